@@ -1,0 +1,154 @@
+//! Exit codes and the one error type that crosses from the rooms to the command line.
+
+use std::error::Error;
+use std::fmt;
+
+/// What the process tells its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitCode {
+    /// Done.
+    Done = 0,
+    /// It ran; the verdict is negative (a regression, a failed verification).
+    Negative = 1,
+    /// The words of the command, a specification or a parameter are wrong.
+    Usage = 2,
+    /// Refused for safety: the target holds data or is in use.
+    Refused = 3,
+    /// A requirement is missing: a program, a permission, a kernel feature, memory, room.
+    Missing = 4,
+    /// The run failed on I/O; its record is kept.
+    RunFailed = 5,
+    /// The lab guest itself failed.
+    Lab = 125,
+    /// Interrupted; a partial record is kept.
+    Interrupted = 130,
+}
+
+/// Says which [`ExitCode`] an error of a room stands for.
+pub trait Classify {
+    /// The exit code of the process when this error ends it.
+    fn exit_code(&self) -> ExitCode;
+}
+
+/// An error on its way to the command line: any room's error with its exit code.
+pub struct Failure {
+    code: ExitCode,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    /// A failure of its own words, where no room's error type fits.
+    pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
+        Self { code, source: message.into().into() }
+    }
+
+    /// Shorthand for a failure in the user's words or parameters.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(ExitCode::Usage, message)
+    }
+
+    /// The exit code of the process.
+    pub fn exit_code(&self) -> ExitCode {
+        self.code
+    }
+
+    /// The error and its causes, outermost first, joined by `: `.
+    pub fn chain(&self) -> String {
+        let mut text = self.source.to_string();
+        let mut cause = self.source.source();
+        while let Some(next) = cause {
+            let words = next.to_string();
+            if !text.contains(&words) {
+                text = format!("{text}: {words}");
+            }
+            cause = next.source();
+        }
+        text
+    }
+}
+
+impl<E: Classify + Error + Send + Sync + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: error.exit_code(), source: Box::new(error) }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.chain())
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Failure({:?}, {})", self.code, self.chain())
+    }
+}
+
+/// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
+pub fn errno_words(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let words = text.split(" (os error").next().unwrap_or(&text).to_string();
+            match rustix::io::Errno::from_raw_os_error(number) {
+                errno => format!("{words} ({})", errno_name(errno)),
+            }
+        }
+        None => error.to_string(),
+    }
+}
+
+fn errno_name(errno: rustix::io::Errno) -> String {
+    use rustix::io::Errno as E;
+    let names = [
+        (E::NOSPC, "ENOSPC"),
+        (E::IO, "EIO"),
+        (E::MFILE, "EMFILE"),
+        (E::NFILE, "ENFILE"),
+        (E::ROFS, "EROFS"),
+        (E::ACCESS, "EACCES"),
+        (E::PERM, "EPERM"),
+        (E::NOENT, "ENOENT"),
+        (E::EXIST, "EEXIST"),
+        (E::NOTDIR, "ENOTDIR"),
+        (E::ISDIR, "EISDIR"),
+        (E::BUSY, "EBUSY"),
+        (E::INVAL, "EINVAL"),
+        (E::NOTSUP, "EOPNOTSUPP"),
+        (E::NOSYS, "ENOSYS"),
+        (E::NOTEMPTY, "ENOTEMPTY"),
+        (E::NODEV, "ENODEV"),
+        (E::NXIO, "ENXIO"),
+        (E::STALE, "ESTALE"),
+        (E::FBIG, "EFBIG"),
+        (E::DQUOT, "EDQUOT"),
+        (E::NOMEM, "ENOMEM"),
+        (E::NAMETOOLONG, "ENAMETOOLONG"),
+        (E::NOTTY, "ENOTTY"),
+        (E::XDEV, "EXDEV"),
+    ];
+    names
+        .iter()
+        .find(|(known, _)| *known == errno)
+        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errno_is_named_in_words() {
+        let full = std::io::Error::from_raw_os_error(28);
+        assert_eq!(errno_words(&full), "No space left on device (ENOSPC)");
+    }
+
+    #[test]
+    fn failure_keeps_the_code_and_chains_causes_once() {
+        let failure = Failure::new(ExitCode::Missing, "mkfs.xfs is not installed");
+        assert_eq!(failure.exit_code(), ExitCode::Missing);
+        assert_eq!(failure.to_string(), "mkfs.xfs is not installed");
+    }
+}

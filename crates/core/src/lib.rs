@@ -1,0 +1,28 @@
+//! The spine of senesce: what every room shares and nothing that touches a device.
+//!
+//! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it
+//! back, an [`Analysis`] holds the tables, figures and findings that a report shows.
+
+pub mod analysis;
+pub mod environment;
+pub mod experiment;
+pub mod failure;
+pub mod interrupt;
+pub mod parameter;
+pub mod plan;
+pub mod progress;
+pub mod published;
+pub mod record;
+pub mod seed;
+pub mod units;
+
+pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Series, Table, Verdict};
+pub use environment::Environment;
+pub use experiment::{Experiment, RunContext, RunKind};
+pub use failure::{Classify, ExitCode, Failure};
+pub use parameter::{Level, Parameter, ParameterKind, Settings};
+pub use plan::{Plan, Step};
+pub use progress::{Progress, Silent};
+pub use record::{Event, Record, RunDirectory};
+pub use seed::Seed;
+pub use units::Bytes;

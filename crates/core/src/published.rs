@@ -1,0 +1,97 @@
+//! Published values: `data/published/EXPERIMENT.csv` with the columns metric, condition, value, unit, source, note.
+
+/// One published value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedValue {
+    /// What was measured.
+    pub metric: String,
+    /// Under which condition ("ext4 hdd aged agrawal").
+    pub condition: String,
+    /// The value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+    /// Paper and section, data set, or table.
+    pub source: String,
+    /// Anything a reader must know.
+    pub note: String,
+}
+
+/// What is wrong in a published-values file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("published values, line {line}: {problem}")]
+pub struct PublishedError {
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub problem: String,
+}
+
+const HEADER: [&str; 6] = ["metric", "condition", "value", "unit", "source", "note"];
+
+/// Reads the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`.
+pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
+    let mut values = Vec::new();
+    let mut seen_header = false;
+    for (index, line) in text.lines().enumerate() {
+        let error = |problem: String| PublishedError { line: index + 1, problem };
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let fields = split(line);
+        if !seen_header {
+            if fields != HEADER {
+                return Err(error(format!("the header must be {}", HEADER.join(","))));
+            }
+            seen_header = true;
+            continue;
+        }
+        let [metric, condition, value, unit, source, note]: [String; 6] =
+            fields.try_into().map_err(|found: Vec<String>| error(format!("{} fields instead of 6", found.len())))?;
+        let value = value.parse().map_err(|_| error(format!("'{value}' is not a number")))?;
+        if source.is_empty() {
+            return Err(error("a published value needs its source".into()));
+        }
+        values.push(PublishedValue { metric, condition, value, unit, source, note });
+    }
+    Ok(values)
+}
+
+/// Splits one CSV line: commas separate, double quotes group, two double quotes inside a group stand for one.
+pub fn split(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                fields.last_mut().expect("never empty").push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => fields.last_mut().expect("never empty").push(other),
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_quotes_and_comments() {
+        let text = "# from a paper\nmetric,condition,value,unit,source,note\nops,\"ext4, hdd\",1.5,1/s,TR 16-105 Fig 3,\"says \"\"about\"\"\"\n";
+        let values = parse(text).unwrap();
+        assert_eq!(values.len(), 1);
+        assert_eq!(values[0].condition, "ext4, hdd");
+        assert_eq!(values[0].note, "says \"about\"");
+    }
+
+    #[test]
+    fn a_missing_source_is_an_error() {
+        let text = "metric,condition,value,unit,source,note\nops,x,1,1/s,,\n";
+        assert_eq!(parse(text).unwrap_err().line, 2);
+    }
+}

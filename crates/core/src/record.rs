@@ -1,0 +1,476 @@
+//! The run directory: append-only while running, readable anywhere afterwards.
+//!
+//! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete),
+//! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
+//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. A torn last line is dropped, as after `kill -9`.
+
+use crate::environment::Environment;
+use crate::failure::{Classify, ExitCode, errno_words};
+use crate::plan::Plan;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Version of the run directory's format, in the file `format`.
+pub const FORMAT: u32 = 1;
+
+/// What can go wrong with a run directory.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// An I/O operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory is not a run directory.
+    #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs` lists runs")]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+        /// The file that is missing or wrong.
+        missing: String,
+    },
+    /// Another plan was run there.
+    #[error(
+        "{path} holds another run ({differences}); choose another directory with --out, or repeat exactly the same command"
+    )]
+    OtherPlan {
+        /// The directory.
+        path: PathBuf,
+        /// What differs.
+        differences: String,
+    },
+    /// Another version wrote it.
+    #[error(
+        "{path} has run-directory format {found}, this program reads format {FORMAT}; use the program version that wrote it"
+    )]
+    OtherFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+    },
+    /// A line in the middle is damaged.
+    #[error("{path}, line {line}: {problem}; the record is damaged before its end and cannot be trusted")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another process writes it.
+    #[error("{path} is in use by another senesce process; wait for it or choose another directory with --out")]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds other things.
+    #[error("{path} is not empty and not a run directory; choose another directory with --out")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(28) => "; free some room there or choose another place with --out",
+        Some(13) => "; check the permissions or choose another place with --out",
+        _ => "",
+    }
+}
+
+impl Classify for RecordError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } | Self::Damaged { .. } => ExitCode::RunFailed,
+            Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
+            Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
+        }
+    }
+}
+
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
+    let path = path.to_path_buf();
+    move |source| RecordError::Io { operation, path, source }
+}
+
+/// One event of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Seconds since the process began this (part of the) run.
+    pub t: f64,
+    /// What it is ("sample", "cell", "warning", "interrupted", ...).
+    pub kind: String,
+    /// Its data.
+    pub data: Value,
+}
+
+/// A run directory open for writing; holds its lock.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    events: File,
+    started: Instant,
+    earlier: Vec<Event>,
+    finished: bool,
+    _lock: File,
+}
+
+impl RunDirectory {
+    /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
+    /// with another plan is refused.
+    pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
+        fs::create_dir_all(path.join("histograms")).map_err(io_error("make run directory", path))?;
+        let lock = lock(path)?;
+        if path.join("plan.toml").exists() {
+            let record = Record::open(path)?;
+            let differences = record.plan.differences(plan);
+            if !differences.is_empty() {
+                return Err(RecordError::OtherPlan { path: path.into(), differences: differences.join("; ") });
+            }
+            return Self::reopen(path, lock, record);
+        }
+        let others = fs::read_dir(path).map_err(io_error("list", path))?.flatten();
+        if others.into_iter().any(|entry| !["histograms", "lock"].contains(&&*entry.file_name().to_string_lossy())) {
+            return Err(RecordError::NotEmpty { path: path.into() });
+        }
+        write_atomically(&path.join("format"), FORMAT.to_string().as_bytes())?;
+        write_atomically(&path.join("env.json"), &pretty(environment))?;
+        let text = toml::to_string_pretty(plan).expect("a plan is always valid TOML");
+        write_atomically(&path.join("plan.toml"), text.as_bytes())?;
+        let events = open_events(path)?;
+        Ok(Self {
+            path: path.into(),
+            events,
+            started: Instant::now(),
+            earlier: Vec::new(),
+            finished: false,
+            _lock: lock,
+        })
+    }
+
+    /// Opens an existing run to continue it, whatever its plan.
+    pub fn resume(path: &Path) -> Result<Self, RecordError> {
+        let record = Record::open(path)?;
+        let lock = lock(path)?;
+        Self::reopen(path, lock, record)
+    }
+
+    fn reopen(path: &Path, lock: File, record: Record) -> Result<Self, RecordError> {
+        let valid_bytes = record.valid_event_bytes;
+        let events = open_events(path)?;
+        events.set_len(valid_bytes).map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
+        let finished = record.summary.is_some();
+        Ok(Self { path: path.into(), events, started: Instant::now(), earlier: record.events, finished, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Events of earlier, interrupted parts of this run.
+    pub fn earlier_events(&self) -> &[Event] {
+        &self.earlier
+    }
+
+    /// Whether the run is complete already.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
+    pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
+        let data = serde_json::to_value(data).expect("event data are plain");
+        let event = Event { t: self.started.elapsed().as_secs_f64(), kind: kind.into(), data };
+        let body = serde_json::to_string(&event).expect("an event is plain");
+        let line = format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()));
+        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    }
+
+    /// Makes what was appended durable.
+    pub fn sync(&self) -> Result<(), RecordError> {
+        self.events.sync_data().map_err(io_error("sync", &self.path.join("events.jsonl")))
+    }
+
+    /// Stores a latency histogram (V2 deflate form of HdrHistogram) as `histograms/NAME.hdr`.
+    pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
+        let path = self.path.join("histograms").join(format!("{name}.hdr"));
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(|error| RecordError::Io {
+            operation: "encode",
+            path: path.clone(),
+            source: io::Error::other(error.to_string()),
+        })?;
+        write_atomically(&path, &bytes)
+    }
+
+    /// Adds facts to `env.json` (what the target knows about itself).
+    pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
+        let path = self.path.join("env.json");
+        let text = fs::read(&path).map_err(io_error("read", &path))?;
+        let mut all: Environment = serde_json::from_slice(&text).unwrap_or_default();
+        all.0.extend(environment.0.clone());
+        write_atomically(&path, &pretty(&all))
+    }
+
+    /// Completes the run: `summary.json` is written last and atomically.
+    pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RecordError> {
+        self.sync()?;
+        write_atomically(&self.path.join("summary.json"), &pretty(summary))?;
+        self.finished = true;
+        Ok(())
+    }
+
+    /// Takes back the completion, when a finished run is continued under new limits.
+    pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
+        let path = self.path.join("summary.json");
+        if path.exists() {
+            fs::remove_file(&path).map_err(io_error("remove", &path))?;
+        }
+        self.finished = false;
+        Ok(())
+    }
+}
+
+fn open_events(path: &Path) -> Result<File, RecordError> {
+    let file = path.join("events.jsonl");
+    OpenOptions::new().create(true).append(true).open(&file).map_err(io_error("open", &file))
+}
+
+fn lock(path: &Path) -> Result<File, RecordError> {
+    let name = path.join("lock");
+    let file =
+        OpenOptions::new().create(true).write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
+    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(RecordError::InUse { path: path.into() }),
+        Err(errno) => Err(io_error("lock", &name)(errno.into())),
+    }
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("records are plain data");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Writes a file so that a reader sees the old content or the new, never a part: temporary file, fsync, rename.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
+    let temporary = path.with_extension("part");
+    let mut file = File::create(&temporary).map_err(io_error("create", &temporary))?;
+    file.write_all(bytes).map_err(io_error("write", &temporary))?;
+    file.sync_all().map_err(io_error("sync", &temporary))?;
+    fs::rename(&temporary, path).map_err(io_error("rename into place", path))
+}
+
+/// A run directory read back; needs neither root nor the device.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What was to be done.
+    pub plan: Plan,
+    /// Where it was done.
+    pub environment: Environment,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// The result, if the run is complete.
+    pub summary: Option<Value>,
+    valid_event_bytes: u64,
+}
+
+impl Record {
+    /// Reads a run directory, complete or partial.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
+        let format = fs::read_to_string(path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
+        if format.trim() != FORMAT.to_string() {
+            return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
+        }
+        let text = fs::read_to_string(path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
+        let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
+        let environment = fs::read(path.join("env.json"))
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or_default();
+        let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
+        let summary = match fs::read(path.join("summary.json")) {
+            Ok(text) => {
+                Some(serde_json::from_slice(&text).map_err(|error| not_a_run(format!("summary.json ({error})")))?)
+            }
+            Err(_) => None,
+        };
+        Ok(Self { path: path.into(), plan, environment, events, summary, valid_event_bytes })
+    }
+
+    /// Whether the run never completed.
+    pub fn is_partial(&self) -> bool {
+        self.summary.is_none()
+    }
+
+    /// The data of all events of one kind, decoded; events of another shape are left out.
+    pub fn events_of<'a, T: serde::de::DeserializeOwned + 'a>(&'a self, kind: &'a str) -> impl Iterator<Item = T> + 'a {
+        self.events.iter().filter(move |event| event.kind == kind).filter_map(|event| T::deserialize(&event.data).ok())
+    }
+
+    /// A stored histogram.
+    pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
+        let path = self.path.join("histograms").join(format!("{name}.hdr"));
+        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
+            path,
+            line: 1,
+            problem: format!("not a histogram: {error:?}"),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Line<'a> {
+    crc: &'a str,
+    #[serde(borrow)]
+    event: &'a RawValue,
+}
+
+fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(io_error("open", path)(error)),
+    };
+    let mut reader = BufReader::new(file);
+    let (mut events, mut valid, mut number) = (Vec::new(), 0, 0);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line).map_err(io_error("read", path))?;
+        if length == 0 {
+            return Ok((events, valid));
+        }
+        number += 1;
+        match decode(&line) {
+            Ok(event) => events.push(event),
+            Err(problem) => {
+                let at_end = reader.fill_buf().map_err(io_error("read", path))?.is_empty();
+                if at_end {
+                    return Ok((events, valid));
+                }
+                return Err(RecordError::Damaged { path: path.into(), line: number, problem });
+            }
+        }
+        valid += length as u64;
+    }
+}
+
+fn decode(line: &[u8]) -> Result<Event, String> {
+    let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
+    let text = text.strip_suffix('\n').ok_or("the line is not ended")?;
+    let parsed: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let body = parsed.event.get();
+    if format!("{:08x}", crc32fast::hash(body.as_bytes())) != parsed.crc {
+        return Err("the checksum does not match".into());
+    }
+    serde_json::from_str(body).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seed::Seed;
+    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    fn plan(size: &str) -> Plan {
+        Plan::new("age", Seed(42), BTreeMap::from([("size".to_string(), size.to_string())]))
+    }
+
+    fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
+        RunDirectory::open(path, &plan(size), &Environment::default())
+    }
+
+    #[test]
+    fn a_run_is_continued_finished_and_read_back() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let mut run = open(&path, "1G").unwrap();
+        run.append("sample", &json!({"operations": 1})).unwrap();
+        drop(run);
+        assert!(Record::open(&path).unwrap().is_partial());
+
+        let mut run = open(&path, "1G").unwrap();
+        assert_eq!(run.earlier_events().len(), 1);
+        run.append("sample", &json!({"operations": 2})).unwrap();
+        let mut histogram = Histogram::new(3).unwrap();
+        histogram.record(1000).unwrap();
+        run.write_histogram("write", &histogram).unwrap();
+        run.finish(&json!({"operations": 2})).unwrap();
+        drop(run);
+
+        let record = Record::open(&path).unwrap();
+        assert_eq!(record.summary, Some(json!({"operations": 2})));
+        assert_eq!(record.events.len(), 2);
+        assert_eq!(record.histogram("write").unwrap().len(), 1);
+        assert!(open(&path, "1G").unwrap().is_finished());
+    }
+
+    #[test]
+    fn another_plan_and_a_second_writer_are_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let run = open(&path, "1G").unwrap();
+        assert!(matches!(open(&path, "1G"), Err(RecordError::InUse { .. })));
+        drop(run);
+        let error = open(&path, "2G").unwrap_err();
+        assert!(error.to_string().contains("size: 1G against 2G"), "{error}");
+    }
+
+    #[test]
+    fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let mut run = open(&path, "1G").unwrap();
+        for number in 0..3 {
+            run.append("sample", &json!(number)).unwrap();
+        }
+        drop(run);
+        let file = path.join("events.jsonl");
+        let whole = fs::read(&file).unwrap();
+        for cut in 1..20 {
+            fs::write(&file, &whole[..whole.len() - cut]).unwrap();
+            assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut {cut}");
+        }
+        let mut run = open(&path, "1G").unwrap();
+        run.append("sample", &json!("after")).unwrap();
+        drop(run);
+        assert_eq!(Record::open(&path).unwrap().events.len(), 3);
+
+        let mut damaged = whole;
+        damaged[30] ^= 1;
+        fs::write(&file, damaged).unwrap();
+        assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
+    }
+
+    #[test]
+    fn a_foreign_directory_is_not_touched() {
+        let room = tempfile::tempdir().unwrap();
+        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+        assert!(matches!(open(room.path(), "1G"), Err(RecordError::NotEmpty { .. })));
+        assert!(matches!(Record::open(room.path()), Err(RecordError::NotARun { .. })));
+    }
+}

@@ -1,0 +1,168 @@
+//! Sizes and times as users write them.
+
+use crate::failure::{Classify, ExitCode};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A number of bytes. `K`, `M`, `G`, `T` (and `KiB` ...) are binary, `KB`, `MB`, `GB`, `TB` decimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// `count` KiB.
+    pub const fn kib(count: u64) -> Self {
+        Self(count << 10)
+    }
+
+    /// `count` MiB.
+    pub const fn mib(count: u64) -> Self {
+        Self(count << 20)
+    }
+
+    /// `count` GiB.
+    pub const fn gib(count: u64) -> Self {
+        Self(count << 30)
+    }
+
+    /// Rounded up to whole blocks of `block` bytes (`block` > 0).
+    pub const fn round_up(self, block: u64) -> Self {
+        Self(self.0.div_ceil(block) * block)
+    }
+}
+
+/// A size or a time that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnitError {
+    /// Not a size.
+    #[error(
+        "'{0}' is not a size: write a number with an optional suffix, binary K M G T (or KiB ...), decimal KB MB GB TB, for example 512M or 1.5GB"
+    )]
+    Size(String),
+    /// Not a duration.
+    #[error("'{0}' is not a duration: write a number with a unit, for example 500ms, 10s, 5min, 2h")]
+    Duration(String),
+}
+
+impl Classify for UnitError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
+
+const SUFFIXES: [(&str, u64); 18] = [
+    ("", 1),
+    ("b", 1),
+    ("k", 1 << 10),
+    ("kib", 1 << 10),
+    ("m", 1 << 20),
+    ("mib", 1 << 20),
+    ("g", 1 << 30),
+    ("gib", 1 << 30),
+    ("t", 1 << 40),
+    ("tib", 1 << 40),
+    ("p", 1 << 50),
+    ("pib", 1 << 50),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("pb", 1_000_000_000_000_000),
+    ("bytes", 1),
+];
+
+impl FromStr for Bytes {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let wrong = || UnitError::Size(text.to_string());
+        let trimmed = text.trim();
+        let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+        let (number, suffix) = trimmed.split_at(split);
+        let suffix = suffix.trim().to_ascii_lowercase();
+        let (_, unit) = SUFFIXES.iter().find(|(name, _)| *name == suffix).ok_or_else(wrong)?;
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(*unit).map(Bytes).ok_or_else(wrong);
+        }
+        let fraction = number.parse::<f64>().map_err(|_| wrong())?;
+        let bytes = fraction * *unit as f64;
+        if bytes.is_finite() && bytes < u64::MAX as f64 { Ok(Bytes(bytes.round() as u64)) } else { Err(wrong()) }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+        let mut value = self.0 as f64;
+        let mut unit = 0;
+        while value >= 1024.0 && unit + 1 < UNITS.len() {
+            value /= 1024.0;
+            unit += 1;
+        }
+        if unit == 0 || value.fract() == 0.0 {
+            write!(formatter, "{value:.0} {}", UNITS[unit])
+        } else {
+            write!(formatter, "{value:.2} {}", UNITS[unit])
+        }
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Number(u64),
+            Text(String),
+        }
+        match Form::deserialize(deserializer)? {
+            Form::Number(number) => Ok(Bytes(number)),
+            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        }
+    }
+}
+
+/// Reads `500ms`, `10s`, `5min`, `2h`; a bare number is refused because its unit would be a guess.
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    humantime::parse_duration(text.trim()).map_err(|_| UnitError::Duration(text.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn binary_and_decimal_suffixes_differ() {
+        assert_eq!("1G".parse(), Ok(Bytes::gib(1)));
+        assert_eq!("1GiB".parse(), Ok(Bytes::gib(1)));
+        assert_eq!("1GB".parse(), Ok(Bytes(1_000_000_000)));
+        assert_eq!("1.5K".parse(), Ok(Bytes(1536)));
+        assert_eq!("4k".parse(), Ok(Bytes(4096)));
+        assert_eq!("4096".parse(), Ok(Bytes(4096)));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["1g5", "", "G", "-1K", "1.2.3M", "99999999999P", "1 furlong"] {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        assert!(parse_duration("10").is_err());
+        assert_eq!(parse_duration("10ms"), Ok(Duration::from_millis(10)));
+    }
+
+    proptest! {
+        #[test]
+        fn whole_numbers_survive_a_round_trip(count in 0u64..1 << 40) {
+            prop_assert_eq!(format!("{count}").parse::<Bytes>(), Ok(Bytes(count)));
+            prop_assert_eq!(format!("{count}K").parse::<Bytes>(), Ok(Bytes(count << 10)));
+        }
+    }
+}
