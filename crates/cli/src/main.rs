@@ -1,1 +1,97 @@
-fn main() {}
+//! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
+
+mod display;
+mod session;
+mod table;
+mod verbs;
+
+use clap::{Arg, ArgAction, Command};
+use senesce_core::ExitCode;
+use session::Session;
+
+/// The whole command line: global flags and one subcommand per verb.
+fn command() -> Command {
+    let root = Command::new("senesce")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Ages file systems, measures them fresh and aged, and explains the difference by their layout")
+        .after_help(
+            "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety, 4 a requirement is missing, \
+             5 I/O failure (record kept), 125 the lab failed, 130 interrupted (record kept).\n\
+             Begin with `senesce doctor`, then `senesce age image:/tmp/old.img,size=1G --profile agrawal`.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .arg(flag("quiet", 'q', "No progress display"))
+        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count));
+    table::VERBS.iter().fold(root, |root, verb| root.subcommand((verb.command)()))
+}
+
+fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
+    Arg::new(name).long(name).short(short).help(help).global(true).action(ArgAction::SetTrue)
+}
+
+fn main() -> std::process::ExitCode {
+    restore_broken_pipe();
+    let matches = command().get_matches();
+    let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
+    let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
+    let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
+        return code(ExitCode::Usage);
+    };
+    match (verb.run)(arguments, &session) {
+        Ok(exit) => exit.into_process(),
+        Err(failure) => {
+            session.clear();
+            eprintln!("senesce: {failure}");
+            code(failure.exit_code())
+        }
+    }
+}
+
+fn code(exit: ExitCode) -> std::process::ExitCode {
+    std::process::ExitCode::from(exit as u8)
+}
+
+/// What a verb ends with: one of ours, or the status of a command that it ran.
+pub enum Exit {
+    /// One of the documented codes.
+    Code(ExitCode),
+    /// The exit status of the COMMAND of `trace`, `lab run` and the like.
+    Command(u8),
+}
+
+impl Exit {
+    fn into_process(self) -> std::process::ExitCode {
+        match self {
+            Self::Code(exit) => code(exit),
+            Self::Command(status) => std::process::ExitCode::from(status),
+        }
+    }
+}
+
+impl From<ExitCode> for Exit {
+    fn from(exit: ExitCode) -> Self {
+        Self::Code(exit)
+    }
+}
+
+/// `senesce ... | head` ends quietly, as with every other filter: Rust ignores SIGPIPE at start.
+fn restore_broken_pipe() {
+    use std::panic;
+    let default = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
+        if text.contains("failed printing to stdout") {
+            std::process::exit(0);
+        }
+        default(info);
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command().debug_assert();
+    }
+}

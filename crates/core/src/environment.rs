@@ -32,7 +32,7 @@ impl Environment {
         facts.put_file("cgroup.memory_limit_v1", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
         facts.put_file("cgroup.memory_max", "/sys/fs/cgroup/memory.max");
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
-        facts.0.insert("process.root".into(), rustix::process::geteuid().is_root().into());
+        facts.0.insert("process.root".into(), is_root().into());
         facts
     }
 
@@ -65,6 +65,11 @@ impl Environment {
             .filter(|(_, ours, theirs)| ours != theirs)
             .collect()
     }
+}
+
+/// Whether the process has root's effective user id.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
 }
 
 fn mitigations() -> String {

@@ -92,9 +92,7 @@ pub fn errno_words(error: &std::io::Error) -> String {
         Some(number) => {
             let text = error.to_string();
             let words = text.split(" (os error").next().unwrap_or(&text).to_string();
-            match rustix::io::Errno::from_raw_os_error(number) {
-                errno => format!("{words} ({})", errno_name(errno)),
-            }
+            format!("{words} ({})", errno_name(rustix::io::Errno::from_raw_os_error(number)))
         }
         None => error.to_string(),
     }

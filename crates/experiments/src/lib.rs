@@ -1,1 +1,6 @@
-//! senesce experiments.
+//! Published experiments and the verbs that leave records, composed from the rooms.
+
+pub mod conduct;
+pub mod doctor;
+pub mod registry;
+pub mod verbs;

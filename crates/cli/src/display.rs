@@ -1,0 +1,100 @@
+//! Analyses as text for a terminal.
+
+use senesce_core::{Analysis, Table};
+use serde_json::Value;
+use std::io::{self, Write};
+
+/// Prints an analysis: caveats, findings and tables, or only its result as JSON.
+pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        serde_json::to_writer_pretty(&mut out, &analysis.result)?;
+        return writeln!(out);
+    }
+    writeln!(out, "{}\n{}", analysis.title, analysis.summary)?;
+    for caveat in &analysis.caveats {
+        writeln!(out, "note: {caveat}")?;
+    }
+    for table in &analysis.tables {
+        writeln!(out, "\n{}", table.title)?;
+        print_table(&mut out, table)?;
+    }
+    if !analysis.findings.is_empty() {
+        writeln!(out, "\nFindings")?;
+    }
+    for finding in &analysis.findings {
+        writeln!(out, "- {}: {}", finding.claim, finding.verdict.words())?;
+        if !finding.published.is_empty() {
+            writeln!(out, "    published: {}", finding.published)?;
+        }
+        writeln!(out, "    measured:  {}", finding.measured)?;
+        if !finding.note.is_empty() {
+            writeln!(out, "    note:      {}", finding.note)?;
+        }
+    }
+    Ok(())
+}
+
+/// Prints rows under heads, numbers to the right.
+pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
+    let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let width = |index: usize| {
+        let widest = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count()).max().unwrap_or(0);
+        widest.max(table.columns[index].chars().count())
+    };
+    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
+    let numeric: Vec<bool> = (0..table.columns.len())
+        .map(|index| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number)))
+        .collect();
+    let line = |cells: &[String]| {
+        let padded: Vec<String> = cells
+            .iter()
+            .enumerate()
+            .map(|(index, text)| {
+                let width = widths[index];
+                if numeric[index] { format!("{text:>width$}") } else { format!("{text:<width$}") }
+            })
+            .collect();
+        padded.join("  ").trim_end().to_string()
+    };
+    writeln!(out, "  {}", line(&table.columns))?;
+    for row in &rows {
+        writeln!(out, "  {}", line(row))?;
+    }
+    Ok(())
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".into(),
+        Value::String(text) => text.clone(),
+        Value::Number(number) if number.is_f64() => significant(number.as_f64().unwrap_or(f64::NAN)),
+        other => other.to_string(),
+    }
+}
+
+/// Four significant digits, without an exponent where that stays readable.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 {
+        return "0".into();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    match magnitude {
+        4..=14 => format!("{value:.0}"),
+        -4..=3 => format!("{value:.*}", (3 - magnitude).max(0) as usize),
+        _ => format!("{value:.3e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_four_digits() {
+        assert_eq!(significant(0.001234567), "0.001235");
+        assert_eq!(significant(1234567.0), "1234567");
+        assert_eq!(significant(12.0), "12.00");
+        assert_eq!(significant(0.0), "0");
+    }
+}

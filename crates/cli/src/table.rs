@@ -1,0 +1,54 @@
+//! The table of verbs: help, man page, completions and dispatch come from it.
+
+use crate::Exit;
+use crate::session::Session;
+use crate::verbs;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use senesce_core::Failure;
+
+/// One verb: its options and what it does with them. Parsing never acts.
+pub trait Verb: Args + FromArgMatches {
+    /// The word on the command line.
+    const NAME: &'static str;
+    /// One line for the list of verbs.
+    const ABOUT: &'static str;
+    /// Does it.
+    fn run(self, session: &Session) -> Result<Exit, Failure>;
+}
+
+/// A verb in the table.
+pub struct Entry {
+    /// The word on the command line.
+    pub name: &'static str,
+    /// Makes its clap command.
+    pub command: fn() -> Command,
+    /// Parses the matches and runs it.
+    pub run: fn(&ArgMatches, &Session) -> Result<Exit, Failure>,
+}
+
+impl Entry {
+    const fn of<V: Verb>() -> Self {
+        Self { name: V::NAME, command: build::<V>, run: run::<V> }
+    }
+}
+
+fn build<V: Verb>() -> Command {
+    V::augment_args(Command::new(V::NAME).about(V::ABOUT))
+}
+
+fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
+    let options = V::from_arg_matches(matches).map_err(|error| Failure::usage(error.to_string()))?;
+    options.run(session)
+}
+
+/// All verbs, in the order of the help.
+pub const VERBS: &[Entry] = &[
+    Entry::of::<verbs::experiments::Experiments>(),
+    Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
+    Entry::of::<verbs::runs::Runs>(),
+    Entry::of::<verbs::report::Report>(),
+    Entry::of::<verbs::doc::Doc>(),
+    Entry::of::<verbs::doctor::Doctor>(),
+    Entry::of::<verbs::man::Man>(),
+    Entry::of::<verbs::completions::Completions>(),
+];

@@ -1,0 +1,10 @@
+//! One file per verb.
+
+pub mod completions;
+pub mod doc;
+pub mod doctor;
+pub mod experiments;
+pub mod man;
+pub mod report;
+pub mod reproduce;
+pub mod runs;

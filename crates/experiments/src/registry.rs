@@ -1,0 +1,107 @@
+//! What there is: experiments, verbs that leave records, doc pages.
+
+use senesce_core::parameter::suggest;
+use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
+
+/// The published experiments, in the order of `senesce experiments`.
+pub const EXPERIMENTS: &[&dyn Experiment] = &[];
+
+/// The verbs that leave run directories.
+pub const VERBS: &[&dyn RunKind] = &[];
+
+/// Doc pages of verbs: name and text.
+pub const PAGES: &[(&str, &str)] = &[];
+
+/// The experiment with this id.
+pub fn experiment(id: &str) -> Result<&'static dyn Experiment, Failure> {
+    EXPERIMENTS.iter().copied().find(|experiment| experiment.kind() == id).ok_or_else(|| {
+        let hint = suggest(id, EXPERIMENTS.iter().map(|experiment| experiment.kind()));
+        Failure::usage(format!("there is no experiment '{id}'{hint}; `senesce experiments` lists them"))
+    })
+}
+
+/// Analyses any record by its kind.
+pub fn analyse(record: &Record) -> Result<Analysis, Failure> {
+    let kind = record.plan.kind.as_str();
+    if let Some(verb) = VERBS.iter().find(|verb| verb.kind() == kind) {
+        return verb.analyse(record);
+    }
+    if let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.kind() == kind) {
+        return experiment.analyse(record);
+    }
+    Err(Failure::usage(format!(
+        "{} holds a run of kind '{kind}', which this version does not know; use the version that wrote it ({})",
+        record.path.display(),
+        record.plan.program_version
+    )))
+}
+
+/// The names of all doc pages.
+pub fn pages() -> Vec<&'static str> {
+    let verbs = PAGES.iter().map(|(name, _)| *name);
+    verbs.chain(EXPERIMENTS.iter().map(|experiment| experiment.kind())).collect()
+}
+
+/// A doc page by name.
+pub fn page(name: &str) -> Result<&'static str, Failure> {
+    if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
+        return Ok(text);
+    }
+    EXPERIMENTS.iter().find(|experiment| experiment.kind() == name).map(|experiment| experiment.doc()).ok_or_else(
+        || Failure::usage(format!("there is no page '{name}'{}; `senesce doc` lists them", suggest(name, pages()))),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Level, Settings, published};
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+
+    fn stems(folder: &str, extension: &str) -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+        let entries = std::fs::read_dir(&root).into_iter().flatten().flatten();
+        entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|found| found == extension))
+            .map(|path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned())
+            .collect()
+    }
+
+    #[test]
+    fn every_experiment_has_its_file_page_and_published_values() {
+        let ids: BTreeSet<String> = EXPERIMENTS.iter().map(|experiment| experiment.kind().to_string()).collect();
+        assert_eq!(ids.len(), EXPERIMENTS.len(), "ids are unique");
+        assert_eq!(stems("docs/experiments", "md"), ids);
+        assert_eq!(stems("data/published", "csv"), ids);
+        let files = stems("crates/experiments/src", "rs");
+        for experiment in EXPERIMENTS {
+            let id = experiment.kind();
+            assert!(files.contains(&id.replace('-', "_")), "{id} has its own file");
+            assert!(experiment.doc().starts_with("# "), "{id}: the page begins with its title");
+            published::parse(experiment.published()).unwrap_or_else(|error| panic!("{id}: {error}"));
+        }
+    }
+
+    #[test]
+    fn the_defaults_of_every_level_are_valid() {
+        for experiment in EXPERIMENTS {
+            for parameter in experiment.parameters() {
+                for value in parameter.defaults {
+                    senesce_core::parameter::check(parameter, value)
+                        .unwrap_or_else(|error| panic!("{}: {error}", experiment.kind()));
+                }
+            }
+            Settings::resolve(experiment.parameters(), Level::Smoke, &BTreeMap::new()).unwrap();
+        }
+    }
+
+    #[test]
+    fn verbs_and_experiments_do_not_share_names() {
+        let mut seen = BTreeSet::new();
+        for kind in VERBS.iter().map(|verb| verb.kind()).chain(EXPERIMENTS.iter().map(|experiment| experiment.kind())) {
+            assert!(seen.insert(kind), "{kind} twice");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Runs that a verb starts (not published experiments): one file per verb.
