@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+CARGO ?= cargo
+SENESCE = target/release/senesce
+DEMO_OUT ?= senesce-runs/demo
+
+.PHONY: demo test test-long build requirements fmt lint docs bench clean
+
+requirements:
+	@scripts/requirements
+
+build: requirements
+	$(CARGO) build --release -p senesce-cli
+
+# The main job: ages a file system to the Agrawal profile and writes the report.
+demo: build
+	@scripts/demo $(SENESCE) $(DEMO_OUT)
+
+# Everything that proves the program, under 20 minutes on 2 cores.
+test: requirements
+	$(CARGO) test --workspace --no-fail-fast
+
+# The long runs: other people's suites, kill -9 at many points, paper-scale checks.
+test-long: requirements build
+	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
+	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	@scripts/check-docs
+
+# Ratios against other programs and bare system calls; results are committed under benches/results.
+bench: build
+	$(CARGO) bench -p senesce-benches
+
+clean:
+	$(CARGO) clean
