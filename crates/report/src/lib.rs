@@ -1,1 +1,12 @@
-//! senesce report.
+//! Figures and the HTML report, from analyses and records alone.
+//!
+//! A report is one file: inline styles and SVG, no script, no network, the same bytes for the same record on every machine.
+
+pub mod csv;
+pub mod data;
+mod number;
+mod page;
+pub mod svg;
+
+pub use page::render_html;
+pub use svg::render_svg;

@@ -1,0 +1,235 @@
+//! The report page: an analysis and the facts of its record, laid out.
+
+use crate::data;
+use crate::number;
+use crate::svg::{self, Format, paint};
+use askama::Template;
+use senesce_core::analysis::{Analysis, Better, Figure, Table, Verdict};
+use senesce_core::plan::Plan;
+use senesce_core::record::Record;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// Rows of a data table that the page shows; the others are in the CSV files.
+const SHOWN_ROWS: usize = 400;
+
+/// The report as one HTML file.
+pub fn render_html(analysis: &Analysis, record: &Record) -> String {
+    let page = Page {
+        style: format!("{}{}{}", paint::properties(), include_str!("../templates/style.css"), paint::rules()),
+        title: if analysis.title.is_empty() { record.plan.kind.clone() } else { analysis.title.clone() },
+        kind: record.plan.kind.clone(),
+        summary: paragraphs(&analysis.summary),
+        partial: record.is_partial(),
+        caveats: &analysis.caveats,
+        facts: facts(record),
+        findings: findings(analysis),
+        figures: analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect(),
+        tables: analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table)).collect(),
+        environment: environment(record),
+        steps: grouped_steps(&record.plan),
+        plan: &record.plan,
+        bytes_to_write: number::size(record.plan.bytes_to_write as f64),
+    };
+    page.render().unwrap_or_else(|error| {
+        format!("<!doctype html><title>senesce</title><p>The report could not be laid out: {error}")
+    })
+}
+
+#[derive(Template)]
+#[template(path = "report.html")]
+struct Page<'a> {
+    style: String,
+    title: String,
+    kind: String,
+    summary: Vec<String>,
+    partial: bool,
+    caveats: &'a [String],
+    facts: Vec<(String, String)>,
+    findings: Vec<FindingView<'a>>,
+    figures: Vec<FigureView<'a>>,
+    tables: Vec<TableView<'a>>,
+    environment: Vec<(String, Vec<(String, String)>)>,
+    steps: Vec<StepView>,
+    plan: &'a Plan,
+    bytes_to_write: String,
+}
+
+struct FindingView<'a> {
+    claim: &'a str,
+    published: &'a str,
+    measured: &'a str,
+    note: &'a str,
+    verdict: &'static str,
+    symbol: &'static str,
+    class: &'static str,
+}
+
+struct FigureView<'a> {
+    number: usize,
+    figure: &'a Figure,
+    better: &'static str,
+    arrow: &'static str,
+    wide: String,
+    narrow: String,
+    data: String,
+    left_out: usize,
+}
+
+struct TableView<'a> {
+    number: usize,
+    table: &'a Table,
+    markup: String,
+    left_out: usize,
+}
+
+struct StepView {
+    action: String,
+    target: String,
+    times: usize,
+}
+
+impl<'a> FigureView<'a> {
+    fn of(index: usize, figure: &'a Figure) -> Self {
+        let data = data::of_figure(figure);
+        let (better, arrow) = match figure.better {
+            Better::Higher => ("higher is better", "↑"),
+            Better::Lower => ("lower is better", "↓"),
+            Better::Neither => ("a description: neither direction is better", "↔"),
+        };
+        Self {
+            number: index + 1,
+            figure,
+            better,
+            arrow,
+            wide: svg::draw(figure, Format::WIDE, ""),
+            narrow: svg::draw(figure, Format::NARROW, ""),
+            left_out: data.rows.len().saturating_sub(SHOWN_ROWS),
+            data: table_markup(&data),
+        }
+    }
+}
+
+impl<'a> TableView<'a> {
+    fn of(index: usize, table: &'a Table) -> Self {
+        Self {
+            number: index + 1,
+            table,
+            markup: table_markup(table),
+            left_out: table.rows.len().saturating_sub(SHOWN_ROWS),
+        }
+    }
+}
+
+fn paragraphs(text: &str) -> Vec<String> {
+    text.split("\n\n").map(|part| part.trim().to_string()).filter(|part| !part.is_empty()).collect()
+}
+
+fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
+    analysis
+        .findings
+        .iter()
+        .map(|finding| {
+            let (symbol, class) = match finding.verdict {
+                Verdict::Seen => ("✓", "good"),
+                Verdict::NotSeen => ("✗", "bad"),
+                Verdict::NotTestable => ("○", "open"),
+                Verdict::Faster => ("▲", "good"),
+                Verdict::Slower => ("▼", "bad"),
+                Verdict::NoDifference => ("=", "open"),
+                Verdict::Invalid => ("!", "bad"),
+            };
+            FindingView {
+                claim: &finding.claim,
+                published: &finding.published,
+                measured: &finding.measured,
+                note: &finding.note,
+                verdict: finding.verdict.words(),
+                symbol,
+                class,
+            }
+        })
+        .collect()
+}
+
+/// The facts under the title.
+fn facts(record: &Record) -> Vec<(String, String)> {
+    let known = |name: &str| record.environment.0.get(name).map(plain).filter(|text| !text.is_empty());
+    let mut facts = vec![("seed".to_string(), record.plan.seed.0.to_string())];
+    if let Some(scale) = record.plan.settings.get("scale") {
+        facts.push(("scale".into(), scale.clone()));
+    }
+    for (name, fact) in [("kernel", "kernel.release"), ("processor", "cpu.model")] {
+        facts.extend(known(fact).map(|text| (name.to_string(), text)));
+    }
+    facts.push(("senesce".into(), record.plan.program_version.clone()));
+    facts
+}
+
+/// Facts by the first part of their name.
+fn environment(record: &Record) -> Vec<(String, Vec<(String, String)>)> {
+    let mut groups: Vec<(String, Vec<(String, String)>)> = Vec::new();
+    for (name, value) in &record.environment.0 {
+        let (group, rest) = name.split_once('.').unwrap_or(("other", name));
+        let fact = (rest.to_string(), plain(value));
+        match groups.iter_mut().find(|(known, _)| known == group) {
+            Some((_, facts)) => facts.push(fact),
+            None => groups.push((group.to_string(), vec![fact])),
+        }
+    }
+    groups
+}
+
+/// Steps that repeat in immediate succession are shown once.
+fn grouped_steps(plan: &Plan) -> Vec<StepView> {
+    let mut steps: Vec<StepView> = Vec::new();
+    for step in &plan.steps {
+        match steps.last_mut() {
+            Some(last) if last.action == step.action && last.target == step.target => last.times += 1,
+            _ => steps.push(StepView { action: step.action.clone(), target: step.target.clone(), times: 1 }),
+        }
+    }
+    steps
+}
+
+/// A value as text without JSON's quotes.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A table's markup; columns of numbers are aligned to the right.
+fn table_markup(table: &Table) -> String {
+    let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
+    let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };
+    let mut text = String::from("<table><thead><tr>");
+    for (column, head) in table.columns.iter().enumerate() {
+        let _ = write!(text, "<th scope=\"col\"{}>{}</th>", class(column), svg::escape(head));
+    }
+    text += "</tr></thead><tbody>";
+    for row in table.rows.iter().take(SHOWN_ROWS) {
+        text += "<tr>";
+        for (column, cell) in row.iter().enumerate().take(numeric.len()) {
+            let _ = write!(text, "<td{}>{}</td>", class(column), svg::escape(&shown(cell)));
+        }
+        text += "</tr>";
+    }
+    text + "</tbody></table>"
+}
+
+fn is_numeric(table: &Table, column: usize) -> bool {
+    let mut cells = table.rows.iter().filter_map(|row| row.get(column)).filter(|cell| !cell.is_null()).peekable();
+    cells.peek().is_some() && cells.all(Value::is_number)
+}
+
+fn shown(cell: &Value) -> String {
+    match cell {
+        Value::Null => "–".into(),
+        Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
+        Value::Number(digits) => digits.as_f64().map_or_else(|| digits.to_string(), number::value),
+        other => plain(other),
+    }
+}

@@ -1,0 +1,328 @@
+//! What all figures with two axes share: labels, legend, margins, grid, ticks.
+
+use super::paint::{self, Look};
+use super::scale::AxisScale;
+use super::{Anchor, Canvas, better_mark, n, text};
+use senesce_core::analysis::{Axis, Figure, Series};
+
+/// The plotting area in the drawing's coordinates.
+pub struct Frame {
+    /// Left edge.
+    pub left: f64,
+    /// Top edge.
+    pub top: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
+    /// Horizontal axis.
+    pub x: AxisScale,
+    /// Vertical axis.
+    pub y: AxisScale,
+    /// Room kept free above the highest value.
+    pub headroom: f64,
+}
+
+impl Frame {
+    /// Horizontal place of a value.
+    pub fn at_x(&self, value: f64) -> Option<f64> {
+        self.x.place(value).map(|share| self.left + share * self.width)
+    }
+
+    /// Horizontal place, kept inside the frame.
+    pub fn at_x_clamped(&self, value: f64) -> f64 {
+        self.left + self.x.place_clamped(value) * self.width
+    }
+
+    /// Vertical place of a value, kept inside the frame.
+    pub fn at_y(&self, value: f64) -> Option<f64> {
+        self.y.place(value).map(|share| self.level(share.clamp(-0.02, 1.02)))
+    }
+
+    /// Vertical place where bars begin.
+    pub fn base(&self) -> f64 {
+        self.level(self.y.base())
+    }
+
+    fn level(&self, share: f64) -> f64 {
+        self.top + self.headroom + (1.0 - share) * (self.height - self.headroom)
+    }
+
+    /// Lower edge.
+    pub fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
+
+/// How series are shown in the legend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sample {
+    /// A line with a mark.
+    Line,
+    /// A mark alone.
+    Mark,
+    /// A filled square.
+    Fill,
+}
+
+/// Room that a figure wants beside and inside its plotting area.
+pub struct Wanted {
+    /// Right of it, for labels at the lines' ends.
+    pub right: f64,
+    /// Above the highest value.
+    pub headroom: f64,
+}
+
+/// Puts label, legend, grid and ticks, and gives the plotting area.
+pub fn frame(
+    canvas: &mut Canvas,
+    figure: &Figure,
+    axes: (&Axis, &Axis),
+    scales: (AxisScale, AxisScale),
+    wanted: Wanted,
+) -> Frame {
+    let em = canvas.em();
+    let (x, y) = scales;
+    axis_head(canvas, &axes.1.label, better_mark(figure.better));
+    let widest = y.ticks.iter().map(|tick| text::width(&tick.label, em * 0.92)).fold(0.0, f64::max);
+    let left = widest + em * 0.6;
+    let width = (canvas.format.width - left - wanted.right.max(em * 0.9)).max(em * 4.0);
+    let height = canvas.format.width * canvas.format.aspect;
+    let frame = Frame { left, top: canvas.height + em * 0.7, width, height, x, y, headroom: wanted.headroom };
+    horizontal_grid(canvas, &frame);
+    canvas.height = frame.bottom();
+    bottom_axis(canvas, &frame, axes.0);
+    frame
+}
+
+fn axis_head(canvas: &mut Canvas, label: &str, direction: &str) {
+    let em = canvas.em();
+    let room = canvas.format.width - text::width(direction, em) - em * 1.5;
+    let mut lines = text::wrap(label, em, room.max(canvas.format.width * 0.5));
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    for (index, line) in lines.iter().enumerate() {
+        canvas.height += em * 1.3;
+        let y = canvas.height - em * 0.3;
+        canvas.text(0.0, y, Anchor::Start, "", em, line);
+        if index == 0 && !direction.is_empty() {
+            canvas.text(canvas.format.width, y, Anchor::End, "soft", em, direction);
+        }
+    }
+}
+
+fn horizontal_grid(canvas: &mut Canvas, frame: &Frame) {
+    let em = canvas.em();
+    let mut path = String::new();
+    for tick in &frame.y.ticks {
+        let Some(y) = frame.at_y(tick.value) else { continue };
+        path += &format!("M{} {}h{}", n(frame.left), n(y), n(frame.width));
+        canvas.text(frame.left - em * 0.5, y + em * 0.32, Anchor::End, "soft", em * 0.92, &tick.label);
+    }
+    let stroke = canvas.stroke(0.6);
+    canvas.path("grid", &stroke, &path, "");
+}
+
+fn bottom_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
+    let em = canvas.em();
+    let base = frame.bottom();
+    let mut path = format!("M{} {}h{}", n(frame.left), n(base), n(frame.width));
+    if axis.categories.is_empty() {
+        for tick in &frame.x.ticks {
+            if let Some(x) = frame.at_x(tick.value) {
+                path += &format!("M{} {}v{}", n(x), n(base), n(em * 0.35));
+            }
+        }
+    }
+    let stroke = canvas.stroke(0.7);
+    canvas.path("axis", &stroke, &path, "");
+    if axis.categories.is_empty() {
+        numeric_labels(canvas, frame);
+    } else {
+        category_labels(canvas, frame);
+    }
+    if !axis.label.is_empty() {
+        for line in text::wrap(&axis.label, em, frame.width) {
+            canvas.height += em * 1.3;
+            let y = canvas.height - em * 0.2;
+            canvas.text(frame.left + frame.width / 2.0, y, Anchor::Middle, "", em, &line);
+        }
+    }
+    canvas.height += em * 0.5;
+}
+
+/// Labels of a numeric axis; one which would touch its neighbour is left out.
+fn numeric_labels(canvas: &mut Canvas, frame: &Frame) {
+    let (em, size) = (canvas.em(), canvas.em() * 0.92);
+    let mut free_from = f64::NEG_INFINITY;
+    for tick in &frame.x.ticks {
+        let Some(x) = frame.at_x(tick.value) else { continue };
+        let half = text::width(&tick.label, size) / 2.0;
+        let middle = x.min(canvas.format.width - half);
+        if middle - half < free_from {
+            continue;
+        }
+        free_from = middle + half + em * 0.5;
+        canvas.text(middle, frame.bottom() + em * 1.4, Anchor::Middle, "soft", size, &tick.label);
+    }
+    canvas.height += em * 1.7;
+}
+
+/// Names under their places: level and wrapped where they fit, else slanted.
+fn category_labels(canvas: &mut Canvas, frame: &Frame) {
+    let (em, size) = (canvas.em(), canvas.em() * 0.92);
+    let slot = frame.width / frame.x.ticks.len().max(1) as f64;
+    let wrapped: Vec<Vec<String>> =
+        frame.x.ticks.iter().map(|tick| text::wrap(&tick.label, size, (slot - em * 0.4).max(em))).collect();
+    let whole = |tick: &super::scale::Tick| {
+        tick.label.split_whitespace().all(|word| text::width(word, size) <= slot - em * 0.4)
+    };
+    let level = wrapped.iter().all(|lines| lines.len() <= 3) && frame.x.ticks.iter().all(whole);
+    let centre = |index: usize| frame.left + (index as f64 + 0.5) * slot;
+    if level {
+        for (index, lines) in wrapped.iter().enumerate() {
+            for (row, line) in lines.iter().enumerate() {
+                let y = frame.bottom() + em * (1.35 + 1.15 * row as f64);
+                canvas.text(centre(index), y, Anchor::Middle, "", size, line);
+            }
+        }
+        let most = wrapped.iter().map(Vec::len).max().unwrap_or(1).max(1);
+        canvas.height += em * (0.6 + 1.15 * most as f64);
+        return;
+    }
+    let stride = (size * 1.1 / slot).ceil().max(1.0) as usize;
+    let limit = em * 12.0;
+    let mut longest: f64 = 0.0;
+    for index in (0..frame.x.ticks.len()).step_by(stride) {
+        let room = limit.min((centre(index) + em) / 0.72);
+        let label = text::shorten(&frame.x.ticks[index].label, size, room);
+        longest = longest.max(text::width(&label, size));
+        canvas.turned_text(centre(index) + em * 0.3, frame.bottom() + em * 1.1, Anchor::End, -45.0, size, &label);
+    }
+    canvas.height += em * 1.2 + longest * 0.72;
+}
+
+/// The name of a series with its provenance, unless the name says it.
+pub fn legend_name(series: &Series, look: &Look) -> String {
+    let said = |word: &str| series.name.to_lowercase().contains(word);
+    if look.provenance.is_empty()
+        || said(look.provenance)
+        || (look.provenance == "target" && (said("predict") || said("law") || said("model")))
+    {
+        series.name.clone()
+    } else {
+        format!("{} ({})", series.name, look.provenance)
+    }
+}
+
+/// Whether a legend is needed at all.
+pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
+    series.len() > 1 || looks.iter().any(|look| !look.provenance.is_empty())
+}
+
+/// A legend over the plotting area, wrapped.
+pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
+    let em = canvas.em();
+    let key = if sample == Sample::Line { em * 2.0 } else { em };
+    let (mut x, mut lines) = (0.0, 1.0);
+    let top = canvas.height;
+    for (name, look) in entries {
+        let name = text::shorten(name, em, canvas.format.width - key - em);
+        let width = key + em * 0.45 + text::width(&name, em);
+        if x > 0.0 && x + width > canvas.format.width {
+            (x, lines) = (0.0, lines + 1.0);
+        }
+        let y = top + lines * em * 1.5 - em * 0.45;
+        draw_sample(canvas, look, sample, x, y - em * 0.32, key);
+        canvas.text(x + key + em * 0.45, y, Anchor::Start, "", em, &name);
+        x += width + em * 1.4;
+    }
+    if !entries.is_empty() {
+        canvas.height = top + lines * em * 1.5 + em * 0.5;
+    }
+}
+
+/// One sample of a look, centred on `y`.
+pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: f64, width: f64) {
+    let em = canvas.em();
+    if sample == Sample::Fill {
+        let side = em * 0.85;
+        fill(canvas, look, (x, y - side / 2.0, width.min(side), side), "");
+        return;
+    }
+    if sample == Sample::Line {
+        let attributes = line_attributes(canvas, look);
+        canvas.path(&format!("{} l", look.class), &attributes, &format!("M{} {}h{}", n(x), n(y), n(width)), "");
+    }
+    if look.provenance != "target" || sample == Sample::Mark {
+        draw_mark(canvas, look, x + width / 2.0, y, em * 0.27, "");
+    }
+}
+
+/// Stroke width and dashes of a series.
+pub fn line_attributes(canvas: &Canvas, look: &Look) -> String {
+    let em = canvas.em();
+    let dashes: Vec<String> = look.dash.iter().map(|tenths| n(f64::from(*tenths) * em / 10.0)).collect();
+    let dash = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dashes.join(" ")) };
+    canvas.stroke(1.4) + &dash
+}
+
+/// A mark, hollow or filled.
+pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
+    let class = if look.hollow { format!("{} o", look.class) } else { look.class.clone() };
+    let stroke = canvas.stroke(1.0);
+    canvas.path(&class, &stroke, &paint::mark_path(look.mark, x, y, radius), hover);
+}
+
+/// A filled rectangle (x, y, width, height) with the look's hatching; published ones are outlined.
+pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
+    let em = canvas.em();
+    let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));
+    let attributes = match look.provenance {
+        "published" => {
+            format!(" fill-opacity=\"0.35\" stroke-dasharray=\"{} {}\"{}", n(em * 0.3), n(em * 0.2), canvas.stroke(0.8))
+        }
+        _ => " stroke=\"none\" style=\"stroke:none\"".to_string(),
+    };
+    canvas.path(&look.class, &attributes, &shape, hover);
+    let stroke = canvas.stroke(0.9);
+    canvas.path("hatch", &stroke, &paint::hatch_path(look.hatch, x, y, width, height, em * 0.42), hover);
+}
+
+/// Words for hovering over one point.
+pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
+    let (x, y) = series.points[index];
+    let place = match axes.0.categories.get(x.round().max(0.0) as usize) {
+        Some(name) => name.clone(),
+        None => crate::number::axis_value(x, axes.0.bytes),
+    };
+    let mut words = format!("{} · {place}: {}", series.name, crate::number::axis_value(y, axes.1.bytes));
+    if let Some(label) = series.labels.get(index).filter(|label| !label.is_empty()) {
+        words += &format!(" ({label})");
+    }
+    if let Some((low, high)) = interval(series, index) {
+        words += &format!(
+            " [{} to {}]",
+            crate::number::axis_value(low, axes.1.bytes),
+            crate::number::axis_value(high, axes.1.bytes)
+        );
+    }
+    words
+}
+
+/// The interval of a point, if it has a finite one.
+pub fn interval(series: &Series, index: usize) -> Option<(f64, f64)> {
+    series.intervals.get(index).copied().filter(|(low, high)| low.is_finite() && high.is_finite())
+}
+
+/// What had to be left out, in words.
+pub fn omitted_note(count: usize) -> Vec<String> {
+    match count {
+        0 => Vec::new(),
+        1 => vec!["One value that is zero, negative on a logarithmic axis, or not a number is not drawn.".into()],
+        many => vec![format!(
+            "{many} values that are zero or negative on a logarithmic axis, or not numbers, are not drawn."
+        )],
+    }
+}

@@ -1,0 +1,224 @@
+//! Figures as SVG: no script, no external font, no ids, the same bytes for the same figure.
+
+mod bars;
+mod cells;
+mod frame;
+mod lines;
+pub mod paint;
+pub mod scale;
+mod steps;
+pub mod text;
+
+use senesce_core::analysis::{Better, Figure, FigureKind};
+use std::fmt::Write;
+
+/// What a drawing is made for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Format {
+    /// Width of the drawing in pixels (or points in print).
+    pub width: f64,
+    /// Font size in the same unit; marks, gaps and strokes follow it.
+    pub font: f64,
+    /// Height of the plotting area over the width of the drawing.
+    pub aspect: f64,
+    /// Whether the title is part of the drawing.
+    pub title: bool,
+}
+
+impl Format {
+    /// For a page of normal width.
+    pub const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, title: false };
+    /// For a page of 400 pixels.
+    pub const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, title: false };
+    /// A file of its own.
+    pub const FILE: Self = Self { title: true, ..Self::WIDE };
+    /// One column of a two-column paper: 3.33 inches (ACM and USENIX styles), 7.5 point text.
+    pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, title: false };
+}
+
+/// A figure as an SVG file of its own, with light and dark colours.
+pub fn render_svg(figure: &Figure) -> String {
+    let style = format!("<style>{}{}</style>", paint::properties(), paint::rules());
+    draw(figure, Format::FILE, &style)
+}
+
+/// A figure in one format. `style` is put inside; empty where the page brings the rules.
+pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
+    let mut canvas = Canvas { format, body: String::new(), height: 0.0 };
+    if format.title {
+        canvas.heading(&figure.title);
+    }
+    let foot = match &figure.kind {
+        FigureKind::Lines { x, y, series } => lines::draw(&mut canvas, figure, x, y, series, true),
+        FigureKind::Scatter { x, y, series } => lines::draw(&mut canvas, figure, x, y, series, false),
+        FigureKind::Bars { x, y, series } => bars::draw(&mut canvas, figure, x, y, series),
+        FigureKind::Steps { x, y, series } => steps::draw(&mut canvas, figure, x, y, series),
+        FigureKind::Cells { rows, legend, unit } => cells::draw(&mut canvas, rows, legend, unit),
+    };
+    canvas.foot(&figure.device, foot);
+    canvas.finish(figure, style)
+}
+
+/// The words which say the direction.
+pub fn better_words(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher is better",
+        Better::Lower => "lower is better",
+        Better::Neither => "description, neither direction is better",
+    }
+}
+
+/// The same with an arrow, for labels.
+pub fn better_mark(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "↑ higher is better",
+        Better::Lower => "↓ lower is better",
+        Better::Neither => "",
+    }
+}
+
+/// A coordinate with at most one decimal.
+pub fn n(value: f64) -> String {
+    let rounded = (value * 10.0).round() / 10.0;
+    if rounded == 0.0 { "0".into() } else { format!("{rounded}") }
+}
+
+/// Text made safe for XML.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\t' | '\n' | '\r' => safe.push(' '),
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// Where text is anchored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Anchor {
+    /// At its start.
+    Start,
+    /// At its middle.
+    Middle,
+    /// At its end.
+    End,
+}
+
+/// The drawing being made; grows downwards.
+pub struct Canvas {
+    /// What it is made for.
+    pub format: Format,
+    body: String,
+    /// How far down it reaches.
+    pub height: f64,
+}
+
+impl Canvas {
+    /// Font size.
+    pub fn em(&self) -> f64 {
+        self.format.font
+    }
+
+    /// Appends markup.
+    pub fn push(&mut self, markup: &str) {
+        self.body.push_str(markup);
+    }
+
+    /// A line of text.
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, size: f64, words: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
+        };
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let _ = write!(
+            self.body,
+            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{anchor}{class}>{}</text>",
+            n(x),
+            n(y),
+            n(size),
+            escape(words)
+        );
+    }
+
+    /// Text turned by `degrees` around its anchor.
+    pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, words: &str) {
+        let anchor = if anchor == Anchor::End { "end" } else { "start" };
+        let _ = write!(
+            self.body,
+            "<text transform=\"translate({} {}) rotate({})\" font-size=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+            n(x),
+            n(y),
+            n(degrees),
+            n(size),
+            escape(words)
+        );
+    }
+
+    /// A path, with words that appear on hovering when `hover` is not empty.
+    pub fn path(&mut self, class: &str, attributes: &str, path: &str, hover: &str) {
+        if path.is_empty() {
+            return;
+        }
+        if hover.is_empty() {
+            let _ = write!(self.body, "<path class=\"{class}\"{attributes} d=\"{path}\"/>");
+        } else {
+            let _ = write!(
+                self.body,
+                "<path class=\"{class}\"{attributes} d=\"{path}\"><title>{}</title></path>",
+                escape(hover)
+            );
+        }
+    }
+
+    /// An attribute with the stroke width `tenths` of the font size.
+    pub fn stroke(&self, tenths: f64) -> String {
+        format!(" stroke-width=\"{}\"", (tenths * self.em() * 10.0).round() / 100.0)
+    }
+
+    fn heading(&mut self, title: &str) {
+        let size = self.em() * 1.2;
+        for line in text::wrap(title, size, self.format.width - 4.0) {
+            self.height += size * 1.3;
+            self.text(0.0, self.height - size * 0.25, Anchor::Start, "title", size, &line);
+        }
+        self.height += size * 0.4;
+    }
+
+    /// Last lines: what was left out, and the device.
+    fn foot(&mut self, device: &str, notes: Vec<String>) {
+        let size = self.em() * 0.88;
+        let device = if device.is_empty() { Vec::new() } else { vec![device.to_string()] };
+        for words in notes.into_iter().chain(device) {
+            for line in text::wrap(&words, size, self.format.width) {
+                self.height += size * 1.35;
+                self.text(0.0, self.height - size * 0.3, Anchor::Start, "soft", size, &line);
+            }
+        }
+        self.height += size * 0.2;
+    }
+
+    fn finish(self, figure: &Figure, style: &str) -> String {
+        let label = [figure.title.as_str(), better_words(figure.better), figure.device.as_str()]
+            .into_iter()
+            .filter(|words| !words.is_empty())
+            .collect::<Vec<_>>()
+            .join("; ");
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\">{style}{}</svg>",
+            escape(&label),
+            self.body,
+            w = n(self.format.width),
+            h = n(self.height.ceil()),
+        )
+    }
+}

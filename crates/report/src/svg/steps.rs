@@ -1,0 +1,71 @@
+//! Step histograms.
+
+use super::frame::{self, Frame, Sample, Wanted};
+use super::paint::{self, Look};
+use super::scale::AxisScale;
+use super::{Canvas, lines, n};
+use senesce_core::analysis::{Axis, Figure, Mark, Series};
+
+pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, series: &[Series]) -> Vec<String> {
+    let looks = paint::looks(series);
+    if frame::needs_legend(series, &looks) {
+        let entries: Vec<(String, Look)> = series
+            .iter()
+            .zip(&looks)
+            .map(|(one, look)| (frame::legend_name(one, look), Look { mark: 9, ..look.clone() }))
+            .collect();
+        frame::legend(canvas, &entries, Sample::Line);
+    }
+    let (xs, _) = lines::scales(canvas, x, y, series);
+    let heights = series.iter().flat_map(|one| one.points.iter().map(|point| point.1));
+    let ys = AxisScale::fit(y, heights, y.min.is_none(), 5);
+    let frame = frame::frame(canvas, figure, (x, y), (xs, ys), Wanted { right: 0.0, headroom: 0.0 });
+    let mut omitted = 0;
+    for (one, look) in series.iter().zip(&looks) {
+        omitted += draw_series(canvas, &frame, (x, y), one, look);
+    }
+    frame::omitted_note(omitted)
+}
+
+/// One outline; the last point only ends the last step. A first edge at zero begins at the left end of a logarithmic axis.
+fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series: &Series, look: &Look) -> usize {
+    let mut outline = String::new();
+    let mut omitted = 0;
+    let mut hits = Vec::new();
+    for index in 0..series.points.len() {
+        let (edge, height) = series.points[index];
+        let next = series.points.get(index + 1).map(|point| point.0);
+        let Some(next) = next.or((series.points.len() == 1).then_some(edge)) else { break };
+        if !edge.is_finite() || !next.is_finite() || !height.is_finite() {
+            omitted += 1;
+            continue;
+        }
+        let (from, to) = (frame.at_x_clamped(edge), frame.at_x_clamped(next));
+        let y = frame.at_y(height).unwrap_or(frame.base());
+        outline += &format!(
+            "{}{} {}H{}",
+            if outline.is_empty() { format!("M{} {}L", n(from), n(frame.base())) } else { "L".into() },
+            n(from),
+            n(y),
+            n(to)
+        );
+        let until = crate::number::axis_value(next, axes.0.bytes);
+        let words = frame::hover(series, index, axes).replacen(": ", &format!(" to {until}: "), 1);
+        hits.push((from, to, y, words));
+    }
+    if outline.is_empty() {
+        return omitted;
+    }
+    outline += &format!("V{}", n(frame.base()));
+    if series.mark == Mark::Measured || series.mark == Mark::Modelled {
+        canvas.path(&look.class, " style=\"stroke:none\" fill-opacity=\"0.13\"", &outline, "");
+    }
+    let attributes = frame::line_attributes(canvas, look);
+    canvas.path(&format!("{} l", look.class), &attributes, &outline, "");
+    let reach = canvas.em() * 0.45;
+    for (from, to, y, words) in hits {
+        let hit = format!("M{} {}H{}V{}H{}z", n(from), n(y - reach), n(to), n(y + reach), n(from));
+        canvas.path("hit", "", &hit, &words);
+    }
+    omitted
+}
