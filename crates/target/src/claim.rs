@@ -1,60 +1,31 @@
-//! The guard: ownership is a question whose default answer is "not ours".
+//! Claims: proof that the guard found a directory or device to be ours. Destructive functions take one.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+use crate::{guard, lock};
+use senesce_core::Bytes;
 use std::fs::{self, File};
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 /// The marker of a directory of ours.
 pub const MARKER: &str = ".senesce";
 
-/// Why a target cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum TargetError {
-    /// It holds data or is in use.
-    #[error("refused to use {target}: {found}; {remedy}")]
-    Refused {
-        /// The target.
-        target: String,
-        /// What was found there.
-        found: String,
-        /// The flag or step that would allow it.
-        remedy: String,
-    },
-    /// An operation on it failed.
-    #[error("{operation} {path}: {words}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: String,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
-    /// Something it needs is missing.
-    #[error("{what} is missing: {remedy}")]
-    Missing {
-        /// What is missing.
-        what: String,
-        /// How to get it.
-        remedy: String,
-    },
-    /// The words that name it are wrong.
-    #[error("{0}")]
-    Usage(String),
-}
+const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
 
-impl Classify for TargetError {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Refused { .. } => ExitCode::Refused,
-            Self::Io { .. } => ExitCode::RunFailed,
-            Self::Missing { .. } => ExitCode::Missing,
-            Self::Usage(_) => ExitCode::Usage,
-        }
-    }
+/// The root directory of a mounted target: claimed for writing or only visited.
+pub trait Rooted: Sized {
+    /// Takes the directory after the target was mounted.
+    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
+
+    /// Where it is.
+    fn path(&self) -> &Path;
+
+    /// Gives up the descriptor, so that the file system can be unmounted.
+    fn release(&mut self) -> Result<(), TargetError>;
+
+    /// Takes the same directory again after a remount.
+    fn retake(&mut self) -> Result<(), TargetError>;
 }
 
 /// A directory that the guard found to be ours: new, empty, carrying our marker, or named in `--erase`.
@@ -68,25 +39,23 @@ impl ClaimedDirectory {
     /// Claims `path`, making it if it does not exist. A non-empty directory without the marker is refused unless
     /// `erase` repeats its path exactly.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
-        let io = |operation: &str, source| TargetError::Io { operation: operation.into(), path: path.into(), source };
-        fs::create_dir_all(path).map_err(|source| io("make directory", source))?;
-        let handle = File::open(path).map_err(|source| io("open directory", source))?;
+        fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
+        let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         let marked = path.join(MARKER).exists();
         let foreign = fs::read_dir(path)
-            .map_err(|source| io("list", source))?
+            .map_err(TargetError::io("list", path))?
             .flatten()
             .filter(|entry| entry.file_name() != MARKER && entry.file_name() != "lost+found")
             .count();
         if foreign > 0 && !marked && erase != Some(&*path.to_string_lossy()) {
-            return Err(TargetError::Refused {
-                target: path.display().to_string(),
-                found: format!("the directory holds {foreign} entries and no marker {MARKER}"),
-                remedy: format!("choose an empty directory, or allow it with --erase {}", path.display()),
-            });
+            return Err(TargetError::refused(
+                path.display(),
+                format!("the directory holds {foreign} entries and no marker {MARKER}"),
+                format!("choose an empty directory, or allow it with --erase {}", path.display()),
+            ));
         }
         if !marked {
-            fs::write(path.join(MARKER), "this directory belongs to senesce; its content may be deleted by it\n")
-                .map_err(|source| io("write the marker into", source))?;
+            fs::write(path.join(MARKER), MARKER_TEXT).map_err(TargetError::io("write the marker into", path))?;
         }
         Ok(Self { path: path.into(), handle })
     }
@@ -102,9 +71,111 @@ impl ClaimedDirectory {
     }
 }
 
+impl Rooted for ClaimedDirectory {
+    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        Self::claim(path, erase)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// While unmounted the descriptor is /dev/null, so that a stray operation relative to it fails with ENOTDIR.
+    fn release(&mut self) -> Result<(), TargetError> {
+        let null = Path::new("/dev/null");
+        self.handle = File::open(null).map_err(TargetError::io("open", null))?;
+        Ok(())
+    }
+
+    fn retake(&mut self) -> Result<(), TargetError> {
+        self.handle = File::open(&self.path).map_err(TargetError::io("open directory", &self.path))?;
+        Ok(())
+    }
+}
+
+/// A directory of somebody else: to be read, or to be handed to a command of the user's.
+#[derive(Debug)]
+pub struct VisitedDirectory(PathBuf);
+
+impl Rooted for VisitedDirectory {
+    fn take(path: &Path, _erase: Option<&str>) -> Result<Self, TargetError> {
+        Ok(Self(path.into()))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn release(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    fn retake(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+}
+
+/// A block device that nobody uses and that holds nothing, or whose loss was allowed. It is locked against other runs
+/// while the claim lives.
+#[derive(Debug)]
+pub struct ClaimedDevice {
+    device: BlockDevice,
+    handle: File,
+    lock: File,
+}
+
+impl ClaimedDevice {
+    /// Claims a block device: refused when it is in use, when another run has it, and when it holds something unless
+    /// `erase` repeats its path or serial number.
+    pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        Self::take(path, |device| guard::check_device(device, erase))
+    }
+
+    /// Claims a device whose content is kept, or was guarded as an image file: refused only when it is in use.
+    pub(crate) fn claim_unused(path: &Path) -> Result<Self, TargetError> {
+        Self::take(path, guard::check_unused)
+    }
+
+    fn take(path: &Path, check: impl FnOnce(&BlockDevice) -> Result<(), TargetError>) -> Result<Self, TargetError> {
+        let device = BlockDevice::open(path)?;
+        guard::check_unused(&device)?;
+        let reader = File::open(path).map_err(TargetError::io("open", path))?;
+        lock::lock(&reader, path)?;
+        check(&device)?;
+        let handle = File::options().read(true).write(true).open(path).map_err(TargetError::io("open", path))?;
+        Ok(Self { device, handle, lock: reader })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// What sysfs knows about it.
+    pub fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        self.device.size()
+    }
+
+    /// A descriptor that keeps the lock while it is open.
+    pub(crate) fn lock_handle(&self) -> Option<File> {
+        self.lock.try_clone().ok()
+    }
+
+    /// Open for reading and writing.
+    pub fn file(&self) -> &File {
+        &self.handle
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
 
     #[test]
     fn a_foreign_directory_is_refused_until_its_path_is_repeated() {
@@ -115,5 +186,16 @@ mod tests {
         let path = room.path().to_string_lossy().into_owned();
         assert!(ClaimedDirectory::claim(room.path(), Some(&path)).is_ok());
         assert!(ClaimedDirectory::claim(room.path(), None).is_ok(), "now it carries the marker");
+    }
+
+    #[test]
+    fn a_released_directory_cannot_be_written_through_its_descriptor() {
+        let room = tempfile::tempdir().unwrap();
+        let mut claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        claimed.release().unwrap();
+        let result = rustix::fs::mkdirat(claimed.as_fd(), "stray", rustix::fs::Mode::RWXU);
+        assert_eq!(result, Err(rustix::io::Errno::NOTDIR));
+        claimed.retake().unwrap();
+        rustix::fs::mkdirat(claimed.as_fd(), "ours", rustix::fs::Mode::RWXU).unwrap();
     }
 }

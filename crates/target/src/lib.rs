@@ -1,5 +1,34 @@
 //! What is acted on. The only room that may write to devices; everything destructive starts with a claim made here.
+//!
+//! [`TargetSpec`] is what the user wrote, [`open`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
+//! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
+//! else owns, to look at it or to run a command on it.
 
+pub mod block_device;
 pub mod claim;
+pub mod environment;
+pub mod error;
+pub mod file_system;
+pub mod guard;
+pub mod image_file;
+pub mod kernel_log;
+pub mod limits;
+pub mod lock;
+pub mod loop_device;
+pub mod mount;
+pub mod mounted;
+pub mod open;
+pub mod signature;
+pub mod sparse;
+pub mod spec;
 
-pub use claim::{ClaimedDirectory, TargetError};
+pub use block_device::{BlockDevice, drop_caches};
+pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
+pub use error::TargetError;
+pub use file_system::{CheckReport, FileSystem};
+pub use image_file::ImageFile;
+pub use limits::{AppliedLimits, Limits};
+pub use loop_device::LoopDevice;
+pub use mounted::{MountedTarget, Remounted};
+pub use open::{OpenOptions, open, visit};
+pub use spec::TargetSpec;

@@ -1,0 +1,217 @@
+//! Image files: made, guarded, locked, held in memory and written back.
+
+use crate::error::TargetError;
+use crate::sparse::{self, Named};
+use crate::{guard, lock};
+use rustix::fs::MemfdFlags;
+use senesce_core::Bytes;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// An image ready to be attached to a loop device; locked against other runs while it lives.
+#[derive(Debug)]
+pub struct ImageFile {
+    /// What is attached: the file itself, or its copy in memory.
+    active: File,
+    /// The file on disk: `None` for an image that lives in memory only.
+    file: Option<(File, PathBuf)>,
+    size: Bytes,
+    in_memory: bool,
+}
+
+/// How an image is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImageOptions<'a> {
+    pub size: Option<Bytes>,
+    pub erase: Option<&'a str>,
+    pub keep: bool,
+    pub read_only: bool,
+    pub in_memory: bool,
+}
+
+impl ImageFile {
+    /// Makes an image in memory that is gone when it is dropped.
+    pub(crate) fn scratch(size: Bytes) -> Result<Self, TargetError> {
+        Ok(Self { active: memory_file(size)?, file: None, size, in_memory: true })
+    }
+
+    /// Opens the image at `path`: made, emptied after the guard allowed it, or kept as it is.
+    pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
+        let existed = path.exists();
+        if !existed && options.keep {
+            return Err(TargetError::io("open the image", path)(std::io::Error::from_raw_os_error(libc::ENOENT)));
+        }
+        if !existed && options.size.is_none() {
+            return Err(TargetError::Usage(format!(
+                "the image {path} does not exist: give its size, image:{path},size=1G",
+                path = path.display()
+            )));
+        }
+        let file = File::options()
+            .read(true)
+            .write(!options.read_only)
+            .create(!existed)
+            .truncate(false)
+            .open(path)
+            .map_err(TargetError::io("open the image", path))?;
+        let prepared = Self::prepare(file, path, options);
+        if prepared.is_err() && !existed {
+            let _ = fs::remove_file(path);
+        }
+        prepared
+    }
+
+    fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
+        lock::lock(&file, path)?;
+        let found = Bytes(file.metadata().map_err(TargetError::io("look at", path))?.size());
+        let size = if options.keep { found } else { options.size.unwrap_or(found) };
+        if size.0 == 0 {
+            return Err(TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display())));
+        }
+        if !options.keep {
+            guard::check_image(&file, path, options.erase)?;
+        }
+        let active = if options.in_memory { memory_file(size)? } else { clone(&file, path)? };
+        let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
+        image.fill(options.keep, path)?;
+        Ok(image)
+    }
+
+    /// Brings the content to its initial state: the file's own when it is kept, nothing but holes otherwise.
+    fn fill(&self, keep: bool, path: &Path) -> Result<(), TargetError> {
+        match (keep, self.in_memory, &self.file) {
+            (true, true, Some((file, _))) => {
+                let to = Named { file: &self.active, path: Path::new("the image in memory") };
+                sparse::copy(Named { file, path }, to, self.size.0).map(|_| ())
+            }
+            (false, false, _) => {
+                self.active.set_len(0).map_err(TargetError::io("empty", path))?;
+                self.active.set_len(self.size.0).map_err(TargetError::io("set the size of", path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The open file that is attached to the loop device.
+    pub fn active(&self) -> &File {
+        &self.active
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Whether it is held in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The file on disk, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(_, path)| path.as_path())
+    }
+
+    /// A descriptor that keeps the lock while it is open.
+    pub(crate) fn lock_handle(&self) -> Option<File> {
+        self.file.as_ref().and_then(|(file, _)| file.try_clone().ok())
+    }
+
+    /// Writes an image held in memory into its file: the used ranges, beside the old content and renamed over it.
+    pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
+        let Some((_, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
+        let from = Named { file: &self.active, path: Path::new("the image in memory") };
+        write_beside(from, path, self.size.0)
+    }
+}
+
+/// Copies an image to `path` so that a reader sees the old content or the new, never a part.
+pub(crate) fn write_beside(from: Named, path: &Path, size: u64) -> Result<(), TargetError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let written = (|| {
+        let file = File::create(&part).map_err(TargetError::io("make", &part))?;
+        sparse::copy(from, Named { file: &file, path: &part }, size)?;
+        file.sync_all().map_err(TargetError::io("sync", &part))?;
+        fs::rename(&part, path).map_err(TargetError::io("rename into place", path))
+    })();
+    if written.is_err() {
+        let _ = fs::remove_file(&part);
+    }
+    written
+}
+
+fn clone(file: &File, path: &Path) -> Result<File, TargetError> {
+    file.try_clone().map_err(TargetError::io("duplicate the descriptor of", path))
+}
+
+/// A file in memory (memfd_create(2)) after checking that the machine and its control group have that much left.
+fn memory_file(size: Bytes) -> Result<File, TargetError> {
+    let available = available_memory();
+    let needed = Bytes(size.0 + size.0 / 16);
+    if needed > available {
+        return Err(TargetError::missing(
+            format!("memory for an image of {size}: {needed} needed with its bookkeeping, {available} available; it"),
+            "make the image smaller or leave out --in-memory",
+        ));
+    }
+    let name = Path::new("the image in memory");
+    let descriptor =
+        rustix::fs::memfd_create("senesce-image", MemfdFlags::CLOEXEC).map_err(TargetError::errno("make", name))?;
+    let file = File::from(descriptor);
+    file.set_len(size.0).map_err(TargetError::io("set the size of", name))?;
+    Ok(file)
+}
+
+/// What can still be used: MemAvailable of /proc/meminfo, or what the memory control group leaves, whichever is less.
+fn available_memory() -> Bytes {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let machine = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib << 10);
+    Bytes(machine.min(crate::limits::memory_left().map_or(u64::MAX, |left| left.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: ImageOptions =
+        ImageOptions { size: Some(Bytes::mib(8)), erase: None, keep: false, read_only: false, in_memory: false };
+
+    #[test]
+    fn an_image_in_memory_reaches_its_file_only_when_kept() {
+        use std::os::unix::fs::FileExt;
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let image = ImageFile::open(&path, ImageOptions { in_memory: true, ..NEW }).unwrap();
+        image.active().write_all_at(b"aged", 4 << 20).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        image.keep_result().unwrap();
+        drop(image);
+        let kept = fs::read(&path).unwrap();
+        assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn too_little_memory_is_said_before_anything_is_made() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let huge = ImageOptions { in_memory: true, size: Some(Bytes(1 << 50)), ..NEW };
+        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_run_on_one_image_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let _first = ImageFile::open(&path, NEW).unwrap();
+        assert!(matches!(ImageFile::open(&path, NEW), Err(TargetError::Refused { .. })));
+    }
+}

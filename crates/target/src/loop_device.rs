@@ -1,0 +1,224 @@
+//! Loop devices (loop(4), include/uapi/linux/loop.h), attached in one step and gone with their last user.
+
+use crate::error::TargetError;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+const LOOP_SET_DIRECT_IO: libc::c_ulong = 0x4C08;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    descriptor: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// An attached loop device. It detaches when it is dropped and nothing is mounted on it; also when the process is killed,
+/// because it is attached with the autoclear flag.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+    handle: File,
+    direct_io: bool,
+}
+
+impl LoopDevice {
+    /// Attaches an open file. `name` is what `losetup` shows. Direct I/O to the file is turned on where the file allows it.
+    pub fn attach(file: &File, name: &str, read_only: bool) -> Result<Self, TargetError> {
+        let control_path = Path::new("/dev/loop-control");
+        let control =
+            File::options().read(true).write(true).open(control_path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => TargetError::missing(
+                    "/dev/loop-control",
+                    "load the kernel module loop (modprobe loop), or use a directory",
+                ),
+                io::ErrorKind::PermissionDenied => needs_root(),
+                _ => TargetError::io("open", control_path)(error),
+            })?;
+        // Another process may take the free device first: ask again.
+        for _ in 0..256 {
+            let number = ioctl(&control, LOOP_CTL_GET_FREE, 0)
+                .map_err(TargetError::io("ask for a free loop device at", control_path))?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let handle = open_when_there(&path, read_only)?;
+            match configure(&handle, file, name, read_only) {
+                Ok(()) => {
+                    let direct_io = ioctl(&handle, LOOP_SET_DIRECT_IO, 1).is_ok();
+                    return Ok(Self { path, handle, direct_io });
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    return Err(TargetError::missing(
+                        format!("LOOP_CONFIGURE for {name}"),
+                        "Linux 5.8 or newer is needed, and an image whose size is a multiple of 512 bytes",
+                    ));
+                }
+                Err(error) => return Err(TargetError::io("attach the image to", &path)(error)),
+            }
+        }
+        Err(TargetError::missing("a free loop device", "detach unused ones with losetup -d"))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it reads and writes its file with direct I/O, past the host's page cache.
+    pub fn direct_io(&self) -> bool {
+        self.direct_io
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        // When it is still mounted (lazily), the kernel detaches it with the last user.
+        let _ = ioctl(&self.handle, LOOP_CLR_FD, 0);
+    }
+}
+
+pub(crate) fn needs_root() -> TargetError {
+    TargetError::missing(
+        "the right to attach a loop device and to mount",
+        "run as root, or name a directory of a mounted file system as the target instead",
+    )
+}
+
+fn configure(handle: &File, file: &File, name: &str, read_only: bool) -> io::Result<()> {
+    let mut file_name = [0; 64];
+    let length = name.len().min(63);
+    file_name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    let flags = LO_FLAGS_AUTOCLEAR | if read_only { LO_FLAGS_READ_ONLY } else { 0 };
+    let config = LoopConfig {
+        descriptor: file.as_raw_fd() as u32,
+        block_size: 0,
+        info: LoopInfo { flags, file_name, ..EMPTY },
+        reserved: [0; 8],
+    };
+    ioctl(handle, LOOP_CONFIGURE, &raw const config as libc::c_ulong).map(|_| ())
+}
+
+const EMPTY: LoopInfo = LoopInfo {
+    device: 0,
+    inode: 0,
+    rdevice: 0,
+    offset: 0,
+    size_limit: 0,
+    number: 0,
+    encrypt_type: 0,
+    encrypt_key_size: 0,
+    flags: 0,
+    file_name: [0; 64],
+    crypt_name: [0; 64],
+    encrypt_key: [0; 32],
+    init: [0; 2],
+};
+
+/// The node of a new device may appear a moment after its number.
+fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        match File::options().read(true).write(!read_only).open(path) {
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(needs_root()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound || Instant::now() > deadline => {
+                return Err(TargetError::io("open", path)(error));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The loop devices to which this file is attached.
+pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
+    let wanted = file.metadata().map_err(TargetError::io("look at", path))?;
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let busy = entries.filter(|entry| entry.path().join("loop/backing_file").exists());
+    let paths = busy.map(|entry| Path::new("/dev").join(entry.file_name()));
+    Ok(paths
+        .filter(|path| status(path).is_some_and(|info| info.inode == wanted.ino() && info.device == wanted.dev()))
+        .collect())
+}
+
+/// Waits a moment for a loop device whose last user has just gone. Returns whether it no longer has the file.
+pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Result<bool, TargetError> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while attached_to(file, path)?.iter().any(|attached| attached == device) {
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(true)
+}
+
+fn status(path: &Path) -> Option<LoopInfo> {
+    let handle = File::open(path).ok()?;
+    let mut info = EMPTY;
+    ioctl(&handle, LOOP_GET_STATUS64, &raw mut info as libc::c_ulong).ok()?;
+    Some(info)
+}
+
+fn ioctl(file: &File, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
+    // SAFETY: the callers pass a value or a pointer to a live structure of the layout that the request expects.
+    match unsafe { libc::ioctl(file.as_raw_fd(), request as _, argument) } {
+        result if result >= 0 => Ok(result),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_sizes() {
+        assert_eq!(size_of::<LoopInfo>(), 232);
+        assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+
+    #[test]
+    fn attached_and_gone_again() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: needs root for a loop device");
+        }
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let device = LoopDevice::attach(&file, "test", false).unwrap();
+        let name = device.path().file_name().unwrap().to_owned();
+        assert_eq!(attached_to(&file, Path::new("test")).unwrap(), [device.path().to_path_buf()]);
+        drop(device);
+        assert_eq!(attached_to(&file, Path::new("test")).unwrap(), Vec::<PathBuf>::new(), "{name:?}");
+    }
+}

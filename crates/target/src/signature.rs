@@ -1,0 +1,171 @@
+//! What the first and last bytes of a device or image say about its content.
+
+use crate::error::TargetError;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A magic number of a file system, volume or partition table: name, offset from the start, bytes.
+/// Offsets and bytes as in the kernel's `include/uapi/linux/magic.h`, the on-disk headers of each file system, and
+/// util-linux `libblkid/src/superblocks`.
+const MAGICS: &[(&str, u64, &[u8])] = &[
+    ("xfs", 0, b"XFSB"),
+    ("ext2, ext3 or ext4", 1080, &[0x53, 0xEF]),
+    ("btrfs", 0x10040, b"_BHRfS_M"),
+    ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
+    ("nilfs2", 1030, &[0x34, 0x34]),
+    ("bcachefs or bcache", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca]),
+    ("bcachefs", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9]),
+    ("erofs", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
+    ("squashfs", 0, b"hsqs"),
+    ("jfs", 32768, b"JFS1"),
+    ("reiserfs", 65588, b"ReIsEr"),
+    ("iso9660", 32769, b"CD001"),
+    ("udf", 32769, b"BEA01"),
+    ("ntfs", 3, b"NTFS    "),
+    ("exfat", 3, b"EXFAT   "),
+    ("vfat", 54, b"FAT1"),
+    ("vfat", 82, b"FAT32   "),
+    ("zonefs", 0, b"SFOZ"),
+    ("zfs", 128 * 1024, &[0x0c, 0xb1, 0xba, 0x00]),
+    ("ocfs2", 8192, b"OCFSV2"),
+    ("gfs2", 65536, &[0x01, 0x16, 0x19, 0x70]),
+    ("swap space", 4086, b"SWAPSPACE2"),
+    ("swap space", 65526, b"SWAPSPACE2"),
+    ("swap space", 4086, b"SWAP-SPACE"),
+    ("LUKS volume", 0, b"LUKS\xba\xbe"),
+    ("LVM physical volume", 24, b"LVM2 001"),
+    ("LVM physical volume", 512, b"LABELONE"),
+    ("md RAID member", 0, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("md RAID member", 4096, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("GUID partition table", 512, b"EFI PART"),
+    ("GUID partition table", 4096, b"EFI PART"),
+];
+
+/// Magic numbers counted back from the end of the device.
+const END_MAGICS: &[(&str, u64, &[u8])] = &[
+    ("GUID partition table", 512, b"EFI PART"),
+    ("GUID partition table", 4096, b"EFI PART"),
+    ("md RAID member", 8192, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("md RAID member (0.90)", 65536, &[0xfc, 0x4e, 0x2b, 0xa9]),
+];
+
+const MIB: u64 = 1 << 20;
+
+/// What a device of `size` bytes holds: the name of a known signature, or "data of an unknown kind" when its first or last
+/// MiB is not all zero. `None`: nothing was found.
+pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
+    for (name, offset, magic) in MAGICS {
+        if matches(file, *offset, magic, size, path)? {
+            return Ok(Some(format!("a signature of {name}")));
+        }
+    }
+    for (name, from_end, magic) in END_MAGICS {
+        if *from_end <= size && matches(file, (size - from_end) & !511, magic, size, path)? {
+            return Ok(Some(format!("a signature of {name} at its end")));
+        }
+    }
+    if has_dos_partitions(file, size, path)? {
+        return Ok(Some("a DOS partition table".into()));
+    }
+    let unknown = !is_zero(file, 0, size.min(MIB), path)?
+        || size > MIB && !is_zero(file, (size - MIB.min(size)) & !4095, size, path)?;
+    Ok(unknown.then(|| "data of an unknown kind".into()))
+}
+
+/// The file system whose magic number is there, by its name as in `mount -t`.
+pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<&'static str>, TargetError> {
+    let known =
+        [("ext4", 1), ("xfs", 0), ("btrfs", 2), ("f2fs", 3), ("nilfs2", 4)].map(|(name, index)| (name, MAGICS[index]));
+    for (name, (_, offset, magic)) in known {
+        if matches(file, offset, magic, size, path)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the bytes from `start` to `end` are all zero.
+pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
+    let mut buffer = vec![0u8; MIB as usize];
+    let mut offset = start;
+    while offset < end {
+        let length = (end - offset).min(MIB) as usize;
+        let read = file.read_at(&mut buffer[..length], offset).map_err(TargetError::io("read", path))?;
+        if read == 0 {
+            break;
+        }
+        if buffer[..read].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        offset += read as u64;
+    }
+    Ok(true)
+}
+
+fn matches(file: &File, offset: u64, magic: &[u8], size: u64, path: &Path) -> Result<bool, TargetError> {
+    if offset + magic.len() as u64 > size {
+        return Ok(false);
+    }
+    let mut found = vec![0u8; magic.len()];
+    let mut filled = 0;
+    while filled < found.len() {
+        let read = file
+            .read_at(&mut found[filled..], offset + filled as u64)
+            .map_err(TargetError::io("read the signature of", path))?;
+        if read == 0 {
+            return Ok(false);
+        }
+        filled += read;
+    }
+    Ok(found == magic)
+}
+
+/// A boot sector's 0x55AA alone is also in boot code; a partition table has a type and a length in one of four entries.
+fn has_dos_partitions(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
+    if !matches(file, 510, &[0x55, 0xAA], size, path)? {
+        return Ok(false);
+    }
+    let mut table = [0u8; 64];
+    file.read_exact_at(&mut table, 446).map_err(TargetError::io("read the partition table of", path))?;
+    Ok(table.chunks_exact(16).any(|entry| entry[4] != 0 && entry[12..16] != [0; 4]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image_with(offset: u64, bytes: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 * MIB).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+        file
+    }
+
+    fn found(file: &File) -> Option<String> {
+        probe(file, 8 * MIB, Path::new("image")).unwrap()
+    }
+
+    #[test]
+    fn every_magic_is_found_and_an_empty_image_is_empty() {
+        assert_eq!(found(&image_with(0, &[])), None);
+        for (name, offset, magic) in MAGICS {
+            assert!(found(&image_with(*offset, magic)).unwrap().starts_with("a signature"), "{name}");
+        }
+        for (name, from_end, magic) in END_MAGICS {
+            assert!(found(&image_with(8 * MIB - from_end, magic)).unwrap().contains("at its end"), "{name}");
+        }
+    }
+
+    #[test]
+    fn partitions_and_unknown_data_are_found() {
+        let mut sector = [0u8; 512];
+        sector[446 + 4] = 0x83;
+        sector[446 + 12] = 1;
+        sector[510] = 0x55;
+        sector[511] = 0xAA;
+        assert_eq!(found(&image_with(0, &sector)).unwrap(), "a DOS partition table");
+        assert_eq!(found(&image_with(77, b"diary")).unwrap(), "data of an unknown kind");
+        assert_eq!(found(&image_with(8 * MIB - 9, b"diary")).unwrap(), "data of an unknown kind");
+    }
+}

@@ -1,0 +1,195 @@
+//! Sparse files: the parts that hold data (lseek(2), SEEK_DATA and SEEK_HOLE), copying and comparing them.
+
+use crate::error::TargetError;
+use crate::signature::is_zero;
+use rustix::fs::{SeekFrom, copy_file_range, seek};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const CHUNK: usize = 1 << 20;
+
+/// A range of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub struct Range {
+    /// First byte.
+    pub start: u64,
+    /// One past the last byte.
+    pub end: u64,
+}
+
+impl Range {
+    /// Number of bytes.
+    pub fn length(self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// The ranges of the first `size` bytes that hold data, in order. A file system that knows no holes gives one range.
+pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, TargetError> {
+    data_ranges_between(file, Range { start: 0, end: size }, path)
+}
+
+/// The ranges inside `within` that hold data, in order.
+pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
+    let mut ranges = Vec::new();
+    let mut offset = within.start;
+    while offset < within.end {
+        let start = match seek(file, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => break,
+            Err(Errno::INVAL) => offset,
+            Err(errno) => return Err(TargetError::errno("look for data in", path)(errno)),
+        };
+        if start >= within.end {
+            break;
+        }
+        let end = match seek(file, SeekFrom::Hole(start)) {
+            Ok(end) => end.min(within.end),
+            Err(Errno::INVAL) => within.end,
+            Err(errno) => return Err(TargetError::errno("look for holes in", path)(errno)),
+        };
+        ranges.push(Range { start, end });
+        offset = end;
+    }
+    Ok(ranges)
+}
+
+/// Whether the first `size` bytes read as zero.
+pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
+    for range in data_ranges(file, size, path)? {
+        if !is_zero(file, range.start, range.end, path)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// An open file and its name, for error messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Named<'a> {
+    /// The open file.
+    pub file: &'a File,
+    /// Its name.
+    pub path: &'a Path,
+}
+
+/// Copies one range to the same place of another file, inside the kernel where it can.
+pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+    let (mut read_at, mut write_at) = (range.start, range.start);
+    while read_at < range.end {
+        let left = (range.end - read_at).min(1 << 30) as usize;
+        match copy_file_range(from.file, Some(&mut read_at), to.file, Some(&mut write_at), left) {
+            Ok(0) => return copy_by_buffer(from, to, Range { start: read_at, end: range.end }),
+            Ok(_) => {}
+            Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::BADF) => {
+                return copy_by_buffer(from, to, Range { start: read_at, end: range.end });
+            }
+            Err(errno) => return Err(TargetError::errno("copy into", to.path)(errno)),
+        }
+    }
+    Ok(())
+}
+
+fn copy_by_buffer(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+    let mut buffer = vec![0u8; CHUNK.min(range.length() as usize)];
+    let mut offset = range.start;
+    while offset < range.end {
+        let length = buffer.len().min((range.end - offset) as usize);
+        from.file.read_exact_at(&mut buffer[..length], offset).map_err(TargetError::io("read", from.path))?;
+        to.file.write_all_at(&buffer[..length], offset).map_err(TargetError::io("write", to.path))?;
+        offset += length as u64;
+    }
+    Ok(())
+}
+
+/// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
+/// the number of bytes copied.
+pub fn copy(from: Named, to: Named, size: u64) -> Result<u64, TargetError> {
+    to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
+    let mut copied = 0;
+    for range in data_ranges(from.file, size, from.path)? {
+        copy_range(from, to, range)?;
+        copied += range.length();
+    }
+    Ok(copied)
+}
+
+/// The first byte at which the first `size` bytes of two files differ. Holes read as zero.
+pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
+    let mut ranges = data_ranges(ours.file, size, ours.path)?;
+    ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
+    for range in merge(ranges) {
+        if let Some(offset) = difference_in(ours, theirs, range)? {
+            return Ok(Some(offset));
+        }
+    }
+    Ok(None)
+}
+
+fn difference_in(ours: Named, theirs: Named, range: Range) -> Result<Option<u64>, TargetError> {
+    let (mut left, mut right) = (vec![0u8; CHUNK], vec![0u8; CHUNK]);
+    let mut offset = range.start;
+    while offset < range.end {
+        let length = CHUNK.min((range.end - offset) as usize);
+        ours.file.read_exact_at(&mut left[..length], offset).map_err(TargetError::io("read", ours.path))?;
+        theirs.file.read_exact_at(&mut right[..length], offset).map_err(TargetError::io("read", theirs.path))?;
+        if left[..length] != right[..length] {
+            let at = left.iter().zip(&right).position(|(ours, theirs)| ours != theirs).unwrap_or(0);
+            return Ok(Some(offset + at as u64));
+        }
+        offset += length as u64;
+    }
+    Ok(None)
+}
+
+/// Sorts ranges and joins those that touch or overlap.
+pub fn merge(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.sort_unstable();
+    let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn named(file: &File) -> Named<'_> {
+        Named { file, path: Path::new("test file") }
+    }
+
+    #[test]
+    fn a_copy_is_equal_and_stays_sparse() {
+        let (from, to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let size = 64 << 20;
+        from.set_len(size).unwrap();
+        from.write_all_at(b"first", 0).unwrap();
+        from.write_all_at(&[7; 10_000], 40 << 20).unwrap();
+        let copied = copy(named(&from), named(&to), size).unwrap();
+        assert!(copied < 1 << 20, "{copied} bytes copied");
+        assert_eq!(first_difference(named(&from), named(&to), size).unwrap(), None);
+        to.write_all_at(b"x", (40 << 20) + 5).unwrap();
+        assert_eq!(first_difference(named(&from), named(&to), size).unwrap(), Some((40 << 20) + 5));
+    }
+
+    proptest! {
+        #[test]
+        fn merged_ranges_cover_the_same_bytes_once(pairs in prop::collection::vec((0u64..200, 1u64..20), 0..40)) {
+            let ranges: Vec<Range> = pairs.iter().map(|(start, length)| Range { start: *start, end: start + length }).collect();
+            let merged = merge(ranges.clone());
+            prop_assert!(merged.windows(2).all(|pair| pair[0].end < pair[1].start));
+            let covered = |list: &[Range], byte: u64| list.iter().any(|range| range.start <= byte && byte < range.end);
+            for byte in 0..230 {
+                prop_assert_eq!(covered(&ranges, byte), covered(&merged, byte));
+            }
+        }
+    }
+}
