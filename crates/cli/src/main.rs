@@ -31,6 +31,7 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
 }
 
 fn main() -> std::process::ExitCode {
+    senesce_lab::guest::enter_if_guest();
     restore_broken_pipe();
     let matches = command().get_matches();
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));

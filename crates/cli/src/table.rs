@@ -46,6 +46,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::experiments::Experiments>(),
     Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
     Entry::of::<verbs::runs::Runs>(),
+    Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::doc::Doc>(),
     Entry::of::<verbs::doctor::Doctor>(),

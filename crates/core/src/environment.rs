@@ -33,7 +33,23 @@ impl Environment {
         facts.put_file("cgroup.memory_max", "/sys/fs/cgroup/memory.max");
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
         facts.0.insert("process.root".into(), is_root().into());
+        // The lab sets it in its guest: numbers taken under emulation must say so.
+        if let Ok(accelerator) = std::env::var("SENESCE_LAB") {
+            facts.put("lab.accelerator", accelerator);
+        }
         facts
+    }
+
+    /// What a report must say about this environment before any number.
+    pub fn caveats(&self) -> Vec<String> {
+        match self.0.get("lab.accelerator").and_then(Value::as_str) {
+            Some("tcg") => vec![
+                "taken in the lab guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
+                    .into(),
+            ],
+            Some(other) => vec![format!("taken in the lab guest ({other})")],
+            None => Vec::new(),
+        }
     }
 
     /// Adds a fact.

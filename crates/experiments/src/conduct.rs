@@ -1,5 +1,6 @@
 //! Takes one experiment through plan, run, record and analysis.
 
+use crate::registry;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{
     Analysis, Environment, Experiment, Failure, Plan, Progress, Record, RunContext, RunDirectory, Settings,
@@ -52,7 +53,7 @@ pub fn conduct(
         }
         directory.sync()?;
     }
-    let analysis = experiment.analyse(&Record::open(&path)?)?;
+    let analysis = registry::analyse(&Record::open(&path)?)?;
     if !was_finished {
         directory.finish(&analysis.result)?;
     }

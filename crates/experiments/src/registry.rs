@@ -22,6 +22,12 @@ pub fn experiment(id: &str) -> Result<&'static dyn Experiment, Failure> {
 
 /// Analyses any record by its kind.
 pub fn analyse(record: &Record) -> Result<Analysis, Failure> {
+    let mut analysis = analyse_by_kind(record)?;
+    analysis.caveats.splice(0..0, record.environment.caveats());
+    Ok(analysis)
+}
+
+fn analyse_by_kind(record: &Record) -> Result<Analysis, Failure> {
     let kind = record.plan.kind.as_str();
     if let Some(verb) = VERBS.iter().find(|verb| verb.kind() == kind) {
         return verb.analyse(record);

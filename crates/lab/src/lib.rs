@@ -1,1 +1,18 @@
-//! senesce lab.
+//! The lab: a QEMU guest that boots in seconds on the host's own files, with emulated NVMe and ZNS drives, and runs a
+//! command in it. The host's root is seen read-only under an overlay; one folder of results is shared back.
+
+pub mod drive;
+pub mod error;
+pub mod guest;
+pub mod initramfs;
+pub mod kernel;
+pub mod modules;
+pub mod payload;
+pub mod qemu;
+pub mod run;
+
+pub use drive::{Drive, DriveKind};
+pub use error::LabError;
+pub use kernel::{Kernel, KernelSource, cached_kernels, setup};
+pub use qemu::{Accelerator, probe_accelerator};
+pub use run::{LabOutcome, LabRun};

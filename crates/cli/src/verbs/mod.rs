@@ -4,6 +4,7 @@ pub mod completions;
 pub mod doc;
 pub mod doctor;
 pub mod experiments;
+pub mod lab;
 pub mod man;
 pub mod report;
 pub mod reproduce;

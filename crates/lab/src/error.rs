@@ -1,0 +1,82 @@
+//! What can go wrong in the lab itself.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use std::io;
+use std::path::PathBuf;
+
+/// An error of the lab, not of the command that runs in it.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// A word of the command line is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Something is not installed or not permitted.
+    #[error("{what}: {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// An operation on a host file failed.
+    #[error("{operation} {path}: {words}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A program that the lab uses failed.
+    #[error("{program} failed ({status}): {output}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Its exit status.
+        status: String,
+        /// The end of what it said.
+        output: String,
+    },
+    /// A kernel image or module could not be read.
+    #[error(
+        "{path}: {problem}; `senesce lab setup --again` fetches it anew, or name another with --kernel and --modules"
+    )]
+    Kernel {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The guest ended without the command's exit status.
+    #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]
+    Guest {
+        /// What it did.
+        what: String,
+        /// The last console lines.
+        console: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The user stopped it.
+    #[error("interrupted; the guest was ended")]
+    Interrupted,
+}
+
+impl Classify for LabError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::Usage,
+            Self::Missing { .. } => ExitCode::Missing,
+            Self::Interrupted => ExitCode::Interrupted,
+            Self::Io { .. } | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::Lab,
+        }
+    }
+}
+
+/// Names the operation and the path of a failed host file operation.
+pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
+    let path = path.into();
+    move |source| LabError::Io { operation, path, source }
+}

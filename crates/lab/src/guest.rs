@@ -1,0 +1,217 @@
+//! What runs inside the guest: its first process, and the loader of modules that its kernel asks for.
+
+use crate::modules::{ModuleIndex, canonical};
+use rustix::mount::{MountFlags, mount};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+
+/// Where the control share is mounted in the guest.
+pub const CONTROL: &str = "/run/senesce-lab";
+/// The description of the job inside the initramfs.
+pub const JOB: &str = "/lab/job.json";
+
+/// What the guest is to do.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Job {
+    /// Only boot and power off: a probe.
+    pub probe: bool,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its environment.
+    pub environment: Vec<(String, String)>,
+    /// Shared folders: tag and path in the guest.
+    pub shares: Vec<(String, PathBuf)>,
+    /// Folder of kernel modules on the host.
+    pub modules: PathBuf,
+}
+
+/// Runs as the guest's first process or as its module loader when this process is one of them; else returns.
+pub fn enter_if_guest() {
+    let name = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    if std::process::id() == 1 && Path::new(JOB).exists() {
+        first_process();
+    }
+    if name == Path::new(CONTROL).join("modprobe") {
+        std::process::exit(load_on_demand());
+    }
+}
+
+fn first_process() -> ! {
+    if let Err(problem) = serve() {
+        eprintln!("senesce-lab: {problem}");
+        report_exit(125);
+    }
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+    // Without power management the guest ends by a panic, which QEMU turns into an exit.
+    std::process::exit(0);
+}
+
+fn serve() -> Result<(), String> {
+    let text = fs::read(JOB).map_err(|error| format!("read {JOB}: {error}"))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("{JOB}: {error}"))?;
+    if job.probe {
+        return Ok(());
+    }
+    load_boot_modules()?;
+    enter_host_tree(&job)?;
+    mount_rest();
+    let status = run_job(&job);
+    report_exit(status);
+    Ok(())
+}
+
+fn load_boot_modules() -> Result<(), String> {
+    let mut files: Vec<PathBuf> = fs::read_dir("/lab/modules")
+        .map_err(|error| format!("list modules: {error}"))?
+        .flatten()
+        .map(|e| e.path())
+        .collect();
+    files.sort();
+    files.iter().try_for_each(|file| load(file))
+}
+
+fn load(file: &Path) -> Result<(), String> {
+    let words = |error: io::Error| format!("load module {}: {error}", file.display());
+    let open = File::open(file).map_err(words)?;
+    match rustix::system::finit_module(&open, c"", 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(errno) => Err(words(errno.into())),
+    }
+}
+
+/// The host's root read-only, an overlay in memory above it, the shares, then a change of root.
+fn enter_host_tree(job: &Job) -> Result<(), String> {
+    for folder in ["/host", "/memory", "/root"] {
+        fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
+    }
+    attach("9p", "root", "/host", MountFlags::RDONLY, "trans=virtio,version=9p2000.L,msize=512000,cache=loose")?;
+    attach("tmpfs", "tmpfs", "/memory", MountFlags::empty(), "size=90%")?;
+    for folder in ["/memory/upper", "/memory/work"] {
+        fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
+    }
+    attach(
+        "overlay",
+        "overlay",
+        "/root",
+        MountFlags::empty(),
+        "lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work",
+    )?;
+    for (tag, path) in &job.shares {
+        let place = Path::new("/root").join(path.strip_prefix("/").unwrap_or(path));
+        fs::create_dir_all(&place).map_err(|error| format!("make {}: {error}", place.display()))?;
+        let data = "trans=virtio,version=9p2000.L,msize=512000,cache=mmap";
+        attach("9p", tag, &place.to_string_lossy(), MountFlags::empty(), data)?;
+    }
+    std::os::unix::fs::chroot("/root").map_err(|error| format!("change root: {error}"))?;
+    std::env::set_current_dir("/").map_err(|error| format!("enter the root: {error}"))
+}
+
+fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) -> Result<(), String> {
+    let text = std::ffi::CString::new(data).map_err(|error| error.to_string())?;
+    mount(source, place, kind, flags, Some(text.as_c_str()))
+        .map_err(|errno| format!("mount {kind} {source} on {place}: {errno}"))
+}
+
+/// The usual kernel file systems. What this kernel lacks is told on the console and missed by what needs it.
+fn mount_rest() {
+    let wanted = [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("tmpfs", "/run/lock"),
+        ("tmpfs", "/mnt"),
+        ("devpts", "/dev/pts"),
+        ("tmpfs", "/dev/shm"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("configfs", "/sys/kernel/config"),
+        ("cgroup2", "/sys/fs/cgroup"),
+    ];
+    for (kind, place) in wanted {
+        let _ = fs::create_dir_all(place);
+        if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), "") {
+            eprintln!("senesce-lab: {problem}");
+        }
+    }
+    for (name, target) in
+        [("/dev/fd", "/proc/self/fd"), ("/dev/stdin", "fd/0"), ("/dev/stdout", "fd/1"), ("/dev/stderr", "fd/2")]
+    {
+        let _ = std::os::unix::fs::symlink(target, name);
+    }
+    if let Err(error) = fs::write("/proc/sys/kernel/modprobe", format!("{CONTROL}/modprobe")) {
+        eprintln!("senesce-lab: modules on demand: {error}");
+    }
+}
+
+fn run_job(job: &Job) -> u8 {
+    let (Ok(out), Ok(errors)) = (create("stdout"), create("stderr")) else { return 125 };
+    let mut say = errors.try_clone().ok();
+    let Some((program, arguments)) = job.command.split_first() else { return 125 };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(job.environment.iter().cloned());
+    command.stdin(Stdio::null()).stdout(out).stderr(errors);
+    if job.directory.is_dir() {
+        command.current_dir(&job.directory);
+    }
+    if let Err(error) = fs::write(Path::new(CONTROL).join("started"), b"") {
+        eprintln!("senesce-lab: {error}");
+    }
+    match command.spawn() {
+        Ok(mut child) => child.wait().map_or(125, exit_status),
+        Err(error) => {
+            if let Some(stream) = &mut say {
+                let _ = writeln!(stream, "senesce lab: cannot run {program} in the guest: {error}");
+            }
+            if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+        }
+    }
+}
+
+fn create(name: &str) -> io::Result<File> {
+    File::create(Path::new(CONTROL).join(name))
+}
+
+fn exit_status(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, Some(signal)) => 128u8.wrapping_add(signal as u8),
+        _ => 125,
+    }
+}
+
+fn report_exit(status: u8) {
+    let part = Path::new(CONTROL).join("exit.part");
+    let written =
+        fs::write(&part, status.to_string()).and_then(|()| fs::rename(&part, Path::new(CONTROL).join("exit")));
+    if let Err(error) = written {
+        eprintln!("senesce-lab: report exit status: {error}");
+    }
+}
+
+/// `modprobe -q -- NAME`, as the kernel calls it.
+fn load_on_demand() -> i32 {
+    let Some(name) = std::env::args().next_back() else { return 1 };
+    let folder = Path::new(CONTROL).join("modules");
+    let Ok(text) =
+        fs::read(folder.join("../modules.json")).or_else(|_| fs::read(Path::new(CONTROL).join("modules.json")))
+    else {
+        return 1;
+    };
+    let Ok(index) = serde_json::from_slice::<ModuleIndex>(&text) else { return 1 };
+    let name = if index.load.contains_key(&name) { name } else { canonical(&name) };
+    let Some(files) = index.load.get(&name) else { return 1 };
+    for file in files {
+        if let Err(problem) = load(&folder.join(file)) {
+            eprintln!("senesce-lab: {problem}");
+            return 1;
+        }
+    }
+    0
+}

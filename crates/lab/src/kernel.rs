@@ -1,0 +1,311 @@
+//! The guest's kernel: fetched once from Debian without installing anything, or given as files; kept in the cache.
+
+use crate::error::{LabError, io_error};
+use crate::modules::{ModuleIndex, read_module};
+use crate::payload;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where a kernel comes from.
+#[derive(Debug, Clone)]
+pub enum KernelSource {
+    /// Debian's `linux-image` package, from the release this host runs: backports first.
+    Debian,
+    /// An image (`vmlinuz` or `vmlinux`) and its modules folder (`lib/modules/VERSION`).
+    Files {
+        /// The image.
+        image: PathBuf,
+        /// The folder.
+        modules: PathBuf,
+    },
+}
+
+/// A kernel in the cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its release (`6.12.38+deb12-amd64`).
+    pub version: String,
+    /// Holds `vmlinux`, `modules.json` and `modules/`.
+    pub folder: PathBuf,
+}
+
+impl Kernel {
+    /// The bootable ELF image.
+    pub fn image(&self) -> PathBuf {
+        self.folder.join("vmlinux")
+    }
+
+    /// The unpacked modules.
+    pub fn modules(&self) -> PathBuf {
+        self.folder.join("modules")
+    }
+
+    /// Which modules there are and in which order they load.
+    pub fn index(&self) -> Result<ModuleIndex, LabError> {
+        let path = self.folder.join("modules.json");
+        let text = fs::read(&path).map_err(io_error("read", &path))?;
+        serde_json::from_slice(&text).map_err(|error| LabError::Kernel { path, problem: error.to_string() })
+    }
+}
+
+/// `$XDG_CACHE_HOME/senesce/lab`, else `~/.cache/senesce/lab`.
+pub fn cache_folder() -> Result<PathBuf, LabError> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
+    base.map(|base| base.join("senesce/lab")).ok_or_else(|| LabError::Missing {
+        what: "no place for the lab's kernel".into(),
+        remedy: "set HOME or XDG_CACHE_HOME".into(),
+    })
+}
+
+/// The kernels in the cache, newest release first.
+pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
+    let folder = cache_folder()?.join("kernels");
+    let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().join("modules.json").exists())
+        .map(|entry| Kernel { version: entry.file_name().to_string_lossy().into_owned(), folder: entry.path() })
+        .collect();
+    kernels.sort_by_key(|kernel| std::cmp::Reverse(release_key(&kernel.version)));
+    Ok(kernels)
+}
+
+/// A cached kernel by release, or the newest.
+pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
+    let kernels = cached_kernels()?;
+    let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
+    let found = kernels.into_iter().find(|kernel| release.is_none_or(|wanted| kernel.version == wanted));
+    found.ok_or_else(|| match release {
+        Some(wanted) if !names.is_empty() => {
+            LabError::Usage(format!("there is no kernel {wanted} in the cache; there are {}", names.join(", ")))
+        }
+        _ => LabError::Missing { what: "the lab has no kernel yet".into(), remedy: "senesce lab setup".into() },
+    })
+}
+
+/// Puts a kernel into the cache; one that is there already is kept unless `again`.
+pub fn setup(source: &KernelSource, again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, LabError> {
+    let kernels = cache_folder()?.join("kernels");
+    fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;
+    if let (KernelSource::Debian, false) = (source, again)
+        && let Some(kernel) = cached_kernels()?.into_iter().next()
+    {
+        return Ok(kernel);
+    }
+    let work = kernels.join(format!(".setup-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&work);
+    fs::create_dir_all(&work).map_err(io_error("make folder", &work))?;
+    let result = fetch_and_unpack(source, &kernels, &work, tell);
+    let _ = fs::remove_dir_all(&work);
+    result
+}
+
+fn fetch_and_unpack(
+    source: &KernelSource,
+    kernels: &Path,
+    work: &Path,
+    tell: &dyn Fn(&str),
+) -> Result<Kernel, LabError> {
+    let (image, modules) = match source {
+        KernelSource::Files { image, modules } => (image.clone(), modules.clone()),
+        KernelSource::Debian => unpack_debian(work, tell)?,
+    };
+    let version = modules.file_name().unwrap_or(OsStr::new("kernel")).to_string_lossy().into_owned();
+    tell(&format!("unpacking kernel {version}"));
+    let staged = work.join("staged");
+    stage(&image, &modules, &staged)?;
+    let folder = kernels.join(&version);
+    let _ = fs::remove_dir_all(&folder);
+    fs::rename(&staged, &folder).map_err(io_error("rename into place", &folder))?;
+    Ok(Kernel { version, folder })
+}
+
+/// Writes `vmlinux`, the modules that the guest may need (unpacked, flat) and their index.
+fn stage(image: &Path, modules: &Path, staged: &Path) -> Result<(), LabError> {
+    let target = staged.join("modules");
+    fs::create_dir_all(&target).map_err(io_error("make folder", &target))?;
+    let bytes = fs::read(image).map_err(io_error("read kernel image", image))?;
+    let elf = payload::extract(&bytes).map_err(|problem| LabError::Kernel { path: image.into(), problem })?;
+    let path = staged.join("vmlinux");
+    fs::write(&path, elf).map_err(io_error("write", &path))?;
+    let mut index = ModuleIndex::resolve(modules)?;
+    for files in index.load.values_mut() {
+        for file in files {
+            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            let flat = PathBuf::from(format!("{}.ko", name.split('.').next().unwrap_or_default()));
+            if !target.join(&flat).exists() {
+                let bytes = read_module(&modules.join(&*file))?;
+                fs::write(target.join(&flat), bytes).map_err(io_error("write", target.join(&flat)))?;
+            }
+            *file = flat;
+        }
+    }
+    let path = staged.join("modules.json");
+    let text = serde_json::to_vec_pretty(&index).unwrap_or_default();
+    fs::write(&path, text).map_err(io_error("write", &path))
+}
+
+fn unpack_debian(work: &Path, tell: &dyn Fn(&str)) -> Result<(PathBuf, PathBuf), LabError> {
+    let apt = Apt::prepare(work)?;
+    tell("fetching package lists");
+    apt.run("apt-get", &["update", "-qq"])?;
+    let listing = apt.run("apt-cache", &["show", "linux-image-amd64"])?;
+    let package = choose_package(&listing).ok_or_else(|| LabError::Missing {
+        what: "no linux-image package in the package lists".into(),
+        remedy: "give a kernel with --kernel FILE --modules DIR".into(),
+    })?;
+    tell(&format!("fetching {package}"));
+    apt.run("apt-get", &["download", "-qq", &package])?;
+    let archive = fs::read_dir(work)
+        .map_err(io_error("list", work))?
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension() == Some(OsStr::new("deb")))
+        .ok_or_else(|| LabError::Missing { what: format!("{package} was not fetched"), remedy: "try again".into() })?;
+    let root = work.join("root");
+    run_program(Command::new("dpkg-deb").arg("-x").arg(&archive).arg(&root))?;
+    let version = package.trim_start_matches("linux-image-").to_string();
+    let merged = root.join("usr/lib/modules").join(&version);
+    let modules = if merged.is_dir() { merged } else { root.join("lib/modules").join(&version) };
+    Ok((root.join(format!("boot/vmlinuz-{version}")), modules))
+}
+
+/// apt over folders of its own: nothing of the host's package state is read or changed.
+struct Apt {
+    work: PathBuf,
+    options: Vec<String>,
+}
+
+impl Apt {
+    fn prepare(work: &Path) -> Result<Self, LabError> {
+        for name in ["state/lists/partial", "cache/archives/partial", "etc"] {
+            let path = work.join(name);
+            fs::create_dir_all(&path).map_err(io_error("make folder", &path))?;
+        }
+        let sources = work.join("etc/sources.list");
+        fs::write(&sources, private_sources()?).map_err(io_error("write", &sources))?;
+        let at = |name: &str| work.join(name).display().to_string();
+        let options = vec![
+            format!("Dir::Etc::SourceList={}", sources.display()),
+            "Dir::Etc::SourceParts=/dev/null".to_string(),
+            format!("Dir::State={}", at("state")),
+            format!("Dir::Cache={}", at("cache")),
+            "APT::Sandbox::User=root".to_string(),
+        ];
+        Ok(Self { work: work.into(), options })
+    }
+
+    fn run(&self, program: &str, words: &[&str]) -> Result<String, LabError> {
+        let mut command = Command::new(program);
+        for option in &self.options {
+            command.args(["-o", option]);
+        }
+        run_program(command.args(words).current_dir(&self.work))
+    }
+}
+
+fn run_program(command: &mut Command) -> Result<String, LabError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().map_err(|error| LabError::Missing {
+        what: format!("{program} cannot be run ({error})"),
+        remedy: "on a system other than Debian give a kernel with --kernel FILE --modules DIR".into(),
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let tail: Vec<&str> = said.lines().rev().take(6).collect();
+        let output_tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
+        return Err(LabError::Program { program, status: output.status.to_string(), output: output_tail });
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The host's own mirror with its release and that release's backports.
+fn private_sources() -> Result<String, LabError> {
+    let missing =
+        |what: String| LabError::Missing { what, remedy: "give a kernel with --kernel FILE --modules DIR".into() };
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let codename = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .ok_or_else(|| missing("this host is no Debian release".into()))?
+        .trim_matches('"')
+        .to_string();
+    let mut texts = vec![fs::read_to_string("/etc/apt/sources.list").unwrap_or_default()];
+    for entry in fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "list" || extension == "sources") {
+            texts.push(fs::read_to_string(&path).unwrap_or_default());
+        }
+    }
+    let mirror = texts
+        .iter()
+        .find_map(|text| mirror_of(text, &codename))
+        .ok_or_else(|| missing(format!("apt has no mirror of {codename}")))?;
+    Ok(["", "-backports"].map(|suffix| format!("deb {mirror} {codename}{suffix} main\n")).concat())
+}
+
+/// The first address that serves `codename`, from either form of sources file.
+fn mirror_of(text: &str, codename: &str) -> Option<String> {
+    for line in text.lines().filter(|line| line.starts_with("deb ")) {
+        let words: Vec<&str> = line.split_whitespace().filter(|word| !word.contains(['[', ']', '='])).collect();
+        if words.get(2) == Some(&codename) {
+            return words.get(1).map(|word| (*word).to_string());
+        }
+    }
+    for stanza in text.split("\n\n") {
+        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let suites = field("Suites:").unwrap_or_default();
+        if suites.split_whitespace().any(|suite| suite == codename) {
+            return field("URIs:").and_then(|uris| uris.split_whitespace().next()).map(str::to_string);
+        }
+    }
+    None
+}
+
+/// The package of the preferred release: 6.12 if there is one, else the newest.
+fn choose_package(listing: &str) -> Option<String> {
+    let mut packages: Vec<String> = listing
+        .lines()
+        .filter_map(|line| line.strip_prefix("Depends: "))
+        .filter_map(|line| line.split_whitespace().next())
+        .map(|word| word.trim_end_matches(',').to_string())
+        .filter(|name| name.starts_with("linux-image-"))
+        .collect();
+    packages.sort_by_key(|name| release_key(name.trim_start_matches("linux-image-")));
+    packages.iter().rev().find(|name| name.starts_with("linux-image-6.12.")).or(packages.last()).cloned()
+}
+
+fn release_key(version: &str) -> Vec<u64> {
+    version.split(['.', '-', '+']).map_while(|word| word.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mirror_is_found_in_both_forms_of_sources() {
+        let list =
+            "deb-src http://a.example/debian bookworm main\ndeb [signed-by=/k] http://b.example/debian bookworm main\n";
+        assert_eq!(mirror_of(list, "bookworm").as_deref(), Some("http://b.example/debian"));
+        let stanza = "Types: deb\nURIs: http://c.example/debian\nSuites: bookworm bookworm-updates\nComponents: main\n\nTypes: deb\nURIs: http://d\nSuites: other\n";
+        assert_eq!(mirror_of(stanza, "bookworm").as_deref(), Some("http://c.example/debian"));
+        assert_eq!(mirror_of(stanza, "trixie"), None);
+    }
+
+    #[test]
+    fn release_6_12_is_preferred_and_6_1_accepted() {
+        let both = "Depends: linux-image-6.1.0-40-amd64 (= 6.1.153-1)\n\nDepends: linux-image-6.12.38+deb12-amd64 (= 6.12.38-1~bpo12+1)\n\nDepends: linux-image-7.2.1+deb12-amd64 (= 7)\n";
+        assert_eq!(choose_package(both).as_deref(), Some("linux-image-6.12.38+deb12-amd64"));
+        assert_eq!(
+            choose_package("Depends: linux-image-6.1.0-40-amd64 (= 6.1.153-1)\n").as_deref(),
+            Some("linux-image-6.1.0-40-amd64")
+        );
+        assert_eq!(choose_package(""), None);
+        assert!(release_key("6.12.38+deb12-amd64") > release_key("6.1.0-40-amd64"));
+    }
+}

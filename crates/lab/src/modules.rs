@@ -1,0 +1,174 @@
+//! Kernel modules in the order in which they must be loaded, resolved from their own `.modinfo`.
+
+use crate::error::{LabError, io_error};
+use crate::payload::unpack_xz;
+use object::{Object, ObjectSection};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the guest needs before it can see the host's files and its drives.
+pub const BOOT: &[&str] = &["virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme"];
+
+/// What the guest's kernel may ask for later; those that this kernel does not have are left out.
+pub const ON_DEMAND: &[&str] = &[
+    "ext4",
+    "xfs",
+    "btrfs",
+    "f2fs",
+    "nilfs2",
+    "zonefs",
+    "fuse",
+    "loop",
+    "null_blk",
+    "dm_mod",
+    "dm_linear",
+    "brd",
+    "zram",
+    "bfq",
+    "kyber_iosched",
+    "mq_deadline",
+    "crc32c_generic",
+    "crc32_generic",
+    "crc32c_intel",
+    "xxhash_generic",
+    "sha256_generic",
+    "blake2b_generic",
+    "lzo",
+    "lz4",
+    "zstd",
+    "deflate",
+    "nfs",
+    "nfsd",
+    "bcachefs",
+];
+
+/// Which files make up each module or alias, dependencies first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleIndex {
+    /// Module name or alias (`fs-f2fs`) to files relative to the modules folder, in load order.
+    pub load: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl ModuleIndex {
+    /// Resolves [`BOOT`] and [`ON_DEMAND`] from the tree below `folder` (`lib/modules/VERSION`).
+    pub fn resolve(folder: &Path) -> Result<Self, LabError> {
+        let mut files = HashMap::new();
+        collect(folder, &mut files)?;
+        let mut resolver = Resolver { files, known: HashMap::new() };
+        let mut index = Self::default();
+        for name in BOOT.iter().chain(ON_DEMAND) {
+            // A driver that is built into the kernel has no file, which is as good.
+            if !resolver.files.contains_key(*name) {
+                continue;
+            }
+            let mut order = Vec::new();
+            resolver.order(name, &mut order)?;
+            let relative: Vec<PathBuf> = order
+                .iter()
+                .map(|module| {
+                    resolver.files[module].strip_prefix(folder).unwrap_or(&resolver.files[module]).to_path_buf()
+                })
+                .collect();
+            for alias in resolver.known[*name].aliases.clone() {
+                index.load.insert(alias, relative.clone());
+            }
+            index.load.insert((*name).to_string(), relative);
+        }
+        Ok(index)
+    }
+
+    /// The files of the modules named, dependencies first, each once.
+    pub fn files(&self, names: &[&str]) -> Vec<PathBuf> {
+        let mut files: Vec<PathBuf> = Vec::new();
+        for path in names.iter().filter_map(|name| self.load.get(*name)).flatten() {
+            if !files.contains(path) {
+                files.push(path.clone());
+            }
+        }
+        files
+    }
+}
+
+/// A module's own words about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct ModuleInfo {
+    depends: Vec<String>,
+    aliases: Vec<String>,
+}
+
+struct Resolver {
+    files: HashMap<String, PathBuf>,
+    known: HashMap<String, ModuleInfo>,
+}
+
+impl Resolver {
+    fn order(&mut self, name: &str, order: &mut Vec<String>) -> Result<(), LabError> {
+        if order.iter().any(|done| done == name) {
+            return Ok(());
+        }
+        if !self.known.contains_key(name) {
+            let info = read_info(&self.files[name])?;
+            self.known.insert(name.to_string(), info);
+        }
+        for dependency in self.known[name].depends.clone() {
+            if self.files.contains_key(&dependency) {
+                self.order(&dependency, order)?;
+            }
+        }
+        order.push(name.to_string());
+        Ok(())
+    }
+}
+
+fn collect(folder: &Path, files: &mut HashMap<String, PathBuf>) -> Result<(), LabError> {
+    for entry in fs::read_dir(folder).map_err(io_error("list modules in", folder))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() && !path.is_symlink() {
+            collect(&path, files)?;
+        } else if let Some((stem, "ko" | "ko.xz" | "ko.zst")) = entry.file_name().to_string_lossy().split_once('.') {
+            files.insert(canonical(stem), path);
+        }
+    }
+    Ok(())
+}
+
+/// The kernel treats `-` and `_` in module names as the same character.
+pub fn canonical(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+/// The bytes of a module file, unpacked.
+pub fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
+    let bytes = fs::read(path).map_err(io_error("read module", path))?;
+    let damaged = |problem: String| LabError::Kernel { path: path.into(), problem };
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("xz") => unpack_xz(&bytes).map_err(damaged),
+        Some("zst") => zstd::stream::decode_all(&bytes[..]).map_err(|error| damaged(format!("zstd: {error}"))),
+        _ => Ok(bytes),
+    }
+}
+
+fn read_info(path: &Path) -> Result<ModuleInfo, LabError> {
+    let bytes = read_module(path)?;
+    parse_info(&bytes).map_err(|problem| LabError::Kernel { path: path.into(), problem })
+}
+
+fn parse_info(bytes: &[u8]) -> Result<ModuleInfo, String> {
+    let file = object::File::parse(bytes).map_err(|error| format!("not an ELF module: {error}"))?;
+    let section = file.section_by_name(".modinfo").ok_or("no .modinfo section")?;
+    let data = section.data().map_err(|error| error.to_string())?;
+    let mut info = ModuleInfo::default();
+    for line in data.split(|byte| *byte == 0) {
+        let text = String::from_utf8_lossy(line);
+        if let Some(list) = text.strip_prefix("depends=") {
+            info.depends.extend(list.split(',').filter(|name| !name.is_empty()).map(canonical));
+        } else if let Some(alias) = text.strip_prefix("alias=") {
+            info.aliases.push(alias.to_string());
+        } else if let Some(names) = text.strip_prefix("softdep=pre: ") {
+            info.depends.extend(names.split_whitespace().map(canonical));
+        }
+    }
+    Ok(info)
+}

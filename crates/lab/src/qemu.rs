@@ -1,0 +1,227 @@
+//! The QEMU process: its arguments, and whether KVM really boots.
+
+use crate::drive::{Drive, DriveKind};
+use crate::error::{LabError, io_error};
+use crate::kernel::{Kernel, cache_folder};
+use serde::Serialize;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The program.
+pub const QEMU: &str = "qemu-system-x86_64";
+
+/// How the guest's instructions are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Accelerator {
+    /// By the processor.
+    Kvm,
+    /// By translation: correct, several times slower, with latencies that are the emulator's own.
+    Tcg,
+}
+
+impl Accelerator {
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+/// One boot.
+pub struct Machine<'a> {
+    /// The kernel.
+    pub kernel: &'a Kernel,
+    /// The initramfs file.
+    pub initramfs: &'a Path,
+    /// Guest memory in MiB.
+    pub memory_mib: u64,
+    /// Virtual processors.
+    pub cpus: u32,
+    /// Acceleration.
+    pub accelerator: Accelerator,
+    /// Where the console is written.
+    pub console: &'a Path,
+    /// Shared folders: tag, path, whether the guest may write.
+    pub shares: Vec<(String, PathBuf, bool)>,
+    /// Drives with their backing files.
+    pub drives: Vec<(&'a Drive, PathBuf)>,
+}
+
+impl Machine<'_> {
+    /// Starts QEMU. It is killed by the kernel when this process' calling thread ends, so call it from the main thread.
+    pub fn start(&self) -> Result<Child, LabError> {
+        let errors = self.console.with_extension("qemu");
+        let log = File::create(&errors).map_err(io_error("create", &errors))?;
+        let mut command = Command::new(QEMU);
+        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let parent = std::process::id();
+        // SAFETY: prctl and getppid are async-signal-safe and touch no memory of the parent.
+        unsafe {
+            command.pre_exec(move || {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // A session of its own: Ctrl-C reaches senesce alone, which ends the guest itself.
+                libc::setsid();
+                if libc::getppid() as u32 != parent {
+                    return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+                }
+                Ok(())
+            });
+        }
+        command.spawn().map_err(|error| LabError::Missing {
+            what: format!("{QEMU} cannot be run ({error})"),
+            remedy: "apt-get install qemu-system-x86, or as root: senesce lab setup".into(),
+        })
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut words: Vec<String> =
+            ["-M", "q35", "-nodefaults", "-display", "none", "-monitor", "none", "-no-reboot", "-no-user-config"]
+                .map(str::to_string)
+                .to_vec();
+        let mut pair = |flag: &str, value: String| words.extend([flag.to_string(), value]);
+        pair("-serial", format!("file:{}", self.console.display()));
+        pair("-m", self.memory_mib.to_string());
+        pair("-smp", self.cpus.to_string());
+        match self.accelerator {
+            Accelerator::Kvm => {
+                pair("-accel", "kvm".into());
+                pair("-cpu", "host".into());
+            }
+            Accelerator::Tcg => {
+                pair("-accel", "tcg,thread=multi".into());
+                pair("-cpu", "max".into());
+            }
+        }
+        pair("-kernel", self.kernel.image().display().to_string());
+        pair("-initrd", self.initramfs.display().to_string());
+        pair(
+            "-append",
+            "console=ttyS0 panic=-1 quiet mitigations=off nokaslr raid=noautodetect random.trust_cpu=on".into(),
+        );
+        for (tag, path, writable) in &self.shares {
+            let access = if *writable { "" } else { ",readonly=on" };
+            pair(
+                "-virtfs",
+                format!("local,path={},mount_tag={tag},security_model=none,multidevs=remap{access}", escape(path)),
+            );
+        }
+        for (number, (drive, file)) in self.drives.iter().enumerate() {
+            let name = format!("{}{number}", drive.word());
+            // The image is scratch, thrown away with the guest: no flush needs to reach the host's disk.
+            pair(
+                "-drive",
+                format!("file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads", escape(file)),
+            );
+            pair("-device", format!("nvme,serial=senesce-{name},id=ctrl{number}"));
+            pair("-device", format!("nvme-ns,drive={name},bus=ctrl{number},nsid=1,{}", namespace(drive)));
+        }
+        words
+    }
+}
+
+fn namespace(drive: &Drive) -> String {
+    let blocks = format!("logical_block_size={0},physical_block_size={0}", drive.lba);
+    match &drive.kind {
+        DriveKind::Nvme => blocks,
+        DriveKind::Zns { zone, capacity, open, active } => format!(
+            "{blocks},zoned=true,zoned.zone_size={},zoned.zone_capacity={},zoned.max_open={open},zoned.max_active={active}",
+            zone.0, capacity.0
+        ),
+    }
+}
+
+/// QEMU's option syntax doubles commas inside values.
+fn escape(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+/// How long a KVM guest may take to boot and power off before KVM counts as not working.
+const PROBE_LIMIT: Duration = Duration::from_secs(6);
+
+/// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once.
+pub fn probe_accelerator(kernel: &Kernel, initramfs: &Path, work: &Path) -> Result<Accelerator, LabError> {
+    if File::options().read(true).write(true).open("/dev/kvm").is_err() {
+        return Ok(Accelerator::Tcg);
+    }
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let cache = cache_folder()?.join(format!("accelerator-{}", release.trim()));
+    match fs::read_to_string(&cache).as_deref() {
+        Ok("kvm") => return Ok(Accelerator::Kvm),
+        Ok("tcg") => return Ok(Accelerator::Tcg),
+        _ => {}
+    }
+    let console = work.join("probe.console");
+    let machine = Machine {
+        kernel,
+        initramfs,
+        memory_mib: 256,
+        cpus: 1,
+        accelerator: Accelerator::Kvm,
+        console: &console,
+        shares: Vec::new(),
+        drives: Vec::new(),
+    };
+    let works = boots(machine.start()?);
+    let found = if works { Accelerator::Kvm } else { Accelerator::Tcg };
+    fs::write(&cache, found.word()).map_err(io_error("write", &cache))?;
+    Ok(found)
+}
+
+fn boots(mut child: Child) -> bool {
+    let begin = Instant::now();
+    while begin.elapsed() < PROBE_LIMIT {
+        if let Ok(Some(status)) = child.try_wait() {
+            return status.success();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+/// QEMU's version, if it is installed.
+pub fn version() -> Option<String> {
+    let output = Command::new(QEMU).arg("--version").output().ok()?;
+    String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_string)
+}
+
+/// Installs QEMU with apt when root on a Debian system; otherwise names the package.
+pub fn install(tell: &dyn Fn(&str)) -> Result<(), LabError> {
+    if version().is_some() {
+        return Ok(());
+    }
+    let missing =
+        |what: &str| LabError::Missing { what: what.into(), remedy: "apt-get install qemu-system-x86".into() };
+    if !senesce_core::environment::is_root() {
+        return Err(missing("QEMU is not installed"));
+    }
+    tell("installing qemu-system-x86");
+    let words = ["install", "-y", "-qq", "--no-install-recommends", "qemu-system-x86"];
+    let mut command = Command::new("apt-get");
+    command.args(words).env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(Stdio::null());
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(missing("QEMU could not be installed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zoned_namespace_carries_its_limits() {
+        let drive = Drive::parse("zns,size=1G,zone=64M,cap=62M,open=14,active=14").unwrap();
+        let text = namespace(&drive);
+        assert!(text.contains("zoned.zone_capacity=65011712"), "{text}");
+        assert!(text.contains("zoned.max_active=14"), "{text}");
+        assert_eq!(escape(Path::new("/a,b")), "/a,,b");
+    }
+}

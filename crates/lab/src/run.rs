@@ -1,0 +1,387 @@
+//! One run of a command in a guest, from boot to exit status.
+
+use crate::drive::Drive;
+use crate::error::{LabError, io_error};
+use crate::guest::{CONTROL, Job};
+use crate::initramfs::Archive;
+use crate::kernel::Kernel;
+use crate::modules::BOOT;
+use crate::qemu::{Accelerator, Machine, probe_accelerator};
+use senesce_core::Bytes;
+use senesce_core::interrupt::Interrupt;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// What is to be run and on what.
+#[derive(Debug, Clone)]
+pub struct LabRun {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Drives to emulate.
+    pub drives: Vec<Drive>,
+    /// Guest memory.
+    pub memory: Bytes,
+    /// Virtual processors.
+    pub cpus: u32,
+    /// Force an accelerator instead of probing.
+    pub accelerator: Option<Accelerator>,
+    /// The command.
+    pub command: Vec<String>,
+    /// Folders of the host that the guest may write, seen at the same paths.
+    pub shares: Vec<PathBuf>,
+    /// Ends the guest after this long.
+    pub time_limit: Option<Duration>,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct LabOutcome {
+    /// Seconds from start to the command's first instruction.
+    pub boot_seconds: f64,
+    /// Seconds from start to the end of the guest.
+    pub total_seconds: f64,
+    /// The command's exit status.
+    pub exit_status: u8,
+    /// How the guest ran.
+    pub accelerator: Accelerator,
+    /// The guest's kernel release.
+    pub kernel: String,
+    /// Its drives.
+    pub drives: Vec<Drive>,
+}
+
+const POLL: Duration = Duration::from_millis(10);
+
+impl LabRun {
+    /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
+    pub fn run(
+        &self,
+        interrupt: &Interrupt,
+        out: &mut dyn Write,
+        errors: &mut dyn Write,
+    ) -> Result<LabOutcome, LabError> {
+        self.check()?;
+        let scratch = Scratch::new()?;
+        let accelerator = match self.accelerator {
+            Some(chosen) => chosen,
+            None => self.probe(scratch.path())?,
+        };
+        let control = scratch.path().join("control");
+        self.prepare_control(&control)?;
+        let initramfs = scratch.path().join("initramfs");
+        self.write_initramfs(&initramfs, &self.job(accelerator))?;
+        let machine = self.machine(&scratch, &initramfs, accelerator, &control)?;
+        let begin = Instant::now();
+        let mut watched = Watched { child: machine.start()?, control: &control, begin, boot_seconds: None };
+        let ended = watched.watch(interrupt, self.time_limit, out, errors);
+        let _ = watched.child.kill();
+        let _ = watched.child.wait();
+        ended?;
+        let exit_status = read_exit(&control, machine.console)?;
+        Ok(LabOutcome {
+            boot_seconds: watched.boot_seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64()),
+            total_seconds: begin.elapsed().as_secs_f64(),
+            exit_status,
+            accelerator,
+            kernel: self.kernel.version.clone(),
+            drives: self.drives.clone(),
+        })
+    }
+
+    fn check(&self) -> Result<(), LabError> {
+        if self.command.is_empty() {
+            return Err(LabError::Usage("name a command after `--`: senesce lab run -- uname -r".into()));
+        }
+        if self.memory < Bytes::mib(256) {
+            return Err(LabError::Usage(format!(
+                "--memory {} is too small for a guest; give at least 256M",
+                self.memory
+            )));
+        }
+        let available = memory_available();
+        if self.memory.0 + Bytes::mib(300).0 > available.0 {
+            return Err(LabError::Missing {
+                what: format!(
+                    "the guest needs {} and 300 MiB for QEMU, the host has {available} available",
+                    self.memory
+                ),
+                remedy: "give less with --memory".into(),
+            });
+        }
+        let wanted: u64 = self.drives.iter().map(|drive| drive.size.0).sum();
+        let place = std::env::temp_dir();
+        let free = rustix::fs::statvfs(&place)
+            .map(|stat| stat.f_bavail * stat.f_frsize)
+            .map_err(|errno| io_error("look at", &place)(errno.into()))?;
+        if wanted > free {
+            return Err(LabError::Missing {
+                what: format!("the drives take {}, {} has {} free", Bytes(wanted), place.display(), Bytes(free)),
+                remedy: "make them smaller, or set TMPDIR to a larger place".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn probe(&self, work: &Path) -> Result<Accelerator, LabError> {
+        let initramfs = work.join("probe.initramfs");
+        self.write_initramfs(&initramfs, &Job { probe: true, ..Job::default() })?;
+        probe_accelerator(&self.kernel, &initramfs, work)
+    }
+
+    fn job(&self, accelerator: Accelerator) -> Job {
+        let own = std::env::current_exe().ok().and_then(|path| path.parent().map(|p| p.display().to_string()));
+        let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/sbin:/usr/bin:/sbin:/bin".into());
+        let mut environment: Vec<(String, String)> = ["HOME", "LANG", "USER", "XDG_CACHE_HOME", "RUST_BACKTRACE"]
+            .iter()
+            .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
+            .collect();
+        environment.push(("PATH".into(), own.map_or(path.clone(), |own| format!("{own}:{path}"))));
+        environment.push(("SENESCE_LAB".into(), accelerator.word().into()));
+        let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
+        Job {
+            probe: false,
+            command: self.command.clone(),
+            directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+            environment,
+            shares: [("control".to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
+            modules: self.kernel.modules(),
+        }
+    }
+
+    fn prepare_control(&self, control: &Path) -> Result<(), LabError> {
+        fs::create_dir_all(control).map_err(io_error("make folder", control))?;
+        let link = |target: &Path, name: &str| {
+            std::os::unix::fs::symlink(target, control.join(name)).map_err(io_error("link", control.join(name)))
+        };
+        let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
+        link(&program, "modprobe")?;
+        link(&self.kernel.modules(), "modules")?;
+        link(&self.kernel.folder.join("modules.json"), "modules.json")
+    }
+
+    /// `/init` is this very program with its shared libraries; the modules are those needed to see the host's files.
+    fn write_initramfs(&self, path: &Path, job: &Job) -> Result<(), LabError> {
+        let wrong = || io_error("write initramfs", path);
+        let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
+        let mut archive = Archive::new(file);
+        for folder in ["dev", "lab", "lab/modules"] {
+            archive.directory(folder).map_err(wrong())?;
+        }
+        archive.character_device("dev/console", 5, 1).map_err(wrong())?;
+        let program = fs::read("/proc/self/exe").map_err(io_error("read", "/proc/self/exe"))?;
+        archive.file("init", &program).map_err(wrong())?;
+        let mut folders: Vec<PathBuf> = vec!["dev".into(), "lab".into(), "lab/modules".into()];
+        for library in own_libraries()? {
+            let inside = library.strip_prefix("/").unwrap_or(&library).to_path_buf();
+            for parent in inside.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+                if !parent.as_os_str().is_empty() && !folders.contains(&parent.to_path_buf()) {
+                    archive.directory(&parent.to_string_lossy()).map_err(wrong())?;
+                    folders.push(parent.to_path_buf());
+                }
+            }
+            let bytes = fs::read(&library).map_err(io_error("read", &library))?;
+            archive.file(&inside.to_string_lossy(), &bytes).map_err(wrong())?;
+        }
+        for (number, module) in self.kernel.index()?.files(BOOT).iter().enumerate() {
+            let source = self.kernel.modules().join(module);
+            let bytes = fs::read(&source).map_err(io_error("read module", &source))?;
+            archive.file(&format!("lab/modules/{number:02}.ko"), &bytes).map_err(wrong())?;
+        }
+        let text = serde_json::to_vec(job).unwrap_or_default();
+        archive.file("lab/job.json", &text).map_err(wrong())?;
+        archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
+    }
+
+    fn machine<'a>(
+        &'a self,
+        scratch: &'a Scratch,
+        initramfs: &'a Path,
+        accelerator: Accelerator,
+        control: &Path,
+    ) -> Result<Machine<'a>, LabError> {
+        let mut drives = Vec::new();
+        for (number, drive) in self.drives.iter().enumerate() {
+            let file = scratch.path().join(format!("drive{number}"));
+            let open = File::create(&file).map_err(io_error("create drive", &file))?;
+            open.set_len(drive.size.0).map_err(io_error("size drive", &file))?;
+            drives.push((drive, file));
+        }
+        let mut shares =
+            vec![("root".to_string(), PathBuf::from("/"), false), ("control".to_string(), control.into(), true)];
+        for (number, share) in self.shares.iter().enumerate() {
+            fs::create_dir_all(share).map_err(io_error("make folder", share))?;
+            shares.push((format!("share{number}"), share.clone(), true));
+        }
+        Ok(Machine {
+            kernel: &self.kernel,
+            initramfs,
+            memory_mib: self.memory.0 >> 20,
+            cpus: self.cpus,
+            accelerator,
+            console: &scratch.console,
+            shares,
+            drives,
+        })
+    }
+}
+
+/// The shared libraries and the loader that this process runs with, by the paths the loader looks for.
+fn own_libraries() -> Result<Vec<PathBuf>, LabError> {
+    let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
+    let program = std::env::current_exe().unwrap_or_default();
+    let mut libraries: Vec<PathBuf> = Vec::new();
+    for line in maps.lines() {
+        let Some(path) = line.split_whitespace().nth(5).map(PathBuf::from) else { continue };
+        let is_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+        if is_library && path != program && !libraries.contains(&path) {
+            libraries.push(path);
+        }
+    }
+    // The program names its loader by this path (System V ABI, x86-64 supplement), often through a symbolic link.
+    let loader = PathBuf::from("/lib64/ld-linux-x86-64.so.2");
+    if loader.exists() {
+        libraries.push(loader);
+    }
+    Ok(libraries)
+}
+
+struct Watched<'a> {
+    child: Child,
+    control: &'a Path,
+    begin: Instant,
+    boot_seconds: Option<f64>,
+}
+
+impl Watched<'_> {
+    fn watch(
+        &mut self,
+        interrupt: &Interrupt,
+        limit: Option<Duration>,
+        out: &mut dyn Write,
+        errors: &mut dyn Write,
+    ) -> Result<(), LabError> {
+        let mut streams = [Tail::new(self.control.join("stdout"), out), Tail::new(self.control.join("stderr"), errors)];
+        loop {
+            if self.boot_seconds.is_none() && self.control.join("started").exists() {
+                self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
+            }
+            let ended = self.child.try_wait().map_err(io_error("wait for", crate::qemu::QEMU))?.is_some();
+            let reported = self.control.join("exit").exists();
+            streams.iter_mut().try_for_each(Tail::forward)?;
+            if ended || reported {
+                return streams.iter_mut().try_for_each(Tail::forward);
+            }
+            if interrupt.requested() {
+                return Err(LabError::Interrupted);
+            }
+            if limit.is_some_and(|limit| self.begin.elapsed() > limit) {
+                return Err(LabError::Guest {
+                    what: format!("did not end within {:.0} s", limit.unwrap_or_default().as_secs_f64()),
+                    console: String::new(),
+                    remedy: "give it more time with --time-limit".into(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+struct Tail<'a> {
+    path: PathBuf,
+    file: Option<File>,
+    at: u64,
+    to: &'a mut dyn Write,
+}
+
+impl<'a> Tail<'a> {
+    fn new(path: PathBuf, to: &'a mut dyn Write) -> Self {
+        Self { path, file: None, at: 0, to }
+    }
+
+    fn forward(&mut self) -> Result<(), LabError> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let wrong = || io_error("forward", &self.path);
+        file.seek(SeekFrom::Start(self.at)).map_err(wrong())?;
+        let copied = io::copy(&mut file.take(1 << 20), self.to).map_err(wrong())?;
+        self.at += copied;
+        if copied > 0 {
+            self.to.flush().map_err(wrong())?;
+        }
+        Ok(())
+    }
+}
+
+fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
+    if let Ok(text) = fs::read_to_string(control.join("exit"))
+        && let Ok(status) = text.trim().parse::<u8>()
+    {
+        return Ok(status);
+    }
+    let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
+    let (what, remedy) = if said.contains("Out of memory") || said.contains("out of memory") {
+        ("ran out of memory", "give it more with --memory")
+    } else if said.contains("Kernel panic") {
+        ("panicked", "the kernel's own words say why; another kernel: senesce lab setup --kernel FILE --modules DIR")
+    } else {
+        ("ended before the command did", "`senesce lab status` says what is set up")
+    };
+    let lines: Vec<&str> = said.lines().collect();
+    let tail = lines[lines.len().saturating_sub(12)..].join("\n");
+    Err(LabError::Guest { what: what.into(), console: tail, remedy: remedy.into() })
+}
+
+fn memory_available() -> Bytes {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Bytes(kib.map_or(u64::MAX / 2, |kib| kib << 10))
+}
+
+/// A private folder for one run, removed at its end; those of processes that are gone are removed at the next start.
+struct Scratch {
+    folder: PathBuf,
+    console: PathBuf,
+}
+
+const PREFIX: &str = "senesce-lab-";
+
+impl Scratch {
+    fn new() -> Result<Self, LabError> {
+        let base = std::env::temp_dir();
+        sweep(&base);
+        let folder = base.join(format!("{PREFIX}{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(io_error("make folder", &folder))?;
+        let console = folder.join("console");
+        Ok(Self { folder, console })
+    }
+
+    fn path(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn sweep(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(pid) = name.strip_prefix(PREFIX).and_then(|text| text.parse::<u32>().ok()) else { continue };
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
