@@ -1,1 +1,28 @@
-//! senesce layout.
+//! Where files lie: extents, layout scores, free space and layout maps of a file system. Reads only.
+
+mod btrfs;
+mod btrfs_free;
+mod btrfs_search;
+mod collect;
+pub mod error;
+pub mod extent;
+mod fiemap;
+pub mod free;
+mod fsmap;
+mod layout;
+pub mod map;
+pub mod method;
+pub mod score;
+pub mod summary;
+mod sys;
+mod tree;
+mod xfs;
+
+pub use error::LayoutError;
+pub use extent::{Extent, Kind};
+pub use fiemap::Fiemap;
+pub use free::FreeSpace;
+pub use layout::{Layout, Options};
+pub use map::LayoutMap;
+pub use method::Method;
+pub use summary::{FileLayout, LayoutSummary};

@@ -1,0 +1,214 @@
+//! btrfs: extents of files from the subvolume's tree, sharing from the extent tree, without opening a file. Addresses are
+//! those of btrfs' logical address space, as in FIEMAP.
+
+use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
+use crate::collect::{Collected, Collector};
+use crate::error::LayoutError;
+use crate::extent::{Extent, Kind};
+use crate::tree::Tree;
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// Offsets in struct btrfs_file_extent_item.
+mod file_extent {
+    pub const RAM_BYTES: usize = 8;
+    pub const COMPRESSION: usize = 16;
+    pub const TYPE: usize = 20;
+    pub const DISK_BYTENR: usize = 21;
+    pub const DISK_NUM_BYTES: usize = 29;
+    pub const OFFSET: usize = 37;
+    pub const NUM_BYTES: usize = 45;
+    pub const INLINE: u8 = 0;
+    pub const PREALLOC: u8 = 2;
+    /// Bytes of a file extent item that is not inline.
+    pub const REGULAR_LENGTH: usize = 53;
+}
+
+/// struct btrfs_extent_item, and its flag for data.
+const EXTENT_ITEM_BYTES: usize = 24;
+const EXTENT_FLAG_DATA: u64 = 1;
+/// `BTRFS_TREE_BLOCK_REF_KEY`, `BTRFS_EXTENT_OWNER_REF_KEY`: inline references of 8 bytes.
+const TREE_BLOCK_REF: u32 = 176;
+const OWNER_REF: u32 = 172;
+
+/// What the extent tree says of the whole file system.
+#[derive(Debug, Default)]
+pub struct ExtentTree {
+    /// Addresses and lengths of all allocated extents, ascending.
+    pub allocated: Vec<(u64, u64)>,
+    shared: HashSet<u64>,
+    /// Whether some tree block has several owners (snapshots): then sharing cannot be told from references to extents.
+    pub has_shared_tree_blocks: bool,
+    current: References,
+}
+
+/// References to one data extent. References from one place of one file count once.
+#[derive(Debug, Default)]
+struct References {
+    extent: u64,
+    first_owner: Option<(u64, u64)>,
+}
+
+impl ExtentTree {
+    /// Reads the tree.
+    pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
+        let mut found = Self::default();
+        node_size(root)
+            .and_then(|node_size| search(root, tree::EXTENT, 0..=u64::MAX, |item| found.add(item, node_size)))
+            .map_err(|source| LayoutError::io("search the btrfs extent tree of", shown, source))?;
+        Ok(found)
+    }
+
+    fn add(&mut self, item: Item<'_>, node_size: u64) {
+        match item.kind {
+            kind::EXTENT_ITEM => {
+                self.allocated.push((item.object, item.offset));
+                self.current = References { extent: item.object, first_owner: None };
+                if item.u64_at(16) & EXTENT_FLAG_DATA != 0 {
+                    self.inline_references(&item.data[EXTENT_ITEM_BYTES.min(item.data.len())..]);
+                } else {
+                    self.tree_block(&item);
+                }
+            }
+            kind::METADATA_ITEM => {
+                self.allocated.push((item.object, node_size));
+                self.tree_block(&item);
+            }
+            kind::EXTENT_DATA_REF if item.object == self.current.extent => {
+                self.data_reference(item.u64_at(0), item.u64_at(8));
+            }
+            kind::SHARED_DATA_REF | kind::SHARED_BLOCK_REF => self.has_shared_tree_blocks = true,
+            _ => {}
+        }
+    }
+
+    fn tree_block(&mut self, item: &Item<'_>) {
+        self.has_shared_tree_blocks |= item.u64_at(0) > 1;
+    }
+
+    /// struct btrfs_extent_inline_ref: a type byte and a body whose length depends on the type.
+    fn inline_references(&mut self, mut data: &[u8]) {
+        while let Some((&reference, body)) = data.split_first() {
+            let length = match u32::from(reference) {
+                kind::EXTENT_DATA_REF => {
+                    self.data_reference(u64_at(body, 0), u64_at(body, 8));
+                    28
+                }
+                kind::SHARED_DATA_REF => {
+                    self.has_shared_tree_blocks = true;
+                    12
+                }
+                TREE_BLOCK_REF | OWNER_REF | kind::SHARED_BLOCK_REF => 8,
+                _ => return,
+            };
+            data = body.get(length..).unwrap_or_default();
+        }
+    }
+
+    fn data_reference(&mut self, root: u64, inode: u64) {
+        match self.current.first_owner {
+            None => self.current.first_owner = Some((root, inode)),
+            Some(owner) if owner == (root, inode) => {}
+            Some(_) => {
+                self.shared.insert(self.current.extent);
+            }
+        }
+    }
+}
+
+/// Reads the extents of all files of the tree from its subvolume.
+pub fn walk(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    files: &Tree,
+    extent_tree: &ExtentTree,
+    keep_map: bool,
+) -> Result<Collected, LayoutError> {
+    let order = files.by_inode();
+    let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
+    let parts = order
+        .par_chunks(part)
+        .map(|part| {
+            let mut reader = Reader::new(files, part, &extent_tree.shared, keep_map);
+            let inode = |index: u32| files.files[index as usize].inode;
+            let objects = inode(part[0])..=inode(part[part.len() - 1]);
+            search(root, tree::OWN, objects, |item| reader.item(item))
+                .map_err(|source| LayoutError::io("search the btrfs file tree of", shown, source))?;
+            Ok(reader.finish())
+        })
+        .collect::<Result<Vec<_>, LayoutError>>()?;
+    Ok(Collector::merge(parts, files.files.len()))
+}
+
+struct Reader<'a> {
+    files: &'a Tree,
+    wanted: &'a [u32],
+    shared: &'a HashSet<u64>,
+    collector: Collector,
+    extents: Vec<Extent>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep_map: bool) -> Self {
+        Self { files, wanted, shared, collector: Collector::new(keep_map), extents: Vec::new() }
+    }
+
+    fn item(&mut self, item: Item<'_>) {
+        if item.kind != kind::EXTENT_DATA {
+            return;
+        }
+        while self.current().is_some_and(|inode| inode < item.object) {
+            self.close_file();
+        }
+        if self.current() == Some(item.object)
+            && let Some(extent) = file_extent(&item)
+        {
+            let shared = extent.on_device() && self.shared.contains(&item.u64_at(file_extent::DISK_BYTENR));
+            self.extents.push(if shared { extent.marked(Kind::SHARED) } else { extent });
+        }
+    }
+
+    fn current(&self) -> Option<u64> {
+        self.wanted.first().map(|index| self.files.files[*index as usize].inode)
+    }
+
+    fn close_file(&mut self) {
+        if let Some((file, rest)) = self.wanted.split_first() {
+            self.collector.file(*file, &self.extents);
+            self.extents.clear();
+            self.wanted = rest;
+        }
+    }
+
+    fn finish(mut self) -> Collector {
+        self.close_file();
+        self.collector
+    }
+}
+
+/// The mapping of one file extent item; `None` for holes and for items too short to be one.
+pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
+    use file_extent::*;
+    let kind_of_extent = *item.data.get(TYPE)?;
+    let mut kind = if *item.data.get(COMPRESSION)? != 0 { Kind::ENCODED } else { Kind::PLAIN };
+    if kind_of_extent == INLINE {
+        let length = item.u64_at(RAM_BYTES);
+        return Some(Extent { logical: item.offset, length, kind: kind.with(Kind::INLINE), ..Extent::default() });
+    }
+    let start = item.u64_at(DISK_BYTENR);
+    if item.data.len() < REGULAR_LENGTH || start == 0 {
+        return None;
+    }
+    if kind_of_extent == PREALLOC {
+        kind = kind.with(Kind::UNWRITTEN);
+    }
+    let length = item.u64_at(NUM_BYTES);
+    // A compressed extent is read as a whole, whatever part of it the file uses.
+    let (physical, physical_length) = match kind.has(Kind::ENCODED) {
+        true => (start, item.u64_at(DISK_NUM_BYTES)),
+        false => (start.saturating_add(item.u64_at(OFFSET)), length),
+    };
+    Some(Extent { logical: item.offset, physical, length, physical_length, kind })
+}

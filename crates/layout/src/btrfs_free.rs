@@ -1,0 +1,116 @@
+//! Free space of btrfs: the gaps between extents in chunks that hold data, and the ranges of devices that belong to no
+//! chunk. Gaps in metadata chunks are not free to files and are left out.
+
+use crate::btrfs_search::{Item, kind, search, tree, u64_at};
+use crate::error::LayoutError;
+use crate::free::{FreeSpace, Histogram};
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// `BTRFS_BLOCK_GROUP_DATA`, and the profiles whose chunks are laid out as one run per stripe (SINGLE has no bit).
+const DATA: u64 = 1;
+const STRIPED: u64 = 8 | 64 | 128 | 256;
+/// Copies of the superblock and the stripe around each that is never allocated (fs/btrfs/zoned.h, volumes.h).
+const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
+const SUPERBLOCK_STRIPE: u64 = 64 << 10;
+/// `BTRFS_DEVICE_RANGE_RESERVED`: the first bytes of a device that are never given to a chunk.
+const DEVICE_RESERVED: u64 = 1 << 20;
+/// Offsets in struct btrfs_chunk and struct btrfs_stripe.
+const CHUNK_TYPE: usize = 24;
+const CHUNK_STRIPE_COUNT: usize = 44;
+const CHUNK_STRIPES: usize = 48;
+const STRIPE_BYTES: usize = 32;
+
+#[derive(Debug)]
+struct Chunk {
+    start: u64,
+    length: u64,
+    data: bool,
+    superblocks: Vec<u64>,
+}
+
+/// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
+pub fn read(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    block_size: u64,
+    allocated: &[(u64, u64)],
+) -> Result<FreeSpace, LayoutError> {
+    let failed = |source| LayoutError::io("search the btrfs chunk and device trees of", shown, source);
+    let (mut chunks, mut devices) = (Vec::new(), BTreeMap::new());
+    search(root, tree::CHUNK, 0..=u64::MAX, |item| match item.kind {
+        kind::CHUNK_ITEM => chunks.push(chunk(&item)),
+        kind::DEV_ITEM => drop(devices.insert(item.offset, (item.u64_at(8), Vec::new()))),
+        _ => {}
+    })
+    .map_err(failed)?;
+    search(root, tree::DEVICE, 1..=u64::MAX, |item| {
+        if item.kind == kind::DEV_EXTENT
+            && let Some((_, extents)) = devices.get_mut(&item.object)
+        {
+            extents.push((item.offset, item.u64_at(24)));
+        }
+    })
+    .map_err(failed)?;
+    let mut histogram = Histogram::new(block_size);
+    for chunk in chunks.iter().filter(|chunk| chunk.data) {
+        chunk_gaps(chunk, allocated, &mut histogram);
+    }
+    for (total, extents) in devices.into_values() {
+        gaps(DEVICE_RESERVED, total, extents, &mut histogram);
+    }
+    Ok(histogram.finish())
+}
+
+fn chunk(item: &Item<'_>) -> Chunk {
+    let (start, length, flags) = (item.offset, item.u64_at(0), item.u64_at(CHUNK_TYPE));
+    let count = item.data.get(CHUNK_STRIPE_COUNT..CHUNK_STRIPE_COUNT + 2);
+    let count = count.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
+    let stripes = (0..usize::from(count)).map(|stripe| u64_at(item.data, CHUNK_STRIPES + stripe * STRIPE_BYTES + 8));
+    let mut superblocks: Vec<u64> = stripes
+        .flat_map(|physical| SUPERBLOCKS.into_iter().filter_map(move |block| block.checked_sub(physical)))
+        .filter(|offset| flags & STRIPED == 0 && *offset < length)
+        .map(|offset| start.saturating_add(offset))
+        .collect();
+    superblocks.sort_unstable();
+    superblocks.dedup();
+    Chunk { start, length, data: flags & DATA != 0, superblocks }
+}
+
+fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram) {
+    let end = chunk.start.saturating_add(chunk.length);
+    let first = allocated.partition_point(|extent| extent.0 < chunk.start);
+    let inside = allocated[first..].iter().copied().take_while(|extent| extent.0 < end);
+    let mut used: Vec<(u64, u64)> = inside.collect();
+    used.extend(chunk.superblocks.iter().map(|superblock| (*superblock, SUPERBLOCK_STRIPE)));
+    used.sort_unstable();
+    gaps(chunk.start, end, used, histogram);
+}
+
+/// Adds what `used` (ascending, may overlap) leaves of a range.
+fn gaps(start: u64, end: u64, used: Vec<(u64, u64)>, histogram: &mut Histogram) {
+    let mut at = start;
+    for (from, length) in used {
+        histogram.add(from.min(end).saturating_sub(at));
+        at = at.max(from.saturating_add(length));
+    }
+    histogram.add(end.saturating_sub(at));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_what_extents_and_superblocks_leave() {
+        let superblocks = vec![64 << 20];
+        let chunk = Chunk { start: 32 << 20, length: 64 << 20, data: true, superblocks };
+        let mut histogram = Histogram::new(4096);
+        chunk_gaps(&chunk, &[(0, 4096), (32 << 20, 8192), ((32 << 20) + 12288, 4096)], &mut histogram);
+        let free = histogram.finish();
+        assert_eq!(free.extents, 3);
+        assert_eq!(free.free_blocks * 4096, (64 << 20) - 12288 - 65536);
+        assert_eq!(free.min_bytes, 4096);
+    }
+}

@@ -1,0 +1,144 @@
+//! BTRFS_IOC_TREE_SEARCH_V2 and the items it gives (linux/btrfs.h, linux/btrfs_tree.h). Items are little-endian.
+
+use crate::sys::{self, pair, split};
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
+
+/// struct btrfs_ioctl_search_args_v2 without its buffer, in words.
+const ARGUMENT_WORDS: usize = 14;
+/// struct btrfs_ioctl_search_header, bytes.
+const HEADER_BYTES: usize = 32;
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// `BTRFS_EXTENT_TREE_OBJECTID` and relatives. Tree 0 means the subvolume of the file descriptor.
+pub mod tree {
+    /// The subvolume that the descriptor belongs to.
+    pub const OWN: u64 = 0;
+    /// Extents of the whole file system.
+    pub const EXTENT: u64 = 2;
+    /// Chunks and devices.
+    pub const CHUNK: u64 = 3;
+    /// Allocated ranges of devices.
+    pub const DEVICE: u64 = 4;
+}
+
+/// Item types.
+pub mod kind {
+    /// Data of a file.
+    pub const EXTENT_DATA: u32 = 108;
+    /// An extent of data (or of metadata in old file systems).
+    pub const EXTENT_ITEM: u32 = 168;
+    /// A tree block.
+    pub const METADATA_ITEM: u32 = 169;
+    /// A reference to a data extent that did not fit into its item.
+    pub const EXTENT_DATA_REF: u32 = 178;
+    /// A shared tree block.
+    pub const SHARED_BLOCK_REF: u32 = 182;
+    /// A reference to a data extent from a shared tree block.
+    pub const SHARED_DATA_REF: u32 = 184;
+    /// A range of a device that belongs to a chunk.
+    pub const DEV_EXTENT: u32 = 204;
+    /// A device.
+    pub const DEV_ITEM: u32 = 216;
+    /// A chunk.
+    pub const CHUNK_ITEM: u32 = 228;
+}
+
+/// One item of a tree.
+#[derive(Debug, Clone, Copy)]
+pub struct Item<'a> {
+    /// First part of the key.
+    pub object: u64,
+    /// Second part of the key.
+    pub kind: u32,
+    /// Third part of the key.
+    pub offset: u64,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+impl Item<'_> {
+    /// A little-endian number at `at`; 0 behind the end of a short item.
+    pub fn u64_at(&self, at: usize) -> u64 {
+        u64_at(self.data, at)
+    }
+}
+
+/// A little-endian number at `at`; 0 behind the end.
+pub fn u64_at(data: &[u8], at: usize) -> u64 {
+    data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// Bytes of a tree block. struct btrfs_ioctl_fs_info_args has it behind two u64 and a 16-byte identifier.
+pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut words = vec![0; 1024 / 8];
+    sys::ioctl(root, sys::BTRFS_IOC_FS_INFO, &mut words)?;
+    Ok(u64::from(split(words[4]).0))
+}
+
+/// Calls `each` with the items of `tree` whose object lies in `objects`, ascending by key. Items of other types are met too.
+pub fn search(
+    root: BorrowedFd<'_>,
+    tree: u64,
+    objects: RangeInclusive<u64>,
+    mut each: impl FnMut(Item<'_>),
+) -> io::Result<()> {
+    let mut words = vec![0u64; ARGUMENT_WORDS + BUFFER_BYTES / 8];
+    let mut next = (*objects.start(), 0u32, 0u64);
+    loop {
+        words[..ARGUMENT_WORDS].copy_from_slice(&[
+            tree,
+            next.0,
+            *objects.end(),
+            next.2,
+            u64::MAX,
+            0,
+            u64::MAX,
+            pair(next.1, u32::MAX),
+            pair(u32::MAX, 0),
+            0,
+            0,
+            0,
+            0,
+            BUFFER_BYTES as u64,
+        ]);
+        sys::ioctl(root, sys::BTRFS_IOC_TREE_SEARCH_V2, &mut words)?;
+        let count = split(words[8]).0;
+        if count == 0 {
+            return Ok(());
+        }
+        let mut rest = sys::bytes(&words[ARGUMENT_WORDS..]);
+        for _ in 0..count {
+            let Some((item, behind)) = parse_item(rest) else {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer ends inside an item"));
+            };
+            each(item);
+            next = (item.object, item.kind, item.offset);
+            rest = behind;
+        }
+        match successor(next) {
+            Some(key) if key.0 <= *objects.end() => next = key,
+            _ => return Ok(()),
+        }
+    }
+}
+
+fn parse_item(buffer: &[u8]) -> Option<(Item<'_>, &[u8])> {
+    let (header, rest) = buffer.split_at_checked(HEADER_BYTES)?;
+    let word = |at: usize| u64::from_ne_bytes(header[at..at + 8].try_into().expect("8 bytes"));
+    let (kind, length) = split(word(24));
+    let (data, rest) = rest.split_at_checked(length as usize)?;
+    Some((Item { object: word(8), kind, offset: word(16), data }, rest))
+}
+
+/// The least key behind `key`; keys are ordered by object, type (one byte on disk) and offset.
+fn successor((object, kind, offset): (u64, u32, u64)) -> Option<(u64, u32, u64)> {
+    if let Some(offset) = offset.checked_add(1) {
+        Some((object, kind, offset))
+    } else if kind < 255 {
+        Some((object, kind + 1, 0))
+    } else {
+        object.checked_add(1).map(|object| (object, 0, 0))
+    }
+}

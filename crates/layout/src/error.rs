@@ -1,0 +1,89 @@
+//! What can go wrong while looking at a layout.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_target::TargetError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a layout cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum LayoutError {
+    /// An operation failed.
+    #[error("{operation} {path}: {words}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A permission is missing.
+    #[error("{operation} {path}: permission denied; run as root")]
+    Permission {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+    },
+    /// The file system has no extents on a block device to show.
+    #[error(
+        "{path}: {filesystem} does not tell where its data lie; look at a directory on ext4, xfs, btrfs, f2fs or nilfs2, \
+         or at an image or device that holds one"
+    )]
+    NoExtents {
+        /// The path.
+        path: PathBuf,
+        /// Name of the file system.
+        filesystem: String,
+    },
+    /// The chosen way of reading extents does not fit.
+    #[error("{method} cannot be used on {path}: {reason}")]
+    Method {
+        /// Name of the method.
+        method: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The file system's own structures say something impossible.
+    #[error("{structure}: {problem}; check the file system with its fsck")]
+    Malformed {
+        /// Which structure.
+        structure: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The user asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// The image or device could not be opened.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+}
+
+impl LayoutError {
+    /// An I/O error, told apart from a missing permission.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
+        let (path, source) = (path.as_ref().to_path_buf(), source.into());
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => Self::Permission { operation, path },
+            _ => Self::Io { operation, path, source },
+        }
+    }
+}
+
+impl Classify for LayoutError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
+            Self::Io { .. } | Self::Malformed { .. } => ExitCode::RunFailed,
+            Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
+            Self::Method { .. } => ExitCode::Usage,
+            Self::Interrupted => ExitCode::Interrupted,
+            Self::Target(error) => error.exit_code(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The one record every walker produces.
+
+/// Bytes per block in all scores: 4 KiB, whatever the block size of the file system.
+pub const SCORE_BLOCK: u64 = 4096;
+
+/// A mapped range of a file. All numbers are bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Extent {
+    /// Where it begins in the file.
+    pub logical: u64,
+    /// Where it begins in the file system's address space.
+    pub physical: u64,
+    /// How much of the file it holds.
+    pub length: u64,
+    /// How much of the address space it takes; smaller than `length` where data are compressed.
+    pub physical_length: u64,
+    /// What kind of extent it is.
+    pub kind: Kind,
+}
+
+/// What is special about an extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Kind(u8);
+
+impl Kind {
+    /// Nothing is special.
+    pub const PLAIN: Kind = Kind(0);
+    /// Allocated and not written: reads give zeros.
+    pub const UNWRITTEN: Kind = Kind(1);
+    /// Another file, or another place of a file, uses the same blocks.
+    pub const SHARED: Kind = Kind(2);
+    /// The data lie in a metadata block; the extent has no blocks of its own.
+    pub const INLINE: Kind = Kind(4);
+    /// The data are compressed or encrypted.
+    pub const ENCODED: Kind = Kind(8);
+    /// Not allocated yet (delayed allocation).
+    pub const DELAYED: Kind = Kind(16);
+
+    /// Whether every mark of `other` is set.
+    pub const fn has(self, other: Kind) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The marks of both.
+    pub const fn with(self, other: Kind) -> Kind {
+        Kind(self.0 | other.0)
+    }
+}
+
+impl Extent {
+    /// An extent whose bytes lie on the device as they are in the file.
+    pub const fn plain(logical: u64, physical: u64, length: u64) -> Self {
+        Self { logical, physical, length, physical_length: length, kind: Kind::PLAIN }
+    }
+
+    /// The same extent, marked.
+    pub const fn marked(mut self, kind: Kind) -> Self {
+        self.kind = self.kind.with(kind);
+        self
+    }
+
+    /// Whether it has blocks of its own on the device.
+    pub const fn on_device(&self) -> bool {
+        !self.kind.has(Kind::INLINE) && !self.kind.has(Kind::DELAYED)
+    }
+
+    /// The first address after it. Saturates, because the numbers come from foreign images.
+    pub const fn physical_end(&self) -> u64 {
+        self.physical.saturating_add(self.physical_length)
+    }
+}

@@ -1,0 +1,161 @@
+//! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents and needs no root.
+
+use crate::collect::{Collected, Collector};
+use crate::error::LayoutError;
+use crate::extent::{Extent, Kind};
+use crate::sys::{self, pair, split};
+use crate::tree::{self, Tree};
+use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Files that one task opens through one directory handle.
+const BATCH: usize = 512;
+/// Mappings fetched by one call.
+const RECORDS: usize = 256;
+/// struct fiemap without its array, and struct fiemap_extent, in words.
+const HEAD_WORDS: usize = 4;
+const RECORD_WORDS: usize = 7;
+
+/// linux/fiemap.h
+const LAST: u32 = 0x1;
+const UNKNOWN: u32 = 0x2;
+const DELALLOC: u32 = 0x4;
+const ENCODED: u32 = 0x8;
+const DATA_ENCRYPTED: u32 = 0x80;
+const DATA_INLINE: u32 = 0x200;
+const UNWRITTEN: u32 = 0x800;
+const SHARED: u32 = 0x2000;
+
+/// A buffer for calls, reused from file to file.
+pub struct Fiemap {
+    words: Vec<u64>,
+}
+
+impl Default for Fiemap {
+    fn default() -> Self {
+        Self { words: vec![0; HEAD_WORDS + RECORDS * RECORD_WORDS] }
+    }
+}
+
+impl Fiemap {
+    /// Appends the mappings of an open file to `extents`, in the order of the file.
+    pub fn read(&mut self, file: impl AsFd, extents: &mut Vec<Extent>) -> io::Result<()> {
+        let mut start = 0;
+        loop {
+            self.words[..HEAD_WORDS].copy_from_slice(&[start, u64::MAX - start, 0, pair(RECORDS as u32, 0)]);
+            sys::ioctl(file.as_fd(), sys::FS_IOC_FIEMAP, &mut self.words)?;
+            let mapped = split(self.words[2]).1 as usize;
+            let records = &self.words[HEAD_WORDS..][..mapped.min(RECORDS) * RECORD_WORDS];
+            for record in records.chunks_exact(RECORD_WORDS) {
+                let flags = split(record[5]).0;
+                extents.push(extent(record[0], record[1], record[2], flags));
+                start = record[0].saturating_add(record[2]);
+                if flags & LAST != 0 {
+                    return Ok(());
+                }
+            }
+            if mapped == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
+    let marks = [
+        (UNWRITTEN, Kind::UNWRITTEN),
+        (SHARED, Kind::SHARED),
+        (DATA_INLINE, Kind::INLINE),
+        (ENCODED | DATA_ENCRYPTED, Kind::ENCODED),
+        (DELALLOC | UNKNOWN, Kind::DELAYED),
+    ];
+    let marked = marks.iter().filter(|(flag, _)| flags & flag != 0);
+    marked.fold(Extent::plain(logical, physical, length), |extent, (_, kind)| extent.marked(*kind))
+}
+
+/// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
+/// inodes lie in tables (ext4, xfs), that is the order on the device.
+pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep_map: bool) -> Result<Collected, LayoutError> {
+    let order = reading_order(tree);
+    let batches = batches(tree, &order);
+    let parts = batches
+        .par_iter()
+        .try_fold(
+            || (Collector::new(keep_map), Fiemap::default(), Vec::new()),
+            |(mut collector, mut fiemap, mut extents), batch| {
+                read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
+                Ok((collector, fiemap, extents))
+            },
+        )
+        .map(|part| part.map(|(collector, _, _)| collector))
+        .collect::<Result<Vec<_>, LayoutError>>()?;
+    Ok(Collector::merge(parts, tree.files.len()))
+}
+
+fn reading_order(tree: &Tree) -> Vec<u32> {
+    let mut lowest = std::collections::HashMap::<u32, u64>::new();
+    for file in &tree.files {
+        let entry = lowest.entry(file.directory).or_insert(file.inode);
+        *entry = file.inode.min(*entry);
+    }
+    let mut order: Vec<u32> = (0..tree.files.len() as u32).collect();
+    order.par_sort_unstable_by_key(|index| {
+        let file = &tree.files[*index as usize];
+        (lowest[&file.directory], file.directory, file.inode)
+    });
+    order
+}
+
+fn batches<'a>(tree: &Tree, order: &'a [u32]) -> Vec<&'a [u32]> {
+    let directory = |index: &u32| tree.files[*index as usize].directory;
+    order.chunk_by(|one, next| directory(one) == directory(next)).flat_map(|files| files.chunks(BATCH)).collect()
+}
+
+fn read_batch(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    tree: &Tree,
+    batch: &[u32],
+    collector: &mut Collector,
+    fiemap: &mut Fiemap,
+    extents: &mut Vec<Extent>,
+) -> Result<(), LayoutError> {
+    let path = tree.directory_path(tree.files[batch[0] as usize].directory);
+    let directory = match tree::open_directory(root, path) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => {
+            batch.iter().for_each(|index| collector.vanished(*index));
+            return Ok(());
+        }
+        Err(errno) => {
+            let shown = shown.join(tree.path(&tree.files[batch[0] as usize]));
+            return Err(LayoutError::io("open directory of", shown, errno));
+        }
+    };
+    for &index in batch {
+        let file = &tree.files[index as usize];
+        let error = |operation, source: io::Error| LayoutError::io(operation, shown.join(tree.path(file)), source);
+        let Some(handle) = open_file(&directory, tree.name(file)).map_err(|errno| error("open", errno.into()))? else {
+            collector.vanished(index);
+            continue;
+        };
+        extents.clear();
+        fiemap.read(&handle, extents).map_err(|source| error("read the extents of", source))?;
+        collector.file(index, extents);
+    }
+    Ok(())
+}
+
+/// Opens a regular file; `None` if it has gone or has become something else.
+fn open_file(directory: &OwnedFd, name: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(handle) => Ok(Some(handle)),
+        Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::STALE) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}

@@ -1,0 +1,132 @@
+//! Free space, in the buckets of e2freefrag.
+
+use crate::error::LayoutError;
+use crate::fsmap;
+use serde::{Deserialize, Serialize};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// Free extents of one power-of-two size range.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bucket {
+    /// Least size.
+    pub from_bytes: u64,
+    /// First size above the range.
+    pub to_bytes: u64,
+    /// Free extents in the range.
+    pub extents: u64,
+    /// Blocks in them.
+    pub blocks: u64,
+    /// Their share of all free blocks, percent.
+    pub percent: f64,
+}
+
+/// All free extents of a file system.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FreeSpace {
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Number of free extents.
+    pub extents: u64,
+    /// Smallest free extent, bytes.
+    pub min_bytes: u64,
+    /// Mean free extent, bytes.
+    pub avg_bytes: f64,
+    /// Largest free extent, bytes.
+    pub max_bytes: u64,
+    /// From small to large; empty ranges are left out.
+    pub buckets: Vec<Bucket>,
+}
+
+/// Builds the histogram extent by extent.
+#[derive(Debug, Clone)]
+pub struct Histogram {
+    block_size: u64,
+    counts: [(u64, u64); 64],
+    min: u64,
+    max: u64,
+}
+
+impl Histogram {
+    /// An empty histogram of a file system with blocks of `block_size` bytes (at least 1).
+    pub fn new(block_size: u64) -> Self {
+        Self { block_size: block_size.max(1), counts: [(0, 0); 64], min: u64::MAX, max: 0 }
+    }
+
+    /// Adds a free extent. Bucket k holds extents of at least 2^k and less than 2^(k+1) blocks (e2fsprogs,
+    /// misc/e2freefrag.c, update_chunk_stats).
+    pub fn add(&mut self, bytes: u64) {
+        let blocks = bytes / self.block_size;
+        if blocks == 0 {
+            return;
+        }
+        let bucket = &mut self.counts[blocks.ilog2() as usize];
+        *bucket = (bucket.0 + 1, bucket.1 + blocks);
+        self.min = self.min.min(blocks * self.block_size);
+        self.max = self.max.max(blocks * self.block_size);
+    }
+
+    /// Adds what another thread has found.
+    pub fn merge(mut self, other: &Histogram) -> Self {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
+        }
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self
+    }
+
+    /// The result.
+    pub fn finish(&self) -> FreeSpace {
+        let (extents, blocks) = self.counts.iter().fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        let occupied = self.counts.iter().enumerate().filter(|(_, count)| count.0 > 0);
+        let buckets = occupied.map(|(power, &(extents, bucket_blocks))| Bucket {
+            from_bytes: self.block_size << power,
+            to_bytes: (self.block_size << power).saturating_mul(2),
+            extents,
+            blocks: bucket_blocks,
+            percent: 100.0 * bucket_blocks as f64 / blocks as f64,
+        });
+        FreeSpace {
+            free_blocks: blocks,
+            block_size: self.block_size,
+            extents,
+            min_bytes: if extents == 0 { 0 } else { self.min },
+            avg_bytes: if extents == 0 { 0.0 } else { (blocks * self.block_size) as f64 / extents as f64 },
+            max_bytes: self.max,
+            buckets: buckets.collect(),
+        }
+    }
+}
+
+/// Free space by GETFSMAP.
+pub fn by_fsmap(root: BorrowedFd<'_>, shown: &Path, device: u32, block_size: u64) -> Result<FreeSpace, LayoutError> {
+    let mut histogram = Histogram::new(block_size);
+    fsmap::query(root, device, 0..u64::MAX, |record| {
+        if record.is_free() {
+            histogram.add(record.length);
+        }
+    })
+    .map_err(|source| LayoutError::io("read the free space (GETFSMAP) of", shown, source))?;
+    Ok(histogram.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_those_of_e2freefrag() {
+        let mut histogram = Histogram::new(4096);
+        for blocks in [1, 1, 2, 3, 4, 1000] {
+            histogram.add(blocks * 4096);
+        }
+        let free = histogram.finish();
+        assert_eq!((free.extents, free.free_blocks, free.min_bytes, free.max_bytes), (6, 1011, 4096, 4_096_000));
+        let buckets: Vec<_> = free.buckets.iter().map(|b| (b.from_bytes >> 10, b.extents, b.blocks)).collect();
+        assert_eq!(buckets, vec![(4, 2, 2), (8, 2, 5), (16, 1, 4), (2048, 1, 1000)]);
+        assert_eq!(Histogram::new(4096).finish().avg_bytes, 0.0);
+    }
+}

@@ -1,0 +1,230 @@
+//! From a target to its layout.
+
+use crate::btrfs::{self, ExtentTree};
+use crate::collect::Collected;
+use crate::error::LayoutError;
+use crate::free::{self, FreeSpace};
+use crate::map::LayoutMap;
+use crate::method::{FileSystem, Method};
+use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
+use crate::tree::Tree;
+use crate::xfs::{Geometry, ReverseMap};
+use crate::{btrfs_free, fiemap, fsmap};
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+/// How to look.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Threads; 0: as many as there are processors.
+    pub threads: usize,
+    /// How to read extents; `None`: the fastest that the file system offers.
+    pub method: Option<Method>,
+    /// Keep a record of each file.
+    pub per_file: bool,
+    /// Keep every mapping for the layout map.
+    pub map: bool,
+}
+
+/// The layout of a target.
+///
+/// Memory: 32 bytes per file and the bytes of its name, and per million extents 64 MB with [`Method::ReverseMap`], nothing
+/// with the other methods; with `map` 32 MB more per million extents.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Counts, scores and free space.
+    pub summary: LayoutSummary,
+    /// Every file in `find` order, if asked for.
+    pub files: Vec<FileLayout>,
+    /// Where the files lie, if asked for.
+    pub map: Option<LayoutMap>,
+}
+
+impl Layout {
+    /// Counts, scores and free space of a mounted directory, an image or a block device.
+    pub fn of(target: &Path) -> Result<LayoutSummary, LayoutError> {
+        Ok(Self::examine(target, &Options::default())?.summary)
+    }
+
+    /// The same with options.
+    pub fn examine(target: &Path, options: &Options) -> Result<Self, LayoutError> {
+        let started = Instant::now();
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .build()
+            .map_err(|error| LayoutError::io("start threads to examine", target, std::io::Error::other(error)))?;
+        let mut layout = pool.install(|| Examination::open(target)?.run(options))?;
+        layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
+        layout.summary.peak_rss_bytes = peak_rss_bytes();
+        Ok(layout)
+    }
+}
+
+/// Most memory this process has used, bytes (getrusage(2), in KiB).
+fn peak_rss_bytes() -> u64 {
+    // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10
+}
+
+/// An open directory whose files are examined.
+struct Examination<'a> {
+    shown: &'a Path,
+    root: OwnedFd,
+    file_system: FileSystem,
+    device: u32,
+    block_size: u64,
+    threads: usize,
+}
+
+/// How extents are read, with what must be read before.
+enum Source {
+    Fiemap,
+    ReverseMap(Geometry),
+    TreeSearch(ExtentTree),
+}
+
+impl<'a> Examination<'a> {
+    fn open(target: &'a Path) -> Result<Self, LayoutError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(target, flags, Mode::empty())
+            .map_err(|errno| LayoutError::io("open directory", target, errno))?;
+        let failed = |errno| LayoutError::io("look at", target, errno);
+        let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
+        let statfs = rustix::fs::fstatfs(&root).map_err(failed)?;
+        let file_system = FileSystem::new(statfs.f_type as u64 & 0xFFFF_FFFF, rustix::fs::major(device) != 0);
+        if let FileSystem::Without(_) = file_system {
+            return Err(LayoutError::NoExtents { path: target.into(), filesystem: file_system.name() });
+        }
+        // What is not on the device yet has no place there: write it back first, as `filefrag -s` does.
+        rustix::fs::syncfs(&root).map_err(|errno| LayoutError::io("write back", target, errno))?;
+        Ok(Self {
+            shown: target,
+            root,
+            file_system,
+            device: fsmap::encode_device(device),
+            block_size: statfs.f_bsize as u64,
+            threads: rayon::current_num_threads(),
+        })
+    }
+
+    fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    fn run(&self, options: &Options) -> Result<Layout, LayoutError> {
+        let source = self.source(options.method)?;
+        let (tree, collected, method, free_space) = match source {
+            Source::Fiemap => {
+                let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
+                let tree = tree?;
+                let collected = fiemap::walk(self.root(), self.shown, &tree, options.map)?;
+                (tree, collected, Method::Fiemap, free?)
+            }
+            Source::ReverseMap(geometry) => {
+                let read = || ReverseMap::read(self.root(), self.shown, self.device, &geometry, self.threads);
+                let (tree, records) = rayon::join(|| self.tree(), read);
+                let (tree, records) = (tree?, records?);
+                let collected = records.assign(&tree, options.map);
+                (tree, collected, Method::ReverseMap, Ok(records.free))
+            }
+            Source::TreeSearch(extents) => {
+                let tree = self.tree()?;
+                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, options.map);
+                let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
+                let (collected, free) = rayon::join(walk, free);
+                (tree, collected?, Method::TreeSearch, Ok(free?))
+            }
+        };
+        Ok(self.layout(options, tree, collected, method, free_space))
+    }
+
+    fn layout(
+        &self,
+        options: &Options,
+        tree: Tree,
+        mut collected: Collected,
+        method: Method,
+        free_space: Result<FreeSpace, String>,
+    ) -> Layout {
+        let circumstances = Circumstances {
+            target: self.shown.display().to_string(),
+            file_system: self.file_system.name(),
+            method,
+            free_space,
+        };
+        let map = options.map.then(|| {
+            let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
+            LayoutMap::new(std::mem::take(&mut collected.map), tree.files.len() as u64, names)
+        });
+        Layout {
+            summary: LayoutSummary::new(circumstances, &tree, &collected),
+            files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
+            map,
+        }
+    }
+
+    fn tree(&self) -> Result<Tree, LayoutError> {
+        Tree::read(self.root(), self.shown)
+    }
+
+    fn source(&self, wanted: Option<Method>) -> Result<Source, LayoutError> {
+        let unfit = |method: Method, reason: &str| LayoutError::Method {
+            method: method.name(),
+            path: self.shown.into(),
+            reason: reason.into(),
+        };
+        match (self.file_system, wanted) {
+            (_, Some(Method::Fiemap)) => Ok(Source::Fiemap),
+            (FileSystem::Xfs, None | Some(Method::ReverseMap)) => {
+                let geometry = Geometry::read(self.root(), self.shown)?;
+                match geometry.tells_owners() && is_root() {
+                    true => Ok(Source::ReverseMap(geometry)),
+                    false if wanted.is_none() => Ok(Source::Fiemap),
+                    false => Err(unfit(
+                        Method::ReverseMap,
+                        "it needs root and an xfs made with rmapbt=1 and no realtime device",
+                    )),
+                }
+            }
+            (FileSystem::Btrfs, None | Some(Method::TreeSearch)) if is_root() => {
+                let extents = ExtentTree::read(self.root(), self.shown)?;
+                match extents.has_shared_tree_blocks {
+                    false => Ok(Source::TreeSearch(extents)),
+                    true if wanted.is_none() => Ok(Source::Fiemap),
+                    true => Err(unfit(Method::TreeSearch, "with snapshots only FIEMAP tells which extents are shared")),
+                }
+            }
+            (_, None) => Ok(Source::Fiemap),
+            (_, Some(method)) => Err(unfit(method, "the file system is of another kind, or you are not root")),
+        }
+    }
+
+    /// Free space where the file system tells it; otherwise the words that say why not.
+    fn free_space(&self) -> Result<Result<FreeSpace, String>, LayoutError> {
+        match self.file_system {
+            FileSystem::Ext | FileSystem::Xfs => {
+                match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
+                    Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),
+                    other => other.map(Ok),
+                }
+            }
+            FileSystem::Btrfs if !is_root() => Ok(Err("not available without root".into())),
+            FileSystem::Btrfs => {
+                let extents = ExtentTree::read(self.root(), self.shown)?;
+                btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated).map(Ok)
+            }
+            FileSystem::Other(_) | FileSystem::Without(_) => Ok(Err("not available on this file system".into())),
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,220 @@
+//! The layout map: the address space as cells, each file a colour.
+
+use crate::extent::{Extent, SCORE_BLOCK};
+use senesce_core::{Better, Figure, FigureKind, analysis::CellRow};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Most cells of one state; a smaller address range is drawn block by block, a larger one by shading.
+pub const CELLS: u64 = 8192;
+/// Cells per row.
+const COLUMNS: usize = 128;
+/// Most files with a colour and a legend entry of their own.
+const NAMED_FILES: usize = 32;
+/// Upper ends of the mixing classes of a shaded cell: files that have blocks in it.
+const MIXING: [(usize, &str); 6] =
+    [(1, "1 file"), (2, "2 files"), (4, "3-4 files"), (8, "5-8 files"), (16, "9-16 files"), (usize::MAX, "17 or more")];
+
+/// Blocks of one file: 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MapExtent {
+    /// First 4 KiB block.
+    pub start: u64,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Index of the file in `find` order.
+    pub file: u32,
+}
+
+impl MapExtent {
+    /// The blocks an extent touches, in as many pieces as u32 counts need (one for less than 16 TiB).
+    pub fn pieces(file: u32, extent: &Extent) -> impl Iterator<Item = MapExtent> {
+        let end = extent.physical_end().div_ceil(SCORE_BLOCK);
+        let start = extent.physical / SCORE_BLOCK;
+        (start..end).step_by(u32::MAX as usize).map(move |start| Self {
+            start,
+            blocks: (end - start).min(u64::from(u32::MAX)) as u32,
+            file,
+        })
+    }
+
+    fn end(&self) -> u64 {
+        self.start + u64::from(self.blocks)
+    }
+}
+
+/// Where the files of a tree lie.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LayoutMap {
+    extents: Vec<MapExtent>,
+    names: Vec<String>,
+    files: u64,
+}
+
+impl LayoutMap {
+    /// Of these extents; `names` gives the first files' names.
+    pub fn new(mut extents: Vec<MapExtent>, files: u64, names: impl Iterator<Item = String>) -> Self {
+        extents.sort_unstable();
+        Self { extents, names: names.take(NAMED_FILES).collect(), files }
+    }
+
+    /// First and last address with data, in 4 KiB blocks.
+    pub fn span(&self) -> Range<u64> {
+        let end = self.extents.iter().map(MapExtent::end).max().unwrap_or(0);
+        self.extents.first().map_or(0, |extent| extent.start)..end
+    }
+}
+
+/// Draws one map, or several states of the same address space side by side on one scale.
+pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)]) -> Figure {
+    let spans = states.iter().map(|(_, map)| map.span()).filter(|span| !span.is_empty());
+    let span = spans.reduce(|all, span| all.start.min(span.start)..all.end.max(span.end)).unwrap_or(0..0);
+    let per_cell = (span.end - span.start).div_ceil(CELLS).max(1).next_power_of_two();
+    // Cells begin at multiples of their size, so that the same cell means the same addresses in every figure.
+    let span = span.start / per_cell * per_cell..span.end;
+    let (rows, legend) = if per_cell == 1 { by_block(states, &span) } else { by_shade(states, &span, per_cell) };
+    let unit = if per_cell == 1 { "one 4 KiB block".into() } else { format!("{} of address space", size(per_cell)) };
+    let caption = match per_cell {
+        1 => {
+            "Each cell is one block of the address space between the first and the last block of data, each colour one \
+              file; a file in one piece is one unbroken run of its colour."
+                .into()
+        }
+        _ => format!(
+            "Each cell is {} of the address space between the first and the last block of data. It is filled by the \
+             share that holds file data; the colour tells how many files have blocks in it: the more, the more mixed.",
+            size(per_cell)
+        ),
+    };
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption,
+        device: device.into(),
+        better: Better::Neither,
+        kind: FigureKind::Cells { rows, legend, unit },
+    }
+}
+
+fn by_block(states: &[(String, LayoutMap)], span: &Range<u64>) -> (Vec<CellRow>, Vec<String>) {
+    let largest = states.iter().map(|(_, map)| map).max_by_key(|map| map.files);
+    let files = largest.map_or(0, |map| map.files);
+    let mut legend = largest.map_or_else(Vec::new, |map| map.names.clone());
+    if files > legend.len() as u64 {
+        for (index, name) in legend.iter_mut().enumerate() {
+            *name = format!("{name} and every {NAMED_FILES}th file after it (from {})", index + 1);
+        }
+    }
+    let colours = legend.len().max(1) as u32;
+    let rows = states.iter().flat_map(|(name, map)| {
+        let mut cells = vec![-1; (span.end - span.start) as usize];
+        for extent in &map.extents {
+            let from = (extent.start - span.start) as usize;
+            cells[from..from + extent.blocks as usize].fill((extent.file % colours) as i32);
+        }
+        rows(name, span.start, 1, &cells, &[])
+    });
+    (rows.collect(), legend)
+}
+
+fn by_shade(states: &[(String, LayoutMap)], span: &Range<u64>, per_cell: u64) -> (Vec<CellRow>, Vec<String>) {
+    let count = (span.end - span.start).div_ceil(per_cell) as usize;
+    let rows = states.iter().flat_map(|(name, map)| {
+        let (cells, fill) = shade(&map.extents, span.start, per_cell, count);
+        rows(name, span.start, per_cell, &cells, &fill)
+    });
+    (rows.collect(), MIXING.iter().map(|(_, name)| (*name).to_string()).collect())
+}
+
+/// Mixing class and occupied share of each cell; extents ascend.
+fn shade(extents: &[MapExtent], start: u64, per_cell: u64, count: usize) -> (Vec<i32>, Vec<f32>) {
+    let mut occupied = vec![0u64; count];
+    let mut files: Vec<Vec<u32>> = vec![Vec::new(); count];
+    let mut covered_to = start;
+    for extent in extents {
+        for cell in (extent.start - start) / per_cell..(extent.end() - start).div_ceil(per_cell) {
+            let begin = (start + cell * per_cell).max(extent.start);
+            let end = (start + (cell + 1) * per_cell).min(extent.end());
+            // Shared blocks are occupied once.
+            occupied[cell as usize] += end.saturating_sub(begin.max(covered_to));
+            let present = &mut files[cell as usize];
+            if present.last() != Some(&extent.file) && present.len() < 64 && !present.contains(&extent.file) {
+                present.push(extent.file);
+            }
+        }
+        covered_to = covered_to.max(extent.end());
+    }
+    let class = |files: &Vec<u32>| match files.len() {
+        0 => -1,
+        count => MIXING.iter().position(|(most, _)| count <= *most).unwrap_or(MIXING.len() - 1) as i32,
+    };
+    (files.iter().map(class).collect(), occupied.iter().map(|blocks| *blocks as f32 / per_cell as f32).collect())
+}
+
+fn rows(state: &str, start: u64, per_cell: u64, cells: &[i32], fill: &[f32]) -> Vec<CellRow> {
+    let strips = cells.chunks(COLUMNS).enumerate().map(|(index, strip)| {
+        let first = index * COLUMNS;
+        let address = size(start + first as u64 * per_cell);
+        CellRow {
+            name: if state.is_empty() { address } else { format!("{state}: {address}") },
+            cells: strip.to_vec(),
+            fill: fill.get(first..first + strip.len()).unwrap_or_default().to_vec(),
+        }
+    });
+    strips.collect()
+}
+
+/// A size in 4 KiB blocks, in the largest unit that divides it.
+fn size(blocks: u64) -> String {
+    match blocks * 4 {
+        0 => "0".into(),
+        kib if kib % (1 << 20) == 0 => format!("{} GiB", kib >> 20),
+        kib if kib % (1 << 10) == 0 => format!("{} MiB", kib >> 10),
+        kib => format!("{kib} KiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(extents: &[(u64, u32, u32)]) -> LayoutMap {
+        let files = extents.iter().map(|extent| u64::from(extent.2) + 1).max().unwrap_or(0);
+        let extents = extents.iter().map(|&(start, blocks, file)| MapExtent { start, blocks, file }).collect();
+        LayoutMap::new(extents, files, (0..files).map(|file| format!("f{file}")))
+    }
+
+    fn cells(figure: &Figure) -> (&Vec<CellRow>, &Vec<String>) {
+        let FigureKind::Cells { rows, legend, .. } = &figure.kind else { panic!("cells") };
+        (rows, legend)
+    }
+
+    #[test]
+    fn a_small_tree_is_drawn_block_by_block_on_one_scale() {
+        let fresh = map(&[(10, 3, 0), (13, 2, 1)]);
+        let aged = map(&[(10, 1, 0), (12, 2, 1), (20, 2, 0)]);
+        let figure = figure("map", "t", "d", &[("fresh".into(), fresh), ("aged".into(), aged)]);
+        let (rows, legend) = cells(&figure);
+        assert_eq!(legend, &["f0", "f1"]);
+        assert_eq!(rows[0].cells, vec![0, 0, 0, 1, 1, -1, -1, -1, -1, -1, -1, -1]);
+        assert_eq!(rows[1].cells, vec![0, -1, 1, 1, -1, -1, -1, -1, -1, -1, 0, 0]);
+        assert_eq!(rows[0].name, "fresh: 40 KiB");
+    }
+
+    #[test]
+    fn a_large_tree_is_shaded_by_occupancy_and_mixing() {
+        let blocks = CELLS as u32 * 4;
+        let mut extents = vec![(0, 4, 0), (4, 1, 1), (6, 1, 2), (0, 2, 3)];
+        extents.push((u64::from(blocks) - 1, 1, 1));
+        let figure = figure("map", "t", "d", &[(String::new(), map(&extents))]);
+        let (rows, _) = cells(&figure);
+        assert_eq!(rows.len(), (CELLS as usize).div_ceil(COLUMNS));
+        assert_eq!((&rows[0].cells[..3], &rows[0].fill[..3]), (&[1, 1, -1][..], &[1.0, 0.5, 0.0][..]));
+    }
+
+    #[test]
+    fn an_empty_tree_has_an_empty_map() {
+        let figure = figure("map", "t", "d", &[(String::new(), map(&[]))]);
+        assert!(cells(&figure).0.is_empty());
+    }
+}

@@ -1,0 +1,104 @@
+//! The ways to read extents, and which one fits a file system.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// How extents are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// FIEMAP on every file.
+    Fiemap,
+    /// The owners in xfs' reverse map, by GETFSMAP.
+    ReverseMap,
+    /// The trees of btrfs, by its tree search.
+    TreeSearch,
+}
+
+impl Method {
+    /// Its name on the command line and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fiemap => "fiemap",
+            Self::ReverseMap => "reverse-map",
+            Self::TreeSearch => "tree-search",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        [Self::Fiemap, Self::ReverseMap, Self::TreeSearch]
+            .into_iter()
+            .find(|method| method.name() == text)
+            .ok_or_else(|| format!("'{text}' is not a method: fiemap, reverse-map or tree-search"))
+    }
+}
+
+/// A kind of file system, by the magic number that statfs(2) gives (linux/magic.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystem {
+    /// ext2, ext3 or ext4.
+    Ext,
+    /// xfs.
+    Xfs,
+    /// btrfs.
+    Btrfs,
+    /// Another one on a block device.
+    Other(u64),
+    /// One without blocks of its own.
+    Without(u64),
+}
+
+impl FileSystem {
+    /// By magic number; `has_device` tells whether the files' device number is that of a block device.
+    pub fn new(magic: u64, has_device: bool) -> Self {
+        match magic {
+            0xEF53 => Self::Ext,
+            0x5846_5342 => Self::Xfs,
+            0x9123_683E => Self::Btrfs,
+            // bcachefs has an anonymous device number, as btrfs has.
+            0xCA45_1A4E => Self::Other(magic),
+            other if has_device => Self::Other(other),
+            other => Self::Without(other),
+        }
+    }
+
+    /// Its name, as far as it is known.
+    pub fn name(self) -> String {
+        let magic = match self {
+            Self::Ext => return "ext4".into(),
+            Self::Xfs => return "xfs".into(),
+            Self::Btrfs => return "btrfs".into(),
+            Self::Other(magic) | Self::Without(magic) => magic,
+        };
+        let known = match magic {
+            0x0102_1994 => "tmpfs",
+            0x8584_58F6 => "ramfs",
+            0x794C_7630 => "overlay",
+            0x6573_5546 => "fuse",
+            0x6969 => "nfs",
+            0x0102_1997 => "9p",
+            0xFF53_4D42 | 0xFE53_4D42 => "cifs",
+            0x9FA0 => "proc",
+            0x6265_6572 => "sysfs",
+            0x2FC1_2FC1 => "zfs",
+            0xF2F5_2010 => "f2fs",
+            0x3434 => "nilfs2",
+            0xCA45_1A4E => "bcachefs",
+            0x4D44 => "vfat",
+            0x2011_BAB0 => "exfat",
+            _ => return format!("a file system with magic number {magic:#x}"),
+        };
+        known.into()
+    }
+}

@@ -1,0 +1,149 @@
+//! What there is to say about a layout, in the shape that `--json` prints.
+
+use crate::collect::Collected;
+use crate::free::FreeSpace;
+use crate::method::Method;
+use crate::score::{Discontinuities, ExtentCount, SizeClass, Tally, tree_scores};
+use crate::tree::Tree;
+use serde::{Deserialize, Serialize};
+
+/// The layout of the files below a directory, and the free space of their file system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LayoutSummary {
+    /// What was looked at.
+    pub target: String,
+    /// Its file system.
+    pub file_system: String,
+    /// How the extents were read.
+    pub method: Method,
+    /// Regular files; of several hard links one.
+    pub files: u64,
+    /// Their extents, as `filefrag` counts them.
+    pub extents: u64,
+    /// Files with more than one extent.
+    pub fragmented_files: u64,
+    /// Share of blocks after a file's first that lie behind their predecessor (0..=1); none without a file of two blocks.
+    pub static_layout_score: Option<f64>,
+    /// 1 - discontinuities / blocks, all files in `find` order read as one sequence; none without a block.
+    pub tree_layout_score: Option<f64>,
+    /// Jumps in that sequence.
+    pub discontinuities: Discontinuities,
+    /// Free extents; none where the file system does not tell, and then `free_space_note` says so.
+    pub free_space: Option<FreeSpace>,
+    /// Why there is no free space, empty otherwise.
+    pub free_space_note: String,
+    /// Seconds the examination took.
+    pub elapsed_seconds: f64,
+    /// Most memory the process has used so far, bytes.
+    pub peak_rss_bytes: u64,
+    /// 4 KiB blocks of file data on the device.
+    pub blocks: u64,
+    /// Jumps inside files.
+    pub discontinuities_inside_files: Discontinuities,
+    /// Static layout score per size of file.
+    pub size_classes: Vec<SizeClass>,
+    /// How many files have how many extents.
+    pub extents_per_file: Vec<ExtentCount>,
+    /// Allocated and not written.
+    pub unwritten: Tally,
+    /// Used by more than one file or place.
+    pub shared: Tally,
+    /// Compressed or encrypted.
+    pub encoded: Tally,
+    /// Stored inside metadata; these count as extents and have no blocks.
+    pub inline: Tally,
+    /// Not allocated yet; these have no blocks.
+    pub delayed: Tally,
+    /// Hard links beyond the first of each file.
+    pub extra_links: u64,
+    /// Files and directories that were deleted during the examination; they are not counted as files.
+    pub vanished: u64,
+    /// Mount points and subvolumes inside the target, which were not entered.
+    pub other_file_systems: u64,
+}
+
+/// Where it was measured and how.
+#[derive(Debug, Clone)]
+pub(crate) struct Circumstances {
+    pub target: String,
+    pub file_system: String,
+    pub method: Method,
+    pub free_space: Result<FreeSpace, String>,
+}
+
+impl LayoutSummary {
+    pub(crate) fn new(circumstances: Circumstances, tree: &Tree, collected: &Collected) -> Self {
+        let totals = &collected.totals;
+        let gone = |index: usize| collected.vanished.binary_search(&(index as u32)).is_ok();
+        let scores = match collected.vanished.is_empty() {
+            true => tree_scores(&collected.shapes, &totals.inside),
+            false => {
+                let all = collected.shapes.iter().enumerate();
+                let present: Vec<_> = all.filter(|(index, _)| !gone(*index)).map(|(_, shape)| *shape).collect();
+                tree_scores(&present, &totals.inside)
+            }
+        };
+        let vanished = collected.vanished.len() as u64;
+        let (free_space, free_space_note) = match circumstances.free_space {
+            Ok(free) => (Some(free), String::new()),
+            Err(note) => (None, note),
+        };
+        Self {
+            target: circumstances.target,
+            file_system: circumstances.file_system,
+            method: circumstances.method,
+            files: tree.files.len() as u64 - vanished,
+            extents: scores.extents,
+            fragmented_files: scores.fragmented_files,
+            static_layout_score: scores.static_layout_score,
+            tree_layout_score: scores.tree_layout_score,
+            discontinuities: scores.discontinuities,
+            free_space,
+            free_space_note,
+            elapsed_seconds: 0.0,
+            peak_rss_bytes: 0,
+            blocks: scores.blocks,
+            discontinuities_inside_files: totals.inside.clone(),
+            size_classes: scores.size_classes,
+            extents_per_file: scores.extents_per_file,
+            unwritten: totals.unwritten,
+            shared: totals.shared,
+            encoded: totals.encoded,
+            inline: totals.inline,
+            delayed: totals.delayed,
+            extra_links: tree.extra_links,
+            vanished: vanished + tree.vanished_directories,
+            other_file_systems: tree.other_file_systems,
+        }
+    }
+}
+
+/// One file, for `--per-file`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileLayout {
+    /// Path below the target; bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// Inode number.
+    pub inode: u64,
+    /// Extents, as `filefrag` counts them.
+    pub extents: u32,
+    /// 4 KiB blocks on the device.
+    pub blocks: u64,
+    /// Its own static layout score; none for less than two blocks.
+    pub static_layout_score: Option<f64>,
+}
+
+/// All files, in `find` order.
+pub(crate) fn per_file(tree: &Tree, collected: &Collected) -> Vec<FileLayout> {
+    let files = tree.files.iter().zip(&collected.shapes).enumerate();
+    files
+        .filter(|(index, _)| collected.vanished.binary_search(&(*index as u32)).is_err())
+        .map(|(_, (file, shape))| FileLayout {
+            path: tree.path(file).to_string_lossy().into_owned(),
+            inode: file.inode,
+            extents: shape.extents,
+            blocks: shape.blocks,
+            static_layout_score: shape.static_parts().and_then(|(part, whole)| crate::score::share(part, whole)),
+        })
+        .collect()
+}

@@ -1,0 +1,296 @@
+//! The directory tree: which files there are, in the order `find` lists them.
+//!
+//! Order: depth first, entries as the kernel gives them, a directory's content at the directory's place. Names come from
+//! getdents64 alone; no file is opened or examined here.
+
+use crate::error::LayoutError;
+use rayon::prelude::*;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Longest path that is opened in one call; PATH_MAX is 4096 with the final zero.
+const PATH_PIECE: usize = 4000;
+
+/// A regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct File {
+    /// Inode number.
+    pub inode: u64,
+    /// Index of its directory.
+    pub directory: u32,
+    name_start: u32,
+    name_length: u16,
+}
+
+/// One directory with the names of its entries.
+#[derive(Debug, Default)]
+struct Directory {
+    /// Path below the root, without a slash at either end.
+    path: Vec<u8>,
+    entries: Vec<Entry>,
+    names: Vec<u8>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Entry {
+    File(File),
+    Directory(u32),
+}
+
+/// All regular files below a directory, in `find` order, each inode once.
+#[derive(Debug, Default)]
+pub struct Tree {
+    directories: Vec<Directory>,
+    /// The files. Of several hard links the first in `find` order stands here.
+    pub files: Vec<File>,
+    /// Links beyond the first of each file.
+    pub extra_links: u64,
+    /// Mount points and subvolumes that were not entered.
+    pub other_file_systems: u64,
+    /// Directories that disappeared during the walk.
+    pub vanished_directories: u64,
+}
+
+struct Listing {
+    directory: Directory,
+    subdirectories: Vec<(usize, Vec<u8>)>,
+    outcome: Outcome,
+}
+
+#[derive(PartialEq)]
+enum Outcome {
+    Read,
+    OtherFileSystem,
+    Vanished,
+}
+
+impl Tree {
+    /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors.
+    pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
+        let device = rustix::fs::fstat(root).map_err(|errno| LayoutError::io("stat", shown, errno))?.st_dev;
+        let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
+        let mut level = vec![(0u32, Vec::new())];
+        while !level.is_empty() {
+            let listings: Vec<_> =
+                level.par_iter().map(|(_, path)| list(root, shown, path, device)).collect::<Result<_, _>>()?;
+            let mut next = Vec::new();
+            for ((index, _), listing) in level.into_iter().zip(listings) {
+                tree.add(index, listing, &mut next);
+            }
+            level = next;
+        }
+        let files = tree.flatten();
+        tree.keep_first_links(files);
+        Ok(tree)
+    }
+
+    fn add(&mut self, index: u32, mut listing: Listing, next: &mut Vec<(u32, Vec<u8>)>) {
+        self.other_file_systems += u64::from(listing.outcome == Outcome::OtherFileSystem);
+        self.vanished_directories += u64::from(listing.outcome == Outcome::Vanished);
+        for entry in &mut listing.directory.entries {
+            if let Entry::File(file) = entry {
+                file.directory = index;
+            }
+        }
+        for (position, path) in listing.subdirectories {
+            let child = self.directories.len() as u32;
+            listing.directory.entries[position] = Entry::Directory(child);
+            self.directories.push(Directory::default());
+            next.push((child, path));
+        }
+        self.directories[index as usize] = listing.directory;
+    }
+
+    /// Puts the files of all directories in `find` order. Keeps its own stack: trees may be deeper than the thread's.
+    fn flatten(&mut self) -> Vec<File> {
+        let mut files = Vec::with_capacity(self.directories.iter().map(|directory| directory.entries.len()).sum());
+        let mut stack = vec![std::mem::take(&mut self.directories[0].entries).into_iter()];
+        while let Some(entries) = stack.last_mut() {
+            match entries.next() {
+                None => drop(stack.pop()),
+                Some(Entry::File(file)) => files.push(file),
+                Some(Entry::Directory(child)) => {
+                    stack.push(std::mem::take(&mut self.directories[child as usize].entries).into_iter());
+                }
+            }
+        }
+        files
+    }
+
+    fn keep_first_links(&mut self, mut files: Vec<File>) {
+        let mut links: Vec<(u64, u32)> =
+            files.iter().enumerate().map(|(place, file)| (file.inode, place as u32)).collect();
+        links.par_sort_unstable();
+        let mut extra: Vec<u32> =
+            links.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1).collect();
+        self.extra_links = extra.len() as u64;
+        if !extra.is_empty() {
+            extra.sort_unstable();
+            let mut extra = extra.into_iter().peekable();
+            let mut place = 0u32;
+            files.retain(|_| {
+                place += 1;
+                extra.next_if_eq(&(place - 1)).is_none()
+            });
+        }
+        self.files = files;
+    }
+
+    /// Indices of the files, ascending by inode number.
+    pub fn by_inode(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.files.len() as u32).collect();
+        order.par_sort_unstable_by_key(|index| self.files[*index as usize].inode);
+        order
+    }
+
+    /// A file's name.
+    pub fn name(&self, file: &File) -> &[u8] {
+        let start = file.name_start as usize;
+        &self.directories[file.directory as usize].names[start..start + file.name_length as usize]
+    }
+
+    /// A directory's path below the root; empty for the root.
+    pub fn directory_path(&self, directory: u32) -> &[u8] {
+        &self.directories[directory as usize].path
+    }
+
+    /// A file's path below the root.
+    pub fn path(&self, file: &File) -> PathBuf {
+        Path::new(OsStr::from_bytes(self.directory_path(file.directory))).join(OsStr::from_bytes(self.name(file)))
+    }
+}
+
+/// Opens a directory below `root`, in pieces where its path is longer than the kernel takes at once.
+pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let open = |from: BorrowedFd<'_>, piece: &[u8]| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(from, if piece.is_empty() { b"." } else { piece }, flags, Mode::empty())
+    };
+    if path.len() <= PATH_PIECE {
+        return open(root, path);
+    }
+    let mut rest = path;
+    let mut current = open(root, b"")?;
+    while !rest.is_empty() {
+        let cut = match rest.len() {
+            length if length <= PATH_PIECE => length,
+            _ => rest[..PATH_PIECE].iter().rposition(|byte| *byte == b'/').ok_or(Errno::NAMETOOLONG)?,
+        };
+        current = open(current.as_fd(), &rest[..cut])?;
+        rest = rest[cut..].strip_prefix(b"/").unwrap_or(&rest[cut..]);
+    }
+    Ok(current)
+}
+
+fn list(root: BorrowedFd<'_>, shown: &Path, path: &[u8], device: u64) -> Result<Listing, LayoutError> {
+    let mut listing = Listing {
+        directory: Directory { path: path.to_vec(), ..Directory::default() },
+        subdirectories: Vec::new(),
+        outcome: Outcome::Read,
+    };
+    let error = |operation, errno| LayoutError::io(operation, shown.join(OsStr::from_bytes(path)), errno);
+    let handle = match open_directory(root, path) {
+        Ok(handle) => handle,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) if !path.is_empty() => {
+            listing.outcome = Outcome::Vanished;
+            return Ok(listing);
+        }
+        Err(errno) => return Err(error("open directory", errno)),
+    };
+    if rustix::fs::fstat(&handle).map_err(|errno| error("stat", errno))?.st_dev != device {
+        listing.outcome = Outcome::OtherFileSystem;
+        return Ok(listing);
+    }
+    let mut buffer = [MaybeUninit::uninit(); 32 << 10];
+    let mut entries = RawDir::new(&handle, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = entry.map_err(|errno| error("list directory", errno))?;
+        let name = entry.file_name();
+        let kind = match entry.file_type() {
+            FileType::Unknown => match rustix::fs::statat(&handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                Err(_) => continue,
+            },
+            known => known,
+        };
+        listing.add(name.to_bytes(), entry.ino(), kind);
+    }
+    Ok(listing)
+}
+
+impl Listing {
+    fn add(&mut self, name: &[u8], inode: u64, kind: FileType) {
+        let Directory { path, entries, names } = &mut self.directory;
+        match kind {
+            FileType::RegularFile => {
+                let file = File { inode, directory: 0, name_start: names.len() as u32, name_length: name.len() as u16 };
+                entries.push(Entry::File(file));
+                names.extend_from_slice(name);
+            }
+            FileType::Directory if name != b"." && name != b".." => {
+                let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                self.subdirectories.push((entries.len(), [path, separator, name].concat()));
+                entries.push(Entry::Directory(0));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn read(path: &Path) -> Tree {
+        let root = fs::File::open(path).unwrap();
+        Tree::read(root.as_fd(), path).unwrap()
+    }
+
+    #[test]
+    fn lists_what_find_lists_in_its_order() {
+        let room = tempfile::tempdir().unwrap();
+        for directory in ["b/deep/deeper", "a", "c"] {
+            fs::create_dir_all(room.path().join(directory)).unwrap();
+        }
+        for file in ["b/2", "b/deep/1", "b/deep/deeper/x", "a/z", "top", "c/0"] {
+            fs::write(room.path().join(file), file).unwrap();
+        }
+        let found = std::process::Command::new("find").arg(".").args(["-type", "f"]).current_dir(&room).output();
+        let found = String::from_utf8(found.unwrap().stdout).unwrap();
+        let tree = read(room.path());
+        let ours: String = tree.files.iter().map(|file| format!("./{}\n", tree.path(file).display())).collect();
+        assert_eq!(ours, found);
+    }
+
+    #[test]
+    fn hard_links_count_once_and_symbolic_links_never() {
+        let room = tempfile::tempdir().unwrap();
+        fs::write(room.path().join("one"), "data").unwrap();
+        fs::hard_link(room.path().join("one"), room.path().join("two")).unwrap();
+        std::os::unix::fs::symlink("one", room.path().join("three")).unwrap();
+        let tree = read(room.path());
+        assert_eq!((tree.files.len(), tree.extra_links), (1, 1));
+    }
+
+    #[test]
+    fn paths_longer_than_the_kernel_takes_are_walked() {
+        let room = tempfile::tempdir().unwrap();
+        let root = fs::File::open(room.path()).unwrap();
+        let name = "d".repeat(200);
+        let mut handle = open_directory(root.as_fd(), b"").unwrap();
+        for _ in 0..30 {
+            rustix::fs::mkdirat(&handle, name.as_str(), Mode::RWXU).unwrap();
+            handle = open_directory(handle.as_fd(), name.as_bytes()).unwrap();
+        }
+        rustix::fs::openat(&handle, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
+        let tree = read(room.path());
+        assert_eq!(tree.files.len(), 1);
+        assert_eq!(tree.path(&tree.files[0]).as_os_str().len(), 30 * 201 + 4);
+    }
+}
