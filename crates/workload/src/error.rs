@@ -1,0 +1,99 @@
+//! What can go wrong in this room.
+
+use crate::wml::Diagnostic;
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::units::UnitError;
+use senesce_target::TargetError;
+use std::io;
+use std::path::PathBuf;
+
+/// An error that prevents a benchmark from giving any result. A run that begins and then fails is not an error of
+/// this type: it is a [`crate::Repetition`] that is not valid, with the reason.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// A mistake in a workload file, or a construct that is not supported.
+    #[error("{0}")]
+    Language(#[from] Box<Diagnostic>),
+    /// The words of the command are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A file set would lie outside of the claimed directory.
+    #[error("refused: file set '{fileset}' lies at {path}, outside of the target {target}; {remedy}")]
+    Outside {
+        /// The file set.
+        fileset: String,
+        /// Where it would lie.
+        path: PathBuf,
+        /// The claimed directory.
+        target: PathBuf,
+        /// What to do.
+        remedy: String,
+    },
+    /// An I/O operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
+    Io {
+        /// What was being done.
+        operation: String,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Something it needs is missing.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// The user asked to stop before anything was measured.
+    #[error("interrupted while {0}; nothing was measured")]
+    Interrupted(String),
+    /// The target refused.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// A size or duration.
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            "; the workload needs more room: make it smaller with --scale or --set, or use a larger target"
+        }
+        Some(libc::EMFILE) => "; raise the limit of open files with `ulimit -n`",
+        Some(libc::EROFS) => "; remount the target read-write",
+        Some(libc::EACCES | libc::EPERM) => "; choose a directory that this user may write to",
+        _ => "",
+    }
+}
+
+impl WorkloadError {
+    /// For `map_err` on I/O: `WorkloadError::io("create", path)`.
+    pub fn io<E: Into<io::Error>>(operation: impl Into<String>, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
+        let (operation, path) = (operation.into(), path.into());
+        move |source| Self::Io { operation, path, source: source.into() }
+    }
+}
+
+impl From<Diagnostic> for WorkloadError {
+    fn from(diagnostic: Diagnostic) -> Self {
+        Self::Language(Box::new(diagnostic))
+    }
+}
+
+impl Classify for WorkloadError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Language(_) | Self::Usage(_) | Self::Unit(_) => ExitCode::Usage,
+            Self::Outside { .. } => ExitCode::Refused,
+            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Missing { .. } => ExitCode::Missing,
+            Self::Interrupted(_) => ExitCode::Interrupted,
+            Self::Target(error) => error.exit_code(),
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! The directory tree, names and sizes of a file set, drawn exactly as Filebench draws them: same recursion, same
+//! gamma sampler, same generators in their unseeded states.
+
+use crate::error::WorkloadError;
+use crate::model::random::{NumberSource, RandomVariable, knuth_gamma};
+use crate::model::{Drand48, FilesetSpec, GlibcRand, Value, Workload};
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
+use std::collections::BTreeMap;
+
+/// Deepest directory; deeper paths would exceed `PATH_MAX`.
+const MAX_DEPTH: u32 = 400;
+
+/// A directory: its parent's index (itself for the root) and its number in the parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Directory {
+    /// Index of the parent.
+    pub parent: u32,
+    /// Number in the parent; the name is this with eight digits.
+    pub serial: u32,
+}
+
+/// A file: its directory's index, its number there, and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct File {
+    /// Index of its directory.
+    pub directory: u32,
+    /// Number in the directory.
+    pub serial: u32,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// A file set as drawn.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// The specification it was drawn from.
+    pub spec: FilesetSpec,
+    /// Directories; the first is the root of the file set.
+    pub directories: Vec<Directory>,
+    /// Files in index order.
+    pub files: Vec<File>,
+    /// Empty directories that makedir and removedir work on.
+    pub leaf_directories: Vec<Directory>,
+    /// Sum of the files' sizes, also of those that do not exist at the start.
+    pub bytes: u64,
+    /// Files that exist at the start, in the order in which they are written.
+    pub existing: Vec<u32>,
+    /// Leaf directories that exist at the start.
+    pub existing_leaf_directories: Vec<u32>,
+}
+
+/// The generators that all file sets of a workload share while they are drawn.
+pub struct Population<'a> {
+    randoms: &'a [RandomVariable],
+    drand48: Drand48,
+    rand: GlibcRand,
+    order: Pcg64,
+    own: BTreeMap<usize, Drand48>,
+    seeded: BTreeMap<usize, Pcg64>,
+    seed: Seed,
+}
+
+impl<'a> Population<'a> {
+    /// Generators for `workload`. Without `population_seed` they start in the states in which Filebench finds them;
+    /// with it they give another population. `seed` feeds what Filebench takes from the clock.
+    pub fn new(workload: &'a Workload, seed: Seed, population_seed: Option<u64>) -> Self {
+        let state = population_seed.map_or(0, |seed| (seed << 16) | 0x330E);
+        Self {
+            randoms: &workload.randoms,
+            drand48: Drand48::with_state(state),
+            rand: GlibcRand::with_seed(population_seed.map_or(1, |seed| seed as u32)),
+            order: seed.stream("workload/population order"),
+            own: BTreeMap::new(),
+            seeded: BTreeMap::new(),
+            seed,
+        }
+    }
+
+    /// Draws every file set, the last defined first, as Filebench does. The result is in the order of definition.
+    pub fn draw(mut self, filesets: &[FilesetSpec]) -> Result<Vec<Layout>, WorkloadError> {
+        let mut layouts = Vec::new();
+        for spec in filesets.iter().rev() {
+            layouts.push(self.fileset(spec)?);
+        }
+        layouts.reverse();
+        Ok(layouts)
+    }
+
+    fn value(&mut self, value: Value) -> f64 {
+        match value {
+            Value::Constant(number) => number as f64,
+            Value::Random(index) => self.sample(index, None),
+        }
+    }
+
+    fn sample(&mut self, index: usize, mean: Option<f64>) -> f64 {
+        let mut variable = self.randoms[index].clone();
+        variable.mean = mean.unwrap_or(variable.mean);
+        match variable.source {
+            NumberSource::SharedDrand48 => variable.sample(&mut || self.drand48.next_f64()),
+            NumberSource::OwnErand48(seed) => {
+                let own = self.own.entry(index).or_insert_with(|| Drand48::with_state(seed));
+                variable.sample(&mut || own.next_f64())
+            }
+            NumberSource::Seeded => {
+                let name = format!("workload/population/{}", variable.name);
+                let generator = self.seeded.entry(index).or_insert_with(|| self.seed.stream(&name));
+                variable.sample(&mut || (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
+            }
+        }
+    }
+
+    fn gamma(&mut self, shape: f64, mean: f64) -> f64 {
+        mean / shape * knuth_gamma(shape, &mut || self.drand48.next_f64())
+    }
+
+    fn fileset(&mut self, spec: &FilesetSpec) -> Result<Layout, WorkloadError> {
+        let entries = self.value(spec.entries) as u64;
+        let leafdirs = self.value(spec.leafdirs) as u64;
+        if entries + leafdirs > u64::from(u32::MAX) {
+            return Err(WorkloadError::Usage(format!("file set '{}' has more than 2^32 entries", spec.name)));
+        }
+        let mean_width = match spec.dirwidth {
+            Value::Constant(width) => width as f64,
+            Value::Random(index) => self.randoms[index].mean.trunc(),
+        };
+        let mean_depth = ((entries + leafdirs) as f64).ln() / mean_width.ln();
+        let mut tree = Tree {
+            population: self,
+            mean_width,
+            mean_depth,
+            entries,
+            leafdirs,
+            layout: Layout {
+                spec: spec.clone(),
+                directories: Vec::new(),
+                files: Vec::new(),
+                leaf_directories: Vec::new(),
+                bytes: 0,
+                existing: Vec::new(),
+                existing_leaf_directories: Vec::new(),
+            },
+        };
+        tree.directory(None, 1, 0)?;
+        let mut layout = tree.layout;
+        layout.existing = self.preallocate(layout.files.len(), spec.prealloc_percent);
+        layout.existing_leaf_directories = self.preallocate(layout.leaf_directories.len(), spec.prealloc_percent);
+        Ok(layout)
+    }
+
+    /// Which entries exist at the start: all are visited in random order, and `rand()` keeps the given share.
+    fn preallocate(&mut self, count: usize, percent: u64) -> Vec<u32> {
+        let refused = crate::model::random::RAND_MAX * (100 - percent.min(100)) / 100;
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        for last in (1..order.len()).rev() {
+            let other = (u128::from(self.order.next_u64()) * (last as u128 + 1)) >> 64;
+            order.swap(last, other as usize);
+        }
+        order.retain(|_| u64::from(self.rand.next()) >= refused);
+        order
+    }
+}
+
+struct Tree<'a, 'b> {
+    population: &'a mut Population<'b>,
+    mean_width: f64,
+    mean_depth: f64,
+    entries: u64,
+    leafdirs: u64,
+    layout: Layout,
+}
+
+impl Tree<'_, '_> {
+    fn files_missing(&self) -> bool {
+        (self.layout.files.len() as u64) < self.entries
+    }
+
+    fn leafdirs_missing(&self) -> bool {
+        (self.layout.leaf_directories.len() as u64) < self.leafdirs
+    }
+
+    fn directory(&mut self, parent: Option<u32>, serial: u32, depth: u32) -> Result<(), WorkloadError> {
+        let depth = depth + 1;
+        if depth > MAX_DEPTH {
+            return Err(WorkloadError::Usage(format!(
+                "file set '{}': its directories nest more than {MAX_DEPTH} deep; raise dirwidth",
+                self.layout.spec.name
+            )));
+        }
+        let index = self.layout.directories.len() as u32;
+        self.layout.directories.push(Directory { parent: parent.unwrap_or(index), serial });
+        let (drawn_depth, width) = self.depth_and_width();
+        let leaf = parent.is_some() && f64::from(depth) >= drawn_depth;
+        let mut number = 1;
+        while (parent.is_none() || f64::from(number) < width + 1.0) && self.files_missing() {
+            if leaf {
+                self.file(index, number);
+            } else {
+                self.directory(Some(index), number, depth)?;
+            }
+            number += 1;
+        }
+        let mut number = 1;
+        while (parent.is_none() || f64::from(number) < width + 1.0) && self.leafdirs_missing() {
+            if leaf {
+                self.layout.leaf_directories.push(Directory { parent: index, serial: number });
+            } else {
+                self.directory(Some(index), number, depth)?;
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Depth at which this directory holds files, and its width; the depth is drawn first.
+    fn depth_and_width(&mut self) -> (f64, f64) {
+        let shape = self.layout.spec.dirgamma as f64 / 1000.0;
+        let depth = match self.layout.spec.dirdepth {
+            Some(index) => self.population.sample(index, Some(self.mean_depth)).trunc(),
+            None if shape > 0.0 => self.population.gamma(shape, self.mean_depth).trunc(),
+            None => self.mean_depth.trunc(),
+        };
+        let width = match self.layout.spec.dirwidth {
+            Value::Random(index) => self.population.sample(index, None),
+            Value::Constant(_) if shape > 0.0 => self.population.gamma(shape, self.mean_width),
+            Value::Constant(_) => self.mean_width,
+        };
+        (if depth == 0.0 { 1.0 } else { depth }, if width == 0.0 { 1.0 } else { width })
+    }
+
+    fn file(&mut self, directory: u32, serial: u32) {
+        let size = self.population.value(self.layout.spec.size) as u64;
+        self.layout.bytes += size;
+        self.layout.files.push(File { directory, serial, size });
+    }
+}
+
+impl Layout {
+    /// Path of a directory below the root of the file set; empty for the root.
+    pub fn directory_path(&self, index: u32) -> String {
+        let mut parts = Vec::new();
+        let mut index = index as usize;
+        while index != 0 {
+            let directory = self.directories[index];
+            parts.push(format!("{:08}", directory.serial));
+            index = directory.parent as usize;
+        }
+        parts.reverse();
+        parts.join("/")
+    }
+
+    /// Paths of all directories, in index order.
+    pub fn directory_paths(&self) -> Vec<String> {
+        let mut paths: Vec<String> = Vec::with_capacity(self.directories.len());
+        for (index, directory) in self.directories.iter().enumerate() {
+            let path =
+                if index == 0 { String::new() } else { below(&paths[directory.parent as usize], directory.serial) };
+            paths.push(path);
+        }
+        paths
+    }
+
+    /// Paths of all files, in index order.
+    pub fn file_paths(&self) -> Vec<String> {
+        let directories = self.directory_paths();
+        self.files.iter().map(|file| below(&directories[file.directory as usize], file.serial)).collect()
+    }
+
+    /// Paths of all leaf directories, in index order.
+    pub fn leaf_directory_paths(&self) -> Vec<String> {
+        let directories = self.directory_paths();
+        self.leaf_directories.iter().map(|leaf| below(&directories[leaf.parent as usize], leaf.serial)).collect()
+    }
+
+    /// Bytes of the files that exist at the start.
+    pub fn existing_bytes(&self) -> u64 {
+        self.existing.iter().map(|index| self.files[*index as usize].size).sum()
+    }
+}
+
+fn below(directory: &str, serial: u32) -> String {
+    if directory.is_empty() { format!("{serial:08}") } else { format!("{directory}/{serial:08}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builtin::builtin;
+    use proptest::prelude::*;
+
+    fn draw(name: &str) -> Vec<Layout> {
+        let workload = builtin(name, 1.0, &BTreeMap::new()).unwrap();
+        Population::new(&workload, Seed(42), None).draw(&workload.filesets).unwrap()
+    }
+
+    fn megabytes(layout: &Layout) -> String {
+        format!("{:.3}", layout.bytes as f64 / 1024.0 / 1024.0)
+    }
+
+    /// Totals that public Filebench logs print; `data/filebench/populate_check.csv`.
+    #[test]
+    fn populations_agree_with_filebench_to_the_digit() {
+        let table = include_str!("../../../../data/filebench/populate_check.csv");
+        let mut checked = 0;
+        for line in table.lines().skip(1) {
+            let cells: Vec<&str> = line.split(',').collect();
+            let (name, fileset) = cells[0].split_once(' ').unwrap_or((cells[0], "bigfileset"));
+            let fileset = fileset.split(' ').next().unwrap_or("bigfileset");
+            let layouts = draw(name);
+            let layout = layouts.iter().find(|layout| layout.spec.name == fileset).unwrap();
+            assert_eq!(layout.files.len().to_string(), cells[1], "{line}");
+            assert_eq!(layout.directories.len().to_string(), cells[2], "{line}");
+            assert_eq!(megabytes(layout), cells[3], "{line}");
+            checked += 1;
+        }
+        assert_eq!(checked, 3);
+        assert_eq!(megabytes(&draw("webserver")[1]), "0.002");
+    }
+
+    #[test]
+    fn paths_are_eight_digits_per_level() {
+        let layouts = draw("varmail");
+        assert_eq!(layouts[0].file_paths()[0], "00000001/00000001");
+        assert_eq!(layouts[0].directory_path(1), "00000001");
+    }
+
+    #[test]
+    fn another_population_seed_gives_another_population() {
+        let workload = builtin("varmail", 1.0, &BTreeMap::new()).unwrap();
+        let total = |seed| Population::new(&workload, Seed(1), seed).draw(&workload.filesets).unwrap()[0].bytes;
+        assert_ne!(total(None), total(Some(1)));
+        assert_ne!(total(Some(2)), total(Some(1)));
+        assert_eq!(total(Some(2)), total(Some(2)));
+    }
+
+    #[test]
+    fn eighty_percent_exist_at_the_start() {
+        let layout = &draw("fileserver")[0];
+        let share = layout.existing.len() as f64 / layout.files.len() as f64;
+        assert!((0.78..0.82).contains(&share), "{share}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_fileset_has_the_files_it_asks_for(entries in 0u64..3000, width in 2u64..200, leafdirs in 0u64..50, gamma in 0u64..4000) {
+            let text = format!(
+                "define fileset name=a, path=$dir, entries={entries}, size=4k, dirwidth={width}, leafdirs={leafdirs}, dirgamma={gamma}, prealloc=50"
+            );
+            let workload = Workload::parse("p.f", &text, &BTreeMap::new()).unwrap();
+            let layout = Population::new(&workload, Seed(1), None).draw(&workload.filesets).unwrap().remove(0);
+            prop_assert_eq!(layout.files.len() as u64, entries);
+            prop_assert_eq!(layout.leaf_directories.len() as u64, leafdirs);
+            let mut paths = layout.file_paths();
+            paths.extend(layout.leaf_directory_paths());
+            paths.extend(layout.directory_paths());
+            let total = paths.len();
+            paths.sort();
+            paths.dedup();
+            // A directory may hold a file and a leaf directory of the same number only if it is a leaf; Filebench has
+            // that clash too, so only file sets without leaf directories are free of it by construction.
+            prop_assert!(leafdirs > 0 || paths.len() == total);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! File sets: how they are laid out, written, and how files are chosen while a workload runs.
+
+pub mod layout;
+
+pub use layout::{Layout, Population};

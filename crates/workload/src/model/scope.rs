@@ -1,0 +1,131 @@
+//! Variables and the evaluation of expressions.
+
+use super::TARGET_PLACEHOLDER;
+use crate::wml::lexer::TextPart;
+use crate::wml::syntax::Expression;
+use crate::wml::{Diagnostic, Source, diagnostic::Span, diagnostic::Spanned};
+use senesce_core::parameter::suggest;
+use std::collections::BTreeMap;
+
+/// A variable's value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bound {
+    /// A whole number.
+    Integer(i64),
+    /// A number with a decimal point.
+    Real(f64),
+    /// A truth value.
+    Boolean(bool),
+    /// A text.
+    Text(String),
+    /// Index of a random variable.
+    Random(usize),
+}
+
+impl Bound {
+    /// As an error or `--check` shows it.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Integer(number) => number.to_string(),
+            Self::Real(number) => number.to_string(),
+            Self::Boolean(truth) => truth.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Random(_) => "a random variable".into(),
+        }
+    }
+}
+
+/// Global variables, and inside composite flowops the local ones.
+#[derive(Debug, Clone)]
+pub struct Scope<'a> {
+    /// The text that errors point into.
+    pub source: &'a Source,
+    /// Global variables.
+    pub globals: BTreeMap<String, Bound>,
+    /// Local variables of the enclosing composite flowops.
+    pub locals: BTreeMap<String, Bound>,
+}
+
+impl Scope<'_> {
+    /// The value of an expression.
+    pub fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
+        Ok(match &expression.value {
+            Expression::Integer(number) => Bound::Integer(*number),
+            Expression::Real(number) => Bound::Real(*number),
+            Expression::Boolean(truth) => Bound::Boolean(*truth),
+            Expression::Word(word) => Bound::Text(word.clone()),
+            Expression::Text(parts) => Bound::Text(self.text(parts, expression.span)?),
+            Expression::Variable(name) => self.variable(name, expression.span)?,
+        })
+    }
+
+    /// A variable's value; internal `${...}` and environment `$(...)` variables too.
+    pub fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
+        if let Some(internal) = name.strip_suffix('}') {
+            return self.internal(internal, span);
+        }
+        if let Some(environment) = name.strip_suffix(')') {
+            return std::env::var(environment)
+                .map(|text| Bound::Text(text))
+                .map_err(|_| self.source.mistake(span, format!("the environment has no variable '{environment}'")));
+        }
+        if let Some(value) = self.locals.get(name).or_else(|| self.globals.get(name)) {
+            return Ok(value.clone());
+        }
+        let hint = suggest(name, self.globals.keys().chain(self.locals.keys()).map(String::as_str));
+        Err(self.source.mistake(
+            span,
+            format!("variable ${name} has no value{hint}; set it in the file or with --set {name}=VALUE"),
+        ))
+    }
+
+    fn internal(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
+        let text = match name {
+            "script" => self.source.name.to_string(),
+            "hostname" => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            "date" => {
+                let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+                now.as_secs().to_string()
+            }
+            _ => {
+                let message =
+                    format!("internal variable ${{{name}}}: there are ${{script}}, ${{hostname}} and ${{date}}");
+                return Err(self.source.unsupported(span, message));
+            }
+        };
+        Ok(Bound::Text(text))
+    }
+
+    /// A quoted text with its variables replaced.
+    pub fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
+        let mut text = String::new();
+        for part in parts {
+            match part {
+                TextPart::Literal(literal) => text.push_str(literal),
+                TextPart::Variable(name) => text.push_str(&self.variable(name, span)?.describe()),
+            }
+        }
+        Ok(text)
+    }
+}
+
+/// The value of `--set name=value`, read as in a workload file.
+pub fn outside_value(text: &str) -> Bound {
+    use crate::wml::lexer::{Token, tokenize};
+    let tokens = tokenize(&Source::new("--set", text)).unwrap_or_default();
+    match tokens.as_slice() {
+        [Spanned { value: Token::Integer(number), .. }, _] => Bound::Integer(*number),
+        [Spanned { value: Token::Real(number), .. }, _] => Bound::Real(*number),
+        [Spanned { value: Token::Word(word), .. }, _] if word == "true" => Bound::Boolean(true),
+        [Spanned { value: Token::Word(word), .. }, _] if word == "false" => Bound::Boolean(false),
+        _ => Bound::Text(text.to_string()),
+    }
+}
+
+/// The globals at the start: what is set from outside, and `$dir` as the target.
+pub fn initial_globals(overrides: &BTreeMap<String, String>) -> BTreeMap<String, Bound> {
+    let mut globals: BTreeMap<String, Bound> =
+        overrides.iter().map(|(name, value)| (name.clone(), outside_value(value))).collect();
+    globals.entry("dir".into()).or_insert_with(|| Bound::Text(TARGET_PLACEHOLDER.into()));
+    globals
+}

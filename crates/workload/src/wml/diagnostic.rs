@@ -1,0 +1,125 @@
+//! Errors that point into a workload file.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A place in a source text: byte offsets, end excluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// From the start of `self` to the end of `other`.
+    pub fn to(self, other: Span) -> Span {
+        Span { start: self.start, end: other.end.max(self.start) }
+    }
+}
+
+/// A value with its place in the source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A named workload text.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// File name as the user wrote it, or the name of a built-in personality.
+    pub name: Arc<str>,
+    /// The text.
+    pub text: Arc<str>,
+}
+
+impl Source {
+    /// A source from its name and text.
+    pub fn new(name: &str, text: &str) -> Self {
+        Self { name: name.into(), text: text.into() }
+    }
+
+    /// An error of the given kind at `span`.
+    pub fn error(&self, kind: DiagnosticKind, span: Span, message: impl Into<String>) -> Diagnostic {
+        let start = floor_boundary(&self.text, span.start);
+        let before = &self.text[..start];
+        let line_start = before.rfind('\n').map_or(0, |position| position + 1);
+        let line_text = self.text[line_start..].lines().next().unwrap_or("");
+        let column = self.text[line_start..start].chars().count() + 1;
+        let end = floor_boundary(&self.text, span.end.max(start)).min(line_start + line_text.len()).max(start);
+        Diagnostic {
+            kind,
+            file: self.name.to_string(),
+            line: before.matches('\n').count() + 1,
+            column,
+            width: self.text[start..end].chars().count().max(1),
+            line_text: line_text.to_string(),
+            message: message.into(),
+        }
+    }
+
+    /// A mistake in the workload file at `span`.
+    pub fn mistake(&self, span: Span, message: impl Into<String>) -> Diagnostic {
+        self.error(DiagnosticKind::Mistake, span, message)
+    }
+
+    /// Something the language has and this program does not.
+    pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostic {
+        self.error(DiagnosticKind::Unsupported, span, message)
+    }
+}
+
+fn floor_boundary(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}
+
+/// Whether the file is wrong or the program incomplete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiagnosticKind {
+    /// The file is wrong.
+    Mistake,
+    /// The construct is part of the language, understood, and not supported.
+    Unsupported,
+}
+
+/// An error in a workload file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Mistake or missing support.
+    pub kind: DiagnosticKind,
+    /// File name.
+    pub file: String,
+    /// Line from 1.
+    pub line: usize,
+    /// Column from 1, in characters.
+    pub column: usize,
+    /// Width of the marked text in characters.
+    pub width: usize,
+    /// The whole line.
+    pub line_text: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            DiagnosticKind::Mistake => "error",
+            DiagnosticKind::Unsupported => "not supported",
+        };
+        writeln!(formatter, "{}:{}:{}: {kind}: {}", self.file, self.line, self.column, self.message)?;
+        let margin = self.line.to_string().len();
+        writeln!(formatter, " {} | {}", self.line, self.line_text.replace('\t', " "))?;
+        write!(formatter, " {:margin$} | {:indent$}{}", "", "", "^".repeat(self.width), indent = self.column - 1)
+    }
+}
+
+impl std::error::Error for Diagnostic {}
