@@ -2,5 +2,6 @@
 
 pub mod conduct;
 pub mod doctor;
+pub mod lab_selftest;
 pub mod registry;
 pub mod verbs;

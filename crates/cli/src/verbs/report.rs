@@ -38,8 +38,8 @@ impl Verb for Report {
             return Ok(ExitCode::Done.into());
         }
         let file = self.out.unwrap_or_else(|| self.run.join("report.html"));
-        let text = serde_json::to_vec_pretty(&analysis).map_err(|error| output_failed(error.into()))?;
-        write_atomically(&file, &text)?;
+        let html = senesce_report::render_html(&analysis, &record);
+        write_atomically(&file, html.as_bytes())?;
         println!("{}", file.display());
         Ok(ExitCode::Done.into())
     }
