@@ -1,0 +1,45 @@
+//! FastCDC as published in 2020 (Xia et al., IEEE TPDS 31(9)): gear hash, normalised chunking, two bytes per step.
+
+use super::Chunker;
+use fastcdc::v2020;
+
+/// FastCDC with the usual ratio of limits: at least a quarter, at most four times the wanted mean.
+#[derive(Debug, Clone)]
+pub struct FastCdc {
+    minimum: usize,
+    average: usize,
+    maximum: usize,
+    mask_small: u64,
+    mask_large: u64,
+}
+
+impl FastCdc {
+    /// Chunks of about `average` bytes; the caller keeps `average` within [`FastCdc::AVERAGES`].
+    pub fn new(average: usize) -> Self {
+        let (mask_small, mask_large) = v2020::select_masks(average, v2020::Normalization::Level1);
+        Self { minimum: average / 4, average, maximum: average * 4, mask_small, mask_large }
+    }
+
+    /// The wanted means the algorithm is defined for.
+    pub const AVERAGES: std::ops::RangeInclusive<usize> = 1024..=1 << 22;
+}
+
+impl Chunker for FastCdc {
+    fn cut(&mut self, pending: &[u8], at_end: bool) -> Option<usize> {
+        if pending.is_empty() || (pending.len() < self.maximum && !at_end) {
+            return None;
+        }
+        let window = &pending[..pending.len().min(self.maximum)];
+        let (_, length) = v2020::cut(
+            window,
+            self.minimum,
+            self.average,
+            self.maximum,
+            self.mask_small,
+            self.mask_large,
+            self.mask_small << 1,
+            self.mask_large << 1,
+        );
+        Some(length)
+    }
+}

@@ -1,0 +1,26 @@
+//! Chunks of one size.
+
+use super::Chunker;
+
+/// Cuts every `size` bytes.
+#[derive(Debug, Clone)]
+pub struct Fixed {
+    size: usize,
+}
+
+impl Fixed {
+    /// Chunks of `size` bytes (at least 1).
+    pub fn new(size: usize) -> Self {
+        Self { size: size.max(1) }
+    }
+}
+
+impl Chunker for Fixed {
+    fn cut(&mut self, pending: &[u8], at_end: bool) -> Option<usize> {
+        if pending.len() >= self.size {
+            Some(self.size)
+        } else {
+            (at_end && !pending.is_empty()).then_some(pending.len())
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Chunkers as users name them: `rolling-sum:WINDOW:DIVISOR[:reset]`, `fastcdc:AVERAGE`, `fixed:SIZE`.
+
+use super::{Chunker, FastCdc, Fixed, RollingSum};
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Which chunker with which numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum ChunkerSpec {
+    /// The DMV study's.
+    RollingSum {
+        /// Window in bytes.
+        window: usize,
+        /// Divisor of the sum.
+        divisor: u32,
+        /// Whether the window is emptied after every cut.
+        reset: bool,
+    },
+    /// FastCDC 2020.
+    FastCdc {
+        /// Wanted mean in bytes.
+        average: usize,
+    },
+    /// One size.
+    Fixed {
+        /// Size in bytes.
+        size: usize,
+    },
+}
+
+/// A chunker that was not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{text}' is not a chunker: {problem}; write rolling-sum:WINDOW:DIVISOR[:reset], fastcdc:AVERAGE or fixed:SIZE, for example fastcdc:16K"
+)]
+pub struct ChunkerError {
+    text: String,
+    problem: String,
+}
+
+impl Classify for ChunkerError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::Usage
+    }
+}
+
+/// The longest chunk a store takes from a rolling sum, whose chunks have no limit of their own.
+pub const LONGEST_STORED: usize = 16 << 20;
+
+impl ChunkerSpec {
+    /// A fresh chunker for one stream of a store.
+    pub fn build(&self) -> Box<dyn Chunker> {
+        match *self {
+            Self::RollingSum { window, divisor, reset } => {
+                Box::new(RollingSum::new(window, divisor, reset).limited(LONGEST_STORED))
+            }
+            Self::FastCdc { average } => Box::new(FastCdc::new(average)),
+            Self::Fixed { size } => Box::new(Fixed::new(size)),
+        }
+    }
+
+    /// The algorithm's name alone.
+    pub fn algorithm(&self) -> &'static str {
+        match self {
+            Self::RollingSum { .. } => "rolling-sum",
+            Self::FastCdc { .. } => "fastcdc",
+            Self::Fixed { .. } => "fixed",
+        }
+    }
+}
+
+impl fmt::Display for ChunkerSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RollingSum { window, divisor, reset } => {
+                write!(formatter, "rolling-sum:{window}:{divisor}{}", if *reset { ":reset" } else { "" })
+            }
+            Self::FastCdc { average } => write!(formatter, "fastcdc:{average}"),
+            Self::Fixed { size } => write!(formatter, "fixed:{size}"),
+        }
+    }
+}
+
+impl FromStr for ChunkerSpec {
+    type Err = ChunkerError;
+
+    fn from_str(text: &str) -> Result<Self, ChunkerError> {
+        let error = |problem: String| ChunkerError { text: text.into(), problem };
+        let size = |word: &str, range: std::ops::RangeInclusive<usize>| {
+            let bytes = word.parse::<Bytes>().map_err(|cause| error(cause.to_string()))?.0 as usize;
+            if range.contains(&bytes) {
+                return Ok(bytes);
+            }
+            Err(error(format!("{bytes} is not within {} to {} bytes", range.start(), range.end())))
+        };
+        let words: Vec<&str> = text.split(':').collect();
+        match words[..] {
+            ["rolling-sum", window, divisor] | ["rolling-sum", window, divisor, "reset"] => Ok(Self::RollingSum {
+                window: size(window, 1..=1 << 24)?,
+                divisor: size(divisor, 1..=u32::MAX as usize)? as u32,
+                reset: words.len() == 4,
+            }),
+            ["fastcdc", average] => Ok(Self::FastCdc { average: size(average, FastCdc::AVERAGES)? }),
+            ["fixed", bytes] => Ok(Self::Fixed { size: size(bytes, 1..=LONGEST_STORED)? }),
+            _ => Err(error("no such form".into())),
+        }
+    }
+}
+
+impl TryFrom<String> for ChunkerSpec {
+    type Error = ChunkerError;
+
+    fn try_from(text: String) -> Result<Self, ChunkerError> {
+        text.parse()
+    }
+}
+
+impl From<ChunkerSpec> for String {
+    fn from(spec: ChunkerSpec) -> Self {
+        spec.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_a_round_trip_and_nonsense_is_refused() {
+        for text in ["rolling-sum:4096:1024", "rolling-sum:128:3:reset", "fastcdc:16384", "fixed:4096"] {
+            assert_eq!(text.parse::<ChunkerSpec>().unwrap().to_string(), text);
+        }
+        for text in ["", "fastcdc", "fastcdc:16", "fixed:0", "rolling-sum:4096", "rolling-sum:1:0", "fixed:4K:reset"] {
+            assert!(text.parse::<ChunkerSpec>().is_err(), "{text}");
+        }
+    }
+}
