@@ -2,3 +2,14 @@
 //! that says when a scheme runs a file system out of inodes.
 
 pub mod chunker;
+pub mod error;
+pub mod object_id;
+pub mod occupancy;
+pub mod scheme;
+pub mod store;
+
+pub use chunker::{Chunker, ChunkerSpec};
+pub use error::StoreError;
+pub use object_id::{HashAlgorithm, ObjectId};
+pub use scheme::Scheme;
+pub use store::{Layout, Store, StoreSettings};

@@ -1,7 +1,7 @@
 //! The chunk-size trial of the DMV study: chunks of a fixed pseudo-random stream, their mean and population deviation.
 
-use super::{Chunker, FastCdc, Fixed, RollingSum};
 use super::spec::ChunkerSpec;
+use super::{Chunker, FastCdc, Fixed, RollingSum};
 
 /// Marsaglia's xorshift128 as in the crate rand 0.3 (`XorShiftRng`): the study took the low byte of every output.
 #[derive(Debug, Clone)]

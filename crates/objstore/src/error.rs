@@ -1,0 +1,87 @@
+//! What can go wrong with a store.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// An I/O operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory is no store and not empty.
+    #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
+    Foreign(PathBuf),
+    /// The directory is no store.
+    #[error("{path} is not an object store ({problem}); `senesce objects commit STORE DIR` makes one")]
+    NotAStore {
+        /// The directory.
+        path: PathBuf,
+        /// What is missing or wrong.
+        problem: String,
+    },
+    /// The store was made with other settings.
+    #[error("the store {path} uses {found}, not {wanted}; leave the option out, or make another store")]
+    OtherSettings {
+        /// The store.
+        path: PathBuf,
+        /// What it uses.
+        found: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// Another process writes it.
+    #[error("another process is committing to {0}; wait for it to end")]
+    InUse(PathBuf),
+    /// The directory to check out into holds things.
+    #[error("{0} is not empty; check out into a new or empty directory")]
+    DestinationNotEmpty(PathBuf),
+    /// There is no such snapshot.
+    #[error("{path} has no snapshot {number}; it has {known}")]
+    NoSnapshot {
+        /// The store.
+        path: PathBuf,
+        /// What was asked for.
+        number: u64,
+        /// What there is.
+        known: String,
+    },
+    /// The run was asked to stop.
+    #[error("interrupted; the store holds the snapshots made before, nothing of this one")]
+    Interrupted,
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(28) => "; free some room or some inodes there (`senesce advise objects` tells how many a store needs)",
+        Some(13) => "; check the permissions",
+        Some(24) => "; raise the limit of open files (ulimit -n)",
+        _ => "",
+    }
+}
+
+impl Classify for StoreError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Foreign(_) | Self::InUse(_) | Self::DestinationNotEmpty(_) => ExitCode::Refused,
+            Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSnapshot { .. } => ExitCode::Usage,
+            Self::Interrupted => ExitCode::Interrupted,
+        }
+    }
+}
+
+/// Turns an I/O error into ours: `file.read(..).map_err(io("read", path))`.
+pub(crate) fn io<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> StoreError + use<E> {
+    let path = path.to_path_buf();
+    move |source| StoreError::Io { operation, path, source: source.into() }
+}

@@ -1,0 +1,201 @@
+//! How many objects a file system takes under a directory scheme.
+//!
+//! Names are uniform, so `f` objects touch `N (1 - (1 - 1/N)^f)` of `N` possible directories (the occupancy of balls in
+//! urns). Every directory costs an inode as every object does; whichever of inodes and bytes runs out first ends the fill.
+
+use crate::scheme::Scheme;
+use serde::{Deserialize, Serialize};
+
+/// What a file system offers to objects, before the first is written.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Room {
+    /// Inodes free for objects and directories; `None` where the file system makes inodes as needed.
+    pub inodes: Option<u64>,
+    /// Bytes free for data.
+    pub bytes: u64,
+    /// Size of a block: the unit in which files and directories grow.
+    pub block_bytes: u64,
+    /// Bytes taken from the free bytes by every new inode (0 where inodes are set aside by mkfs).
+    pub inode_bytes: u64,
+}
+
+/// What ends a fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// No inode was free.
+    Inodes,
+    /// No block was free.
+    Bytes,
+}
+
+impl Limit {
+    /// `inodes` or `bytes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inodes => "inodes",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
+/// What a fill comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Objects when full.
+    pub files: u64,
+    /// Directories when full, with the root of the objects.
+    pub directories: u64,
+    /// What ends it.
+    pub ended_by: Limit,
+}
+
+/// Expected directories of level `level` that `files` objects touch. With `expm1` and `ln_1p`, because `1 - 1/N` rounds to
+/// 1 in plain doubles from 16^14 on.
+pub fn directories_at(scheme: Scheme, level: u32, files: f64) -> f64 {
+    let possible = scheme.directories_at(level);
+    if possible <= 1.0 {
+        return possible.min(files);
+    }
+    -possible * (files * (-1.0 / possible).ln_1p()).exp_m1()
+}
+
+/// Expected directories under the objects' root that `files` objects make.
+pub fn directories(scheme: Scheme, files: f64) -> f64 {
+    (1..=scheme.depth()).map(|level| directories_at(scheme, level, files)).sum()
+}
+
+/// Inodes that `files` objects need, with their directories and the objects' root.
+pub fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
+    files + 1.0 + directories(scheme, files)
+}
+
+/// Bytes that `files` objects of `object_bytes` need: their blocks, their inodes where those come from the free bytes, and
+/// the blocks of the directories. Directories are an estimate: entries of 8 bytes + name, leaf blocks three quarters full
+/// (what splitting in halves leaves on average), one index block once there is more than one leaf.
+pub fn bytes_needed(scheme: Scheme, room: &Room, object_bytes: u64, files: f64) -> f64 {
+    let block = room.block_bytes as f64;
+    let data = files * object_bytes.div_ceil(room.block_bytes) as f64 * block;
+    let name_digits = 40u32.saturating_sub(scheme.digits() * scheme.depth()).max(1);
+    let levels = std::iter::once((1.0, if scheme.depth() == 0 { files } else { directories_at(scheme, 1, files) }))
+        .chain((1..=scheme.depth()).map(|level| {
+            let here = directories_at(scheme, level, files);
+            let below = if level < scheme.depth() { directories_at(scheme, level + 1, files) } else { files };
+            (here, below)
+        }))
+        .enumerate();
+    let directory_blocks: f64 = levels
+        .map(|(level, (count, entries))| {
+            let digits = if level as u32 == scheme.depth() { name_digits } else { scheme.digits() };
+            count * directory_blocks(entries / count.max(1.0), digits, block)
+        })
+        .sum();
+    data + directory_blocks * block + inodes_needed(scheme, files) * room.inode_bytes as f64
+}
+
+/// Blocks of one directory with `entries` names of `digits` bytes.
+fn directory_blocks(entries: f64, digits: u32, block: f64) -> f64 {
+    let entry = f64::from((8 + digits).next_multiple_of(4));
+    let usable = block - 36.0; // `.`, `..` and the checksum tail
+    if entries * entry <= usable { 1.0 } else { 1.0 + entries * entry / (0.75 * usable) }
+}
+
+/// Objects of `object_bytes` that fit, and what ends the fill.
+pub fn predict(scheme: Scheme, room: &Room, object_bytes: u64) -> Prediction {
+    let by_inodes = room.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
+    let by_bytes = greatest(|files| bytes_needed(scheme, room, object_bytes, files) <= room.bytes as f64);
+    let (files, ended_by) = match by_inodes {
+        Some(by_inodes) if by_inodes <= by_bytes => (by_inodes, Limit::Inodes),
+        _ => (by_bytes, Limit::Bytes),
+    };
+    let directories = (1.0 + directories(scheme, files as f64)).round() as u64;
+    Prediction { files, directories, ended_by }
+}
+
+/// The greatest whole number for which `fits` holds, `fits` being true up to some point; 0 if it never is.
+fn greatest(fits: impl Fn(f64) -> bool) -> u64 {
+    let (mut low, mut high) = (0u64, 1u64);
+    while high < 1 << 52 && fits(high as f64) {
+        low = high;
+        high *= 2;
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle as f64) { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// The formula of the study's thesis: every directory that could exist is counted as existing, so that
+/// `files = inodes - (sum of 16^(h k))`. Negative for most schemes, which is its error.
+pub fn naive_files(scheme: Scheme, inodes: u64) -> f64 {
+    inodes as f64 - (1..=scheme.depth()).map(|level| scheme.directories_at(level)).sum::<f64>()
+}
+
+/// Entries beyond which an ext4 directory without the feature `large_dir` is full: two levels of index blocks with 8-byte
+/// entries (fs/ext4/namei.c), leaves three quarters full.
+pub fn ext4_directory_limit(block_bytes: u64, name_bytes: u64) -> u64 {
+    let leaves = ((block_bytes - 32) / 8) * ((block_bytes - 16) / 8);
+    let per_leaf = (block_bytes - 12) as f64 * 0.75 / (8 + name_bytes).next_multiple_of(4) as f64;
+    (leaves as f64 * per_leaf) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// 12 inodes are not for objects: 10 reserved by ext4, lost+found and the study's own directory.
+    const PUBLISHED_ROOM: Room =
+        Room { inodes: Some(25_688 - 12), bytes: u64::MAX >> 8, block_bytes: 1024, inode_bytes: 0 };
+
+    #[test]
+    fn the_law_fits_every_published_run() {
+        let mut errors = Vec::new();
+        for line in include_str!("../../../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy")) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let scheme = Scheme::new(fields[1].parse().unwrap(), fields[2].parse().unwrap()).unwrap();
+            let prediction = predict(scheme, &PUBLISHED_ROOM, 4096);
+            assert_eq!(prediction.ended_by, Limit::Inodes);
+            errors.push((prediction.files as f64 / fields[3].parse::<f64>().unwrap() - 1.0).abs());
+        }
+        assert_eq!(errors.len(), 130);
+        assert!(errors.iter().fold(0.0, |a: f64, b| a.max(*b)) < 0.0032, "{errors:?}");
+        assert!(errors.iter().sum::<f64>() / 130.0 < 0.0007);
+    }
+
+    #[test]
+    fn the_naive_formula_fails_where_the_study_says_it_holds() {
+        let scheme = "2x2".parse().unwrap();
+        assert_eq!(naive_files(scheme, 25_688), 25_688.0 - 256.0 - 65_536.0);
+    }
+
+    /// Simulates the urns themselves.
+    #[test]
+    fn the_law_agrees_with_thrown_balls() {
+        use rand::RngExt;
+        let mut random = senesce_core::Seed(1).stream("objstore/occupancy-test");
+        let scheme: Scheme = "1x4".parse().unwrap();
+        let mut seen: BTreeMap<u32, std::collections::BTreeSet<u64>> = BTreeMap::new();
+        for _ in 0..11_000 {
+            let name: u64 = random.random();
+            for level in 1..=4 {
+                seen.entry(level).or_default().insert(name >> (64 - 4 * level));
+            }
+        }
+        let thrown: usize = seen.values().map(|set| set.len()).sum();
+        assert!((directories(scheme, 11_000.0) / thrown as f64 - 1.0).abs() < 0.005);
+    }
+
+    proptest! {
+        #[test]
+        fn a_prediction_fits_and_one_more_does_not(digits in 1u32..7, depth in 1u32..6, inodes in 20u64..1 << 30) {
+            let scheme = Scheme::new(digits, depth).unwrap();
+            let room = Room { inodes: Some(inodes), ..PUBLISHED_ROOM };
+            let files = predict(scheme, &room, 4096).files as f64;
+            prop_assert!(inodes_needed(scheme, files) <= inodes as f64);
+            prop_assert!(inodes_needed(scheme, files + 1.0) > inodes as f64 - 1e-6);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! A store on disk.
+//!
+//! ```text
+//! store.json           hash, chunker, directory scheme
+//! objects/             loose objects by the scheme
+//! packs/NAME.pack      packed objects
+//! snapshots/000001     what was committed, in order
+//! staging/             objects not yet in place; emptied by the next commit
+//! lock                 held by the process that commits
+//! ```
+//! Objects and snapshots are only ever added. A snapshot is renamed into place after everything it names is durable, so
+//! neither a killed process nor a power failure leaves a snapshot with objects missing.
+
+pub mod checkout;
+pub mod commit;
+mod loose;
+pub mod pack;
+mod reading;
+pub mod snapshot;
+pub mod stats;
+pub mod verify;
+mod walk;
+
+use crate::chunker::ChunkerSpec;
+use crate::error::{StoreError, io};
+use crate::object_id::{HashAlgorithm, ObjectId};
+use crate::scheme::Scheme;
+use pack::Pack;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use snapshot::Snapshot;
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a store fixes when it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreSettings {
+    /// The hash that names objects.
+    pub hash: HashAlgorithm,
+    /// How files are cut.
+    pub chunker: ChunkerSpec,
+    /// Where loose objects lie.
+    pub scheme: Scheme,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self { hash: HashAlgorithm::Blake3, chunker: ChunkerSpec::FastCdc { average: 16 << 10 }, scheme: Scheme::GIT }
+    }
+}
+
+/// How a commit lays its new objects down. One store may hold both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// One file each, by the store's scheme.
+    Loose,
+    /// One after the other in pack files.
+    Pack,
+}
+
+/// The content of `store.json`.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoreFile {
+    senesce_store: u32,
+    hash: HashAlgorithm,
+    chunker: ChunkerSpec,
+    scheme: Scheme,
+}
+
+const FORMAT: u32 = 1;
+
+/// A store opened for reading.
+#[derive(Debug)]
+pub struct Store {
+    path: PathBuf,
+    settings: StoreSettings,
+    packs: Vec<Pack>,
+    index: HashMap<ObjectId, (usize, pack::Entry)>,
+}
+
+impl Store {
+    /// Opens a store.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let settings = read_settings(path)?;
+        let mut store = Self { path: path.into(), settings, packs: Vec::new(), index: HashMap::new() };
+        for pack in names(&path.join("packs"))?.iter().filter(|name| name.extension().is_some_and(|end| end == "pack"))
+        {
+            store.add_pack(Pack::open(pack, settings.hash)?);
+        }
+        Ok(store)
+    }
+
+    /// Makes a store in a new or empty directory.
+    pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
+        fs::create_dir_all(path).map_err(io("make directory", path))?;
+        if !names(path)?.iter().all(|name| name.ends_with("lost+found")) {
+            return Err(StoreError::Foreign(path.into()));
+        }
+        for folder in ["objects", "packs", "snapshots", "staging"] {
+            let folder = path.join(folder);
+            fs::create_dir(&folder).map_err(io("make directory", &folder))?;
+        }
+        let StoreSettings { hash, chunker, scheme } = settings;
+        let text = serde_json::json!(StoreFile { senesce_store: FORMAT, hash, chunker, scheme });
+        write_durably(&path.join("store.json"), &path.join("staging/store.json"), format!("{text:#}\n").as_bytes())?;
+        Self::open(path)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it fixes.
+    pub fn settings(&self) -> StoreSettings {
+        self.settings
+    }
+
+    /// Its packs.
+    pub fn packs(&self) -> &[Pack] {
+        &self.packs
+    }
+
+    /// An object's bytes, checked against its name; otherwise why it cannot be had.
+    pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
+        let data = match self.index.get(id) {
+            Some((pack, entry)) => {
+                let pack = &self.packs[*pack];
+                pack.read(entry).map_err(|error| format!("{}: {error}", pack.path.display()))?
+            }
+            None => {
+                let path = self.loose_path(id);
+                fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?
+            }
+        };
+        if self.settings.hash.name(&data) == *id { Ok(data) } else { Err("its bytes do not have its name".into()) }
+    }
+
+    /// Numbers of its snapshots, ascending.
+    pub fn snapshot_numbers(&self) -> Result<Vec<u64>, StoreError> {
+        let names = names(&self.path.join("snapshots"))?;
+        Ok(names.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
+    }
+
+    /// A snapshot; the latest without a number.
+    pub fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
+        let numbers = self.snapshot_numbers()?;
+        let wanted = number.or(numbers.last().copied()).unwrap_or(0);
+        if !numbers.contains(&wanted) {
+            let known = match (numbers.first(), numbers.last()) {
+                (Some(first), Some(last)) => format!("{first} to {last}"),
+                _ => "none".into(),
+            };
+            return Err(StoreError::NoSnapshot { path: self.path.clone(), number: wanted, known });
+        }
+        let path = self.snapshot_path(wanted);
+        Ok(snapshot::decode(wanted, &fs::read(&path).map_err(io("read", &path))?))
+    }
+
+    fn snapshot_path(&self, number: u64) -> PathBuf {
+        self.path.join("snapshots").join(format!("{number:06}"))
+    }
+
+    fn loose_path(&self, id: &ObjectId) -> PathBuf {
+        self.path.join("objects").join(self.settings.scheme.path(&id.hex()))
+    }
+
+    fn add_pack(&mut self, pack: Pack) {
+        let number = self.packs.len();
+        self.index.extend(pack.entries.iter().map(|entry| (entry.id, (number, *entry))));
+        self.packs.push(pack);
+    }
+
+    /// Takes the writers' lock and removes what an interrupted commit left in `staging`.
+    fn lock(&self) -> Result<File, StoreError> {
+        let path = self.path.join("lock");
+        let file = File::create(&path).map_err(io("open", &path))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::InUse(self.path.clone())),
+            Err(errno) => return Err(io("lock", &path)(errno)),
+        }
+        let staging = self.path.join("staging");
+        if staging.exists() {
+            fs::remove_dir_all(&staging).map_err(io("empty", &staging))?;
+        }
+        fs::create_dir(&staging).map_err(io("make directory", &staging))?;
+        Ok(file)
+    }
+}
+
+fn read_settings(path: &Path) -> Result<StoreSettings, StoreError> {
+    let not_a_store = |problem: String| StoreError::NotAStore { path: path.into(), problem };
+    let text = fs::read(path.join("store.json")).map_err(|_| not_a_store("it has no readable store.json".into()))?;
+    let file: StoreFile = serde_json::from_slice(&text).map_err(|error| not_a_store(format!("store.json: {error}")))?;
+    if file.senesce_store != FORMAT {
+        return Err(not_a_store(format!("its format is {}, this program knows {FORMAT}", file.senesce_store)));
+    }
+    Ok(StoreSettings { hash: file.hash, chunker: file.chunker, scheme: file.scheme })
+}
+
+/// The paths of a directory's entries, sorted.
+fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let entries = fs::read_dir(folder).map_err(io("list", folder))?;
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(io("list", folder))?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Writes a file so that a reader, also after a power failure, sees all of it or none.
+fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = File::create(temporary).map_err(io("create", temporary))?;
+    file.write_all(bytes).map_err(io("write", temporary))?;
+    file.sync_all().map_err(io("sync", temporary))?;
+    fs::rename(temporary, path).map_err(io("rename into place", path))?;
+    sync_directory(path.parent().unwrap_or(Path::new(".")))
+}
+
+fn sync_directory(path: &Path) -> Result<(), StoreError> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(io("sync directory", path))
+}

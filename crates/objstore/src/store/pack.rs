@@ -1,0 +1,305 @@
+//! Pack files: objects one after the other, then an index.
+//!
+//! ```text
+//! "SNSPACK1"                                  8 bytes
+//! record: "OBJ1", length u32, name 32 bytes   40 bytes, then the object
+//! ...
+//! index entry: name 32, offset u64, length u32, 44 bytes each, offset being that of the object itself
+//! trailer: entries u64, BLAKE3 of the index 32, "SNSINDX1"
+//! ```
+//! Numbers are little-endian. A pack is written once from front to end and renamed into place after fsync, so every pack
+//! has its index; when the index is damaged nevertheless, the records are found again by their own headers.
+
+use crate::error::{StoreError, io};
+use crate::object_id::{HashAlgorithm, ObjectId};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"SNSPACK1";
+const RECORD: &[u8; 4] = b"OBJ1";
+const END: &[u8; 8] = b"SNSINDX1";
+const RECORD_HEADER: usize = 40;
+const ENTRY: usize = 44;
+const TRAILER: usize = 48;
+
+/// Bytes after which a pack is closed and another begun.
+pub const FULL_BYTES: u64 = 1 << 30;
+
+/// Where an object lies in its pack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The object.
+    pub id: ObjectId,
+    /// Offset of its first byte.
+    pub offset: u64,
+    /// Its bytes.
+    pub length: u32,
+}
+
+/// A pack being written.
+#[derive(Debug)]
+pub struct PackWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    offset: u64,
+    entries: Vec<Entry>,
+}
+
+impl PackWriter {
+    /// Begins a pack at `path`, which must not exist.
+    pub fn create(path: PathBuf) -> Result<Self, StoreError> {
+        let file = File::create_new(&path).map_err(io("create pack", &path))?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        file.write_all(MAGIC).map_err(io("write", &path))?;
+        Ok(Self { path, file, offset: MAGIC.len() as u64, entries: Vec::new() })
+    }
+
+    /// Appends an object.
+    pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
+        let length = data.len() as u32;
+        let mut header = [0; RECORD_HEADER];
+        header[..4].copy_from_slice(RECORD);
+        header[4..8].copy_from_slice(&length.to_le_bytes());
+        header[8..].copy_from_slice(id.padded());
+        self.file.write_all(&header).and_then(|()| self.file.write_all(data)).map_err(io("write", &self.path))?;
+        self.entries.push(Entry { id, offset: self.offset + RECORD_HEADER as u64, length });
+        self.offset += (RECORD_HEADER + data.len()) as u64;
+        Ok(())
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Writes the index, makes the pack durable and renames it into `folder` under a name made of its index.
+    pub fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
+        let index = encode_index(&self.entries);
+        let sum = blake3::hash(&index);
+        let count = self.entries.len() as u64;
+        let parts: [&[u8]; 4] = [&index, &count.to_le_bytes(), sum.as_bytes(), END];
+        for part in parts {
+            self.file.write_all(part).map_err(io("write", &self.path))?;
+        }
+        let file = self.file.into_inner().map_err(|error| io("write", &self.path)(error.into_error()))?;
+        file.sync_data().map_err(io("sync", &self.path))?;
+        let place = folder.join(format!("{}.pack", &sum.to_hex()[..32]));
+        std::fs::rename(&self.path, &place).map_err(io("rename into place", &place))?;
+        Ok(place)
+    }
+}
+
+fn encode_index(entries: &[Entry]) -> Vec<u8> {
+    let mut index = Vec::with_capacity(entries.len() * ENTRY);
+    for entry in entries {
+        index.extend_from_slice(entry.id.padded());
+        index.extend_from_slice(&entry.offset.to_le_bytes());
+        index.extend_from_slice(&entry.length.to_le_bytes());
+    }
+    index
+}
+
+/// A pack opened for reading.
+#[derive(Debug)]
+pub struct Pack {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its objects.
+    pub entries: Vec<Entry>,
+    /// What is wrong with the pack itself; its entries are then those that could be found again.
+    pub problem: Option<String>,
+    file: File,
+}
+
+impl Pack {
+    /// Opens a pack and reads its index, or searches the records when the index is damaged.
+    pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
+        let file = File::open(path).map_err(io("open pack", path))?;
+        let bytes = file.metadata().map_err(io("read the size of", path))?.len();
+        let (entries, problem) = match read_index(&file, bytes, algorithm).map_err(io("read", path))? {
+            Ok(entries) => (entries, None),
+            Err(problem) => (recover(&file, bytes, algorithm).map_err(io("read", path))?, Some(problem)),
+        };
+        Ok(Self { path: path.into(), entries, problem, file })
+    }
+
+    /// The bytes of an object, not yet checked against its name.
+    pub fn read(&self, entry: &Entry) -> std::io::Result<Vec<u8>> {
+        let mut data = vec![0; entry.length as usize];
+        self.file.read_exact_at(&mut data, entry.offset)?;
+        Ok(data)
+    }
+}
+
+fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Result<Vec<Entry>, String>> {
+    let least = (MAGIC.len() + TRAILER) as u64;
+    if bytes < least {
+        return Ok(Err(format!("the pack is truncated to {bytes} bytes")));
+    }
+    let trailer = file.at(bytes - TRAILER as u64, TRAILER)?;
+    if &trailer[40..] != END {
+        return Ok(Err("the pack is truncated or its end is damaged".into()));
+    }
+    let index_bytes = number_u64(&trailer[..8]).checked_mul(ENTRY as u64);
+    let Some(index_bytes) = index_bytes.filter(|index_bytes| *index_bytes <= bytes - least) else {
+        return Ok(Err("the number of index entries is damaged".into()));
+    };
+    let index = file.at(bytes - TRAILER as u64 - index_bytes, index_bytes as usize)?;
+    if blake3::hash(&index).as_bytes() != &trailer[8..40] {
+        return Ok(Err("the index is damaged".into()));
+    }
+    let data_end = bytes - TRAILER as u64 - index_bytes;
+    let entries: Vec<Entry> = index.chunks_exact(ENTRY).map(|entry| decode_entry(entry, algorithm)).collect();
+    let inside = |entry: &Entry| entry.offset.checked_add(entry.length.into()).is_some_and(|end| end <= data_end);
+    if !entries.iter().all(inside) {
+        return Ok(Err("the index points outside of the pack".into()));
+    }
+    Ok(Ok(entries))
+}
+
+fn decode_entry(entry: &[u8], algorithm: HashAlgorithm) -> Entry {
+    Entry {
+        id: ObjectId::new(&entry[..algorithm.bytes()]),
+        offset: number_u64(&entry[32..40]),
+        length: number_u32(&entry[40..44]),
+    }
+}
+
+/// Walks the records. Where no record begins, the next header with a name that its bytes have is looked for.
+fn recover(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    let mut at = MAGIC.len() as u64;
+    while at + RECORD_HEADER as u64 <= bytes {
+        if let Some(entry) = record_at(file, at, bytes, algorithm)? {
+            entries.push(entry);
+            at = entry.offset + u64::from(entry.length);
+        } else {
+            at = next_mark(file, at + 1, bytes)?;
+        }
+    }
+    Ok(entries)
+}
+
+fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) -> std::io::Result<Option<Entry>> {
+    let header = file.at(at, RECORD_HEADER)?;
+    let length = number_u32(&header[4..8]);
+    let offset = at + RECORD_HEADER as u64;
+    if &header[..4] != RECORD || offset + u64::from(length) > bytes {
+        return Ok(None);
+    }
+    let id = ObjectId::new(&header[8..8 + algorithm.bytes()]);
+    let data = file.at(offset, length as usize)?;
+    Ok((algorithm.name(&data) == id).then_some(Entry { id, offset, length }))
+}
+
+/// The next place at or after `at` where a record could begin; `bytes` when there is none.
+fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64> {
+    while at + RECORD_HEADER as u64 <= bytes {
+        let window = file.at(at, (bytes - at).min(1 << 16) as usize)?;
+        if let Some(found) = window.windows(4).position(|four| four == RECORD) {
+            return Ok(at + found as u64);
+        }
+        at += window.len().saturating_sub(3).max(1) as u64;
+    }
+    Ok(bytes)
+}
+
+/// Reads at an offset: a file, or bytes in memory for tests and the fuzzer.
+trait ReadAt {
+    fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>>;
+}
+
+impl ReadAt for File {
+    fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
+        let mut data = vec![0; length];
+        self.read_exact_at(&mut data, offset)?;
+        Ok(data)
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>> {
+        let start = usize::try_from(offset).map_err(std::io::Error::other)?;
+        let slice = start.checked_add(length).and_then(|end| self.get(start..end));
+        slice.map(<[u8]>::to_vec).ok_or_else(|| std::io::ErrorKind::UnexpectedEof.into())
+    }
+}
+
+/// Decodes the bytes of a pack as [`Pack::open`] does; the entry point of the fuzzer.
+pub fn decode(bytes: &[u8], algorithm: HashAlgorithm) -> (Vec<Entry>, Option<String>) {
+    let size = bytes.len() as u64;
+    match read_index(&bytes, size, algorithm) {
+        Ok(Ok(entries)) => (entries, None),
+        Ok(Err(problem)) => (recover(&bytes, size, algorithm).unwrap_or_default(), Some(problem)),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    }
+}
+
+fn number_u64(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+fn number_u32(bytes: &[u8]) -> u32 {
+    number_u64(bytes) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn pack_of(objects: &[Vec<u8>]) -> Vec<u8> {
+        let room = tempfile::tempdir().unwrap();
+        let mut writer = PackWriter::create(room.path().join("part")).unwrap();
+        for object in objects {
+            writer.append(HashAlgorithm::Sha1.name(object), object).unwrap();
+        }
+        std::fs::read(writer.finish(room.path()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_format_is_fixed() {
+        let bytes = pack_of(&[b"one".to_vec(), b"two".to_vec()]);
+        assert_eq!(blake3::hash(&bytes).to_hex()[..16], *"d0873e4e43ca91ed");
+    }
+
+    proptest! {
+        #[test]
+        fn every_cut_keeps_the_objects_before_it(
+            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..100), 1..8),
+            cut in 0.0..1.0f64,
+        ) {
+            let whole = pack_of(&objects);
+            let length = (whole.len() as f64 * cut) as usize;
+            let (entries, problem) = decode(&whole[..length], HashAlgorithm::Sha1);
+            prop_assert!(problem.is_some());
+            let mut end = MAGIC.len();
+            let intact = objects.iter().take_while(|object| { end += RECORD_HEADER + object.len(); end <= length }).count();
+            prop_assert_eq!(entries.len(), intact);
+        }
+
+        #[test]
+        fn a_changed_byte_loses_at_most_one_object(
+            objects in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..100), 2..8),
+            place in 0.0..1.0f64,
+        ) {
+            let mut bytes = pack_of(&objects);
+            let at = 8 + ((bytes.len() - 8) as f64 * place) as usize;
+            bytes[at] ^= 0x55;
+            let (entries, _) = decode(&bytes, HashAlgorithm::Sha1);
+            let intact = entries.iter().filter(|entry| {
+                let start = entry.offset as usize;
+                HashAlgorithm::Sha1.name(&bytes[start..start + entry.length as usize]) == entry.id
+            }).count();
+            prop_assert!(intact + 1 >= objects.len(), "{} of {}", intact, objects.len());
+        }
+
+        #[test]
+        fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+            let (entries, problem) = decode(&bytes, HashAlgorithm::Blake3);
+            prop_assert!(problem.is_some() && entries.is_empty());
+        }
+    }
+}

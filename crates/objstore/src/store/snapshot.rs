@@ -1,0 +1,267 @@
+//! Snapshots: what a commit saved, as text of one entry per line.
+//!
+//! Every line is `CRC JSON`, the CRC-32 (IEEE) of the JSON in eight hexadecimal digits: the first a [`Header`], then
+//! [`Entry`] after entry, the last an [`End`]. So one damaged line costs one entry, and a missing end is seen.
+
+use crate::chunker::ChunkerSpec;
+use crate::object_id::{HashAlgorithm, ObjectId};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Version of the format.
+pub const FORMAT: u32 = 1;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Version of the format.
+    pub senesce_snapshot: u32,
+    /// Number of the snapshot, from 1.
+    pub number: u64,
+    /// When it was begun, seconds since 1970.
+    pub created_unix: u64,
+    /// The directory that was committed.
+    pub source: String,
+    /// The hash of the objects.
+    pub hash: HashAlgorithm,
+    /// How files were cut.
+    pub chunker: ChunkerSpec,
+}
+
+/// What an entry is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A regular file: its chunks in order.
+    File {
+        /// Bytes.
+        size: u64,
+        /// Its objects.
+        objects: Vec<ObjectId>,
+        /// It was written to while it was read, so it may be a mixture of two states.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        changed: bool,
+    },
+    /// A directory.
+    Directory,
+    /// A symbolic link and where it points (escaped as a path is).
+    Link {
+        /// Its target.
+        to: String,
+    },
+}
+
+/// One file, directory or symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Path below the committed directory, escaped: see [`escape`].
+    pub path: String,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Time of the last modification: seconds since 1970 and nanoseconds.
+    pub modified: (i64, u32),
+    /// The rest.
+    pub kind: Kind,
+}
+
+impl Entry {
+    /// Its path below the destination, or `None` when it would leave it.
+    pub fn safe_path(&self) -> Option<PathBuf> {
+        let path = unescape(&self.path)?;
+        let plain = path.components().all(|component| matches!(component, Component::Normal(_)));
+        (plain && path.components().next().is_some()).then_some(path)
+    }
+}
+
+/// The last line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Entries before it.
+    pub entries: u64,
+}
+
+/// A snapshot read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its number, by its file name.
+    pub number: u64,
+    /// Its header, if that is whole.
+    pub header: Option<Header>,
+    /// The entries that are whole.
+    pub entries: Vec<Entry>,
+    /// What is wrong with it: lines by number.
+    pub problems: Vec<String>,
+}
+
+/// Writes a snapshot as text.
+pub fn encode(header: &Header, entries: &[Entry]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(256 * (entries.len() + 2));
+    push_line(&mut text, header);
+    for entry in entries {
+        push_line(&mut text, entry);
+    }
+    push_line(&mut text, &End { entries: entries.len() as u64 });
+    text
+}
+
+fn push_line(text: &mut Vec<u8>, value: &impl Serialize) {
+    let start = text.len();
+    text.extend_from_slice(b"00000000 ");
+    // Plain structs of numbers and strings: writing them to memory cannot fail.
+    let written = serde_json::to_writer(&mut *text, value);
+    debug_assert!(written.is_ok());
+    let sum = format!("{:08x}", crc32fast::hash(&text[start + 9..]));
+    text[start..start + 8].copy_from_slice(sum.as_bytes());
+    text.push(b'\n');
+}
+
+/// Reads a snapshot; whatever is damaged is left out and said.
+pub fn decode(number: u64, text: &[u8]) -> Snapshot {
+    let mut snapshot = Snapshot { number, header: None, entries: Vec::new(), problems: Vec::new() };
+    let mut end = None;
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    for (index, line) in lines.enumerate() {
+        let Some(json) = checked(line) else {
+            snapshot.problems.push(format!("line {} is damaged", index + 1));
+            continue;
+        };
+        if index == 0 {
+            match serde_json::from_slice::<Header>(json) {
+                Ok(header) if header.senesce_snapshot == FORMAT => snapshot.header = Some(header),
+                _ => snapshot.problems.push("line 1 is not a header of a known format".into()),
+            }
+        } else if let Ok(entry) = serde_json::from_slice::<Entry>(json) {
+            snapshot.entries.push(entry);
+        } else if let Ok(last) = serde_json::from_slice::<End>(json) {
+            end = Some(last.entries);
+        } else {
+            snapshot.problems.push(format!("line {} is not an entry", index + 1));
+        }
+    }
+    match end {
+        None => snapshot.problems.push("the end is missing".into()),
+        Some(count) if count != snapshot.entries.len() as u64 => {
+            snapshot.problems.push(format!("{} of {count} entries are whole", snapshot.entries.len()));
+        }
+        Some(_) => {}
+    }
+    snapshot
+}
+
+fn checked(line: &[u8]) -> Option<&[u8]> {
+    let (sum, json) = line.split_at_checked(9)?;
+    let sum = std::str::from_utf8(&sum[..8]).ok()?;
+    let sum = u32::from_str_radix(sum, 16).ok()?;
+    (crc32fast::hash(json) == sum).then_some(json)
+}
+
+/// A path as text: bytes that are not UTF-8, and `%`, become `%XX`.
+pub fn escape(path: &Path) -> String {
+    let mut text = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        for character in chunk.valid().chars() {
+            if character == '%' { text.push_str("%25") } else { text.push(character) }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+/// The path that [`escape`] made the text from; `None` for a text that it never makes.
+pub fn unescape(text: &str) -> Option<PathBuf> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &after[2..];
+        } else {
+            bytes.push(*first);
+            rest = after;
+        }
+    }
+    (!bytes.contains(&0)).then(|| PathBuf::from(OsString::from_vec(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header() -> Header {
+        Header {
+            senesce_snapshot: FORMAT,
+            number: 1,
+            created_unix: 1_500_000_000,
+            source: "/home".into(),
+            hash: HashAlgorithm::Sha1,
+            chunker: ChunkerSpec::FastCdc { average: 16384 },
+        }
+    }
+
+    fn entries() -> Vec<Entry> {
+        let entry = |path: &str, kind| Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind };
+        let objects = vec![HashAlgorithm::Sha1.name(b"a"), HashAlgorithm::Sha1.name(b"b")];
+        vec![
+            entry("d", Kind::Directory),
+            entry("d/f", Kind::File { size: 2, objects, changed: false }),
+            entry("l", Kind::Link { to: "d/f".into() }),
+        ]
+    }
+
+    #[test]
+    fn the_format_is_fixed() {
+        let text = String::from_utf8(encode(&header(), &entries())).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5);
+        assert!(lines[1].ends_with(r#"{"path":"d","mode":420,"uid":0,"gid":0,"modified":[1,2],"kind":"directory"}"#));
+        assert!(lines[4].ends_with(r#"{"entries":3}"#));
+    }
+
+    #[test]
+    fn a_damaged_line_costs_one_entry() {
+        let text = encode(&header(), &entries());
+        let whole = decode(1, &text);
+        assert_eq!((whole.entries.clone(), whole.problems.len()), (entries(), 0));
+        let mut damaged = text.clone();
+        let at = text.windows(3).position(|three| three == b"d/f").unwrap();
+        damaged[at] = b'e';
+        let snapshot = decode(1, &damaged);
+        assert_eq!(snapshot.entries.len(), 2);
+        assert!(snapshot.problems.iter().any(|problem| problem == "line 3 is damaged"), "{:?}", snapshot.problems);
+        assert!(!decode(1, &text[..text.len() - 20]).problems.is_empty());
+    }
+
+    #[test]
+    fn paths_that_leave_the_destination_are_not_safe() {
+        for path in ["../x", "/etc/passwd", "a/../../x", "", ".", "%2E%2E/x", "a%00b"] {
+            let entry = Entry { path: path.into(), ..entries()[0].clone() };
+            assert_eq!(entry.safe_path(), None, "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn paths_survive_a_round_trip(bytes in prop::collection::vec(1u8.., 1..60)) {
+            let path = PathBuf::from(OsString::from_vec(bytes));
+            prop_assert_eq!(unescape(&escape(&path)), Some(path));
+        }
+
+        #[test]
+        fn garbage_is_never_more_than_a_problem(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+            prop_assert!(!decode(1, &bytes).problems.is_empty());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Reads everything back and compares it with its name.
+
+use super::Store;
+use super::loose::{self, Found};
+use super::snapshot::Kind;
+use crate::error::StoreError;
+use crate::object_id::ObjectId;
+use rayon::prelude::*;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Progress;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// An object that is not what its name says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// Its name.
+    pub object: ObjectId,
+    /// The file it is in, and where.
+    pub place: String,
+    /// What is wrong.
+    pub problem: String,
+}
+
+/// A file of a snapshot that cannot be had back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AffectedFile {
+    /// The snapshot.
+    pub snapshot: u64,
+    /// The file.
+    pub path: String,
+    /// The first of its objects that is damaged or missing.
+    pub object: ObjectId,
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct VerifyReport {
+    /// Objects read.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Snapshots read.
+    pub snapshots: u64,
+    /// Objects that are damaged.
+    pub damaged: Vec<Damaged>,
+    /// Objects that a snapshot names and the store has not.
+    pub missing: Vec<ObjectId>,
+    /// Files that cannot be had back.
+    pub affected_files: Vec<AffectedFile>,
+    /// What is wrong with packs, snapshots and other files.
+    pub problems: Vec<String>,
+    /// Wall-clock time.
+    pub elapsed_seconds: f64,
+}
+
+impl VerifyReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.damaged.is_empty() && self.missing.is_empty() && self.problems.is_empty()
+    }
+}
+
+/// Verifies every object and every snapshot.
+pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> Result<VerifyReport, StoreError> {
+    let started = Instant::now();
+    let mut report = VerifyReport::default();
+    for pack in &store.packs {
+        report.problems.extend(pack.problem.iter().map(|problem| format!("{}: {problem}", pack.path.display())));
+    }
+    let places = places(store, &mut report)?;
+    progress.phase("verify", places.len() as u64, "objects");
+    let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let check = |place: &Place| {
+        if interrupt.requested() {
+            return None;
+        }
+        let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_multiple_of(1000) {
+            progress.position(count, "");
+        }
+        place.check(store, &bytes)
+    };
+    report.damaged = places.par_iter().filter_map(check).collect();
+    if interrupt.requested() {
+        return Err(StoreError::Interrupted);
+    }
+    report.objects = places.len() as u64;
+    report.bytes = bytes.into_inner();
+    let damaged: HashSet<ObjectId> = report.damaged.iter().map(|object| object.object).collect();
+    let whole: HashSet<ObjectId> = places.iter().map(Place::id).filter(|id| !damaged.contains(id)).collect();
+    check_snapshots(store, &whole, &damaged, &mut report)?;
+    report.elapsed_seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Where one copy of an object is.
+enum Place {
+    Packed { pack: usize, entry: super::pack::Entry },
+    Loose(ObjectId, std::path::PathBuf),
+}
+
+fn places(store: &Store, report: &mut VerifyReport) -> Result<Vec<Place>, StoreError> {
+    let mut places = Vec::new();
+    for (number, pack) in store.packs.iter().enumerate() {
+        places.extend(pack.entries.iter().map(|entry| Place::Packed { pack: number, entry: *entry }));
+    }
+    for found in loose::list(&store.path.join("objects"), store.settings.scheme)? {
+        match found {
+            Found::Object(id, path) => places.push(Place::Loose(id, path)),
+            Found::Other(path) => report.problems.push(format!("{} is no object", path.display())),
+        }
+    }
+    Ok(places)
+}
+
+impl Place {
+    fn id(&self) -> ObjectId {
+        match self {
+            Self::Packed { entry, .. } => entry.id,
+            Self::Loose(id, _) => *id,
+        }
+    }
+
+    fn check(&self, store: &Store, bytes: &AtomicU64) -> Option<Damaged> {
+        let (data, place) = match self {
+            Self::Packed { pack, entry } => {
+                let pack = &store.packs[*pack];
+                (pack.read(entry), format!("{}, offset {}", pack.path.display(), entry.offset))
+            }
+            Self::Loose(_, path) => (std::fs::read(path), path.display().to_string()),
+        };
+        let problem = match data {
+            Err(error) => format!("cannot be read: {error}"),
+            Ok(data) => {
+                bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                if store.settings.hash.name(&data) == self.id() {
+                    return None;
+                }
+                format!("its {} bytes do not have its name", data.len())
+            }
+        };
+        Some(Damaged { object: self.id(), place, problem })
+    }
+}
+
+fn check_snapshots(
+    store: &Store,
+    whole: &HashSet<ObjectId>,
+    damaged: &HashSet<ObjectId>,
+    report: &mut VerifyReport,
+) -> Result<(), StoreError> {
+    let mut missing = HashSet::new();
+    for number in store.snapshot_numbers()? {
+        let snapshot = store.snapshot(Some(number))?;
+        report.snapshots += 1;
+        report.problems.extend(snapshot.problems.iter().map(|problem| format!("snapshot {number}: {problem}")));
+        for entry in &snapshot.entries {
+            let Kind::File { objects, .. } = &entry.kind else { continue };
+            let Some(object) = objects.iter().find(|object| !whole.contains(object)) else { continue };
+            report.affected_files.push(AffectedFile { snapshot: number, path: entry.path.clone(), object: *object });
+            missing.extend(objects.iter().filter(|object| !whole.contains(object) && !damaged.contains(object)));
+        }
+    }
+    report.missing = missing.into_iter().collect();
+    report.missing.sort();
+    Ok(())
+}

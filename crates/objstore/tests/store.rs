@@ -1,0 +1,231 @@
+//! A store from commit to checkout, whole and damaged.
+
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Silent;
+use senesce_objstore::store::checkout::checkout;
+use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
+use senesce_objstore::store::stats::stats;
+use senesce_objstore::store::verify::verify;
+use senesce_objstore::{HashAlgorithm, Layout, Store, StoreError, StoreSettings};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+const LAYOUTS: [Layout; 2] = [Layout::Loose, Layout::Pack];
+
+fn settings(scheme: &str, hash: HashAlgorithm) -> StoreSettings {
+    StoreSettings { hash, chunker: "fastcdc:4K".parse().unwrap(), scheme: scheme.parse().unwrap() }
+}
+
+fn save(store: &mut Store, source: &Path, layout: Layout) -> CommitReport {
+    let options = CommitOptions { layout, threads: 2, log_slower_than: None };
+    commit(store, source, &options, &Silent, &Interrupt::new()).unwrap()
+}
+
+/// 200 small files, one of 300 KB, an empty one, a link, an odd name, two equal files, an empty directory.
+fn tree(root: &Path) {
+    use rand::RngExt;
+    let mut random = senesce_core::Seed(7).stream("objstore/test-tree");
+    for number in 0..200 {
+        let folder = root.join(format!("d{}", number % 7));
+        fs::create_dir_all(&folder).unwrap();
+        let data: Vec<u8> = (0..number * 13 % 3000).map(|_| random.random()).collect();
+        fs::write(folder.join(format!("f{number}")), data).unwrap();
+    }
+    let big: Vec<u8> = (0..300_000).map(|_| random.random()).collect();
+    fs::write(root.join("big"), &big).unwrap();
+    fs::write(root.join("d1/copy of big"), &big).unwrap();
+    fs::write(root.join("empty"), "").unwrap();
+    fs::set_permissions(root.join("empty"), fs::Permissions::from_mode(0o750)).unwrap();
+    symlink("big", root.join("link")).unwrap();
+    fs::create_dir(root.join("nothing here")).unwrap();
+    fs::write(root.join(std::ffi::OsStr::new("100%\n")), "odd").unwrap();
+}
+
+/// Everything that a checkout must bring back: content, mode and time, by path.
+fn facts(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, u32, i64, i64)> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().flatten() {
+            let (path, data) = (entry.path(), entry.metadata().unwrap());
+            let content = if data.is_symlink() {
+                fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+            } else if data.is_dir() {
+                folders.push(path.clone());
+                Vec::new()
+            } else {
+                fs::read(&path).unwrap()
+            };
+            let relative = path.strip_prefix(root).unwrap().to_path_buf();
+            found.insert(relative, (content, data.mode(), data.mtime(), data.mtime_nsec()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_is_committed_comes_back_and_is_stored_once() {
+    for (layout, scheme, hash) in [
+        (Layout::Loose, "2x1", HashAlgorithm::Sha1),
+        (Layout::Loose, "1x3", HashAlgorithm::Blake3),
+        (Layout::Loose, "0x0", HashAlgorithm::Sha1),
+        (Layout::Loose, "4x10", HashAlgorithm::Sha1),
+        (Layout::Pack, "2x1", HashAlgorithm::Blake3),
+        (Layout::Pack, "2x1", HashAlgorithm::Sha1),
+    ] {
+        let room = room();
+        let (work, place) = (room.path().join("work"), room.path().join("store"));
+        fs::create_dir(&work).unwrap();
+        tree(&work);
+        let mut store = Store::create(&place, settings(scheme, hash)).unwrap();
+        let first = save(&mut store, &work, layout);
+        assert_eq!((first.snapshot, first.files), (1, 204));
+        assert_eq!(first.objects, first.new_objects);
+        assert!(first.new_bytes + 300_000 <= first.bytes, "the copy is stored once: {first:?}");
+        let mut store = Store::open(&place).unwrap();
+        let second = save(&mut store, &work, layout);
+        assert_eq!((second.snapshot, second.new_objects, second.objects), (2, 0, first.objects));
+        fs::write(work.join("d2/f2"), "edited").unwrap();
+        let other = if layout == Layout::Pack { Layout::Loose } else { Layout::Pack };
+        assert_eq!(save(&mut store, &work, other).new_objects, 1, "an edit in the other layout");
+
+        let store = Store::open(&place).unwrap();
+        let report = verify(&store, &Silent, &Interrupt::new()).unwrap();
+        assert!(report.is_sound(), "{report:?}");
+        assert_eq!((report.objects, report.snapshots), (first.objects + 1, 3));
+        let back = room.path().join("back");
+        let report = checkout(&store, None, &back, &Silent, &Interrupt::new()).unwrap();
+        assert!(report.lost.is_empty(), "{:?}", report.lost);
+        assert_eq!(facts(&back), facts(&work), "{layout:?} {scheme}");
+        let counts = stats(&store).unwrap();
+        assert_eq!((counts.objects, counts.snapshots), (first.objects + 1, 3));
+    }
+}
+
+/// Damages every object file (or the pack) in turn, in three ways.
+#[test]
+fn damage_is_named_and_the_rest_comes_back() {
+    for layout in LAYOUTS {
+        for damage in ["flip", "truncate", "remove"] {
+            let room = room();
+            let (work, place) = (room.path().join("work"), room.path().join("store"));
+            fs::create_dir(&work).unwrap();
+            tree(&work);
+            let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
+            save(&mut store, &work, layout);
+            let victim = largest_file(&place.join(if layout == Layout::Pack { "packs" } else { "objects" }));
+            let mut bytes = fs::read(&victim).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::remove_file(&victim).unwrap();
+            match damage {
+                "flip" => fs::write(&victim, &bytes).unwrap(),
+                "truncate" => fs::write(&victim, &bytes[..middle]).unwrap(),
+                _ => {}
+            }
+            let store = Store::open(&place).unwrap();
+            let report = verify(&store, &Silent, &Interrupt::new()).unwrap();
+            assert!(!report.is_sound(), "{layout:?} {damage}");
+            assert!(!report.affected_files.is_empty());
+            if damage == "flip" {
+                assert_eq!(report.damaged.len(), 1);
+                assert!(report.damaged[0].place.contains(victim.file_name().unwrap().to_str().unwrap()));
+            }
+            let back = room.path().join("back");
+            let out = checkout(&store, None, &back, &Silent, &Interrupt::new()).unwrap();
+            let lost: Vec<&str> = out.lost.iter().map(|lost| lost.path.as_str()).collect();
+            let mut expected: Vec<&str> = report.affected_files.iter().map(|file| file.path.as_str()).collect();
+            let (whole, returned) = (facts(&work), facts(&back));
+            for (path, fact) in &returned {
+                assert_eq!(&whole[path], fact, "{path:?}");
+            }
+            assert_eq!(returned.len() + lost.len(), whole.len());
+            let mut sorted = lost.clone();
+            sorted.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(sorted, expected);
+            // A new commit of the same tree heals the store, unless a damaged object looks whole from outside.
+            if damage != "flip" {
+                let mut store = Store::open(&place).unwrap();
+                save(&mut store, &work, layout);
+                let report = verify(&Store::open(&place).unwrap(), &Silent, &Interrupt::new()).unwrap();
+                assert!(report.affected_files.is_empty() && report.missing.is_empty(), "{layout:?} {damage}");
+            }
+        }
+    }
+}
+
+fn largest_file(folder: &Path) -> PathBuf {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let data = entry.metadata().unwrap();
+            if data.is_dir() { folders.push(entry.path()) } else { files.push((data.len(), entry.path())) }
+        }
+    }
+    files.into_iter().max().unwrap().1
+}
+
+#[test]
+fn foreign_places_are_refused() {
+    let room = room();
+    fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+    let settings = StoreSettings::default();
+    assert!(matches!(Store::create(room.path(), settings), Err(StoreError::Foreign(_))));
+    assert!(matches!(Store::open(room.path()), Err(StoreError::NotAStore { .. })));
+    let place = room.path().join("store");
+    let mut store = Store::create(&place, settings).unwrap();
+    let nothing = checkout(&store, None, &room.path().join("back"), &Silent, &Interrupt::new());
+    assert!(matches!(nothing, Err(StoreError::NoSnapshot { .. })));
+    save(&mut store, room.path(), Layout::Pack);
+    let occupied = checkout(&store, Some(1), room.path(), &Silent, &Interrupt::new());
+    assert!(matches!(occupied, Err(StoreError::DestinationNotEmpty(_))));
+}
+
+#[test]
+fn a_store_inside_of_what_it_commits_does_not_hold_itself() {
+    let room = room();
+    fs::write(room.path().join("file"), "content").unwrap();
+    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
+    assert_eq!(save(&mut store, room.path(), Layout::Loose).files, 1);
+    assert_eq!(save(&mut store, room.path(), Layout::Loose).files, 1);
+}
+
+#[test]
+fn a_second_committer_is_told_to_wait_and_an_interrupted_one_leaves_no_snapshot() {
+    let room = room();
+    let work = room.path().join("work");
+    fs::create_dir(&work).unwrap();
+    tree(&work);
+    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
+    let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
+    let holder = fs::File::create(room.path().join("store/lock")).unwrap();
+    rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let refused = commit(&mut store, &work, &options, &Silent, &Interrupt::new());
+    assert!(matches!(refused, Err(StoreError::InUse(_))));
+    drop(holder);
+    assert_eq!(store.snapshot_numbers().unwrap(), Vec::<u64>::new());
+    assert_eq!(save(&mut store, &work, Layout::Loose).snapshot, 1);
+}
+
+#[test]
+fn slow_objects_are_listed() {
+    let room = room();
+    let work = room.path().join("work");
+    fs::create_dir(&work).unwrap();
+    tree(&work);
+    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
+    let limit = Some(std::time::Duration::ZERO);
+    let options = CommitOptions { layout: Layout::Loose, threads: 2, log_slower_than: limit };
+    let report = commit(&mut store, &work, &options, &Silent, &Interrupt::new()).unwrap();
+    assert_eq!(report.slow_objects.len() as u64, report.new_objects);
+    assert!(report.slow_objects.windows(2).all(|pair| pair[0].at_seconds <= pair[1].at_seconds));
+}
+
+/// A temporary directory, in memory where there is such a place: the tests sync often.
+fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
