@@ -10,6 +10,10 @@ fn main() -> std::io::Result<()> {
     for figure in common::all_figures() {
         std::fs::write(directory.join(format!("{}.svg", figure.id)), senesce_report::render_svg(&figure))?;
     }
+    for figure in common::all_figures() {
+        let bytes = senesce_report::render_pdf(&figure).map_err(std::io::Error::other)?;
+        std::fs::write(directory.join(format!("{}.pdf", figure.id)), bytes)?;
+    }
     eprintln!("{}", directory.join("gallery.html").display());
     Ok(())
 }

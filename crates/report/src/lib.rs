@@ -6,7 +6,9 @@ pub mod csv;
 pub mod data;
 mod number;
 mod page;
+pub mod pdf;
 pub mod svg;
 
 pub use page::render_html;
+pub use pdf::render_pdf;
 pub use svg::render_svg;

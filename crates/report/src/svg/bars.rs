@@ -140,7 +140,7 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
         && let (Some(low), Some(high)) = (frame.at_y(low), frame.at_y(high))
     {
         let stroke = canvas.stroke(1.0);
-        canvas.path("whisker l", &stroke, &lines::whisker(middle, low, high, (bar.width * 0.22).min(em * 0.4)), &words);
+        canvas.path("ink l", &stroke, &lines::whisker(middle, low, high, (bar.width * 0.22).min(em * 0.4)), &words);
         above = above.min(high);
     }
     match labels.shown {

@@ -21,14 +21,14 @@ pub(super) fn draw(canvas: &mut Canvas, rows: &[CellRow], legend: &[String], uni
     if unit.is_empty() { Vec::new() } else { vec![format!("One cell is {unit}.")] }
 }
 
-/// With more entries than colours, colours repeat with another hatching.
+/// Neighbours in the legend differ in hatching too; with more entries than colours, colours repeat with another one.
 fn look(index: usize) -> Look {
     Look {
         class: format!("s{}", index % COLOURS),
         dash: &[],
         mark: 0,
         hollow: false,
-        hatch: index / COLOURS % 4,
+        hatch: (index + index / COLOURS) % 4,
         provenance: "",
     }
 }

@@ -59,6 +59,8 @@ impl Frame {
 pub enum Sample {
     /// A line with a mark.
     Line,
+    /// A line alone.
+    Plain,
     /// A mark alone.
     Mark,
     /// A filled square.
@@ -85,7 +87,7 @@ pub fn frame(
     let (x, y) = scales;
     axis_head(canvas, &axes.1.label, better_mark(figure.better));
     let widest = y.ticks.iter().map(|tick| text::width(&tick.label, em * 0.92)).fold(0.0, f64::max);
-    let left = widest + em * 0.6;
+    let left = (widest + em * 0.6).max(slant_room(canvas, &x, axes.0));
     let width = (canvas.format.width - left - wanted.right.max(em * 0.9)).max(em * 4.0);
     let height = canvas.format.width * canvas.format.aspect;
     let frame = Frame { left, top: canvas.height + em * 0.7, width, height, x, y, headroom: wanted.headroom };
@@ -175,10 +177,7 @@ fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     let slot = frame.width / frame.x.ticks.len().max(1) as f64;
     let wrapped: Vec<Vec<String>> =
         frame.x.ticks.iter().map(|tick| text::wrap(&tick.label, size, (slot - em * 0.4).max(em))).collect();
-    let whole = |tick: &super::scale::Tick| {
-        tick.label.split_whitespace().all(|word| text::width(word, size) <= slot - em * 0.4)
-    };
-    let level = wrapped.iter().all(|lines| lines.len() <= 3) && frame.x.ticks.iter().all(whole);
+    let level = lies_level(&frame.x.ticks, size, slot - em * 0.4);
     let centre = |index: usize| frame.left + (index as f64 + 0.5) * slot;
     if level {
         for (index, lines) in wrapped.iter().enumerate() {
@@ -195,12 +194,30 @@ fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     let limit = em * 12.0;
     let mut longest: f64 = 0.0;
     for index in (0..frame.x.ticks.len()).step_by(stride) {
-        let room = limit.min((centre(index) + em) / 0.72);
+        let room = limit.min((centre(index) + em * 0.2) / 0.73);
         let label = text::shorten(&frame.x.ticks[index].label, size, room);
         longest = longest.max(text::width(&label, size));
         canvas.turned_text(centre(index) + em * 0.3, frame.bottom() + em * 1.1, Anchor::End, -45.0, size, &label);
     }
     canvas.height += em * 1.2 + longest * 0.72;
+}
+
+/// Room on the left for the slanted name of the first category, which reaches out of its slot.
+fn slant_room(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
+    let (em, size) = (canvas.em(), canvas.em() * 0.92);
+    let slot = canvas.format.width * 0.9 / x.ticks.len().max(1) as f64;
+    if axis.categories.is_empty() || lies_level(&x.ticks, size, slot - em * 0.4) {
+        return 0.0;
+    }
+    text::width(&x.ticks[0].label, size).min(em * 12.0) * 0.73 - slot / 2.0
+}
+
+/// Whether all names fit into `room` on at most three lines each.
+fn lies_level(ticks: &[super::scale::Tick], size: f64, room: f64) -> bool {
+    ticks.iter().all(|tick| {
+        text::wrap(&tick.label, size, room.max(size)).len() <= 3
+            && tick.label.split_whitespace().all(|word| text::width(word, size) <= room)
+    })
 }
 
 /// The name of a series with its provenance, unless the name says it.
@@ -224,7 +241,7 @@ pub fn needs_legend(series: &[Series], looks: &[Look]) -> bool {
 /// A legend over the plotting area, wrapped.
 pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
     let em = canvas.em();
-    let key = if sample == Sample::Line { em * 2.0 } else { em };
+    let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
     let (mut x, mut lines) = (0.0, 1.0);
     let top = canvas.height;
     for (name, look) in entries {
@@ -251,11 +268,11 @@ pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: 
         fill(canvas, look, (x, y - side / 2.0, width.min(side), side), "");
         return;
     }
-    if sample == Sample::Line {
+    if sample != Sample::Mark {
         let attributes = line_attributes(canvas, look);
         canvas.path(&format!("{} l", look.class), &attributes, &format!("M{} {}h{}", n(x), n(y), n(width)), "");
     }
-    if look.provenance != "target" || sample == Sample::Mark {
+    if sample == Sample::Mark || (sample == Sample::Line && look.provenance != "target") {
         draw_mark(canvas, look, x + width / 2.0, y, em * 0.27, "");
     }
 }
@@ -270,8 +287,9 @@ pub fn line_attributes(canvas: &Canvas, look: &Look) -> String {
 
 /// A mark, hollow or filled.
 pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, hover: &str) {
-    let class = if look.hollow { format!("{} o", look.class) } else { look.class.clone() };
-    let stroke = canvas.stroke(1.0);
+    let class = format!("{} {}", look.class, if look.hollow { "o" } else { "m" });
+    let stroke = canvas.stroke(if look.hollow { 1.0 } else { 0.6 });
+    let radius = if look.hollow { radius } else { radius + canvas.em() * 0.05 };
     canvas.path(&class, &stroke, &paint::mark_path(look.mark, x, y, radius), hover);
 }
 

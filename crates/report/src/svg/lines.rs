@@ -31,7 +31,7 @@ pub(super) fn draw(
         frame::legend(canvas, &entries, if joined { Sample::Line } else { Sample::Mark });
     }
     let right = if at_ends {
-        entries.iter().map(|(name, _)| text::width(name, em)).fold(0.0, f64::max) + em * 1.8
+        entries.iter().map(|(name, _)| text::width(name, em)).fold(0.0, f64::max) + em * 2.3
     } else {
         0.0
     };
@@ -233,7 +233,7 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[
             limit = label.0 - gap;
         }
     }
-    let x = frame.left + frame.width + em * 0.5;
+    let x = frame.left + frame.width + em * 0.9;
     for (y, index) in labels {
         frame::draw_sample(canvas, &entries[index].1, Sample::Line, x, y, em * 0.9);
         canvas.text(x + em * 1.2, y + em * 0.34, Anchor::Start, "", em, &entries[index].0);

@@ -21,19 +21,21 @@ pub struct Format {
     pub font: f64,
     /// Height of the plotting area over the width of the drawing.
     pub aspect: f64,
+    /// Whether the drawing stands alone: it then says its device itself.
+    pub alone: bool,
     /// Whether the title is part of the drawing.
     pub title: bool,
 }
 
 impl Format {
     /// For a page of normal width.
-    pub const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, title: false };
+    pub const WIDE: Self = Self { width: 760.0, font: 13.0, aspect: 0.46, alone: false, title: false };
     /// For a page of 400 pixels.
-    pub const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, title: false };
+    pub const NARROW: Self = Self { width: 360.0, font: 12.0, aspect: 0.62, alone: false, title: false };
     /// A file of its own.
-    pub const FILE: Self = Self { title: true, ..Self::WIDE };
+    pub const FILE: Self = Self { alone: true, title: true, ..Self::WIDE };
     /// One column of a two-column paper: 3.33 inches (ACM and USENIX styles), 7.5 point text.
-    pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, title: false };
+    pub const COLUMN: Self = Self { width: 240.0, font: 7.5, aspect: 0.55, alone: true, title: false };
 }
 
 /// A figure as an SVG file of its own, with light and dark colours.
@@ -55,7 +57,7 @@ pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
         FigureKind::Steps { x, y, series } => steps::draw(&mut canvas, figure, x, y, series),
         FigureKind::Cells { rows, legend, unit } => cells::draw(&mut canvas, rows, legend, unit),
     };
-    canvas.foot(&figure.device, foot);
+    canvas.foot(if format.alone { &figure.device } else { "" }, foot);
     canvas.finish(figure, style)
 }
 

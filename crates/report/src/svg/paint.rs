@@ -55,6 +55,7 @@ svg.fig .axis{stroke:var(--axis);stroke-width:1;fill:none}
 svg.fig .halo{fill:var(--paper)}
 svg.fig .empty{fill:var(--empty)}
 svg.fig .hatch{stroke:var(--paper);stroke-width:1.2;fill:none}
+svg.fig .ink{stroke:var(--ink)}
 svg.fig .l{fill:none;stroke-linejoin:round;stroke-linecap:round}
 svg.fig .hit{fill:transparent;stroke:none}
 ";
@@ -80,7 +81,10 @@ pub fn rules() -> String {
     let mut text = RULES.to_string();
     for name in colour_classes() {
         let _ = writeln!(text, "svg.fig .{name}{{color:var(--{name});stroke:currentColor;fill:currentColor}}");
-        let _ = writeln!(text, "svg.fig .{name}.l{{fill:none}}svg.fig .{name}.o{{fill:var(--paper)}}");
+        let _ = writeln!(
+            text,
+            "svg.fig .{name}.l{{fill:none}}svg.fig .{name}.o{{fill:var(--paper)}}svg.fig .{name}.m{{stroke:var(--paper)}}"
+        );
     }
     text
 }

@@ -61,12 +61,13 @@ impl AxisScale {
         if high <= low {
             high = low + 1.0;
         }
-        let step = nice_step((high - low) / target.max(2) as f64, axis.bytes);
+        let span = high - low;
+        let step = nice_step(span / target.max(2) as f64, axis.bytes);
         if axis.min.is_none() {
-            low = (low / step + 1e-9).floor() * step;
+            low = outward(low, (low / step + 1e-9).floor() * step, low - 0.05 * span, step);
         }
         if axis.max.is_none() {
-            high = (high / step - 1e-9).ceil() * step;
+            high = outward(high, (high / step - 1e-9).ceil() * step, high + 0.05 * span, step);
         }
         let first = (low / step - 1e-9).ceil() as i64;
         let last = (high / step + 1e-9).floor() as i64;
@@ -123,6 +124,11 @@ impl AxisScale {
     pub fn base(&self) -> f64 {
         if self.scale == Scale::Linear { self.place_clamped(0.0) } else { 0.0 }
     }
+}
+
+/// An end of the range: the next tick, or a margin where the tick is far away; zero stays zero.
+fn outward(end: f64, tick: f64, margin: f64, step: f64) -> f64 {
+    if end == 0.0 || (tick - end).abs() < 0.4 * step || margin * end <= 0.0 { tick } else { margin }
 }
 
 fn nice_step(rough: f64, bytes: bool) -> f64 {

@@ -4,18 +4,16 @@ use super::frame::{self, Frame, Sample, Wanted};
 use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Canvas, lines, n};
-use senesce_core::analysis::{Axis, Figure, Mark, Series};
+use senesce_core::analysis::{Axis, Figure, Mark, Scale, Series};
 
 pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, series: &[Series]) -> Vec<String> {
     let looks = paint::looks(series);
     if frame::needs_legend(series, &looks) {
-        let entries: Vec<(String, Look)> = series
-            .iter()
-            .zip(&looks)
-            .map(|(one, look)| (frame::legend_name(one, look), Look { mark: 9, ..look.clone() }))
-            .collect();
-        frame::legend(canvas, &entries, Sample::Line);
+        let entries: Vec<(String, Look)> =
+            series.iter().zip(&looks).map(|(one, look)| (frame::legend_name(one, look), look.clone())).collect();
+        frame::legend(canvas, &entries, Sample::Plain);
     }
+    let x = &with_first_bin(x, series);
     let (xs, _) = lines::scales(canvas, x, y, series);
     let heights = series.iter().flat_map(|one| one.points.iter().map(|point| point.1));
     let ys = AxisScale::fit(y, heights, y.min.is_none(), 5);
@@ -24,7 +22,22 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     for (one, look) in series.iter().zip(&looks) {
         omitted += draw_series(canvas, &frame, (x, y), one, look);
     }
-    frame::omitted_note(omitted)
+    let mut notes = frame::omitted_note(omitted);
+    if x.scale != Scale::Linear && series.iter().any(|one| one.points.first().is_some_and(|point| point.0 <= 0.0)) {
+        notes.push("The first bin begins at zero, which has no place on this axis.".into());
+    }
+    notes
+}
+
+/// A first bin that begins at zero gets a place on a logarithmic axis: a quarter of its right edge, or a power below.
+fn with_first_bin(x: &Axis, series: &[Series]) -> Axis {
+    let edges = || series.iter().flat_map(|one| one.points.iter().map(|point| point.0));
+    if x.scale == Scale::Linear || x.min.is_some() || edges().all(|edge| edge > 0.0) {
+        return x.clone();
+    }
+    let least = edges().filter(|edge| *edge > 0.0 && edge.is_finite()).fold(f64::INFINITY, f64::min);
+    let min = least.is_finite().then(|| if x.scale == Scale::Log2 { least / 4.0 } else { least / 10.0 });
+    Axis { min, ..x.clone() }
 }
 
 /// One outline; the last point only ends the last step. A first edge at zero begins at the left end of a logarithmic axis.
