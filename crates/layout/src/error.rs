@@ -56,12 +56,14 @@ pub enum LayoutError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The user asked to stop.
-    #[error("interrupted")]
-    Interrupted,
-    /// The image or device could not be opened.
-    #[error(transparent)]
-    Target(#[from] TargetError),
+    /// The image or device could not be looked at.
+    #[error("look at {path}: {source}")]
+    Target {
+        /// The image or device.
+        path: PathBuf,
+        /// Why not.
+        source: TargetError,
+    },
 }
 
 impl LayoutError {
@@ -82,8 +84,7 @@ impl Classify for LayoutError {
             Self::Io { .. } | Self::Malformed { .. } => ExitCode::RunFailed,
             Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
             Self::Method { .. } => ExitCode::Usage,
-            Self::Interrupted => ExitCode::Interrupted,
-            Self::Target(error) => error.exit_code(),
+            Self::Target { source, .. } => source.exit_code(),
         }
     }
 }

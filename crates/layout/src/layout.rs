@@ -6,6 +6,7 @@ use crate::error::LayoutError;
 use crate::free::{self, FreeSpace};
 use crate::map::LayoutMap;
 use crate::method::{FileSystem, Method};
+use crate::place::Place;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
@@ -55,7 +56,8 @@ impl Layout {
             .num_threads(options.threads)
             .build()
             .map_err(|error| LayoutError::io("start threads to examine", target, std::io::Error::other(error)))?;
-        let mut layout = pool.install(|| Examination::open(target)?.run(options))?;
+        let place = Place::of(target)?;
+        let mut layout = pool.install(|| Examination::open(target, &place)?.run(options))?;
         layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
         layout.summary.peak_rss_bytes = peak_rss_bytes();
         Ok(layout)
@@ -76,6 +78,7 @@ fn peak_rss_bytes() -> u64 {
 /// An open directory whose files are examined.
 struct Examination<'a> {
     shown: &'a Path,
+    view: &'static str,
     root: OwnedFd,
     file_system: FileSystem,
     device: u32,
@@ -91,9 +94,9 @@ enum Source {
 }
 
 impl<'a> Examination<'a> {
-    fn open(target: &'a Path) -> Result<Self, LayoutError> {
+    fn open(target: &'a Path, place: &Place) -> Result<Self, LayoutError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = rustix::fs::open(target, flags, Mode::empty())
+        let root = rustix::fs::open(place.directory(), flags, Mode::empty())
             .map_err(|errno| LayoutError::io("open directory", target, errno))?;
         let failed = |errno| LayoutError::io("look at", target, errno);
         let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
@@ -106,6 +109,7 @@ impl<'a> Examination<'a> {
         rustix::fs::syncfs(&root).map_err(|errno| LayoutError::io("write back", target, errno))?;
         Ok(Self {
             shown: target,
+            view: place.view(),
             root,
             file_system,
             device: fsmap::encode_device(device),
@@ -156,6 +160,7 @@ impl<'a> Examination<'a> {
         let circumstances = Circumstances {
             target: self.shown.display().to_string(),
             file_system: self.file_system.name(),
+            view: self.view,
             method,
             free_space,
         };

@@ -12,6 +12,7 @@ mod fsmap;
 mod layout;
 pub mod map;
 pub mod method;
+mod place;
 pub mod score;
 pub mod summary;
 mod sys;

@@ -14,6 +14,8 @@ pub struct LayoutSummary {
     pub target: String,
     /// Its file system.
     pub file_system: String,
+    /// How it was seen: as mounted, or mounted read-only for the examination.
+    pub view: String,
     /// How the extents were read.
     pub method: Method,
     /// Regular files; of several hard links one.
@@ -67,6 +69,7 @@ pub struct LayoutSummary {
 pub(crate) struct Circumstances {
     pub target: String,
     pub file_system: String,
+    pub view: &'static str,
     pub method: Method,
     pub free_space: Result<FreeSpace, String>,
 }
@@ -91,6 +94,7 @@ impl LayoutSummary {
         Self {
             target: circumstances.target,
             file_system: circumstances.file_system,
+            view: circumstances.view.into(),
             method: circumstances.method,
             files: tree.files.len() as u64 - vanished,
             extents: scores.extents,
