@@ -50,11 +50,11 @@ const RULES: &str = "
 svg.fig text{font-family:Inter,'Helvetica Neue',Helvetica,Arial,'Liberation Sans',sans-serif;fill:var(--ink)}
 svg.fig text.soft{fill:var(--soft)}
 svg.fig .title{font-weight:600}
-svg.fig .grid{stroke:var(--grid);stroke-width:1;fill:none}
-svg.fig .axis{stroke:var(--axis);stroke-width:1;fill:none}
+svg.fig .grid{stroke:var(--grid);fill:none}
+svg.fig .axis{stroke:var(--axis);fill:none}
 svg.fig .halo{fill:var(--paper)}
 svg.fig .empty{fill:var(--empty)}
-svg.fig .hatch{stroke:var(--paper);stroke-width:1.2;fill:none}
+svg.fig .hatch{stroke:var(--paper);fill:none}
 svg.fig .ink{stroke:var(--ink)}
 svg.fig .l{fill:none;stroke-linejoin:round;stroke-linecap:round}
 svg.fig .hit{fill:transparent;stroke:none}

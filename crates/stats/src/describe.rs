@@ -1,0 +1,128 @@
+//! Location and spread of one sample.
+
+use serde::{Deserialize, Serialize};
+
+/// Location and spread of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Number of values.
+    pub count: usize,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Median.
+    pub median: f64,
+    /// Sample standard deviation (divisor n - 1); 0 for one value.
+    pub standard_deviation: f64,
+    /// Standard deviation over |mean|, as a fraction; `None` for a mean of 0 or one value.
+    pub coefficient_of_variation: Option<f64>,
+    /// Smallest value.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+/// Arithmetic mean; `None` for an empty sample.
+pub fn mean(sample: &[f64]) -> Option<f64> {
+    if sample.is_empty() {
+        return None;
+    }
+    // Two passes: the correction term takes back the rounding of the first.
+    let first = sample.iter().sum::<f64>() / sample.len() as f64;
+    let correction = sample.iter().map(|value| value - first).sum::<f64>() / sample.len() as f64;
+    Some(if correction.is_finite() { first + correction } else { first })
+}
+
+/// Quantile `share` in 0..=1 by linear interpolation between order statistics (type 7 of Hyndman and Fan 1996, the default
+/// of NumPy and R); `None` for an empty sample.
+pub fn quantile(sample: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = sample.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    quantile_of_sorted(&sorted, share)
+}
+
+/// [`quantile`] of values in rising order.
+pub fn quantile_of_sorted(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    let place = share.clamp(0.0, 1.0) * last as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(last);
+    Some(sorted[below] + (place - below as f64) * (sorted[above] - sorted[below]))
+}
+
+/// Median; `None` for an empty sample.
+pub fn median(sample: &[f64]) -> Option<f64> {
+    quantile(sample, 0.5)
+}
+
+/// Sample standard deviation (divisor n - 1); `None` for fewer than two values.
+pub fn standard_deviation(sample: &[f64]) -> Option<f64> {
+    if sample.len() < 2 {
+        return None;
+    }
+    let centre = mean(sample)?;
+    let squares: f64 = sample.iter().map(|value| (value - centre).powi(2)).sum();
+    Some((squares / (sample.len() - 1) as f64).sqrt())
+}
+
+/// Standard deviation over |mean|, as a fraction; `None` for fewer than two values or a mean of zero.
+pub fn coefficient_of_variation(sample: &[f64]) -> Option<f64> {
+    let centre = mean(sample)?.abs();
+    if centre == 0.0 { None } else { Some(standard_deviation(sample)? / centre) }
+}
+
+/// All of it; `None` for an empty sample.
+pub fn summary(sample: &[f64]) -> Option<Summary> {
+    Some(Summary {
+        count: sample.len(),
+        mean: mean(sample)?,
+        median: median(sample)?,
+        standard_deviation: standard_deviation(sample).unwrap_or(0.0),
+        coefficient_of_variation: coefficient_of_variation(sample),
+        min: sample.iter().copied().fold(f64::INFINITY, f64::min),
+        max: sample.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::close;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_certified_values_of_nist_are_met() {
+        // NIST Statistical Reference Datasets, univariate: NumAcc1 and NumAcc2.
+        let numacc1 = [10_000_001.0, 10_000_003.0, 10_000_002.0];
+        close(mean(&numacc1).unwrap(), 10_000_002.0, 0.0);
+        close(standard_deviation(&numacc1).unwrap(), 1.0, 1e-15);
+        let mut numacc2 = vec![1.2];
+        (0..500).for_each(|_| numacc2.extend([1.1, 1.3]));
+        close(mean(&numacc2).unwrap(), 1.2, 1e-15);
+        close(standard_deviation(&numacc2).unwrap(), 0.1, 1e-14);
+    }
+
+    #[test]
+    fn quantiles_interpolate() {
+        let sample = [7.0, 15.0, 36.0, 39.0, 40.0, 41.0];
+        close(quantile(&sample, 0.25).unwrap(), 20.25, 1e-12);
+        close(median(&sample).unwrap(), 37.5, 1e-12);
+        close(quantile(&sample, 0.75).unwrap(), 39.75, 1e-12);
+        assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn spread_needs_two_values_and_a_mean() {
+        assert_eq!(standard_deviation(&[3.0]), None);
+        assert_eq!(coefficient_of_variation(&[-1.0, 1.0]), None);
+        close(coefficient_of_variation(&[9.0, 10.0, 11.0]).unwrap(), 0.1, 1e-15);
+    }
+
+    proptest! {
+        #[test]
+        fn location_lies_inside(sample in prop::collection::vec(-1e9f64..1e9, 1..40)) {
+            let all = summary(&sample).unwrap();
+            prop_assert!(all.min <= all.median && all.median <= all.max);
+            prop_assert!(all.min - 1e-6 <= all.mean && all.mean <= all.max + 1e-6);
+        }
+    }
+}
