@@ -2,6 +2,8 @@
 
 pub mod conduct;
 pub mod doctor;
+pub mod f2fs_bandwidth;
+mod lab_cell;
 pub mod lab_selftest;
 pub mod registry;
 pub mod verbs;

@@ -4,7 +4,7 @@ use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 
 /// The published experiments, in the order of `senesce experiments`.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&crate::lab_selftest::LabSelftest];
+pub const EXPERIMENTS: &[&dyn Experiment] = &[&crate::lab_selftest::LabSelftest, &crate::f2fs_bandwidth::F2fsBandwidth];
 
 /// The verbs that leave run directories.
 pub const VERBS: &[&dyn RunKind] = &[];

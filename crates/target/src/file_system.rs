@@ -78,7 +78,7 @@ impl FileSystem {
             Self::F2fs => Programs {
                 name: "f2fs",
                 package: "f2fs-tools",
-                mkfs: &["mkfs.f2fs", "-q", "-f"],
+                mkfs: &["mkfs.f2fs", "-f"],
                 version: &["mkfs.f2fs", "-V"],
                 checker: &["fsck.f2fs", "--dry-run"],
                 inspect_mount: "ro,norecovery",
