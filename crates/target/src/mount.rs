@@ -3,14 +3,13 @@
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
 use crate::guard;
+use crate::guardian::Guardian;
 use crate::loop_device::needs_root;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,7 +34,7 @@ impl Mount {
     /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete, even after `kill -9`.
     pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         let point = make_mount_point(device)?;
-        let guardian = Guardian::start(&point, lock);
+        let guardian = Guardian::of_mount(&point, lock);
         if guardian.is_err() {
             let _ = fs::remove_dir(&point);
         }
@@ -114,41 +113,6 @@ impl Drop for Mount {
         }
         let _ = fs::remove_dir(&self.point);
         self.guardian.dismiss();
-    }
-}
-
-/// A shell that waits for the end of this process and unmounts if nobody else did. It sees the end, also that by `kill -9`,
-/// as the end of its input.
-#[derive(Debug)]
-struct Guardian(Child);
-
-const GUARDIAN_SCRIPT: &str = r#"trap '' INT TERM HUP
-read -r word
-[ "$word" = dismissed ] && exit 0
-umount -l "$1" 2>/dev/null
-rmdir "$1" 2>/dev/null"#;
-
-impl Guardian {
-    fn start(point: &Path, lock: Option<File>) -> Result<Self, TargetError> {
-        use std::os::unix::process::CommandExt;
-        let child = Command::new("/bin/sh")
-            .args(["-c", GUARDIAN_SCRIPT, "senesce-guardian"])
-            .arg(point)
-            .current_dir("/")
-            .stdin(Stdio::piped())
-            .stdout(lock.map_or_else(Stdio::null, Stdio::from))
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(TargetError::io("start", Path::new("/bin/sh")))?;
-        Ok(Self(child))
-    }
-
-    fn dismiss(&mut self) {
-        if let Some(mut input) = self.0.stdin.take() {
-            let _ = input.write_all(b"dismissed\n");
-        }
-        let _ = self.0.wait();
     }
 }
 
