@@ -47,6 +47,7 @@ pub const VERBS: &[Entry] = &[
     Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
     Entry::of::<verbs::runs::Runs>(),
     Entry::of::<verbs::lab::Lab>(),
+    Entry::of::<verbs::layout::Layout>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::doc::Doc>(),
     Entry::of::<verbs::doctor::Doctor>(),

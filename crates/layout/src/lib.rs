@@ -1,5 +1,6 @@
 //! Where files lie: extents, layout scores, free space and layout maps of a file system. Reads only.
 
+pub mod analysis;
 mod btrfs;
 mod btrfs_free;
 mod btrfs_search;

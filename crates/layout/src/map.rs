@@ -7,8 +7,6 @@ use std::ops::Range;
 
 /// Most cells of one state; a smaller address range is drawn block by block, a larger one by shading.
 pub const CELLS: u64 = 8192;
-/// Cells per row.
-const COLUMNS: usize = 128;
 /// Most files with a colour and a legend entry of their own.
 const NAMED_FILES: usize = 32;
 /// Upper ends of the mixing classes of a shaded cell: files that have blocks in it.
@@ -74,15 +72,14 @@ pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)
     let span = span.start / per_cell * per_cell..span.end;
     let (rows, legend) = if per_cell == 1 { by_block(states, &span) } else { by_shade(states, &span, per_cell) };
     let unit = if per_cell == 1 { "one 4 KiB block".into() } else { format!("{} of address space", size(per_cell)) };
+    let range = format!("{} to {} of the address space", size(span.start), size(span.end));
     let caption = match per_cell {
-        1 => {
-            "Each cell is one block of the address space between the first and the last block of data, each colour one \
-              file; a file in one piece is one unbroken run of its colour."
-                .into()
-        }
+        1 => format!(
+            "{range}, each cell one 4 KiB block, each colour one file. A file in one piece is one unbroken run of its colour."
+        ),
         _ => format!(
-            "Each cell is {} of the address space between the first and the last block of data. It is filled by the \
-             share that holds file data; the colour tells how many files have blocks in it: the more, the more mixed.",
+            "{range}, each cell {} of it, filled by the share that holds file data. The colour tells how many files have \
+             blocks in the cell: the more, the more mixed.",
             size(per_cell)
         ),
     };
@@ -106,22 +103,22 @@ fn by_block(states: &[(String, LayoutMap)], span: &Range<u64>) -> (Vec<CellRow>,
         }
     }
     let colours = legend.len().max(1) as u32;
-    let rows = states.iter().flat_map(|(name, map)| {
+    let rows = states.iter().map(|(name, map)| {
         let mut cells = vec![-1; (span.end - span.start) as usize];
         for extent in &map.extents {
             let from = (extent.start - span.start) as usize;
             cells[from..from + extent.blocks as usize].fill((extent.file % colours) as i32);
         }
-        rows(name, span.start, 1, &cells, &[])
+        CellRow { name: name.clone(), cells, fill: Vec::new() }
     });
     (rows.collect(), legend)
 }
 
 fn by_shade(states: &[(String, LayoutMap)], span: &Range<u64>, per_cell: u64) -> (Vec<CellRow>, Vec<String>) {
     let count = (span.end - span.start).div_ceil(per_cell) as usize;
-    let rows = states.iter().flat_map(|(name, map)| {
+    let rows = states.iter().map(|(name, map)| {
         let (cells, fill) = shade(&map.extents, span.start, per_cell, count);
-        rows(name, span.start, per_cell, &cells, &fill)
+        CellRow { name: name.clone(), cells, fill }
     });
     (rows.collect(), MIXING.iter().map(|(_, name)| (*name).to_string()).collect())
 }
@@ -149,19 +146,6 @@ fn shade(extents: &[MapExtent], start: u64, per_cell: u64, count: usize) -> (Vec
         count => MIXING.iter().position(|(most, _)| count <= *most).unwrap_or(MIXING.len() - 1) as i32,
     };
     (files.iter().map(class).collect(), occupied.iter().map(|blocks| *blocks as f32 / per_cell as f32).collect())
-}
-
-fn rows(state: &str, start: u64, per_cell: u64, cells: &[i32], fill: &[f32]) -> Vec<CellRow> {
-    let strips = cells.chunks(COLUMNS).enumerate().map(|(index, strip)| {
-        let first = index * COLUMNS;
-        let address = size(start + first as u64 * per_cell);
-        CellRow {
-            name: if state.is_empty() { address } else { format!("{state}: {address}") },
-            cells: strip.to_vec(),
-            fill: fill.get(first..first + strip.len()).unwrap_or_default().to_vec(),
-        }
-    });
-    strips.collect()
 }
 
 /// A size in 4 KiB blocks, in the largest unit that divides it.
@@ -198,7 +182,7 @@ mod tests {
         assert_eq!(legend, &["f0", "f1"]);
         assert_eq!(rows[0].cells, vec![0, 0, 0, 1, 1, -1, -1, -1, -1, -1, -1, -1]);
         assert_eq!(rows[1].cells, vec![0, -1, 1, 1, -1, -1, -1, -1, -1, -1, 0, 0]);
-        assert_eq!(rows[0].name, "fresh: 40 KiB");
+        assert_eq!(rows[1].name, "aged");
     }
 
     #[test]
@@ -208,13 +192,13 @@ mod tests {
         extents.push((u64::from(blocks) - 1, 1, 1));
         let figure = figure("map", "t", "d", &[(String::new(), map(&extents))]);
         let (rows, _) = cells(&figure);
-        assert_eq!(rows.len(), (CELLS as usize).div_ceil(COLUMNS));
+        assert_eq!((rows.len(), rows[0].cells.len()), (1, CELLS as usize));
         assert_eq!((&rows[0].cells[..3], &rows[0].fill[..3]), (&[1, 1, -1][..], &[1.0, 0.5, 0.0][..]));
     }
 
     #[test]
     fn an_empty_tree_has_an_empty_map() {
         let figure = figure("map", "t", "d", &[(String::new(), map(&[]))]);
-        assert!(cells(&figure).0.is_empty());
+        assert!(cells(&figure).0[0].cells.is_empty());
     }
 }

@@ -5,6 +5,7 @@ pub mod doc;
 pub mod doctor;
 pub mod experiments;
 pub mod lab;
+pub mod layout;
 pub mod man;
 pub mod report;
 pub mod reproduce;

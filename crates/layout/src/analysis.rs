@@ -1,0 +1,141 @@
+//! Layouts as tables and figures.
+
+use crate::free::FreeSpace;
+use crate::map::{self, LayoutMap};
+use crate::score::Discontinuities;
+use crate::summary::{FileLayout, LayoutSummary};
+use senesce_core::{Analysis, Axis, Better, Figure, FigureKind, Mark, Series, Table};
+use serde_json::{Value, json};
+
+/// Tables of one layout.
+pub fn analysis(summary: &LayoutSummary, files: &[FileLayout]) -> Analysis {
+    let mut analysis = Analysis {
+        title: format!("Layout of {} ({})", summary.target, summary.file_system),
+        summary: format!("Extents read by {}; seen {}.", summary.method, summary.view),
+        caveats: caveats(summary),
+        ..Analysis::default()
+    };
+    analysis.tables.push(overview(summary));
+    analysis.tables.push(size_classes(summary));
+    analysis.tables.push(discontinuities(&summary.discontinuities));
+    if let Some(free) = &summary.free_space {
+        analysis.tables.push(free_space(free));
+    }
+    if !files.is_empty() {
+        analysis.tables.push(per_file(files));
+    }
+    analysis
+}
+
+fn caveats(summary: &LayoutSummary) -> Vec<String> {
+    let mut notes = Vec::new();
+    if summary.free_space.is_none() {
+        notes.push(format!("free space: {}", summary.free_space_note));
+    }
+    let counts = [
+        (summary.vanished, "files or directories were deleted during the examination and are not counted"),
+        (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
+        (summary.delayed.extents, "extents were not allocated yet and have no place"),
+    ];
+    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
+    notes
+}
+
+fn overview(summary: &LayoutSummary) -> Table {
+    let mut table = Table::new("layout", "Files and scores", &["measure", "value"]);
+    let per_file = summary.extents as f64 / summary.files.max(1) as f64;
+    let rows: [(&str, Value); 12] = [
+        ("files", json!(summary.files)),
+        ("extents", json!(summary.extents)),
+        ("extents per file", json!(per_file)),
+        ("fragmented files", json!(summary.fragmented_files)),
+        ("static layout score", json!(summary.static_layout_score)),
+        ("tree layout score", json!(summary.tree_layout_score)),
+        ("4 KiB blocks", json!(summary.blocks)),
+        ("discontinuities of the tree", json!(summary.discontinuities.count)),
+        ("discontinuities inside files", json!(summary.discontinuities_inside_files.count)),
+        ("unwritten extents", json!(summary.unwritten.extents)),
+        ("shared extents", json!(summary.shared.extents)),
+        ("inline files", json!(summary.inline.extents)),
+    ];
+    rows.into_iter().for_each(|(name, value)| table.row(vec![json!(name), value]));
+    table
+}
+
+fn size_classes(summary: &LayoutSummary) -> Table {
+    let columns = ["size (KiB), from", "below", "files", "4 KiB blocks", "static layout score"];
+    let mut table = Table::new("size-classes", "By allocated size of the file", &columns);
+    for class in &summary.size_classes {
+        let (from, to) = (class.from_bytes >> 10, class.to_bytes >> 10);
+        table.row(vec![
+            json!(from),
+            json!(to),
+            json!(class.files),
+            json!(class.blocks),
+            json!(class.static_layout_score),
+        ]);
+    }
+    table
+}
+
+fn discontinuities(found: &Discontinuities) -> Table {
+    let title = "Discontinuities of the tree read in find order";
+    let mut table = Table::new("discontinuities", title, &["length (4 KiB blocks), from", "below", "count"]);
+    for (power, count) in found.log2_blocks.iter().enumerate().filter(|(_, count)| **count > 0) {
+        table.row(vec![json!(1u64 << power), json!(1u128 << (power + 1)), json!(count)]);
+    }
+    table
+}
+
+fn free_space(free: &FreeSpace) -> Table {
+    let title =
+        format!("Free space: {} blocks of {} bytes in {} extents", free.free_blocks, free.block_size, free.extents);
+    let columns = ["size (KiB), from", "below", "free extents", "free blocks", "percent"];
+    let mut table = Table::new("free-space", &title, &columns);
+    for bucket in &free.buckets {
+        let (from, to) = (bucket.from_bytes >> 10, bucket.to_bytes >> 10);
+        table.row(vec![json!(from), json!(to), json!(bucket.extents), json!(bucket.blocks), json!(bucket.percent)]);
+    }
+    table
+}
+
+fn per_file(files: &[FileLayout]) -> Table {
+    let mut table =
+        Table::new("files", "Files in find order", &["file", "extents", "4 KiB blocks", "static layout score"]);
+    for file in files {
+        let FileLayout { path, extents, blocks, static_layout_score, .. } = file;
+        table.row(vec![json!(path), json!(extents), json!(blocks), json!(static_layout_score)]);
+    }
+    table
+}
+
+/// The layout map of one target, or of several states side by side.
+pub fn map_figure(states: &[(String, LayoutMap)], device: &str) -> Figure {
+    map::figure("layout-map", "Layout map", device, states)
+}
+
+/// Free space of several states: blocks by size of free extent.
+pub fn free_space_figure(states: &[(String, FreeSpace)], device: &str) -> Figure {
+    let series = states.iter().map(|(name, free)| Series {
+        name: name.clone(),
+        mark: Mark::Measured,
+        points: free
+            .buckets
+            .iter()
+            .map(|bucket| (bucket.from_bytes as f64, (bucket.blocks * free.block_size) as f64))
+            .collect(),
+        ..Series::default()
+    });
+    Figure {
+        id: "free-space".into(),
+        title: "Free space by size of free extent".into(),
+        caption: "Bytes in free extents of each power-of-two size range. Aging moves free space to the left.".into(),
+        device: device.into(),
+        better: Better::Neither,
+        kind: FigureKind::Lines {
+            x: Axis::linear("least size of free extent").log2().in_bytes(),
+            y: Axis::linear("free space").in_bytes().from_zero(),
+            series: series.collect(),
+        },
+    }
+}
