@@ -1,1 +1,17 @@
-//! senesce aging.
+//! Aging a file system to a profile: what a population of files looks like ([`Profile`]), the stream of creates and
+//! deletes that ends in it ([`AgingPlan`], [`Planner`]), and its execution on a mounted file system ([`execute`]).
+//!
+//! The plan is pure: it depends on profile, capacity, fullness, seed and options alone, never on the file system.
+
+pub mod error;
+pub mod measure;
+pub mod namespace;
+pub mod plan;
+pub mod planner;
+pub mod profile;
+
+pub use error::AgingError;
+pub use measure::{ChiSquare, Measures};
+pub use plan::{AgingPlan, Churn, Limit, PlanSpec, Summary, Truncate};
+pub use planner::{File, Kind, Operation, Planner};
+pub use profile::Profile;

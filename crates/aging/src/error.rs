@@ -1,0 +1,58 @@
+//! What can go wrong in aging, in words.
+
+use senesce_core::failure::errno_words;
+use senesce_core::{Classify, ExitCode};
+use std::io;
+use std::path::PathBuf;
+
+/// Why a profile, a plan or its execution failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AgingError {
+    /// A profile that cannot be read or makes no sense.
+    #[error("profile {name}: {problem}")]
+    Profile {
+        /// Name or path of the profile.
+        name: String,
+        /// What is wrong with it and how to put it right.
+        problem: String,
+    },
+    /// A plan that cannot be made.
+    #[error("cannot plan: {0}")]
+    Plan(String),
+    /// An operation on a file failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+        /// What helps, beginning with `; `, or empty.
+        remedy: String,
+    },
+    /// The target does not hold what the plan says.
+    #[error("{0}")]
+    Target(String),
+}
+
+impl AgingError {
+    /// An I/O failure without a particular remedy.
+    pub fn io(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
+        Self::Io { operation, path: path.into(), source: source.into(), remedy: String::new() }
+    }
+
+    pub(crate) fn profile(name: &str, problem: impl Into<String>) -> Self {
+        Self::Profile { name: name.into(), problem: problem.into() }
+    }
+}
+
+impl Classify for AgingError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Profile { .. } | Self::Plan(_) => ExitCode::Usage,
+            Self::Io { .. } | Self::Target(_) => ExitCode::RunFailed,
+        }
+    }
+}

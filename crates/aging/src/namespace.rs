@@ -1,0 +1,100 @@
+//! The live files as paths, and their digest.
+
+use crate::plan::file_name;
+use crate::planner::{File, Planner};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// A live file with its path relative to the aged directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveFile {
+    /// Path relative to the aged directory.
+    pub path: String,
+    /// The file.
+    pub file: File,
+}
+
+/// The live files sorted by path: 4 bytes a file beside the planner's own.
+pub struct Namespace<'a> {
+    planner: &'a Planner,
+    order: Vec<u32>,
+}
+
+impl Planner {
+    /// The live files of this moment, sorted by path (bytewise).
+    pub fn namespace(&self) -> Namespace<'_> {
+        let ranks = self.plan().directories().ranks();
+        let live = self.live();
+        let mut order: Vec<u32> = Vec::with_capacity(self.files_live() as usize);
+        order.extend(live.indices());
+        order.sort_unstable_by_key(|index| {
+            let record = live.record(*index);
+            (ranks[record.directory as usize], record.birth())
+        });
+        Namespace { planner: self, order }
+    }
+
+    /// SHA-256 over one line "path size birth" for each live file, sorted by path.
+    pub fn namespace_sha256(&self) -> String {
+        self.namespace().sha256()
+    }
+}
+
+impl Namespace<'_> {
+    /// Number of live files.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is no live file.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// The file at one place of the order.
+    pub fn file(&self, place: usize) -> File {
+        self.planner.file(self.planner.live().record(self.order[place]))
+    }
+
+    /// All live files with their paths, in order.
+    pub fn files(&self) -> impl Iterator<Item = LiveFile> + '_ {
+        let tree = self.planner.plan().directories();
+        let mut prefix = (u32::MAX, String::new());
+        (0..self.len()).map(move |place| {
+            let file = self.file(place);
+            if file.directory != prefix.0 {
+                prefix = (file.directory, tree.path(file.directory));
+            }
+            LiveFile { path: prefix.1.clone() + &file_name(file.birth), file }
+        })
+    }
+
+    /// The places of the files of each directory that has any: (directory, places).
+    pub fn by_directory(&self) -> Vec<(u32, std::ops::Range<usize>)> {
+        let mut groups: Vec<(u32, std::ops::Range<usize>)> = Vec::new();
+        for place in 0..self.len() {
+            let directory = self.file(place).directory;
+            match groups.last_mut() {
+                Some((known, places)) if *known == directory => places.end = place + 1,
+                _ => groups.push((directory, place..place + 1)),
+            }
+        }
+        groups
+    }
+
+    /// SHA-256 over the lines "path size birth".
+    pub fn sha256(&self) -> String {
+        let mut digest = Sha256::new();
+        let mut line = String::new();
+        for LiveFile { path, file } in self.files() {
+            line.clear();
+            // Writing to a String cannot fail.
+            let _ = writeln!(line, "{path} {} {}", file.size, file.birth);
+            digest.update(line.as_bytes());
+        }
+        digest.finalize().iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    }
+}

@@ -1,0 +1,329 @@
+//! Decides how many files of each size and depth are created, deleted and kept in each stretch of a run.
+
+use super::directories::DirectoryTree;
+use super::rounding::{apportion, controlled, fit, fit_scaled};
+use super::schedule::{self, Span, age_bins};
+use super::sizes::{Sizes, ghosts};
+use super::{AgingPlan, Churn, DEFAULT_FULLNESS, PlanSpec, Summary, limit};
+use crate::error::AgingError;
+use senesce_core::Bytes;
+
+/// Files of one size, or of one stratum of a size bin when sizes are spread.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Class {
+    /// Row of the profile's size histogram.
+    pub row: usize,
+    /// Sizes lie above this (equal to `high`: every file has exactly that size).
+    pub low: f64,
+    /// Largest size.
+    pub high: f64,
+    /// Mean size in whole blocks.
+    pub allocated: f64,
+    /// Live files when the volume is filled.
+    pub files: u64,
+    /// Slots beyond these, empty at every edge of an age bin.
+    pub ghosts: u64,
+    /// Share of the creates and deletes at constant fullness.
+    pub churn: f64,
+}
+
+/// A stretch of operations within one age bin, with everything that happens in it counted beforehand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Segment {
+    /// Creates per class.
+    pub creates: Vec<u64>,
+    /// Deletes per class.
+    pub deletes: Vec<u64>,
+    /// Creates per class that stay to the end.
+    pub stay: Vec<u64>,
+    /// Creates per depth (as in `AgingPlan::depths`) that stay to the end.
+    pub stay_depths: Vec<u64>,
+    /// First operations that should be deletes.
+    pub leading_deletes: u8,
+}
+
+impl Segment {
+    /// Number of operations.
+    pub fn len(&self) -> u64 {
+        self.creates.iter().sum::<u64>() + self.deletes.iter().sum::<u64>()
+    }
+}
+
+/// What is known of a plan before its length is.
+pub(super) struct Draft<'a> {
+    pub spec: &'a PlanSpec,
+    pub fullness: f64,
+    pub sizes: Sizes,
+    pub classes: Vec<Class>,
+    pub depths: Vec<(u32, f64)>,
+    pub ages: Vec<schedule::AgeBin>,
+}
+
+pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
+    let name = &spec.profile.name;
+    spec.profile.validate().map_err(|problem| AgingError::profile(name, problem))?;
+    let fullness = spec.fullness.or(spec.profile.fullness).unwrap_or(DEFAULT_FULLNESS);
+    if !(fullness > 0.0 && fullness < 1.0) {
+        return Err(AgingError::Plan(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded")));
+    }
+    let full = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
+    let operations = limit::operations(&full)?;
+    if operations >= 1 << 48 {
+        return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
+    }
+    let k = full.sizes.total_files;
+    let draft = if operations < k { Draft::new(spec, fullness, full.sizes.shrunk_to(operations)) } else { full };
+    let mut segments = draft.segments(operations)?;
+    limit::settle_bytes(&draft, &mut segments);
+    Ok(draft.finish(operations, k, segments))
+}
+
+impl<'a> Draft<'a> {
+    fn new(spec: &'a PlanSpec, fullness: f64, sizes: Sizes) -> Self {
+        let total: f64 = spec.profile.depths.iter().map(|row| row.weight).sum();
+        let rows = spec.profile.depths.iter().filter(|row| row.weight > 0.0);
+        Self {
+            spec,
+            fullness,
+            classes: classes(spec, &sizes),
+            sizes,
+            depths: rows.map(|row| (row.depth, row.weight / total)).collect(),
+            ages: age_bins(&spec.profile),
+        }
+    }
+
+    /// The segments of a run of `operations`, in the order of time.
+    pub fn segments(&self, operations: u64) -> Result<Vec<Segment>, AgingError> {
+        let files = self.sizes.total_files;
+        let spans = schedule::spans(&self.ages, operations, files);
+        let most: Vec<u64> = spans.iter().map(Span::capacity).collect();
+        let stay = schedule::stayers(&self.ages, &most, files).ok_or_else(|| impossible("age bins"))?;
+        let size_table = self.spread_over_strata(&controlled(&stay, &self.sizes.files));
+        let depth_shares: Vec<f64> = self.depths.iter().map(|(_, share)| *share).collect();
+        let depth_table = controlled(&stay, &apportion(&depth_shares, files));
+        let mut segments = self.fill_segments(&spans, &size_table, &depth_table)?;
+        self.churn_segments(&spans, &size_table, &depth_table, &mut segments)?;
+        Ok(segments)
+    }
+
+    /// Splits the columns of a table (size bins) into their classes, each row and class keeping its sum.
+    fn spread_over_strata(&self, table: &[Vec<u64>]) -> Vec<Vec<u64>> {
+        let mut wide: Vec<Vec<u64>> = vec![Vec::with_capacity(self.classes.len()); table.len()];
+        for (bin, size) in self.sizes.bins.iter().enumerate() {
+            let strata: Vec<u64> = self.classes.iter().filter(|class| class.row == size.row).map(|c| c.files).collect();
+            let rows: Vec<u64> = table.iter().map(|row| row[bin]).collect();
+            for (row, cells) in wide.iter_mut().zip(controlled(&rows, &strata)) {
+                row.extend(cells);
+            }
+        }
+        wide
+    }
+
+    /// One segment per age bin that the fill reaches into; the files of its bin that stay come from the fill in
+    /// proportion to the creates.
+    fn fill_segments(
+        &self,
+        spans: &[Span],
+        sizes: &[Vec<u64>],
+        depths: &[Vec<u64>],
+    ) -> Result<Vec<Segment>, AgingError> {
+        let mut left: Vec<u64> = self.classes.iter().map(|class| class.files).collect();
+        let mut segments = Vec::new();
+        let mut passing = Vec::new();
+        for (bin, span) in spans.iter().enumerate().filter(|(_, span)| span.fill > 0) {
+            let stay = fill_part(&sizes[bin], span)?;
+            let total = stay.iter().sum();
+            let stay_depths = part(&depths[bin], total).ok_or_else(|| impossible("depths of the fill"))?;
+            for (class, count) in stay.iter().enumerate() {
+                left[class] -= count;
+            }
+            passing.push(span.fill - total);
+            segments.push(Segment { stay, stay_depths, ..Segment::default() });
+        }
+        for (segment, passing) in segments.iter_mut().zip(controlled(&passing, &left)) {
+            segment.creates = segment.stay.iter().zip(passing).map(|(stay, passing)| stay + passing).collect();
+            segment.deletes = vec![0; self.classes.len()];
+        }
+        Ok(segments)
+    }
+
+    /// One segment of deletes and creates per age bin. Deletes per class follow the churn by error diffusion: what a
+    /// bin cannot give is made up for in the next.
+    fn churn_segments(
+        &self,
+        spans: &[Span],
+        sizes: &[Vec<u64>],
+        depths: &[Vec<u64>],
+        segments: &mut Vec<Segment>,
+    ) -> Result<(), AgingError> {
+        let mut kept: Vec<u64> = vec![0; self.classes.len()];
+        let mut created: Vec<f64> = vec![0.0; self.classes.len()];
+        for segment in segments.iter() {
+            for class in 0..kept.len() {
+                kept[class] += segment.stay[class];
+                created[class] += segment.creates[class] as f64;
+            }
+        }
+        if self.spec.churn == Churn::Bins {
+            created.fill(0.0);
+        }
+        for (bin, span) in spans.iter().enumerate().filter(|(_, span)| span.pairs > 0) {
+            let filled = if span.fill > 0 { fill_part(&sizes[bin], span)? } else { vec![0; kept.len()] };
+            let stay: Vec<u64> = sizes[bin].iter().zip(&filled).map(|(all, filled)| all - filled).collect();
+            let depths_filled = part(&depths[bin], filled.iter().sum()).ok_or_else(|| impossible("depths"))?;
+            let stay_depths = depths[bin].iter().zip(depths_filled).map(|(all, filled)| all - filled).collect();
+            let pairs = self.pairs(span.pairs, &stay, &kept, &created)?;
+            for class in 0..kept.len() {
+                kept[class] += stay[class];
+                created[class] += pairs[class] as f64;
+            }
+            let leading_deletes = if bin == 0 { 0 } else { span.leading_deletes };
+            segments.push(Segment { creates: pairs.clone(), deletes: pairs, stay, stay_depths, leading_deletes });
+        }
+        Ok(())
+    }
+
+    /// Pairs of delete and create per class: at least the files that stay, none where no slot is free.
+    fn pairs(&self, total: u64, stay: &[u64], kept: &[u64], created: &[f64]) -> Result<Vec<u64>, AgingError> {
+        let so_far = created.iter().sum::<f64>() + total as f64;
+        let targets: Vec<f64> =
+            self.classes.iter().zip(created).map(|(class, created)| class.churn * so_far - created).collect();
+        let shares: Vec<f64> = self.classes.iter().map(|class| class.churn).collect();
+        let high: Vec<u64> = self
+            .classes
+            .iter()
+            .zip(kept)
+            .map(|(class, kept)| if class.churn > 0.0 && class.files + class.ghosts > *kept { total } else { 0 })
+            .collect();
+        fit_scaled(&targets, &shares, stay, &high, total).ok_or_else(|| impossible("churn"))
+    }
+
+    fn finish(self, operations: u64, files: u64, segments: Vec<Segment>) -> AgingPlan {
+        let tree = DirectoryTree::new(&self.spec.profile);
+        let summary = self.summary(operations, files, &segments, &tree);
+        AgingPlan {
+            spec: self.spec.clone(),
+            fullness: self.fullness,
+            fill: self.sizes.total_files,
+            size_rows: self.sizes.bins.iter().map(|bin| (bin.row, bin.share)).collect(),
+            classes: self.classes,
+            tree,
+            depths: self.depths,
+            ages: self.ages,
+            segments,
+            operations,
+            summary,
+        }
+    }
+
+    fn summary(&self, operations: u64, files: u64, segments: &[Segment], tree: &DirectoryTree) -> Summary {
+        let profile = &self.spec.profile;
+        let bytes_created = self.bytes_created(segments);
+        let t_bound = schedule::bound(&self.ages, files);
+        let none = |share: f64| share > 0.0 && (share * files as f64) < 0.5;
+        let without_files = |(bin, count): (&super::sizes::SizeBin, &u64)| {
+            (bin.share > 0.0 && *count == 0).then_some(profile.sizes[bin.row].bytes)
+        };
+        let live = self.sizes.total_files;
+        let empty_ages = self.ages.iter().zip(profile.ages.iter().rev());
+        Summary {
+            profile: profile.name.clone(),
+            capacity: self.spec.capacity,
+            fullness: self.fullness,
+            files,
+            t_bound,
+            t_end: operations,
+            creates: (operations + live) / 2,
+            deletes: (operations - live) / 2,
+            bytes_created: Bytes(bytes_created as u64),
+            overwrites: bytes_created / self.spec.capacity.0 as f64,
+            bytes_live: Bytes(self.sizes.bytes as u64),
+            files_at_most: live + self.classes.iter().map(|class| class.ghosts).sum::<u64>(),
+            directories: tree.count(),
+            truncated: self.sizes.truncated.clone(),
+            empty_sizes: self.sizes.bins.iter().zip(&self.sizes.files).filter_map(without_files).collect(),
+            empty_depths: self.depths.iter().filter(|(_, share)| none(*share)).map(|(depth, _)| *depth).collect(),
+            empty_ages: empty_ages.filter(|(bin, _)| none(bin.share)).map(|(_, row)| row.edge).collect(),
+            below_bound: (operations as f64) < t_bound.floor(),
+        }
+    }
+
+    /// Bytes in whole blocks that the segments create.
+    pub fn bytes_created(&self, segments: &[Segment]) -> f64 {
+        let of = |segment: &Segment| -> f64 {
+            segment.creates.iter().zip(&self.classes).map(|(count, class)| *count as f64 * class.allocated).sum()
+        };
+        segments.iter().map(of).sum()
+    }
+}
+
+/// How many of a bin's stayers come from its creates of the fill.
+fn fill_part(stay: &[u64], span: &Span) -> Result<Vec<u64>, AgingError> {
+    let total: u64 = stay.iter().sum();
+    let share = total as f64 * span.fill as f64 / span.capacity().max(1) as f64;
+    let count = (share.round() as u64).clamp(total.saturating_sub(span.pairs), total.min(span.fill));
+    part(stay, count).ok_or_else(|| impossible("the fill"))
+}
+
+/// `total` of the given counts, in proportion.
+fn part(counts: &[u64], total: u64) -> Option<Vec<u64>> {
+    let sum: u64 = counts.iter().sum();
+    let targets: Vec<f64> = counts.iter().map(|count| *count as f64 / sum.max(1) as f64 * total as f64).collect();
+    fit(&targets, &vec![0; counts.len()], counts, total)
+}
+
+fn impossible(what: &str) -> AgingError {
+    AgingError::Plan(format!("no whole numbers satisfy the quotas of {what}; choose a larger volume or another limit"))
+}
+
+/// Strata of one size bin when sizes are spread: within a stratum sizes differ so little that fullness stays put.
+const STRATA: u64 = 16;
+
+fn classes(spec: &PlanSpec, sizes: &Sizes) -> Vec<Class> {
+    let filled = sizes.files.iter().filter(|files| **files > 0).count().max(1) as f64;
+    let mut classes = Vec::new();
+    for (bin, files) in sizes.bins.iter().zip(&sizes.files) {
+        let share = match spec.churn {
+            _ if *files == 0 => 0.0,
+            Churn::Profile => bin.share,
+            Churn::Bins => 1.0 / filled,
+        };
+        let strata = if bin.low == bin.high { 1 } else { (*files).clamp(1, STRATA) };
+        let (low, high) = (bin.low as f64, bin.high as f64);
+        let edge =
+            |index: u64| if strata == 1 { high } else { low * libm::pow(high / low, index as f64 / strata as f64) };
+        for index in 0..strata {
+            let (from, to) =
+                (if index == 0 { low } else { edge(index) }, if index + 1 == strata { high } else { edge(index + 1) });
+            let count = files * (index + 1) / strata - files * index / strata;
+            classes.push(Class {
+                row: bin.row,
+                low: from,
+                high: to,
+                allocated: if strata == 1 {
+                    bin.allocated
+                } else {
+                    super::sizes::mean_allocated(from as u64, to as u64)
+                },
+                files: count,
+                ghosts: 0,
+                churn: if *files == 0 { 0.0 } else { share * count as f64 / *files as f64 },
+            });
+        }
+    }
+    normalise(&mut classes);
+    let column = |pick: fn(&Class) -> f64| classes.iter().map(pick).collect::<Vec<f64>>();
+    let files: Vec<u64> = classes.iter().map(|class| class.files).collect();
+    let slots = ghosts(&column(|c| c.allocated), &column(|c| c.churn), &files, spec.capacity.0 as f64);
+    for (class, slots) in classes.iter_mut().zip(slots) {
+        class.ghosts = slots;
+    }
+    classes
+}
+
+fn normalise(classes: &mut [Class]) {
+    let sum: f64 = classes.iter().map(|class| class.churn).sum();
+    for class in classes {
+        class.churn /= sum;
+    }
+}

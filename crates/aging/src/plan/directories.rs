@@ -1,0 +1,87 @@
+//! The tree of directories: as many on each level as the profile says, spread evenly over the level above.
+
+use crate::profile::Profile;
+use std::cmp::Ordering;
+
+/// A tree of numbered directories, level by level; 0 is the top. A file of depth `d` lies in a directory of level `d`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryTree {
+    /// Number of the first directory of each level, and at the end the number of all directories.
+    first: Vec<u32>,
+}
+
+impl DirectoryTree {
+    /// The tree for a profile: down to its deepest file; a level without a listed directory gets one.
+    pub fn new(profile: &Profile) -> Self {
+        let deepest = profile.depths.iter().filter(|row| row.weight > 0.0).map(|row| row.depth).max().unwrap_or(0);
+        let mut first = vec![0, 1];
+        for level in 1..=deepest {
+            let listed = profile.depths.iter().find(|row| row.depth + 1 == level).map_or(0, |row| row.subdirectories);
+            first.push(first[level as usize] + listed.max(1));
+        }
+        Self { first }
+    }
+
+    /// Number of directories, the top included.
+    pub fn count(&self) -> u32 {
+        self.first[self.first.len() - 1]
+    }
+
+    /// Number of levels, the top included.
+    pub fn levels(&self) -> u32 {
+        self.first.len() as u32 - 1
+    }
+
+    /// First directory of a level and how many it has.
+    pub fn level(&self, level: u32) -> (u32, u32) {
+        let first = self.first[level as usize];
+        (first, self.first[level as usize + 1] - first)
+    }
+
+    /// Level of a directory (0: the top).
+    pub fn level_of(&self, directory: u32) -> u32 {
+        self.first.partition_point(|first| *first <= directory) as u32 - 1
+    }
+
+    /// The directory above; `None` for the top.
+    pub fn parent(&self, directory: u32) -> Option<u32> {
+        let level = self.level_of(directory);
+        let (above, width) = self.level(level.checked_sub(1)?);
+        let (first, _) = self.level(level);
+        Some(above + (directory - first) % width)
+    }
+
+    /// Name within the directory above.
+    pub fn name(&self, directory: u32) -> String {
+        let (first, _) = self.level(self.level_of(directory));
+        format!("d{:x}", directory - first)
+    }
+
+    /// Path relative to the top, each component followed by `/`; empty for the top.
+    pub fn path(&self, directory: u32) -> String {
+        let mut names = Vec::new();
+        let mut at = directory;
+        while let Some(parent) = self.parent(at) {
+            names.push(self.name(at));
+            at = parent;
+        }
+        names.iter().rev().map(|name| format!("{name}/")).collect()
+    }
+
+    /// Place of every directory when all paths of files are sorted bytewise.
+    pub fn ranks(&self) -> Vec<u32> {
+        let paths: Vec<String> = (0..self.count()).map(|directory| self.path(directory) + "f").collect();
+        let mut order: Vec<u32> = (0..self.count()).collect();
+        order.sort_unstable_by(|a, b| -> Ordering { paths[*a as usize].cmp(&paths[*b as usize]) });
+        let mut ranks = vec![0; order.len()];
+        for (rank, directory) in order.iter().enumerate() {
+            ranks[*directory as usize] = rank as u32;
+        }
+        ranks
+    }
+}
+
+/// Name of a file, from the operation that created it. All names have the same length, so that they sort by birth.
+pub fn file_name(birth: u64) -> String {
+    format!("f{birth:012x}")
+}

@@ -1,0 +1,204 @@
+//! From a specification to a plan: every number of it is decided here, before the first operation.
+
+mod build;
+pub mod directories;
+mod limit;
+mod rounding;
+mod schedule;
+mod sizes;
+
+pub use directories::{DirectoryTree, file_name};
+pub use sizes::{BLOCK, Truncated};
+
+pub(crate) use build::{Class, Segment};
+pub(crate) use schedule::{AgeBin, first_birth};
+
+use crate::error::AgingError;
+use crate::planner::Planner;
+use crate::profile::Profile;
+use senesce_core::{Bytes, Seed};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Used when neither the user nor the profile names a fullness.
+pub const DEFAULT_FULLNESS: f64 = 0.8;
+
+/// Everything a plan depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanSpec {
+    /// The histograms to reach.
+    pub profile: Profile,
+    /// Declared size of the volume.
+    pub capacity: Bytes,
+    /// Allocated bytes of files over `capacity`; `None`: the profile's own, else [`DEFAULT_FULLNESS`].
+    pub fullness: Option<f64>,
+    /// Root seed.
+    pub seed: Seed,
+    /// Which files are replaced.
+    pub churn: Churn,
+    /// Whether sizes are drawn inside their bin, log-uniformly, instead of being the bin's own.
+    pub spread_sizes: bool,
+    /// What becomes of size bins that cannot fit.
+    pub truncate: Truncate,
+    /// When the plan ends.
+    pub limit: Limit,
+}
+
+impl PlanSpec {
+    /// A plan to the bound with every option at its default.
+    pub fn new(profile: Profile, capacity: Bytes, seed: Seed) -> Self {
+        Self {
+            profile,
+            capacity,
+            fullness: None,
+            seed,
+            churn: Churn::Profile,
+            spread_sizes: false,
+            truncate: Truncate::Refuse,
+            limit: Limit::Bound,
+        }
+    }
+}
+
+/// Which sizes the files have that are deleted and created at constant fullness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Churn {
+    /// Sizes as frequent as the profile says.
+    #[default]
+    Profile,
+    /// Every size bin equally often, as the churn of Geriatrix effectively is.
+    Bins,
+}
+
+/// What becomes of size bins whose files cannot fit the volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Truncate {
+    /// The plan is refused.
+    #[default]
+    Refuse,
+    /// They are left out.
+    Drop,
+    /// Their share goes to the largest bin that fits.
+    Clamp,
+}
+
+/// When a plan ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// At the least number of operations that reaches the age histogram exactly.
+    #[default]
+    Bound,
+    /// When this many times the capacity has been created.
+    Overwrites(f64),
+    /// After this many operations (less one where the number of operations after the fill would be odd).
+    Operations(u64),
+    /// As soon as a chi-square test finds all three histograms with at least this p.
+    Confidence(f64),
+}
+
+/// What a plan is going to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the profile.
+    pub profile: String,
+    /// Declared size of the volume.
+    pub capacity: Bytes,
+    /// Target fullness.
+    pub fullness: f64,
+    /// Files when the volume is filled (K).
+    pub files: u64,
+    /// Least number of operations that reaches the age histogram.
+    pub t_bound: f64,
+    /// Operations of this plan.
+    pub t_end: u64,
+    /// Creates of this plan.
+    pub creates: u64,
+    /// Deletes of this plan.
+    pub deletes: u64,
+    /// Bytes that the plan creates, in whole blocks.
+    pub bytes_created: Bytes,
+    /// `bytes_created` over `capacity`.
+    pub overwrites: f64,
+    /// Allocated bytes of the live files at the end.
+    pub bytes_live: Bytes,
+    /// Most files that live at once.
+    pub files_at_most: u64,
+    /// Directories, the top included.
+    pub directories: u32,
+    /// Size bins that cannot fit, dropped or clamped.
+    pub truncated: Vec<Truncated>,
+    /// Size bins of the profile that round to no file on this volume.
+    pub empty_sizes: Vec<Bytes>,
+    /// Depths of the profile that round to no file on this volume.
+    pub empty_depths: Vec<u32>,
+    /// Age bins (right edges) of the profile that round to no file on this volume.
+    pub empty_ages: Vec<f64>,
+    /// Whether the plan is too short to reach the age histogram exactly.
+    pub below_bound: bool,
+}
+
+/// A plan: pure data from which the same operations stream every time.
+#[derive(Debug, Clone)]
+pub struct AgingPlan {
+    pub(crate) spec: PlanSpec,
+    pub(crate) fullness: f64,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) tree: DirectoryTree,
+    pub(crate) size_rows: Vec<(usize, f64)>,
+    /// Depth and its share of files, for rows that have files.
+    pub(crate) depths: Vec<(u32, f64)>,
+    pub(crate) ages: Vec<AgeBin>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) fill: u64,
+    pub(crate) operations: u64,
+    summary: Summary,
+}
+
+impl AgingPlan {
+    /// Plans `spec`. No I/O; the cost does not depend on the number of files or operations.
+    ///
+    /// # Errors
+    /// A profile that makes no sense, a fullness outside (0, 1), sizes that cannot fit, a volume too small for the
+    /// histograms, an impossible limit: each with the numbers and what to do.
+    pub fn new(spec: &PlanSpec) -> Result<Self, AgingError> {
+        build::plan(spec)
+    }
+
+    /// What the plan is going to do.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What it was made from.
+    pub fn spec(&self) -> &PlanSpec {
+        &self.spec
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> u64 {
+        self.operations
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.operations == 0
+    }
+
+    /// The directories that the files lie in.
+    pub fn directories(&self) -> &DirectoryTree {
+        &self.tree
+    }
+
+    /// Rows of the profile's size histogram that fit the volume, with their target share.
+    pub(crate) fn size_rows(&self) -> &[(usize, f64)] {
+        &self.size_rows
+    }
+
+    /// The operations, from the first.
+    pub fn operations(self: &Arc<Self>) -> Planner {
+        Planner::new(self.clone())
+    }
+}

@@ -1,0 +1,116 @@
+//! Time: how many operations a plan takes, where the age bins lie in it, and how many files of each bin stay.
+//!
+//! Time is the operation count; operation `i` (from 0) of `T` has age `T - i`. An age bin with edges `a < b` holds the
+//! births in `[(1 - b/e) T, (1 - a/e) T)`, `e` the last edge. Bins are kept oldest first, in the order of time.
+
+use super::rounding::fit;
+use crate::profile::Profile;
+
+/// One age bin, oldest first.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AgeBin {
+    /// Where it begins as a share of the run, 0 for the oldest.
+    pub begin: f64,
+    /// Its share of time.
+    pub time: f64,
+    /// Its share of files.
+    pub share: f64,
+}
+
+/// The age bins of a profile in the order of time.
+pub fn age_bins(profile: &Profile) -> Vec<AgeBin> {
+    let last = profile.ages[profile.ages.len() - 1].edge;
+    let total: f64 = profile.ages.iter().map(|row| row.weight).sum();
+    let left = |index: usize| if index == 0 { 0.0 } else { profile.ages[index - 1].edge };
+    let bin = |index: usize| AgeBin {
+        begin: (last - profile.ages[index].edge) / last,
+        time: (profile.ages[index].edge - left(index)) / last,
+        share: profile.ages[index].weight / total,
+    };
+    (0..profile.ages.len()).rev().map(bin).collect()
+}
+
+/// Least number of operations in which `files` live files can reach the age histogram when half of the operations
+/// after the fill are creates (Geriatrix, CMU-PDL-16-105, Theorem A.1).
+pub fn bound(bins: &[AgeBin], files: u64) -> f64 {
+    let files = files as f64;
+    let young = bins.iter().skip(1).map(|bin| 2.0 * files * bin.share / bin.time);
+    young.fold(files / bins[0].time, f64::max)
+}
+
+/// The operations of one age bin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// First operation.
+    pub start: u64,
+    /// Creates that belong to the fill.
+    pub fill: u64,
+    /// Pairs of one delete and one create at constant fullness.
+    pub pairs: u64,
+    /// How many of the first operations should be deletes, so that no file is born on an edge that rounding moved.
+    pub leading_deletes: u8,
+}
+
+impl Span {
+    /// Most files of this bin that can stay.
+    pub fn capacity(&self) -> u64 {
+        self.fill + self.pairs
+    }
+}
+
+/// Cuts a run of `operations`, of which the first `fill` are creates alone, into age bins. Edges of the stable phase
+/// are moved down to an even distance from its beginning, so that every bin has as many creates as deletes.
+pub fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
+    let edges: Vec<(u64, u8)> = bins.iter().map(|bin| edge(bin.begin * operations as f64, fill)).collect();
+    let end = |index: usize| edges.get(index + 1).map_or(operations, |(start, _)| *start);
+    (0..bins.len())
+        .map(|index| {
+            let (start, leading_deletes) = edges[index];
+            let stop = end(index).max(start);
+            let filled = stop.min(fill).saturating_sub(start);
+            Span { start, fill: filled, pairs: (stop - start - filled) / 2, leading_deletes }
+        })
+        .collect()
+}
+
+/// First operation of a bin whose exact beginning is `exact`, and its leading deletes.
+fn edge(exact: f64, fill: u64) -> (u64, u8) {
+    let first = whole_up(exact);
+    let Some(after) = first.checked_sub(fill) else { return (first, 0) };
+    let on_edge = (exact - first as f64).abs() <= 1e-13 * exact;
+    if after.is_multiple_of(2) { (first, 1) } else { (first - 1, if on_edge { 2 } else { 1 }) }
+}
+
+/// The next whole number, forgiving that products of floats land beside the number they mean.
+fn whole_up(exact: f64) -> u64 {
+    (exact - 1e-13 * exact).ceil() as u64
+}
+
+/// First birth that belongs to the bin which begins at the share `begin` of a run of `operations`.
+pub fn first_birth(begin: f64, operations: u64) -> u64 {
+    whole_up(begin * operations as f64)
+}
+
+/// Operations of the plan which meets the age histogram at the bound: the fill and whole pairs, a little longer where
+/// rounding leaves a bin one create short, at most 2 % above the bound.
+pub fn operations_at_bound(bins: &[AgeBin], files: u64, quotas: &[u64]) -> u64 {
+    let bound = bound(bins, files);
+    let least = whole_pairs((bound - 1e-6).ceil() as u64, files);
+    let most = (bound * 1.02) as u64;
+    let step = ((bound * 1e-4) as u64).next_multiple_of(2).max(2);
+    let enough = |operations: &u64| {
+        spans(bins, *operations, files).iter().zip(quotas).all(|(span, quota)| span.capacity() >= *quota)
+    };
+    (least..=most.max(least)).step_by(step as usize).find(enough).unwrap_or(least)
+}
+
+/// The smallest number of operations, at least `operations`, which is the fill and whole pairs.
+pub fn whole_pairs(operations: u64, fill: u64) -> u64 {
+    fill + operations.saturating_sub(fill).next_multiple_of(2)
+}
+
+/// Files that stay of each bin: as near to their shares as the operations of the bins allow.
+pub fn stayers(bins: &[AgeBin], most: &[u64], files: u64) -> Option<Vec<u64>> {
+    let targets: Vec<f64> = bins.iter().map(|bin| bin.share * files as f64).collect();
+    fit(&targets, &vec![0; bins.len()], most, files)
+}

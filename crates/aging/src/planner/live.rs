@@ -1,0 +1,116 @@
+//! The live files: one record of 12 bytes each, in an arena with a region for every size class.
+
+/// A live file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Record {
+    birth_low: u32,
+    birth_high: u16,
+    class: u16,
+    /// Directory it lies in.
+    pub directory: u32,
+}
+
+impl Record {
+    pub fn new(birth: u64, class: usize, directory: u32) -> Self {
+        Self { birth_low: birth as u32, birth_high: (birth >> 32) as u16, class: class as u16, directory }
+    }
+
+    pub fn birth(&self) -> u64 {
+        u64::from(self.birth_high) << 32 | u64::from(self.birth_low)
+    }
+
+    pub fn class(&self) -> usize {
+        usize::from(self.class)
+    }
+}
+
+/// The region of one class: files that will be deleted grow from its front, files that stay from its back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slots {
+    base: usize,
+    pub capacity: u32,
+    pub passing: u32,
+    pub staying: u32,
+}
+
+impl Slots {
+    pub fn empty(&self) -> u32 {
+        self.capacity - self.passing - self.staying
+    }
+
+    pub fn live(&self) -> u32 {
+        self.passing + self.staying
+    }
+}
+
+/// All live files.
+#[derive(Debug, Clone)]
+pub(crate) struct Live {
+    records: Vec<Record>,
+    classes: Vec<Slots>,
+}
+
+impl Live {
+    /// Regions with room for so many files of each class.
+    pub fn new(capacities: impl Iterator<Item = u32>) -> Self {
+        let mut base = 0;
+        let mut classes = Vec::new();
+        for capacity in capacities {
+            classes.push(Slots { base, capacity, passing: 0, staying: 0 });
+            base += capacity as usize;
+        }
+        Self { records: vec![Record::default(); base], classes }
+    }
+
+    pub fn class(&self, class: usize) -> &Slots {
+        &self.classes[class]
+    }
+
+    pub fn classes(&self) -> &[Slots] {
+        &self.classes
+    }
+
+    pub fn empty_slots(&self) -> usize {
+        self.classes.iter().map(|slots| slots.empty() as usize).sum()
+    }
+
+    /// Adds a file; whether it is the first of its class that can be deleted.
+    pub fn insert(&mut self, class: usize, stays: bool, record: Record) -> bool {
+        let slots = &mut self.classes[class];
+        if stays {
+            slots.staying += 1;
+            self.records[slots.base + (slots.capacity - slots.staying) as usize] = record;
+            return false;
+        }
+        self.records[slots.base + slots.passing as usize] = record;
+        slots.passing += 1;
+        slots.passing == 1
+    }
+
+    /// Takes out one of the files that do not stay.
+    pub fn remove(&mut self, class: usize, passing: u32) -> Record {
+        let slots = &mut self.classes[class];
+        slots.passing -= 1;
+        let last = self.records[slots.base + slots.passing as usize];
+        std::mem::replace(&mut self.records[slots.base + passing as usize], last)
+    }
+
+    pub fn record(&self, index: u32) -> &Record {
+        &self.records[index as usize]
+    }
+
+    /// Every live file.
+    pub fn iter(&self) -> impl Iterator<Item = &Record> {
+        self.indices().map(|index| &self.records[index as usize])
+    }
+
+    /// Places of all live files in the arena.
+    pub fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.classes.iter().flat_map(|slots| {
+            let end = slots.base as u32 + slots.capacity;
+            let base = slots.base as u32;
+            (base..base + slots.passing).chain(end - slots.staying..end)
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Small, fast, portable draws.
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+
+/// A number below `bound` (> 0) by multiplication (Lemire 2019); the bias is below `bound / 2^64`.
+pub fn below(generator: &mut Pcg64, bound: u64) -> u64 {
+    ((u128::from(generator.next_u64()) * u128::from(bound)) >> 64) as u64
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+pub fn mix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+/// A fair coin that draws one number for 64 tosses.
+#[derive(Debug, Clone)]
+pub struct Coin {
+    generator: Pcg64,
+    bits: u64,
+    left: u32,
+}
+
+impl Coin {
+    pub fn new(generator: Pcg64) -> Self {
+        Self { generator, bits: 0, left: 0 }
+    }
+
+    pub fn toss(&mut self) -> bool {
+        if self.left == 0 {
+            self.bits = self.generator.next_u64();
+            self.left = 64;
+        }
+        self.left -= 1;
+        let side = self.bits & 1 == 1;
+        self.bits >>= 1;
+        side
+    }
+}
+
+/// Draws from fixed shares in constant time (Walker 1977, Vose 1991).
+#[derive(Debug, Clone)]
+pub struct Alias {
+    columns: Vec<(u64, u32)>,
+}
+
+impl Alias {
+    /// At least one share must be above 0.
+    pub fn new(shares: &[f64]) -> Self {
+        let sum: f64 = shares.iter().sum();
+        let mut scaled: Vec<f64> = shares.iter().map(|share| share / sum * shares.len() as f64).collect();
+        let (mut small, mut large): (Vec<usize>, Vec<usize>) =
+            (0..shares.len()).partition(|index| scaled[*index] < 1.0);
+        let mut columns = vec![(u64::MAX, 0); shares.len()];
+        for (index, column) in columns.iter_mut().enumerate() {
+            column.1 = index as u32;
+        }
+        while let (Some(low), Some(high)) = (small.pop(), large.last().copied()) {
+            columns[low] = ((scaled[low] * 2f64.powi(64)) as u64, high as u32);
+            scaled[high] -= 1.0 - scaled[low];
+            if scaled[high] < 1.0 {
+                large.pop();
+                small.push(high);
+            }
+        }
+        Self { columns }
+    }
+
+    pub fn draw(&self, generator: &mut Pcg64) -> usize {
+        let product = u128::from(generator.next_u64()) * self.columns.len() as u128;
+        let index = (product >> 64) as usize;
+        let (threshold, other) = self.columns[index];
+        if (product as u64) < threshold { index } else { other as usize }
+    }
+}
+
+/// Weights that change, drawn from and updated in logarithmic time (Fenwick 1994).
+#[derive(Debug, Clone)]
+pub struct Fenwick {
+    tree: Vec<u64>,
+    weights: Vec<u64>,
+    total: u64,
+}
+
+impl Fenwick {
+    pub fn new(count: usize) -> Self {
+        Self { tree: vec![0; count.next_power_of_two() + 1], weights: vec![0; count], total: 0 }
+    }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub fn set(&mut self, index: usize, weight: u64) {
+        let old = self.weights[index];
+        if weight >= old {
+            self.add(index, weight - old);
+        } else {
+            self.subtract(index, old - weight);
+        }
+    }
+
+    pub fn add(&mut self, index: usize, weight: u64) {
+        self.total += weight;
+        self.weights[index] += weight;
+        let mut at = index + 1;
+        while at < self.tree.len() {
+            self.tree[at] += weight;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    pub fn subtract(&mut self, index: usize, weight: u64) {
+        self.total -= weight;
+        self.weights[index] -= weight;
+        let mut at = index + 1;
+        while at < self.tree.len() {
+            self.tree[at] -= weight;
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// The index into which `place` (below the total) falls.
+    pub fn find(&self, mut place: u64) -> usize {
+        let mut at = 0;
+        let mut step = (self.tree.len() - 1) / 2;
+        while step > 0 {
+            let sum = self.tree[at + step];
+            if sum <= place {
+                at += step;
+                place -= sum;
+            }
+            step /= 2;
+        }
+        at
+    }
+}
