@@ -1,1 +1,40 @@
-//! senesce tierfs.
+//! A file system for byte-addressable memory that is too small for its data: hot blocks live in memory, cold blocks
+//! move to a disk and come back on use.
+//!
+//! The core ([`TierFs`]) is pure over two traits, [`Nvm`] and [`ColdStore`]. Above it stands the FUSE adapter.
+
+#[cfg(target_endian = "big")]
+compile_error!("the region is used in place and little-endian");
+
+pub mod attr;
+pub mod cold;
+pub mod dir;
+pub mod error;
+pub mod evict;
+mod file;
+pub mod format;
+mod fs;
+mod heat;
+mod namespace;
+pub mod nvm;
+pub mod open;
+mod read;
+mod region;
+mod rename;
+mod space;
+pub mod stats;
+mod survey;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod xattr;
+
+pub use attr::{Attr, SetAttr};
+pub use cold::{ColdStore, FileCold, Latency, LatencyCold};
+pub use error::{FsResult, TierError};
+pub use fs::{Mode, Promotion, TierFs};
+pub use namespace::NewInode;
+pub use nvm::{MappedNvm, Nvm};
+pub use open::{CheckReport, Options, check};
+pub use stats::Stats;

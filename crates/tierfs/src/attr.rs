@@ -1,0 +1,129 @@
+//! Attributes of inodes.
+
+use crate::error::FsResult;
+use crate::file::without_setid;
+use crate::format::{Inode, inode};
+use crate::fs::{TierFs, now};
+use crate::table;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+
+/// What stat(2) tells. Times are nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attr {
+    /// Inode number.
+    pub ino: u32,
+    /// Distinguishes the uses of one number.
+    pub generation: u32,
+    /// Type and permissions.
+    pub mode: u32,
+    /// Links.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes.
+    pub size: u64,
+    /// Blocks of 4 KiB in both tiers.
+    pub blocks: u64,
+    /// Last access.
+    pub atime: i64,
+    /// Last modification.
+    pub mtime: i64,
+    /// Last change of the inode.
+    pub ctime: i64,
+    /// Device number of a device node.
+    pub rdev: u32,
+}
+
+/// What to set; `None` leaves as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetAttr {
+    /// Permission bits.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Bytes.
+    pub size: Option<u64>,
+    /// Last access, nanoseconds since the epoch.
+    pub atime: Option<i64>,
+    /// Last modification, nanoseconds since the epoch.
+    pub mtime: Option<i64>,
+    /// Set-user-ID and set-group-ID go, as after a change by somebody without privilege.
+    pub clear_setid: bool,
+}
+
+impl SetAttr {
+    fn adjust(&self, inode: &mut Inode) {
+        if self.uid.is_some() || self.gid.is_some() || self.clear_setid && self.size.is_some() {
+            inode.mode = if inode.is_directory() { inode.mode } else { without_setid(inode.mode) };
+        }
+        if let Some(mode) = self.mode {
+            inode.mode = inode.kind() | mode & !libc::S_IFMT;
+        }
+        inode.uid = self.uid.unwrap_or(inode.uid);
+        inode.gid = self.gid.unwrap_or(inode.gid);
+        inode.mtime = self.mtime.unwrap_or(inode.mtime);
+    }
+}
+
+impl TierFs {
+    /// Attributes of an inode.
+    pub fn get_attr(&self, ino: u32) -> FsResult<Attr> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.read();
+        let inode = self.load(offset)?;
+        Ok(self.attr_of(ino, offset, &inode))
+    }
+
+    /// Attributes of an inode whose lock the caller holds.
+    pub(crate) fn attr_of(&self, ino: u32, offset: usize, inode: &Inode) -> Attr {
+        let links = match inode.is_directory() {
+            true => self.directories.get(ino).map_or(0, |directory| {
+                if inode.links == 0 { 0 } else { 2 + directory.subdirectories.load(Ordering::Relaxed) }
+            }),
+            false => inode.links,
+        };
+        Attr {
+            ino,
+            generation: table::generation(&self.region, offset),
+            mode: inode.mode,
+            links,
+            uid: inode.uid,
+            gid: inode.gid,
+            size: if inode.is_device() { 0 } else { inode.size },
+            blocks: u64::from(self.table.slot(ino).blocks.load(Ordering::Relaxed)),
+            atime: self.region.load(offset + inode::ATIME) as i64,
+            mtime: inode.mtime,
+            ctime: inode.ctime,
+            rdev: if inode.is_device() { inode.size as u32 } else { 0 },
+        }
+    }
+
+    /// Sets attributes, all of them at once.
+    pub fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
+        if let Some(size) = set.size {
+            self.truncate(ino, size, |inode| set.adjust(inode))?;
+        }
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.write();
+        let old = self.load(offset)?;
+        if set.size.is_some() && old.is_directory() {
+            return Err(Errno::ISDIR);
+        }
+        let mut inode = old;
+        if set.size.is_none() || set.mtime.is_some() {
+            set.adjust(&mut inode);
+            inode.ctime = now();
+            table::commit(&self.region, offset, &inode);
+        }
+        if let Some(atime) = set.atime {
+            self.region.commit(offset + inode::ATIME, atime as u64);
+        }
+        self.settled()?;
+        Ok(self.attr_of(ino, offset, &inode))
+    }
+}

@@ -1,0 +1,144 @@
+//! Why a file system could not be made, mounted or checked. Operations on a mounted one return an `Errno` as the
+//! kernel wants it.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of an operation of the file system.
+pub type FsResult<T> = Result<T, rustix::io::Errno>;
+
+/// Why a region, a cold store or a mount point cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TierError {
+    /// An operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+        /// What would help, beginning with `; `, or nothing.
+        remedy: &'static str,
+    },
+    /// Not a part of our file system.
+    #[error("{path} is not the {role} of a tier file system: {found}; make one with `senesce tier mkfs`")]
+    Foreign {
+        /// The file or device.
+        path: PathBuf,
+        /// What it should have been.
+        role: &'static str,
+        /// What is wrong.
+        found: String,
+    },
+    /// Another version.
+    #[error(
+        "{path} has format version {found}, this program reads version {}; use the program version that made it",
+        crate::format::FORMAT_VERSION
+    )]
+    Version {
+        /// The file or device.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+    },
+    /// Region and cold store of two file systems.
+    #[error(
+        "{nvm} and {cold} belong to two different file systems; name the cold store that was made with this region"
+    )]
+    NotAPair {
+        /// The region.
+        nvm: PathBuf,
+        /// The cold store.
+        cold: PathBuf,
+    },
+    /// Shorter than its header says.
+    #[error("{path} is truncated: {found} bytes where its header says {expected}; restore the whole file")]
+    Truncated {
+        /// The file or device.
+        path: PathBuf,
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there should be.
+        expected: u64,
+    },
+    /// Inconsistent content.
+    #[error("{path} is damaged: {problem}; `senesce tier check` lists everything that is wrong")]
+    Damaged {
+        /// The file or device.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another process uses it.
+    #[error("{path} is in use by another mount or check; unmount that first")]
+    InUse {
+        /// The file or device.
+        path: PathBuf,
+    },
+    /// It holds something.
+    #[error("refused to overwrite {path}: {found}; name another file, or allow it with --erase {path}")]
+    HoldsData {
+        /// The file.
+        path: PathBuf,
+        /// What was found there.
+        found: String,
+    },
+    /// The mount point cannot be used.
+    #[error("cannot mount on {path}: {problem}")]
+    MountPoint {
+        /// The mount point.
+        path: PathBuf,
+        /// Why not and what would help.
+        problem: String,
+    },
+    /// Something the machine lacks.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// Wrong words or sizes.
+    #[error("{0}")]
+    Usage(String),
+    /// The guard's refusal.
+    #[error(transparent)]
+    Target(#[from] senesce_target::TargetError),
+}
+
+impl Classify for TierError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Damaged { .. } => ExitCode::Negative,
+            Self::Foreign { .. }
+            | Self::Version { .. }
+            | Self::NotAPair { .. }
+            | Self::Truncated { .. }
+            | Self::InUse { .. }
+            | Self::HoldsData { .. }
+            | Self::MountPoint { .. } => ExitCode::Refused,
+            Self::Missing { .. } => ExitCode::Missing,
+            Self::Usage(_) => ExitCode::Usage,
+            Self::Target(error) => error.exit_code(),
+        }
+    }
+}
+
+/// Makes [`TierError::Io`] without remedy.
+pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> TierError {
+    let path = path.to_path_buf();
+    move |source| {
+        let remedy = match source.raw_os_error() {
+            Some(libc::ENOSPC) => "; free some room there or choose a smaller size",
+            Some(libc::EACCES | libc::EPERM) => "; check its permissions or run as root",
+            _ => "",
+        };
+        TierError::Io { operation, path, source, remedy }
+    }
+}

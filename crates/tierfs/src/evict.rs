@@ -1,0 +1,229 @@
+//! The evictor: moves the coldest leaf blocks to the cold store, in batches, durable there before the pointer swings.
+//!
+//! A block is copied under its file's shared lock, written and flushed without any lock, and its pointer swings under
+//! the exclusive lock if the block has not changed meanwhile. Readers therefore wait for memory alone.
+
+use crate::cold::AlignedBuffer;
+use crate::format::{BLOCK, Pointer};
+use crate::fs::TierFs;
+use crate::heat::Leaf;
+use crate::region::byte;
+use crate::space::Marks;
+use crate::tree::Cursor;
+use parking_lot::{Condvar, Mutex};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Blocks of one batch: 4 MiB.
+pub const BATCH: usize = 1024;
+/// Pointers that swing under one hold of a file's lock.
+const SWINGS_PER_LOCK: usize = 64;
+
+/// State of the evictor.
+pub struct Evictor {
+    threshold: u64,
+    period: Duration,
+    work: Mutex<Work>,
+    stopped: AtomicBool,
+    /// Cold slots that were read since they were written, for the second-use policy.
+    used: Marks,
+    shutdown: Mutex<bool>,
+    wake: Condvar,
+}
+
+struct Work {
+    hand: u32,
+    buffer: Option<AlignedBuffer>,
+}
+
+/// A leaf that was found cold, and the block that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    leaf: Leaf,
+    block: u32,
+}
+
+impl Evictor {
+    /// An evictor which keeps at most `threshold` leaf blocks in memory and looks every `period`.
+    pub fn new(threshold: u64, period: Duration, slots: u64) -> Self {
+        Self {
+            threshold,
+            period,
+            work: Mutex::new(Work { hand: 0, buffer: None }),
+            stopped: AtomicBool::new(false),
+            used: Marks::new(slots),
+            shutdown: Mutex::new(false),
+            wake: Condvar::new(),
+        }
+    }
+
+    /// Blocks above which it works.
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// Time between two looks.
+    pub fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Marks a slot as used and says whether it was marked before.
+    pub(crate) fn used_before(&self, slot: u32) -> bool {
+        self.used.set(slot)
+    }
+
+    /// Ends [`TierFs::run_evictor`].
+    pub fn shut_down(&self) {
+        *self.shutdown.lock() = true;
+        self.wake.notify_all();
+    }
+
+    /// Sleeps one period; `false` once shut down.
+    fn sleep(&self) -> bool {
+        let mut shutdown = self.shutdown.lock();
+        if !*shutdown {
+            self.wake.wait_for(&mut shutdown, self.period);
+        }
+        !*shutdown
+    }
+}
+
+impl TierFs {
+    /// The evictor's thread: returns after [`Evictor::shut_down`].
+    pub fn run_evictor(&self) {
+        while self.evictor.sleep() {
+            while self.heat.resident() > self.evictor.threshold {
+                let excess = self.heat.resident().saturating_sub(self.evictor.threshold) as usize;
+                if self.evict(excess.min(BATCH)) == 0 || *self.evictor.shutdown.lock() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The evictor of this file system.
+    pub fn evictor(&self) -> &Evictor {
+        &self.evictor
+    }
+
+    /// Evicts for a writer who found memory full.
+    pub(crate) fn evict_under_pressure(&self, needed: usize) -> usize {
+        const ATTEMPTS: usize = 4;
+        let some = (self.blocks.total() as usize / 16).min(BATCH / 4);
+        (0..ATTEMPTS).map(|_| self.evict((2 * needed).max(some))).find(|moved| *moved > 0).unwrap_or(0)
+    }
+
+    /// Moves up to `want` (at most [`BATCH`]) blocks to the cold store; returns how many. 0 means that nothing can be
+    /// evicted: no leaf is in memory, the cold store is full or it failed.
+    pub fn evict(&self, want: usize) -> usize {
+        if self.evictor.stopped.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let mut work = self.evictor.work.lock();
+        let want = want.min(BATCH).min(self.slots.free() as usize);
+        let mut batch = self.pick(&mut work.hand, want);
+        batch.sort_unstable();
+        let mut buffer = work.buffer.take().unwrap_or_else(|| AlignedBuffer::new(BATCH));
+        let batch = self.snapshot(&batch, &mut buffer);
+        let mut slots = Vec::with_capacity(batch.len());
+        let moved = if batch.is_empty() || !self.slots.take(batch.len(), false, &mut slots) {
+            0
+        } else {
+            match self.write_batch(&slots, &buffer) {
+                Ok(()) => self.swing_batch(&batch, &slots),
+                Err(error) => {
+                    self.slots.give(&slots);
+                    self.evictor.stopped.store(true, Ordering::Relaxed);
+                    self.counters.complain("eviction stopped: write to the cold store", &error);
+                    0
+                }
+            }
+        };
+        work.buffer = Some(buffer);
+        moved
+    }
+
+    /// Moves the CLOCK hand until `want` cold leaves are found, twice around at most.
+    fn pick(&self, hand: &mut u32, want: usize) -> Vec<Candidate> {
+        let mut found = Vec::with_capacity(want);
+        let blocks = self.region.blocks() as u32;
+        for _ in 0..2 * u64::from(blocks) {
+            if found.len() == want {
+                break;
+            }
+            if let Some(leaf) = self.heat.sweep(*hand) {
+                found.push(Candidate { leaf, block: *hand });
+            }
+            *hand = (*hand + 1) % blocks;
+        }
+        found
+    }
+
+    /// Copies the candidates that still are where they were found into `buffer`; returns those.
+    fn snapshot(&self, candidates: &[Candidate], buffer: &mut [u8]) -> Vec<Candidate> {
+        let mut kept = Vec::with_capacity(candidates.len());
+        for group in candidates.chunk_by(|a, b| a.leaf.ino == b.leaf.ino) {
+            let Ok((offset, slot)) = self.find(group[0].leaf.ino) else { continue };
+            for part in group.chunks(SWINGS_PER_LOCK) {
+                let _guard = slot.lock.read();
+                let Ok(file) = self.load(offset) else { continue };
+                let mut cursor = Cursor::new(&self.region, file.root);
+                for candidate in part {
+                    let here = cursor.get(u64::from(candidate.leaf.index)) == Pointer::resident(candidate.block);
+                    if file.is_file() && here {
+                        self.heat.begin_snapshot(candidate.block);
+                        self.region.read(byte(candidate.block), &mut buffer[kept.len() * BLOCK..][..BLOCK]);
+                        kept.push(*candidate);
+                    }
+                }
+            }
+        }
+        kept
+    }
+
+    /// Writes the batch, runs of neighbouring slots by one request each, and flushes.
+    fn write_batch(&self, slots: &[u32], buffer: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        for run in slots.chunk_by(|a, b| a + 1 == *b) {
+            self.cold.write(run[0], &buffer[done * BLOCK..(done + run.len()) * BLOCK])?;
+            done += run.len();
+        }
+        self.cold.sync()
+    }
+
+    /// Lets the pointers of unchanged blocks swing to their slots and frees the blocks; other slots are given back.
+    fn swing_batch(&self, batch: &[Candidate], slots: &[u32]) -> usize {
+        let moves: Vec<(Candidate, u32)> = batch.iter().copied().zip(slots.iter().copied()).collect();
+        let (mut freed, mut unused) = (Vec::with_capacity(moves.len()), Vec::new());
+        for group in moves.chunk_by(|a, b| a.0.leaf.ino == b.0.leaf.ino) {
+            let Ok((offset, inode)) = self.find(group[0].0.leaf.ino) else {
+                unused.extend(group.iter().map(|(_, slot)| *slot));
+                continue;
+            };
+            for part in group.chunks(SWINGS_PER_LOCK) {
+                let _guard = inode.lock.write();
+                let root = self.load(offset).map_or(Pointer::HOLE, |file| file.root);
+                let mut cursor = Cursor::new(&self.region, root);
+                for (candidate, slot) in part {
+                    let index = u64::from(candidate.leaf.index);
+                    let here = cursor.get(index) == Pointer::resident(candidate.block);
+                    if here && self.heat.unchanged(candidate.block) {
+                        self.swing(offset, &mut cursor, index, Pointer::cold(*slot));
+                        self.evictor.used.clear(*slot);
+                        self.heat.release(candidate.block);
+                        freed.push(candidate.block);
+                    } else {
+                        unused.push(*slot);
+                    }
+                }
+            }
+        }
+        self.blocks.give(&freed);
+        self.slots.give(&unused);
+        self.counters.cold.fetch_add(freed.len() as u64, Ordering::Relaxed);
+        self.counters.evicted.fetch_add(freed.len() as u64, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        freed.len()
+    }
+}

@@ -1,0 +1,452 @@
+//! Content of files: write, truncate, preallocate, punch, find holes.
+//!
+//! Bytes past the end of a file are undefined on the medium; whoever moves the end forward defines all bytes between.
+
+use crate::error::FsResult;
+use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, Pointer};
+use crate::fs::{Change, TierFs, now};
+use crate::heat::Leaf;
+use crate::region::byte;
+use crate::table::{self, Slot};
+use crate::tree::{Cursor, Edit, Place, Visible, most_blocks, visit};
+use rustix::io::Errno;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+pub(crate) const B: u64 = BLOCK as u64;
+/// An index past every leaf.
+const END: u64 = u64::MAX / 2;
+
+/// A regular file whose lock the caller holds for writing.
+pub(crate) struct Open<'a> {
+    pub ino: u32,
+    pub offset: usize,
+    pub slot: &'a Slot,
+    pub inode: Inode,
+}
+
+/// One write: where, what, and where the file ended before.
+struct Write<'a> {
+    start: u64,
+    data: &'a [u8],
+    old_size: u64,
+}
+
+impl Write<'_> {
+    fn end(&self) -> u64 {
+        self.start + self.data.len() as u64
+    }
+}
+
+/// Outcome of an attempt that may need more memory than there is.
+enum Attempt<T> {
+    Done(T),
+    NeedsBlocks(usize),
+}
+
+impl TierFs {
+    /// Runs `attempt` with the file locked for writing; where it needs more blocks than are free, evicts without the
+    /// lock and tries again.
+    fn with_file<T>(&self, ino: u32, mut attempt: impl FnMut(&mut Open<'_>) -> FsResult<Attempt<T>>) -> FsResult<T> {
+        let (offset, slot) = self.find(ino)?;
+        loop {
+            let needed = {
+                let _guard = slot.lock.write();
+                let inode = self.load(offset)?;
+                if !inode.is_file() {
+                    return Err(if inode.is_directory() { Errno::ISDIR } else { Errno::INVAL });
+                }
+                slot.version.fetch_add(1, Ordering::Relaxed);
+                match attempt(&mut Open { ino, offset, slot, inode })? {
+                    Attempt::Done(value) => return self.settled().map(|()| value),
+                    Attempt::NeedsBlocks(blocks) => blocks,
+                }
+            };
+            self.make_room(needed)?;
+        }
+    }
+
+    /// Writes `data` at `start`: atomic and durable as a whole. `clear_setid` drops set-user-ID and set-group-ID.
+    pub fn write(&self, ino: u32, start: u64, data: &[u8], clear_setid: bool) -> FsResult<usize> {
+        if data.is_empty() {
+            return Ok(0);
+        }
+        if start.checked_add(data.len() as u64).is_none_or(|end| end > MAX_FILE_BYTES) {
+            return Err(Errno::FBIG);
+        }
+        self.with_file(ino, |file| self.write_locked(file, start, data, clear_setid))
+    }
+
+    fn write_locked(
+        &self,
+        file: &mut Open<'_>,
+        start: u64,
+        data: &[u8],
+        clear_setid: bool,
+    ) -> FsResult<Attempt<usize>> {
+        let time = now();
+        let write = Write { start, data, old_size: file.inode.size };
+        let setid_goes = clear_setid && without_setid(file.inode.mode) != file.inode.mode;
+        if !setid_goes && self.write_word(file, &write) {
+            table::store_times(&self.region, file.offset, Some(time), time);
+            return Ok(Attempt::Done(data.len()));
+        }
+        let (first, last) = (start / B, (write.end() - 1) / B);
+        let needed = most_blocks(file.inode.root, first, last) + 1;
+        let Some(mut change) = self.try_begin(needed, false) else {
+            return Ok(Attempt::NeedsBlocks(needed));
+        };
+        let visible = match write.old_size {
+            size if start >= size => Visible::InPlace,
+            size if write.end() > size => Visible::AtInode,
+            _ => Visible::AtAncestor,
+        };
+        let mut root = file.inode.root;
+        if start > write.old_size {
+            root = self.define_gap(file, &mut change, root, write.old_size, start / B * B)?;
+        }
+        let ino = file.ino;
+        let leaf = |change: &mut Change<'_>, index: u64, old: Pointer| self.write_leaf(change, ino, index, old, &write);
+        root =
+            Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf }.apply(root)?;
+        let mut inode = file.inode;
+        (inode.root, inode.size) = (root, inode.size.max(write.end()));
+        if setid_goes {
+            inode.mode = without_setid(inode.mode);
+        }
+        self.commit_content(file, inode, time);
+        change.finish(file.slot);
+        Ok(Attempt::Done(data.len()))
+    }
+
+    /// Commits what changed beside the leaves: everything at once if the root or another field did, else the times.
+    fn commit_content(&self, file: &mut Open<'_>, mut inode: Inode, time: i64) {
+        if inode == file.inode {
+            table::store_times(&self.region, file.offset, Some(time), time);
+        } else {
+            (inode.mtime, inode.ctime) = (time, time);
+            table::commit(&self.region, file.offset, &inode);
+        }
+    }
+
+    /// At most 8 bytes inside one word of a block in memory: one atomic store.
+    fn write_word(&self, file: &Open<'_>, write: &Write<'_>) -> bool {
+        let at = (write.start % 8) as usize;
+        if at + write.data.len() > 8 || write.end() > write.old_size {
+            return false;
+        }
+        let pointer = Cursor::new(&self.region, file.inode.root).get(write.start / B);
+        if !pointer.is_resident() {
+            return false;
+        }
+        let word = byte(pointer.address()) + (write.start % B) as usize - at;
+        let mut bytes = self.region.load(word).to_le_bytes();
+        bytes[at..at + write.data.len()].copy_from_slice(write.data);
+        self.heat.change(pointer.address());
+        self.region.commit(word, u64::from_le_bytes(bytes));
+        true
+    }
+
+    /// The new pointer of one leaf of a write: the block itself where only bytes past the end change, else a copy.
+    fn write_leaf(
+        &self,
+        change: &mut Change<'_>,
+        ino: u32,
+        index: u64,
+        old: Pointer,
+        write: &Write<'_>,
+    ) -> FsResult<Pointer> {
+        let base = index * B;
+        let from = write.start.max(base);
+        let part = (from - base) as usize..(write.end().min(base + B) - base) as usize;
+        let source = &write.data[(from - write.start) as usize..][..part.len()];
+        if from >= write.old_size && old.is_resident() {
+            let defined = (write.old_size.max(base) - base) as usize;
+            let at = byte(old.address());
+            self.heat.change(old.address());
+            self.region.zero(at + defined, part.start - defined);
+            self.region.write(at + part.start, source);
+            self.region.persist(at + defined, part.end - defined);
+            return Ok(old);
+        }
+        let valid = write.old_size.saturating_sub(base).min(B) as usize;
+        let block = change.take()?;
+        self.fill_around(block, old, valid, &part)?;
+        self.region.write(byte(block) + part.start, source);
+        self.region.persist_block(block);
+        self.heat.adopt(block, Leaf { ino, index: index as u32 });
+        change.drop_tree(old, 0);
+        Ok(Pointer::resident(block))
+    }
+
+    /// Fills a fresh block outside `part` with the first `valid` bytes of `old`, then zeros.
+    fn fill_around(&self, block: u32, old: Pointer, valid: usize, part: &Range<usize>) -> FsResult<()> {
+        let head = 0..part.start.min(valid);
+        let tail = part.end..valid.max(part.end);
+        if old.is_cold() && !(head.is_empty() && tail.is_empty()) {
+            // SAFETY: the block is fresh.
+            self.read_slots(old.address(), unsafe { self.region.fresh_block(block) })?;
+        } else if old.is_resident() {
+            self.region.copy_within_blocks(old.address(), block, head.clone());
+            self.region.copy_within_blocks(old.address(), block, tail.clone());
+        } else {
+            self.region.zero(byte(block), part.start);
+            self.region.zero(byte(block) + part.end, BLOCK - part.end);
+            return Ok(());
+        }
+        self.region.zero(byte(block) + head.end, part.start - head.end);
+        self.region.zero(byte(block) + tail.end, BLOCK - tail.end);
+        Ok(())
+    }
+
+    /// Makes the bytes `old_size..end` zeros, where `end` is the start of a block or the new end of the file. At most
+    /// one fresh block is taken. Blocks that exist there, all past the end, are changed in place.
+    fn define_gap(
+        &self,
+        file: &Open<'_>,
+        change: &mut Change<'_>,
+        root: Pointer,
+        old_size: u64,
+        end: u64,
+    ) -> FsResult<Pointer> {
+        let mut root = root;
+        if !old_size.is_multiple_of(B) {
+            root = self.define_tail(file, change, root, old_size)?;
+        }
+        let mut stale = Vec::new();
+        let first = old_size.div_ceil(B);
+        if first < end.div_ceil(B) {
+            visit(&self.region, root, first, end.div_ceil(B) - 1, &mut |index, pointer| {
+                if pointer.is_cold() {
+                    stale.push(index);
+                } else {
+                    self.heat.change(pointer.address());
+                    self.region.zero(byte(pointer.address()), BLOCK);
+                    self.region.persist_block(pointer.address());
+                }
+                true
+            });
+        }
+        for index in stale {
+            let mut cursor = Cursor::new(&self.region, root);
+            change.drop_tree(cursor.get(index), 0);
+            match cursor.slot(index) {
+                Place::Node(offset) => self.region.commit(offset, Pointer::HOLE.0),
+                _ => root = Pointer::HOLE,
+            }
+        }
+        Ok(root)
+    }
+
+    /// Zeros the rest of the last block; a cold one is fetched first.
+    fn define_tail(&self, file: &Open<'_>, change: &mut Change<'_>, root: Pointer, size: u64) -> FsResult<Pointer> {
+        let (index, tail) = (size / B, (size % B) as usize);
+        let old = Cursor::new(&self.region, root).get(index);
+        if old.is_resident() {
+            self.heat.change(old.address());
+            self.region.zero(byte(old.address()) + tail, BLOCK - tail);
+            self.region.persist(byte(old.address()) + tail, BLOCK - tail);
+        }
+        if !old.is_cold() {
+            return Ok(root);
+        }
+        let ino = file.ino;
+        let leaf = |change: &mut Change<'_>, index: u64, old: Pointer| {
+            let block = change.take()?;
+            self.fill_around(block, old, tail, &(tail..tail))?;
+            self.region.persist_block(block);
+            self.heat.adopt(block, Leaf { ino, index: index as u32 });
+            change.drop_tree(old, 0);
+            Ok(Pointer::resident(block))
+        };
+        let visible = Visible::InPlace;
+        Edit { region: &self.region, change, first: index, last: index, visible, punch: false, leaf }.apply(root)
+    }
+
+    /// Sets the size of a locked file. Returns what must be told of free blocks, as [`TierFs::with_file`] wants it.
+    fn resize(&self, file: &mut Open<'_>, size: u64, mut inode: Inode, time: i64) -> FsResult<Attempt<()>> {
+        let shrinks = size < file.inode.size;
+        let keep = size.div_ceil(B);
+        let needed = if shrinks { usize::from(file.inode.root.height()) } else { 1 };
+        let Some(mut change) = self.try_begin(needed, shrinks) else {
+            return Ok(Attempt::NeedsBlocks(needed));
+        };
+        inode.root = if shrinks {
+            self.cut(&mut change, inode.root, keep, END, Visible::AtInode)?
+        } else {
+            self.define_gap(file, &mut change, inode.root, file.inode.size, size)?
+        };
+        (inode.size, inode.mtime, inode.ctime) = (size, time, time);
+        table::commit(&self.region, file.offset, &inode);
+        change.finish(file.slot);
+        Ok(Attempt::Done(()))
+    }
+
+    /// Drops the leaves `first..=last`.
+    fn cut(
+        &self,
+        change: &mut Change<'_>,
+        root: Pointer,
+        first: u64,
+        last: u64,
+        visible: Visible,
+    ) -> FsResult<Pointer> {
+        let leaf = |_: &mut Change<'_>, _: u64, _: Pointer| Ok(Pointer::HOLE);
+        Edit { region: &self.region, change, first, last, visible, punch: true, leaf }.apply(root)
+    }
+
+    /// Sets the size, together with changes of other fields by `adjust`.
+    pub(crate) fn truncate(&self, ino: u32, size: u64, adjust: impl Fn(&mut Inode)) -> FsResult<()> {
+        if size > MAX_FILE_BYTES {
+            return Err(Errno::FBIG);
+        }
+        self.with_file(ino, |file| {
+            let mut inode = file.inode;
+            adjust(&mut inode);
+            self.resize(file, size, inode, now())
+        })
+    }
+
+    /// Makes holes of `start..start + len`; bytes of partly covered blocks become zeros.
+    pub fn punch(&self, ino: u32, start: u64, len: u64) -> FsResult<()> {
+        if len == 0 {
+            return Err(Errno::INVAL);
+        }
+        let end = start.checked_add(len).ok_or(Errno::FBIG)?.min(MAX_FILE_BYTES);
+        let (first, last) = (start.div_ceil(B), end / B);
+        if first > last {
+            return self.zero_part(ino, start..end);
+        }
+        self.zero_part(ino, start..first * B)?;
+        self.zero_part(ino, last * B..end)?;
+        if first == last {
+            return Ok(());
+        }
+        self.with_file(ino, |file| {
+            let needed = 2 * usize::from(file.inode.root.height());
+            let Some(mut change) = self.try_begin(needed, true) else {
+                return Ok(Attempt::NeedsBlocks(needed));
+            };
+            let mut inode = file.inode;
+            inode.root = self.cut(&mut change, inode.root, first, last - 1, Visible::AtAncestor)?;
+            self.commit_content(file, inode, now());
+            change.finish(file.slot);
+            Ok(Attempt::Done(()))
+        })
+    }
+
+    /// Overwrites a part of one block with zeros, below the end of the file and where something is stored.
+    fn zero_part(&self, ino: u32, part: Range<u64>) -> FsResult<()> {
+        if part.start >= part.end {
+            return Ok(());
+        }
+        self.with_file(ino, |file| {
+            let end = part.end.min(file.inode.size);
+            let stored = !Cursor::new(&self.region, file.inode.root).get(part.start / B).is_hole();
+            if part.start >= end || !stored {
+                return Ok(Attempt::Done(()));
+            }
+            let zeros = [0; BLOCK];
+            let write = self.write_locked(file, part.start, &zeros[..(end - part.start) as usize], false)?;
+            Ok(match write {
+                Attempt::Done(_) => Attempt::Done(()),
+                Attempt::NeedsBlocks(blocks) => Attempt::NeedsBlocks(blocks),
+            })
+        })
+    }
+
+    /// Stores blocks of zeros in the holes of `start..start + len`; grows the file unless `keep_size`.
+    pub fn preallocate(&self, ino: u32, start: u64, len: u64, keep_size: bool) -> FsResult<()> {
+        if len == 0 {
+            return Err(Errno::INVAL);
+        }
+        let end = start.checked_add(len).filter(|end| *end <= MAX_FILE_BYTES).ok_or(Errno::FBIG)?;
+        const CHUNK: u64 = 64;
+        let (first, last) = (start / B, end.div_ceil(B));
+        if self.holes(ino, first, last)? > self.available_blocks() {
+            return Err(Errno::NOSPC);
+        }
+        for chunk in (first..last).step_by(CHUNK as usize) {
+            self.preallocate_chunk(ino, chunk, (chunk + CHUNK).min(last) - 1)?;
+        }
+        self.with_file(ino, |file| {
+            if keep_size || end <= file.inode.size {
+                let time = now();
+                table::store_times(&self.region, file.offset, None, time);
+                return Ok(Attempt::Done(()));
+            }
+            self.resize(file, end, file.inode, now())
+        })
+    }
+
+    /// Blocks of `first..last` that are holes.
+    fn holes(&self, ino: u32, first: u64, last: u64) -> FsResult<u64> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.read();
+        let mut holes = last - first;
+        visit(&self.region, self.load(offset)?.root, first, last - 1, &mut |_, _| {
+            holes -= 1;
+            true
+        });
+        Ok(holes)
+    }
+
+    fn preallocate_chunk(&self, ino: u32, first: u64, last: u64) -> FsResult<()> {
+        self.with_file(ino, |file| {
+            let needed = most_blocks(file.inode.root, first, last);
+            let Some(mut change) = self.try_begin(needed, false) else {
+                return Ok(Attempt::NeedsBlocks(needed));
+            };
+            let leaf = |change: &mut Change<'_>, index: u64, old: Pointer| {
+                if !old.is_hole() {
+                    return Ok(old);
+                }
+                let block = change.take()?;
+                self.region.zero(byte(block), BLOCK);
+                self.region.persist_block(block);
+                self.heat.adopt(block, Leaf { ino, index: index as u32 });
+                Ok(Pointer::resident(block))
+            };
+            let visible = Visible::InPlace;
+            let edit = Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf };
+            let root = edit.apply(file.inode.root)?;
+            if root != file.inode.root {
+                self.commit_root(file.offset, root);
+            }
+            change.finish(file.slot);
+            Ok(Attempt::Done(()))
+        })
+    }
+
+    /// The next byte at or after `start` that is stored (`data`) or in a hole; ENXIO if there is none.
+    pub fn seek(&self, ino: u32, start: u64, data: bool) -> FsResult<u64> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.read();
+        let inode = self.load(offset)?;
+        if start >= inode.size {
+            return Err(Errno::NXIO);
+        }
+        let mut candidate = start / B;
+        let mut found = None;
+        visit(&self.region, inode.root, start / B, (inode.size - 1) / B, &mut |index, _| {
+            if data {
+                found = Some(index);
+                return false;
+            }
+            let contiguous = index == candidate;
+            candidate += u64::from(contiguous);
+            contiguous
+        });
+        match (data, found) {
+            (true, Some(index)) => Ok(start.max(index * B)),
+            (true, None) => Err(Errno::NXIO),
+            (false, _) => Ok(start.max(candidate * B).min(inode.size)),
+        }
+    }
+}
+
+/// Set-group-ID without execution by the group marks mandatory locking and stays (chmod(2)).
+pub(crate) fn without_setid(mode: u32) -> u32 {
+    let group = if mode & libc::S_IXGRP != 0 { libc::S_ISGID } else { 0 };
+    mode & !(libc::S_ISUID | group)
+}

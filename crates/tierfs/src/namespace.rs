@@ -1,0 +1,306 @@
+//! Names: create, look up, link, remove.
+
+use crate::attr::Attr;
+use crate::dir::{Directory, Names};
+use crate::error::FsResult;
+use crate::format::{BLOCK, Inode, MAX_NAME, Pointer, entry_kind};
+use crate::fs::{TierFs, now};
+use crate::region::byte;
+use crate::table;
+use rustix::io::Errno;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What to create.
+#[derive(Debug, Clone, Copy)]
+pub struct NewInode<'a> {
+    /// Type and permissions.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group; that of the directory instead if it is set-group-ID.
+    pub gid: u32,
+    /// Device number of a device node.
+    pub rdev: u32,
+    /// Target of a symbolic link.
+    pub target: &'a [u8],
+}
+
+/// Longest target of a symbolic link: it lives in one block, ended by a zero byte in the kernel.
+const MAX_TARGET: usize = BLOCK - 1;
+
+pub(crate) fn check_name(name: &[u8]) -> FsResult<()> {
+    match name {
+        b"" | b"." | b".." => Err(Errno::INVAL),
+        _ if name.len() > MAX_NAME => Err(Errno::NAMETOOLONG),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(Errno::INVAL),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn live(names: &Names) -> FsResult<()> {
+    if names.removed { Err(Errno::NOENT) } else { Ok(()) }
+}
+
+impl TierFs {
+    /// Looks a name up and takes one reference for the caller, given back by [`forget`](Self::forget).
+    pub fn lookup(&self, parent: u32, name: &[u8]) -> FsResult<Attr> {
+        if name.len() > MAX_NAME {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let directory = self.directory(parent)?;
+        let names = directory.state.read();
+        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        self.refer(entry.ino)
+    }
+
+    /// Takes one reference of an inode that is held in place by the lock of its directory.
+    pub(crate) fn refer(&self, ino: u32) -> FsResult<Attr> {
+        let attr = self.get_attr(ino)?;
+        self.table.slot(ino).lookups.fetch_add(1, Ordering::Relaxed);
+        Ok(attr)
+    }
+
+    /// Gives references back; an inode without links and references is freed.
+    pub fn forget(&self, ino: u32, count: u64) {
+        let Ok((_, slot)) = self.find(ino) else { return };
+        let before =
+            slot.lookups.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |held| Some(held.saturating_sub(count)));
+        if before.is_ok_and(|before| before <= count) {
+            self.free_if_unused(ino);
+        }
+    }
+
+    /// Frees an inode that nothing refers to.
+    pub(crate) fn free_if_unused(&self, ino: u32) {
+        let Ok((offset, slot)) = self.find(ino) else { return };
+        let inode = {
+            let _guard = slot.lock.write();
+            let Some(inode) = table::load(&self.region, offset) else { return };
+            if inode.links > 0 || slot.lookups.load(Ordering::Acquire) > 0 {
+                return;
+            }
+            slot.version.fetch_add(1, Ordering::Relaxed);
+            table::retire(&self.region, offset);
+            inode
+        };
+        if inode.is_directory() {
+            self.directories.remove(ino);
+        }
+        if !inode.is_device() {
+            self.free_tree(inode.root.plain(), inode.root.height());
+        }
+        self.free_tree(inode.xattr, 0);
+        slot.blocks.store(0, Ordering::Relaxed);
+        self.table.give([ino]);
+    }
+
+    /// Makes an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
+    pub fn create(&self, parent: u32, name: &[u8], new: &NewInode<'_>) -> FsResult<Attr> {
+        check_name(name)?;
+        if new.target.len() > MAX_TARGET {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let directory = self.directory(parent)?;
+        let ino = self.take_inode()?;
+        let created = self.create_as(&directory, parent, name, new, ino);
+        if created.is_err() {
+            self.table.give([ino]);
+        }
+        created
+    }
+
+    fn create_as(
+        &self,
+        directory: &Arc<Directory>,
+        parent: u32,
+        name: &[u8],
+        new: &NewInode<'_>,
+        ino: u32,
+    ) -> FsResult<Attr> {
+        let mut names = directory.state.write();
+        live(&names)?;
+        if self.find_entry(&names, name).is_some() {
+            return Err(Errno::EXIST);
+        }
+        let position = self.prepare_entry(parent, &mut names, name, entry_kind(new.mode))?;
+        let inode = self.new_inode(parent, new)?;
+        let (offset, slot) = self.find(ino)?;
+        table::initialise(&self.region, offset, &inode);
+        slot.blocks.store(u32::from(!inode.root.is_hole()), Ordering::Relaxed);
+        slot.lookups.store(1, Ordering::Relaxed);
+        if inode.is_directory() {
+            self.directories.insert(ino, parent, Names::new(Pointer::HOLE, 0));
+            directory.subdirectories.fetch_add(1, Ordering::Relaxed);
+        }
+        self.commit_entry(&mut names, position, name, ino);
+        self.touch_directory(parent)?;
+        drop(names);
+        self.settled()?;
+        let _guard = slot.lock.read();
+        Ok(self.attr_of(ino, offset, &inode))
+    }
+
+    /// The first content of an inode; the target of a symbolic link is stored in its only block.
+    fn new_inode(&self, parent: u32, new: &NewInode<'_>) -> FsResult<Inode> {
+        let (offset, slot) = self.find(parent)?;
+        let holder = {
+            let _guard = slot.lock.read();
+            self.load(offset)?
+        };
+        let time = now();
+        let mut inode = Inode {
+            mode: new.mode,
+            links: 1,
+            uid: new.uid,
+            gid: new.gid,
+            size: new.target.len() as u64,
+            mtime: time,
+            ctime: time,
+            ..Inode::default()
+        };
+        if holder.mode & libc::S_ISGID != 0 {
+            inode.gid = holder.gid;
+        }
+        if inode.is_directory() {
+            inode.links = 2;
+            inode.mode |= holder.mode & libc::S_ISGID;
+        }
+        if inode.is_device() {
+            inode.size = u64::from(new.rdev);
+        }
+        if !new.target.is_empty() {
+            let mut change = self.begin(1, false)?;
+            let block = change.take()?;
+            self.region.zero(byte(block), BLOCK);
+            self.region.write(byte(block), new.target);
+            self.region.persist_block(block);
+            inode.root = Pointer::resident(block);
+            change.keep();
+        }
+        Ok(inode)
+    }
+
+    /// A free inode number; adds a block of inodes when there is none.
+    fn take_inode(&self) -> FsResult<u32> {
+        loop {
+            if let Some(ino) = self.table.take() {
+                return Ok(ino);
+            }
+            let _guard = self.growth.lock();
+            if self.table.free() == 0 {
+                self.grow_table()?;
+            }
+        }
+    }
+
+    /// Changes the times of a directory whose names changed.
+    pub(crate) fn touch_directory(&self, ino: u32) -> FsResult<()> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.write();
+        let time = now();
+        table::store_times(&self.region, offset, Some(time), time);
+        Ok(())
+    }
+
+    /// Adds to (or subtracts from) the links of an inode and frees it if that was the last.
+    pub(crate) fn change_links(&self, ino: u32, delta: i32) -> FsResult<Attr> {
+        let (offset, slot) = self.find(ino)?;
+        let attr = {
+            let _guard = slot.lock.write();
+            let mut inode = self.load(offset)?;
+            if inode.links == 0 {
+                return Err(Errno::NOENT);
+            }
+            inode.links = match inode.is_directory() {
+                true => 0,
+                false => inode.links.checked_add_signed(delta).ok_or(Errno::MLINK)?,
+            };
+            inode.ctime = now();
+            table::commit(&self.region, offset, &inode);
+            self.attr_of(ino, offset, &inode)
+        };
+        if attr.links == 0 && slot.lookups.load(Ordering::Acquire) == 0 {
+            self.free_if_unused(ino);
+        }
+        Ok(attr)
+    }
+
+    /// Makes another name of an inode; the caller gets one more reference.
+    pub fn link(&self, ino: u32, parent: u32, name: &[u8]) -> FsResult<Attr> {
+        check_name(name)?;
+        let mode = self.get_attr(ino)?.mode;
+        if mode & libc::S_IFMT == libc::S_IFDIR {
+            return Err(Errno::PERM);
+        }
+        let directory = self.directory(parent)?;
+        let mut names = directory.state.write();
+        live(&names)?;
+        if self.find_entry(&names, name).is_some() {
+            return Err(Errno::EXIST);
+        }
+        let position = self.prepare_entry(parent, &mut names, name, entry_kind(mode))?;
+        let attr = self.change_links(ino, 1)?;
+        self.commit_entry(&mut names, position, name, ino);
+        self.table.slot(ino).lookups.fetch_add(1, Ordering::Relaxed);
+        self.touch_directory(parent)?;
+        self.settled()?;
+        Ok(attr)
+    }
+
+    /// Removes a name of anything but a directory.
+    pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+        let directory = self.directory(parent)?;
+        let mut names = directory.state.write();
+        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        if entry.kind == entry_kind(libc::S_IFDIR) {
+            return Err(Errno::ISDIR);
+        }
+        self.remove_entry(&mut names, entry.position, name);
+        self.touch_directory(parent)?;
+        drop(names);
+        self.change_links(entry.ino, -1)?;
+        self.settled()
+    }
+
+    /// Removes an empty directory.
+    pub fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+        let _topology = self.topology.lock();
+        let directory = self.directory(parent)?;
+        let mut names = directory.state.write();
+        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        let victim = self.directory(entry.ino)?;
+        self.empty_and_removed(&victim)?;
+        self.remove_entry(&mut names, entry.position, name);
+        directory.subdirectories.fetch_sub(1, Ordering::Relaxed);
+        self.touch_directory(parent)?;
+        drop(names);
+        self.change_links(entry.ino, -1)?;
+        self.settled()
+    }
+
+    /// Marks an empty directory as removed; ENOTEMPTY otherwise.
+    pub(crate) fn empty_and_removed(&self, victim: &Directory) -> FsResult<()> {
+        let mut inside = victim.state.write();
+        if !inside.is_empty() {
+            return Err(Errno::NOTEMPTY);
+        }
+        inside.removed = true;
+        Ok(())
+    }
+
+    /// The target of a symbolic link.
+    pub fn read_link(&self, ino: u32) -> FsResult<Vec<u8>> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.read();
+        let inode = self.load(offset)?;
+        if inode.kind() != libc::S_IFLNK {
+            return Err(Errno::INVAL);
+        }
+        let mut target = vec![0; inode.size.min(BLOCK as u64) as usize];
+        if inode.root.is_resident() {
+            self.region.read(byte(inode.root.address()), &mut target);
+        }
+        Ok(target)
+    }
+}

@@ -1,0 +1,242 @@
+//! The memory that keeps the hot blocks: byte-addressable, changed by plain stores, made durable by `persist`.
+
+use crate::error::{TierError, io_error};
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::FlockOperation;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Byte-addressable memory.
+///
+/// # Safety
+/// `base` must stay valid for reads and writes of `len` bytes, and unmoved, for the life of the value.
+pub unsafe trait Nvm: Send + Sync {
+    /// First byte.
+    fn base(&self) -> *mut u8;
+
+    /// Bytes; a multiple of the block size.
+    fn len(&self) -> usize;
+
+    /// Whether it has no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Everything stored in `offset..offset + len` before this call outlives a crash, before anything stored after it
+    /// does. It ends an epoch.
+    fn persist(&self, offset: usize, len: usize);
+
+    /// Whether persisting ever failed; the file system then answers EIO.
+    fn failed(&self) -> bool {
+        false
+    }
+
+    /// How durability is reached, in words.
+    fn durability(&self) -> &'static str;
+}
+
+/// How stores become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flush {
+    /// The file system of the file is memory: nothing outlives a loss of power, everything outlives the process.
+    Nothing,
+    /// Cache lines are written back (clwb) and fenced (sfence).
+    CacheLines,
+    /// The kernel writes the pages to the disk (msync).
+    Pages,
+}
+
+/// A region in a mapped file or in anonymous memory.
+#[derive(Debug)]
+pub struct MappedNvm {
+    map: MmapRaw,
+    flush: Flush,
+    failed: AtomicBool,
+    _file: Option<File>,
+}
+
+// SAFETY: the mapping lives as long as the value and is never moved or shrunk.
+unsafe impl Nvm for MappedNvm {
+    fn base(&self) -> *mut u8 {
+        self.map.as_mut_ptr()
+    }
+
+    fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    fn persist(&self, offset: usize, len: usize) {
+        match self.flush {
+            Flush::Nothing => std::sync::atomic::compiler_fence(Ordering::SeqCst),
+            // SAFETY: the range is inside the mapping; callers address whole words of it.
+            Flush::CacheLines => unsafe { cache_lines::write_back(self.base().add(offset), len) },
+            Flush::Pages => {
+                if self.map.flush_range(offset, len).is_err() {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    fn durability(&self) -> &'static str {
+        match self.flush {
+            Flush::Nothing => "memory: survives the end of the server, not a loss of power",
+            Flush::CacheLines => "persistent memory: cache lines are written back and fenced",
+            Flush::Pages => "file on a disk: msync at every commit",
+        }
+    }
+}
+
+impl MappedNvm {
+    /// Anonymous memory, gone with the process.
+    pub fn anonymous(bytes: u64) -> Result<Self, TierError> {
+        let map = MmapOptions::new()
+            .len(bytes as usize)
+            .map_anon()
+            .map(MmapRaw::from)
+            .map_err(io_error("map anonymous memory", Path::new("anonymous")))?;
+        Ok(Self { map, flush: Flush::Nothing, failed: AtomicBool::new(false), _file: None })
+    }
+
+    /// Maps the whole of `file`. With `private`, changes stay in this process and the file is left as it is.
+    pub fn map(file: File, path: &Path, private: bool) -> Result<Self, TierError> {
+        let len = file.metadata().map_err(io_error("stat", path))?.len() as usize;
+        if private {
+            // SAFETY: the file is locked against other users of ours; a foreign truncation would end the process.
+            let map = unsafe { MmapOptions::new().len(len).map_copy(&file) }.map_err(io_error("map", path))?;
+            let map = MmapRaw::from(map);
+            return Ok(Self { map, flush: Flush::Nothing, failed: AtomicBool::new(false), _file: Some(file) });
+        }
+        let flush = kind_of_memory(&file, len).map_err(io_error("look at the file system of", path))?;
+        let map = MmapOptions::new().len(len).map_raw(&file).map_err(io_error("map", path))?;
+        Ok(Self { map, flush, failed: AtomicBool::new(false), _file: Some(file) })
+    }
+}
+
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+const RAMFS_MAGIC: i64 = 0x8584_58f6;
+const HUGETLBFS_MAGIC: i64 = 0x9584_58f6;
+
+/// MAP_SYNC succeeds on persistent memory with DAX alone (mmap(2)).
+fn kind_of_memory(file: &File, len: usize) -> io::Result<Flush> {
+    let system = rustix::fs::fstatfs(file)?;
+    if [TMPFS_MAGIC, RAMFS_MAGIC, HUGETLBFS_MAGIC].contains(&(system.f_type as i64)) {
+        return Ok(Flush::Nothing);
+    }
+    let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
+    // SAFETY: a new mapping at an address of the kernel's choice, removed at once.
+    unsafe {
+        let fd = std::os::fd::AsRawFd::as_raw_fd(file);
+        let probe = libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, flags, fd, 0);
+        if probe == libc::MAP_FAILED {
+            return Ok(Flush::Pages);
+        }
+        libc::munmap(probe, len);
+    }
+    Ok(Flush::CacheLines)
+}
+
+/// Opens `path` for reading and writing and takes its lock; a second user is refused.
+pub fn open_locked(path: &Path) -> Result<File, TierError> {
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error("open", path))?;
+    lock(&file, path)?;
+    Ok(file)
+}
+
+/// Takes the lock of an open file, held until it is closed.
+pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(TierError::InUse { path: path.into() }),
+        Err(error) => Err(io_error("lock", path)(error.into())),
+    }
+}
+
+mod cache_lines {
+    //! Intel SDM: clwb and clflushopt are ordered by sfence alone; clflush is ordered by itself.
+
+    #[cfg(target_arch = "x86_64")]
+    pub unsafe fn write_back(start: *const u8, len: usize) {
+        use std::arch::asm;
+        use std::arch::x86_64::{_mm_clflush, _mm_sfence};
+        const LINE: usize = 64;
+        let first = start as usize / LINE * LINE;
+        let clwb = has_clwb();
+        for line in (first..start as usize + len).step_by(LINE) {
+            // SAFETY: the line belongs to the mapping that the caller vouches for.
+            unsafe {
+                if clwb {
+                    asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags));
+                } else {
+                    _mm_clflush(line as *const u8);
+                }
+            }
+        }
+        // SAFETY: SSE belongs to the architecture.
+        unsafe { _mm_sfence() };
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn has_clwb() -> bool {
+        use std::sync::OnceLock;
+        static FOUND: OnceLock<bool> = OnceLock::new();
+        // CPUID leaf 7, subleaf 0, EBX bit 24.
+        *FOUND.get_or_init(|| std::arch::x86_64::__cpuid_count(7, 0).ebx & 1 << 24 != 0)
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub unsafe fn write_back(start: *const u8, len: usize) {
+        use std::arch::asm;
+        const LINE: usize = 64;
+        let first = start as usize / LINE * LINE;
+        for line in (first..start as usize + len).step_by(LINE) {
+            // SAFETY: the line belongs to the mapping that the caller vouches for.
+            unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: a barrier.
+        unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
+    }
+
+    #[cfg(test)]
+    mod tests {
+        #[test]
+        fn writing_back_ordinary_memory_is_harmless() {
+            let memory = vec![7u8; 300];
+            // SAFETY: the range is the vector's.
+            unsafe { super::write_back(memory.as_ptr().wrapping_add(3), 290) };
+            assert!(memory.iter().all(|byte| *byte == 7));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_user_of_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let first = open_locked(file.path()).unwrap();
+        assert!(matches!(open_locked(file.path()), Err(TierError::InUse { .. })));
+        drop(first);
+        assert!(open_locked(file.path()).is_ok());
+    }
+
+    #[test]
+    fn a_private_mapping_leaves_the_file_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [1u8; 8192]).unwrap();
+        let map = MappedNvm::map(open_locked(file.path()).unwrap(), file.path(), true).unwrap();
+        // SAFETY: inside the mapping.
+        unsafe { *map.base() = 9 };
+        map.persist(0, 8);
+        drop(map);
+        assert_eq!(std::fs::read(file.path()).unwrap()[0], 1);
+    }
+}

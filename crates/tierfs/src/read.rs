@@ -1,0 +1,189 @@
+//! Reading, and fetching what was evicted.
+
+use crate::cold::AlignedBuffer;
+use crate::error::FsResult;
+use crate::file::B;
+use crate::format::{BLOCK, Pointer, inode};
+use crate::fs::{Mode, Promotion, TierFs, now};
+use crate::heat::Leaf;
+use crate::region::byte;
+use crate::table::Slot;
+use crate::tree::{Cursor, Place};
+use rustix::io::Errno;
+use std::sync::atomic::Ordering;
+
+/// Consecutive cold blocks in consecutive slots, read by one request.
+struct Run {
+    index: u64,
+    slot: u32,
+    blocks: usize,
+}
+
+const MOST_BLOCKS_PER_FETCH: usize = 256;
+const DAY_NS: i64 = 86_400 * 1_000_000_000;
+
+impl TierFs {
+    /// Reads into `out` from `start`; returns how many bytes there were before the end of the file.
+    pub fn read(&self, ino: u32, start: u64, out: &mut [u8]) -> FsResult<usize> {
+        let (offset, slot) = self.find(ino)?;
+        let guard = slot.lock.read();
+        let file = self.load(offset)?;
+        if !file.is_file() {
+            return Err(if file.is_directory() { Errno::ISDIR } else { Errno::INVAL });
+        }
+        let len = file.size.saturating_sub(start).min(out.len() as u64) as usize;
+        if len == 0 {
+            return Ok(0);
+        }
+        let runs = self.copy_resident(file.root, start, &mut out[..len]);
+        self.mark_access(offset, file.mtime);
+        if runs.is_empty() {
+            return Ok(len);
+        }
+        let version = slot.version.load(Ordering::Relaxed);
+        let mut fetched = Vec::with_capacity(runs.len());
+        for run in runs {
+            let mut data = AlignedBuffer::new(run.blocks);
+            self.read_slots(run.slot, &mut data)?;
+            copy_overlap(&data, run.index * B, start, &mut out[..len]);
+            fetched.push((run, data));
+        }
+        drop(guard);
+        for (run, data) in fetched {
+            self.promote(ino, slot, offset, version, &run, &data);
+        }
+        Ok(len)
+    }
+
+    /// Copies what is in memory, zeros the holes, and returns what is cold.
+    fn copy_resident(&self, root: Pointer, start: u64, out: &mut [u8]) -> Vec<Run> {
+        let mut cursor = Cursor::new(&self.region, root);
+        let mut runs: Vec<Run> = Vec::new();
+        let mut done = 0;
+        while done < out.len() {
+            let at = start + done as u64;
+            let within = (at % B) as usize;
+            let len = (BLOCK - within).min(out.len() - done);
+            let pointer = cursor.get(at / B);
+            if pointer.is_resident() {
+                self.heat.touch(pointer.address());
+                self.region.read(byte(pointer.address()) + within, &mut out[done..done + len]);
+            } else if pointer.is_cold() {
+                add_to_runs(&mut runs, at / B, pointer.address());
+            } else {
+                out[done..done + len].fill(0);
+            }
+            done += len;
+        }
+        runs
+    }
+
+    /// Reads whole slots and counts them.
+    pub(crate) fn read_slots(&self, slot: u32, into: &mut [u8]) -> FsResult<()> {
+        self.cold.read(slot, into).map_err(|error| {
+            self.counters.complain("read from the cold store", &error);
+            Errno::IO
+        })?;
+        self.counters.fetched.fetch_add((into.len() / BLOCK) as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Like relatime: a store only if the last access seems older than the last change, or than a day.
+    fn mark_access(&self, offset: usize, mtime: i64) {
+        let atime = self.region.load(offset + inode::ATIME) as i64;
+        let time = now();
+        if atime <= mtime || time - atime > DAY_NS {
+            self.region.commit(offset + inode::ATIME, time as u64);
+        }
+    }
+
+    /// Brings fetched blocks back to memory if the policy says so, memory has room, and the file has not changed since.
+    fn promote(&self, ino: u32, slot: &Slot, offset: usize, version: u32, run: &Run, data: &[u8]) {
+        if self.mode == Mode::Bpfs || self.promotion == Promotion::Never {
+            return;
+        }
+        let wanted: Vec<usize> = (0..run.blocks)
+            .filter(|block| self.promotion == Promotion::Always || self.evictor.used_before(run.slot + *block as u32))
+            .collect();
+        let Some(mut change) = self.try_begin(wanted.len(), false) else { return };
+        let _guard = slot.lock.write();
+        if slot.version.load(Ordering::Relaxed) != version {
+            return;
+        }
+        let Ok(file) = self.load(offset) else { return };
+        let mut cursor = Cursor::new(&self.region, file.root);
+        for block in wanted {
+            let (index, cold) = (run.index + block as u64, Pointer::cold(run.slot + block as u32));
+            if cursor.get(index) != cold {
+                continue;
+            }
+            let Ok(fresh) = change.take() else { break };
+            self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]);
+            self.region.persist_block(fresh);
+            self.heat.adopt(fresh, Leaf { ino, index: index as u32 });
+            self.swing(offset, &mut cursor, index, Pointer::resident(fresh));
+            change.drop_tree(cold, 0);
+            self.counters.promoted.fetch_add(1, Ordering::Relaxed);
+        }
+        change.finish(slot);
+    }
+
+    /// Stores a leaf's pointer in place.
+    pub(crate) fn swing(&self, offset: usize, cursor: &mut Cursor<'_>, index: u64, to: Pointer) {
+        match cursor.slot(index) {
+            Place::Node(at) => self.region.commit(at, to.0),
+            Place::Root => self.commit_root(offset, to),
+            Place::Nowhere => debug_assert!(false, "the pointer was just read"),
+        }
+    }
+}
+
+fn add_to_runs(runs: &mut Vec<Run>, index: u64, slot: u32) {
+    match runs.last_mut() {
+        Some(run)
+            if run.blocks < MOST_BLOCKS_PER_FETCH
+                && index == run.index + run.blocks as u64
+                && slot == run.slot + run.blocks as u32 =>
+        {
+            run.blocks += 1;
+        }
+        _ => runs.push(Run { index, slot, blocks: 1 }),
+    }
+}
+
+/// Copies the common part of `data` (bytes of the file from `data_start`) and `out` (from `out_start`) to `out`.
+fn copy_overlap(data: &[u8], data_start: u64, out_start: u64, out: &mut [u8]) {
+    let from = data_start.max(out_start);
+    let to = (data_start + data.len() as u64).min(out_start + out.len() as u64);
+    if from < to {
+        let source = &data[(from - data_start) as usize..(to - data_start) as usize];
+        out[(from - out_start) as usize..(to - out_start) as usize].copy_from_slice(source);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlaps() {
+        let data: Vec<u8> = (0..10).collect();
+        let mut out = [99; 6];
+        copy_overlap(&data, 100, 97, &mut out);
+        assert_eq!(out, [99, 99, 99, 0, 1, 2]);
+        copy_overlap(&data, 100, 104, &mut out);
+        assert_eq!(out, [4, 5, 6, 7, 8, 9]);
+        copy_overlap(&data, 200, 104, &mut out);
+        assert_eq!(out, [4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn runs_join_neighbours() {
+        let mut runs = Vec::new();
+        for (index, slot) in [(0, 5), (1, 6), (2, 9), (4, 10)] {
+            add_to_runs(&mut runs, index, slot);
+        }
+        let shapes: Vec<_> = runs.iter().map(|run| (run.index, run.slot, run.blocks)).collect();
+        assert_eq!(shapes, [(0, 5, 2), (2, 9, 1), (4, 10, 1)]);
+    }
+}

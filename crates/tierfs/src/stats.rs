@@ -1,0 +1,147 @@
+//! What the file system counts.
+
+use crate::error::FsResult;
+use crate::fs::{Mode, Promotion, TierFs};
+use parking_lot::Mutex;
+use senesce_core::failure::errno_words;
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Counters since the mount.
+#[derive(Default)]
+pub struct Counters {
+    /// Blocks in the cold store now.
+    pub cold: AtomicU64,
+    /// Blocks moved to the cold store.
+    pub evicted: AtomicU64,
+    /// Blocks read from the cold store.
+    pub fetched: AtomicU64,
+    /// Of these, blocks that came back to memory to stay.
+    pub promoted: AtomicU64,
+    /// Batches of evictions, each ended by one flush.
+    pub batches: AtomicU64,
+    complaint: Mutex<Option<String>>,
+}
+
+impl Counters {
+    /// Counters of a mount that finds `cold` blocks in the cold store.
+    pub fn starting_with(cold: u64) -> Self {
+        Self { cold: AtomicU64::new(cold), ..Self::default() }
+    }
+
+    /// Keeps the first failure of the cold store and prints it once.
+    pub fn complain(&self, operation: &str, error: &std::io::Error) {
+        let mut complaint = self.complaint.lock();
+        if complaint.is_none() {
+            let text = format!("{operation}: {}", errno_words(error));
+            eprintln!("tier: {text}");
+            *complaint = Some(text);
+        }
+    }
+}
+
+/// A snapshot of the counters, as `senesce tier stats --json` prints it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Leaf blocks of regular files in memory.
+    pub resident_blocks: u64,
+    /// Blocks in the cold store.
+    pub cold_blocks: u64,
+    /// Blocks moved to the cold store since the mount.
+    pub evicted: u64,
+    /// Blocks read from the cold store since the mount.
+    pub fetched: u64,
+    /// Fetched blocks that stayed in memory.
+    pub promoted: u64,
+    /// Flushes of the cold store for evictions.
+    pub eviction_batches: u64,
+    /// Blocks of memory that hold anything else: nodes, inodes, directories, attributes.
+    pub metadata_blocks: u64,
+    /// Free blocks of memory.
+    pub free_blocks: u64,
+    /// Free slots of the cold store.
+    pub free_cold_blocks: u64,
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Bytes kept outside the region per block of it, for the evictor.
+    pub overhead_bytes_per_block: u64,
+    /// Mode.
+    pub mode: Mode,
+    /// Promotion policy.
+    pub promotion: Promotion,
+    /// Resident blocks above which the evictor works.
+    pub threshold_blocks: u64,
+    /// Milliseconds between two looks of the evictor.
+    pub period_ms: f64,
+    /// How stores become durable.
+    pub durability: String,
+    /// The cold store with its modelled latency, if any.
+    pub cold_store: String,
+    /// The first failure of the cold store, after which eviction stopped.
+    pub cold_store_failure: Option<String>,
+}
+
+impl TierFs {
+    /// Counts as of now.
+    pub fn stats(&self) -> Stats {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (resident, free) = (self.heat.resident(), self.blocks.free());
+        Stats {
+            resident_blocks: resident,
+            cold_blocks: load(&self.counters.cold),
+            evicted: load(&self.counters.evicted),
+            fetched: load(&self.counters.fetched),
+            promoted: load(&self.counters.promoted),
+            eviction_batches: load(&self.counters.batches),
+            metadata_blocks: self.blocks.total().saturating_sub(free + resident),
+            free_blocks: free,
+            free_cold_blocks: self.slots.free(),
+            block_bytes: crate::format::BLOCK as u64,
+            overhead_bytes_per_block: crate::heat::Heat::BYTES_PER_BLOCK as u64,
+            mode: self.mode,
+            promotion: self.promotion,
+            threshold_blocks: self.evictor.threshold(),
+            period_ms: self.evictor.period().as_secs_f64() * 1e3,
+            durability: self.region.nvm().durability().into(),
+            cold_store: self.cold.describe(),
+            cold_store_failure: self.counters.complaint.lock().clone(),
+        }
+    }
+
+    /// Blocks that ordinary writers can still have, in both tiers.
+    pub fn available_blocks(&self) -> u64 {
+        let cold = if self.mode == Mode::Anticache { self.slots.available() } else { 0 };
+        self.blocks.available() + cold
+    }
+
+    /// Sizes for statfs(2).
+    pub fn statfs(&self) -> FsResult<Statfs> {
+        let cold = if self.mode == Mode::Anticache { self.slots.total() - 1 } else { 0 };
+        let cold_free = if self.mode == Mode::Anticache { self.slots.free() } else { 0 };
+        let inodes = u64::from(self.table.end()) - 1;
+        let free_inodes = self.table.free() as u64;
+        let available = self.available_blocks();
+        Ok(Statfs {
+            blocks: self.blocks.total() - 1 + cold,
+            free: self.blocks.free() + cold_free,
+            available,
+            inodes: inodes + self.blocks.available() * u64::from(crate::format::INODES_PER_BLOCK),
+            free_inodes: free_inodes + self.blocks.available() * u64::from(crate::format::INODES_PER_BLOCK),
+        })
+    }
+}
+
+/// What statfs(2) tells, in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statfs {
+    /// Blocks of both tiers.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free: u64,
+    /// Free blocks that an ordinary writer can have.
+    pub available: u64,
+    /// Inodes there can be.
+    pub inodes: u64,
+    /// Inodes that can still be made.
+    pub free_inodes: u64,
+}

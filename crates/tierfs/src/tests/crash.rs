@@ -1,0 +1,120 @@
+//! A crash at every persist of a recorded workload: what is found afterwards is the state before or after the
+//! operation under way, and nothing else.
+
+use super::dump::{Dump, dump};
+use super::model::{Op, apply, op};
+use super::sim::{SimCold, SimNvm, Survivors, anonymous, crash_image, empty_image, open_image};
+use crate::TierFs;
+use crate::open::{Options, check};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use senesce_core::Seed;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const BLOCKS: u64 = 192;
+const SLOTS: u64 = 1000;
+
+/// States that a crash during each operation may leave.
+fn expected_states(ops: &[Op]) -> Vec<Dump> {
+    let cold = SimCold::default();
+    let fs = open_image(&empty_image(BLOCKS, SLOTS), &cold, &Options::default()).unwrap();
+    let mut states = vec![dump(&fs).unwrap()];
+    for op in ops {
+        let _ = apply(&fs, op);
+        states.push(dump(&fs).unwrap());
+    }
+    states
+}
+
+/// Runs `ops` and crashes at every persist in three ways; returns how many crashes there were.
+fn crash_everywhere(ops: Vec<Op>, seed: Seed) -> usize {
+    let states = Arc::new(expected_states(&ops));
+    let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
+    let fs =
+        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
+    let (current, crashes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let mut rng = seed.stream("tierfs/crash");
+    let (now, count, described) = (current.clone(), crashes.clone(), ops.clone());
+    nvm.set_hook(Box::new(move |stored, durable| {
+        for survivors in [Survivors::None, Survivors::All, Survivors::Random] {
+            let at = now.load(Ordering::Relaxed);
+            let image = crash_image(stored, durable, survivors, &mut rng);
+            let after = cold.crash(survivors, &mut rng);
+            let report = check(anonymous(&image), Path::new("image")).unwrap();
+            assert!(report.problems.is_empty(), "{survivors:?} in {:?}: {report:?}", described[at]);
+            let found = dump(&open_image(&image, &after, &Options::default()).unwrap()).unwrap();
+            assert!(
+                found == states[at] || found == states[at + 1],
+                "{survivors:?} in {:?}: neither before nor after",
+                described[at]
+            );
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    for (at, op) in ops.iter().enumerate() {
+        current.store(at, Ordering::Relaxed);
+        let _ = apply(&fs, op);
+    }
+    crashes.load(Ordering::Relaxed)
+}
+
+/// Operations that are atomic as a whole. A punch and a preallocation are promised block by block only.
+fn atomic_op() -> impl Strategy<Value = Op> {
+    op().prop_filter("atomic", |op| !matches!(op, Op::Punch(..) | Op::Preallocate(..) | Op::Remount))
+}
+
+fn workload(seed: u8, length: usize) -> Vec<Op> {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    (0..length).map(|_| atomic_op().new_tree(&mut runner).unwrap().current()).collect()
+}
+
+#[test]
+fn every_crash_of_a_fixed_workload_leaves_a_whole_state() {
+    let ops = vec![
+        Op::Mkdir(0, 0),
+        Op::Create(0, 2),
+        Op::Write(0, 2, 0, 20_000, 1),
+        Op::Write(0, 2, 5_000, 6_000, 2),
+        Op::Write(0, 2, 18_000, 9_000, 3),
+        Op::Write(0, 2, 16, 8, 4),
+        Op::Evict(40),
+        Op::Write(0, 2, 100, 300, 5),
+        Op::Read(0, 2, 0, 20_000),
+        Op::Evict(40),
+        Op::Truncate(0, 2, 9_999),
+        Op::Truncate(0, 2, 30_000),
+        Op::Create(1, 3),
+        Op::Write(1, 3, 50_000, 5_000, 6),
+        Op::Rename(0, 2, 1, 3, false),
+        Op::Rename(1, 3, 0, 5, true),
+        Op::Link(0, 5, 1, 1),
+        Op::SetXattr(0, 5, 1, 7),
+        Op::SetXattr(0, 5, 2, 8),
+        Op::RemoveXattr(0, 5, 1),
+        Op::Symlink(1, 2),
+        Op::Evict(40),
+        Op::Unlink(0, 5),
+        Op::Unlink(1, 1),
+        Op::Unlink(1, 2),
+        Op::Rmdir(0, 0),
+    ];
+    let crashes = crash_everywhere(ops, Seed(1));
+    assert!(crashes > 400, "{crashes}");
+}
+
+#[test]
+fn every_crash_of_random_workloads_leaves_a_whole_state() {
+    let crashes: usize = (0..8).map(|seed| crash_everywhere(workload(seed, 150), Seed(u64::from(seed)))).sum();
+    assert!(crashes > 2000, "{crashes}");
+}
+
+#[test]
+#[ignore = "minutes: `make test-long` runs it"]
+fn every_crash_of_many_random_workloads_leaves_a_whole_state() {
+    for seed in 0..150 {
+        crash_everywhere(workload(seed, 150), Seed(u64::from(seed)));
+    }
+}

@@ -1,0 +1,50 @@
+//! The visible state of a file system as plain data, times left out.
+
+use crate::format::ROOT_INO;
+use crate::{FsResult, TierFs};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub mode: u32,
+    pub links: u32,
+    pub content: Vec<u8>,
+    pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+pub type Dump = BTreeMap<String, Node>;
+
+pub fn dump(fs: &TierFs) -> FsResult<Dump> {
+    let mut all = Dump::new();
+    below(fs, ROOT_INO, "", &mut all)?;
+    Ok(all)
+}
+
+fn below(fs: &TierFs, ino: u32, path: &str, all: &mut Dump) -> FsResult<()> {
+    let mut children = Vec::new();
+    fs.read_directory(ino, 0, &mut |entry, name, _| {
+        if name != b"." && name != b".." {
+            children.push((entry.ino, String::from_utf8_lossy(name).into_owned()));
+        }
+        true
+    })?;
+    for (child, name) in children {
+        let here = format!("{path}/{name}");
+        let attr = fs.get_attr(child)?;
+        let content = match attr.mode & libc::S_IFMT {
+            libc::S_IFREG => {
+                let mut data = vec![0xaa; attr.size as usize];
+                assert_eq!(fs.read(child, 0, &mut data)?, data.len());
+                data
+            }
+            libc::S_IFLNK => fs.read_link(child)?,
+            _ => Vec::new(),
+        };
+        let xattrs = fs.list_xattr(child)?.into_iter().collect();
+        all.insert(here.clone(), Node { mode: attr.mode, links: attr.links, content, xattrs });
+        if attr.mode & libc::S_IFMT == libc::S_IFDIR {
+            below(fs, child, &here, all)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,124 @@
+//! A cold store that fails or is full, and memory that is full.
+
+use super::model::{new, pattern, resolve};
+use super::sim::{SimCold, anonymous, small};
+use crate::TierFs;
+use crate::format::{BLOCK, ROOT_INO};
+use crate::open::{Options, check};
+use rustix::io::Errno;
+use std::path::Path;
+
+fn file(fs: &TierFs, name: &str) -> u32 {
+    fs.create(ROOT_INO, name.as_bytes(), &new(libc::S_IFREG | 0o644)).unwrap().ino
+}
+
+fn read_all(fs: &TierFs, ino: u32) -> Result<Vec<u8>, Errno> {
+    let mut data = vec![0; fs.get_attr(ino)?.size as usize];
+    fs.read(ino, 0, &mut data)?;
+    Ok(data)
+}
+
+#[test]
+fn unreadable_cold_blocks_are_eio_and_nothing_else_suffers() {
+    let (fs, _, cold) = small(200, 1000);
+    let (a, b) = (file(&fs, "a"), file(&fs, "b"));
+    fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();
+    fs.evict(1000);
+    fs.write(b, 0, &pattern(5 * BLOCK, 2), false).unwrap();
+    cold.fail_reads(true);
+    assert_eq!(read_all(&fs, a), Err(Errno::IO));
+    assert_eq!(fs.write(a, 10, b"partly overwritten", false), Err(Errno::IO));
+    assert_eq!(read_all(&fs, b).unwrap(), pattern(5 * BLOCK, 2));
+    fs.write(a, 0, &[9; BLOCK], false).unwrap();
+    cold.fail_reads(false);
+    let mut expected = pattern(20 * BLOCK, 1);
+    expected[..BLOCK].fill(9);
+    assert_eq!(read_all(&fs, a).unwrap(), expected);
+}
+
+#[test]
+fn a_cold_store_that_fails_writes_stops_eviction_and_loses_nothing() {
+    for errno in [libc::EIO, libc::ENOSPC] {
+        let (fs, nvm, cold) = small(200, 1000);
+        let a = file(&fs, "a");
+        fs.write(a, 0, &pattern(50 * BLOCK, 1), false).unwrap();
+        assert_eq!(fs.evict(10), 10);
+        cold.fail_writes(Some(errno));
+        assert_eq!(fs.evict(20), 0);
+        assert!(fs.stats().cold_store_failure.unwrap().contains("eviction stopped"));
+        let b = file(&fs, "b");
+        let mut written = 0;
+        let full = loop {
+            match fs.write(b, written, &[7; BLOCK], false) {
+                Ok(_) => written += BLOCK as u64,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full, Errno::NOSPC);
+        assert!(written > 50 * BLOCK as u64);
+        assert_eq!(read_all(&fs, a).unwrap(), pattern(50 * BLOCK, 1));
+        assert!(read_all(&fs, b).unwrap().iter().all(|byte| *byte == 7));
+        fs.unlink(ROOT_INO, b"b").unwrap();
+        fs.forget(b, 1);
+        fs.write(a, 0, &[8; BLOCK], false).unwrap();
+        let report = check(anonymous(&nvm.image()), Path::new("image")).unwrap();
+        assert!(report.problems.is_empty(), "{report:?}");
+    }
+}
+
+#[test]
+fn a_full_file_system_can_be_emptied_and_filled_again() {
+    let (fs, _, _) = small(128, 200);
+    for round in 0..3 {
+        let a = file(&fs, "a");
+        let mut size = 0;
+        while fs.write(a, size, &pattern(BLOCK, (size / BLOCK as u64) as u8), false).is_ok() {
+            size += BLOCK as u64;
+        }
+        assert!(size > 280 * BLOCK as u64, "round {round}: {size}");
+        let data = read_all(&fs, a).unwrap();
+        for (index, block) in data.chunks(BLOCK).enumerate() {
+            assert_eq!(block, pattern(BLOCK, index as u8), "block {index}");
+        }
+        fs.punch(a, 8192, 4096).unwrap();
+        let half = crate::SetAttr { size: Some(size / 2 + 77), ..Default::default() };
+        fs.set_attr(a, &half).unwrap();
+        fs.unlink(ROOT_INO, b"a").unwrap();
+        fs.forget(a, 1);
+        let stats = fs.stats();
+        assert_eq!((stats.resident_blocks, stats.cold_blocks), (0, 0));
+        assert_eq!(stats.free_cold_blocks, 199);
+    }
+}
+
+#[test]
+fn the_baseline_never_evicts() {
+    let image = super::sim::empty_image(128, 1000);
+    let options = Options { mode: crate::Mode::Bpfs, ..Options::default() };
+    let fs = super::sim::open_image(&image, &SimCold::default(), &options).unwrap();
+    let a = file(&fs, "a");
+    let mut size = 0;
+    while fs.write(a, size, &[1; BLOCK], false).is_ok() {
+        size += BLOCK as u64;
+    }
+    assert!(size < 128 * BLOCK as u64);
+    assert_eq!(fs.stats().evicted, 0);
+    assert!(fs.available_blocks() < 3, "a write may need as many");
+    assert_eq!(resolve(&fs, "/a").unwrap(), a);
+}
+
+#[test]
+fn a_hot_block_survives_the_hand() {
+    let (fs, _, _) = small(400, 1000);
+    let a = file(&fs, "a");
+    fs.write(a, 0, &pattern(100 * BLOCK, 1), false).unwrap();
+    fs.evict(1);
+    let before = fs.stats().fetched;
+    for _ in 0..9 {
+        let mut block = [0; BLOCK];
+        fs.read(a, 50 * BLOCK as u64, &mut block).unwrap();
+        fs.evict(10);
+    }
+    assert_eq!(fs.stats().fetched, before, "the block in use was evicted");
+    assert!(fs.stats().cold_blocks > 80);
+}

@@ -1,0 +1,170 @@
+//! Rules of POSIX that the kernel leaves to the file system.
+
+use super::model::{new, pattern, resolve};
+use super::sim::small;
+use crate::format::{BLOCK, ROOT_INO};
+use crate::{NewInode, SetAttr};
+use rustix::io::Errno;
+
+const FILE: u32 = libc::S_IFREG | 0o644;
+const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
+
+#[test]
+fn unlinked_files_live_until_they_are_forgotten() {
+    let (fs, _, _) = small(200, 100);
+    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    fs.write(ino, 0, &pattern(10 * BLOCK, 1), false).unwrap();
+    fs.unlink(ROOT_INO, b"a").unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().links, 0);
+    let mut data = vec![0; 10 * BLOCK];
+    assert_eq!(fs.read(ino, 0, &mut data).unwrap(), data.len());
+    assert_eq!(data, pattern(10 * BLOCK, 1));
+    assert_eq!(fs.link(ino, ROOT_INO, b"b"), Err(Errno::NOENT));
+    fs.forget(ino, 1);
+    assert_eq!(fs.get_attr(ino), Err(Errno::STALE));
+    assert_eq!(fs.stats().resident_blocks, 0);
+}
+
+#[test]
+fn a_number_used_again_has_another_generation() {
+    let (fs, _, _) = small(200, 100);
+    let first = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
+    fs.unlink(ROOT_INO, b"a").unwrap();
+    fs.forget(first.ino, 1);
+    let second = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
+    assert_eq!(first.ino, second.ino);
+    assert_ne!(first.generation, second.generation);
+}
+
+#[test]
+fn set_id_bits_go_where_they_must() {
+    let (fs, _, _) = small(200, 100);
+    let ino = fs.create(ROOT_INO, b"a", &new(libc::S_IFREG | 0o6755)).unwrap().ino;
+    fs.write(ino, 0, b"x", false).unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().mode & 0o7777, 0o6755);
+    fs.write(ino, 0, b"x", true).unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().mode & 0o7777, 0o755);
+    fs.set_attr(ino, &SetAttr { mode: Some(0o6745), ..Default::default() }).unwrap();
+    fs.set_attr(ino, &SetAttr { uid: Some(5), ..Default::default() }).unwrap();
+    let attr = fs.get_attr(ino).unwrap();
+    assert_eq!((attr.mode & 0o7777, attr.uid), (0o2745, 5), "group cannot execute: mandatory locking");
+    fs.set_attr(ino, &SetAttr { mode: Some(0o4755), ..Default::default() }).unwrap();
+    fs.set_attr(ino, &SetAttr { size: Some(0), clear_setid: true, ..Default::default() }).unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().mode & 0o7777, 0o755);
+}
+
+#[test]
+fn a_set_group_id_directory_hands_its_group_down() {
+    let (fs, _, _) = small(200, 100);
+    let top = fs.create(ROOT_INO, b"d", &NewInode { gid: 7, ..new(DIRECTORY | 0o2000) }).unwrap();
+    let file = fs.create(top.ino, b"f", &new(FILE)).unwrap();
+    let below = fs.create(top.ino, b"e", &new(DIRECTORY)).unwrap();
+    assert_eq!((file.gid, below.gid, below.mode & 0o2000), (7, 7, 0o2000));
+    assert_eq!(fs.get_attr(top.ino).unwrap().links, 3);
+}
+
+#[test]
+fn holes_are_found() {
+    let (fs, _, _) = small(400, 1000);
+    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let block = BLOCK as u64;
+    fs.write(ino, 10 * block, &[1; BLOCK], false).unwrap();
+    fs.write(ino, 600 * block, &[1; 10], false).unwrap();
+    fs.evict(100);
+    assert_eq!(fs.seek(ino, 0, true), Ok(10 * block));
+    assert_eq!(fs.seek(ino, 0, false), Ok(0));
+    assert_eq!(fs.seek(ino, 10 * block + 5, false), Ok(11 * block));
+    assert_eq!(fs.seek(ino, 11 * block, true), Ok(600 * block));
+    assert_eq!(fs.seek(ino, 600 * block + 1, false), Ok(600 * block + 10));
+    assert_eq!(fs.seek(ino, 600 * block + 10, true), Err(Errno::NXIO));
+    assert_eq!(fs.get_attr(ino).unwrap().blocks, 2 + 3);
+    fs.punch(ino, 0, 601 * block).unwrap();
+    assert_eq!(fs.seek(ino, 0, true), Err(Errno::NXIO));
+    fs.preallocate(ino, 0, 3 * block, true).unwrap();
+    assert_eq!(fs.seek(ino, 0, false), Ok(3 * block));
+}
+
+#[test]
+fn bytes_past_the_end_never_come_back() {
+    let (fs, _, _) = small(400, 1000);
+    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    fs.write(ino, 0, &[9; 3 * BLOCK], false).unwrap();
+    for evicted in [false, true] {
+        if evicted {
+            fs.evict(1000);
+        }
+        fs.set_attr(ino, &SetAttr { size: Some(100), ..Default::default() }).unwrap();
+        fs.preallocate(ino, 0, 5 * BLOCK as u64, true).unwrap();
+        fs.set_attr(ino, &SetAttr { size: Some(4 * BLOCK as u64), ..Default::default() }).unwrap();
+        let mut data = vec![1; 4 * BLOCK];
+        fs.read(ino, 0, &mut data).unwrap();
+        assert!(data[..100].iter().all(|byte| *byte == 9));
+        assert!(data[100..].iter().all(|byte| *byte == 0));
+    }
+}
+
+#[test]
+fn large_sparse_files_reach_their_limit() {
+    let (fs, _, _) = small(200, 100);
+    let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+    let most = crate::format::MAX_FILE_BYTES;
+    assert_eq!(fs.write(ino, most - 1, b"xy", false), Err(Errno::FBIG));
+    fs.write(ino, most - 1, b"x", false).unwrap();
+    let mut tail = [7; 2];
+    assert_eq!(fs.read(ino, most - 2, &mut tail), Ok(2));
+    assert_eq!(tail, [0, b'x']);
+    fs.write(ino, 1 << 40, b"middle", false).unwrap();
+    fs.set_attr(ino, &SetAttr { size: Some(5), ..Default::default() }).unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().blocks, 1, "the root, with holes below");
+    fs.set_attr(ino, &SetAttr { size: Some(0), ..Default::default() }).unwrap();
+    assert_eq!(fs.get_attr(ino).unwrap().blocks, 0);
+}
+
+#[test]
+fn directories_of_many_names_keep_cookies_and_room() {
+    let (fs, _, _) = small(2000, 10);
+    let d = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    for n in 0..5000 {
+        fs.create(d, format!("file-{n}").as_bytes(), &new(FILE)).unwrap();
+    }
+    let (mut cookie, mut seen) = (0, std::collections::BTreeSet::new());
+    loop {
+        let mut count = 0;
+        fs.read_directory(d, cookie, &mut |_, name, next| {
+            count += 1;
+            cookie = next;
+            assert!(seen.insert(name.to_vec()), "{name:?} twice");
+            count < 7
+        })
+        .unwrap();
+        if count == 0 {
+            break;
+        }
+        // Removal between two calls moves nobody.
+        if let Some(last) = seen.iter().next_back().filter(|name| name.starts_with(b"file-")).cloned() {
+            let _ = fs.unlink(d, &last);
+        }
+    }
+    assert_eq!(seen.len(), 5002);
+    let blocks = fs.get_attr(d).unwrap().size;
+    for n in 0..5000 {
+        let _ = fs.unlink(d, format!("file-{n}").as_bytes());
+    }
+    for n in 0..5000 {
+        fs.create(d, format!("name-{n}").as_bytes(), &new(FILE)).unwrap();
+    }
+    assert_eq!(fs.get_attr(d).unwrap().size, blocks, "freed room is used again");
+    assert_eq!(fs.rmdir(ROOT_INO, b"d"), Err(Errno::NOTEMPTY));
+    assert_eq!(resolve(&fs, "/d/name-4999").map(|ino| ino > 0), Ok(true));
+}
+
+#[test]
+fn names_are_checked() {
+    let (fs, _, _) = small(200, 10);
+    let long = [b'n'; 256];
+    assert_eq!(fs.create(ROOT_INO, &long, &new(FILE)), Err(Errno::NAMETOOLONG));
+    assert_eq!(fs.lookup(ROOT_INO, &long), Err(Errno::NAMETOOLONG));
+    assert_eq!(fs.create(ROOT_INO, b"a/b", &new(FILE)), Err(Errno::INVAL));
+    fs.create(ROOT_INO, &long[..255], &new(FILE)).unwrap();
+    assert!(fs.lookup(ROOT_INO, &long[..255]).is_ok());
+}

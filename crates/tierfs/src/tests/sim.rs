@@ -1,0 +1,223 @@
+//! Doubles of memory and cold store that know what a crash would leave.
+
+use crate::cold::{AlignedBuffer, ColdStore};
+use crate::format::{BLOCK, Identity};
+use crate::nvm::{MappedNvm, Nvm};
+use crate::open::{Options, format_region};
+use crate::{TierError, TierFs};
+use parking_lot::Mutex;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+const LINE: usize = 64;
+
+/// What is called at every persist, before it takes effect: (memory as stored, memory as durable).
+pub type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
+
+struct SimState {
+    durable: Vec<u8>,
+    hook: Option<Hook>,
+}
+
+/// Memory whose stores are durable only after `persist`, by cache lines.
+#[derive(Clone)]
+pub struct SimNvm {
+    memory: Arc<Shared>,
+    state: Arc<Mutex<SimState>>,
+}
+
+struct Shared(*mut u8, usize, #[allow(dead_code)] Mutex<AlignedBuffer>);
+// SAFETY: the buffer is owned; accesses are ordered by the file system.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl SimNvm {
+    pub fn new(image: &[u8]) -> Self {
+        let mut buffer = AlignedBuffer::new(image.len() / BLOCK);
+        buffer.copy_from_slice(image);
+        let (base, len) = (buffer.as_mut_ptr(), buffer.len());
+        let state = SimState { durable: image.to_vec(), hook: None };
+        Self { memory: Arc::new(Shared(base, len, Mutex::new(buffer))), state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn set_hook(&self, hook: Hook) {
+        self.state.lock().hook = Some(hook);
+    }
+
+    pub fn image(&self) -> Vec<u8> {
+        // SAFETY: called between operations.
+        unsafe { std::slice::from_raw_parts(self.memory.0, self.memory.1).to_vec() }
+    }
+}
+
+// SAFETY: the buffer lives in the shared part and never moves.
+unsafe impl Nvm for SimNvm {
+    fn base(&self) -> *mut u8 {
+        self.memory.0
+    }
+
+    fn len(&self) -> usize {
+        self.memory.1
+    }
+
+    fn persist(&self, offset: usize, len: usize) {
+        // SAFETY: inside the buffer; tests that use hooks run operations one at a time.
+        let stored = unsafe { std::slice::from_raw_parts(self.memory.0, self.memory.1) };
+        let mut guard = self.state.lock();
+        let state = &mut *guard;
+        if let Some(hook) = &mut state.hook {
+            hook(stored, &state.durable);
+        }
+        let (first, last) = (offset / LINE * LINE, (offset + len).next_multiple_of(LINE));
+        state.durable[first..last].copy_from_slice(&stored[first..last]);
+    }
+
+    fn durability(&self) -> &'static str {
+        "simulated"
+    }
+}
+
+/// Which unpersisted words reach the memory in a crash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survivors {
+    None,
+    All,
+    Random,
+}
+
+/// An image that a crash may leave: every word that differs may have survived or not.
+pub fn crash_image(stored: &[u8], durable: &[u8], survivors: Survivors, rng: &mut Pcg64) -> Vec<u8> {
+    let mut image = durable.to_vec();
+    for (line, (now, then)) in stored.chunks(LINE).zip(durable.chunks(LINE)).enumerate() {
+        if now == then {
+            continue;
+        }
+        for word in 0..LINE / 8 {
+            let survives = match survivors {
+                Survivors::None => false,
+                Survivors::All => true,
+                Survivors::Random => rng.next_u32().is_multiple_of(2),
+            };
+            if survives {
+                let at = line * LINE + word * 8;
+                image[at..at + 8].copy_from_slice(&now[word * 8..word * 8 + 8]);
+            }
+        }
+    }
+    image
+}
+
+#[derive(Default)]
+struct ColdState {
+    synced: BTreeMap<u32, Vec<u8>>,
+    written: BTreeMap<u32, Vec<u8>>,
+    fail_reads: bool,
+    fail_writes: Option<i32>,
+}
+
+/// A cold store in memory which loses unsynced slots in a crash, and fails when told to.
+#[derive(Clone, Default)]
+pub struct SimCold(Arc<Mutex<ColdState>>);
+
+impl SimCold {
+    /// What a crash leaves of it.
+    pub fn crash(&self, survivors: Survivors, rng: &mut Pcg64) -> SimCold {
+        let state = self.0.lock();
+        let mut synced = state.synced.clone();
+        for (slot, data) in &state.written {
+            match survivors {
+                Survivors::None => {}
+                Survivors::All => drop(synced.insert(*slot, data.clone())),
+                // Torn in the middle.
+                Survivors::Random => {
+                    let mut torn = synced.get(slot).cloned().unwrap_or(vec![0xee; BLOCK]);
+                    let cut = rng.next_u32() as usize % (BLOCK + 1);
+                    torn[..cut].copy_from_slice(&data[..cut]);
+                    synced.insert(*slot, torn);
+                }
+            }
+        }
+        SimCold(Arc::new(Mutex::new(ColdState { synced, ..ColdState::default() })))
+    }
+
+    pub fn fail_reads(&self, fail: bool) {
+        self.0.lock().fail_reads = fail;
+    }
+
+    pub fn fail_writes(&self, errno: Option<i32>) {
+        self.0.lock().fail_writes = errno;
+    }
+}
+
+impl ColdStore for SimCold {
+    fn read(&self, slot: u32, into: &mut [u8]) -> io::Result<()> {
+        let state = self.0.lock();
+        if state.fail_reads {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        for (index, chunk) in into.chunks_mut(BLOCK).enumerate() {
+            let slot = slot + index as u32;
+            let data = state.written.get(&slot).or_else(|| state.synced.get(&slot));
+            chunk.copy_from_slice(data.expect("a slot that was never written is read"));
+        }
+        Ok(())
+    }
+
+    fn write(&self, slot: u32, from: &[u8]) -> io::Result<()> {
+        let mut state = self.0.lock();
+        for (index, chunk) in from.chunks(BLOCK).enumerate() {
+            if let Some(errno) = state.fail_writes {
+                // Half of the batch arrives.
+                if index * 2 >= from.len() / BLOCK {
+                    return Err(io::Error::from_raw_os_error(errno));
+                }
+            }
+            state.written.insert(slot + index as u32, chunk.to_vec());
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.0.lock();
+        let written = std::mem::take(&mut state.written);
+        state.synced.extend(written);
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        "simulated".into()
+    }
+}
+
+/// An image of an empty file system.
+pub fn empty_image(blocks: u64, slots: u64) -> Vec<u8> {
+    let nvm = SimNvm::new(&vec![0; blocks as usize * BLOCK]);
+    format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks, slots }).unwrap();
+    nvm.image()
+}
+
+/// Opens an image in memory of its own.
+pub fn open_image(image: &[u8], cold: &SimCold, options: &Options) -> Result<TierFs, TierError> {
+    TierFs::open(anonymous(image), Box::new(cold.clone()), Path::new("image"), options)
+}
+
+/// Anonymous memory with the content of an image.
+pub fn anonymous(image: &[u8]) -> Box<dyn Nvm> {
+    let nvm = MappedNvm::anonymous(image.len() as u64).unwrap();
+    // SAFETY: fresh memory of that size.
+    unsafe { std::ptr::copy_nonoverlapping(image.as_ptr(), nvm.base(), image.len()) };
+    Box::new(nvm)
+}
+
+/// An empty file system without eviction thread.
+pub fn small(blocks: u64, slots: u64) -> (TierFs, SimNvm, SimCold) {
+    let (nvm, cold) = (SimNvm::new(&empty_image(blocks, slots)), SimCold::default());
+    let fs =
+        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
+    (fs, nvm, cold)
+}

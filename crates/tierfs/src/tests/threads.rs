@@ -1,0 +1,113 @@
+//! Many threads and an evictor that never rests.
+
+use super::dump::dump;
+use super::model::new;
+use super::sim::{SimCold, anonymous, empty_image, open_image};
+use crate::format::{BLOCK, ROOT_INO};
+use crate::open::{Options, check};
+use crate::{Promotion, TierFs};
+use rand_pcg::rand_core::Rng;
+use senesce_core::{Bytes, Seed};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn word(rng: &mut impl Rng, below: u64) -> u64 {
+    rng.next_u64() % below
+}
+
+/// Every block carries its file, index and a stamp in every word: a torn or foreign block is seen.
+fn stamped(file: u64, index: u64, stamp: u64) -> Vec<u8> {
+    let value = file << 48 | index << 24 | stamp;
+    value.to_le_bytes().repeat(BLOCK / 8)
+}
+
+fn check_block(data: &[u8], file: u64, index: u64) {
+    let first = u64::from_le_bytes(data[..8].try_into().unwrap());
+    assert!(data.chunks(8).all(|word| word == first.to_le_bytes()), "torn block {index} of file {file}");
+    assert!(first == 0 || first >> 24 == file << 24 | index, "block {index} of file {file} holds {first:#x}");
+}
+
+fn work(fs: &TierFs, files: &[u32], seed: u64) {
+    const BLOCKS: u64 = 64;
+    let mut rng = Seed(seed).stream("tierfs/threads");
+    for step in 0..20_000 {
+        let file = word(&mut rng, files.len() as u64);
+        let (ino, index) = (files[file as usize], word(&mut rng, BLOCKS));
+        match word(&mut rng, 400) {
+            0..=199 => {
+                fs.write(ino, index * BLOCK as u64, &stamped(file, index, step), false)
+                    .unwrap_or_else(|e| panic!("{e} {:?}", fs.stats()));
+            }
+            200..=390 => {
+                let mut data = vec![0; 4 * BLOCK];
+                let got = fs.read(ino, index * BLOCK as u64, &mut data).unwrap();
+                for (at, block) in data[..got].chunks_exact(BLOCK).enumerate() {
+                    check_block(block, file, index + at as u64);
+                }
+            }
+            391 => {
+                let set = crate::SetAttr { size: Some(index * BLOCK as u64), ..Default::default() };
+                fs.set_attr(ino, &set).unwrap();
+            }
+            _ => {
+                let name = format!("t{seed}-{}", step % 5);
+                match fs.create(ROOT_INO, name.as_bytes(), &new(libc::S_IFREG | 0o600)) {
+                    Ok(attr) => {
+                        fs.write(attr.ino, 0, &[1; 3 * BLOCK], false).unwrap();
+                        fs.rename(ROOT_INO, name.as_bytes(), ROOT_INO, format!("r{seed}").as_bytes(), false).unwrap();
+                        fs.forget(attr.ino, 1);
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+    }
+}
+
+fn storm(promotion: Promotion) {
+    let cold = SimCold::default();
+    let options =
+        Options { threshold: Bytes::kib(256), period: Duration::from_millis(1), promotion, ..Default::default() };
+    let fs = Arc::new(open_image(&empty_image(400, 4000), &cold, &options).unwrap());
+    let files: Vec<u32> = (0..6)
+        .map(|n| fs.create(ROOT_INO, format!("f{n}").as_bytes(), &new(libc::S_IFREG | 0o600)).unwrap().ino)
+        .collect();
+    std::thread::scope(|scope| {
+        let evictor = scope.spawn(|| fs.run_evictor());
+        let workers: Vec<_> = (0..4)
+            .map(|seed| {
+                scope.spawn({
+                    let (fs, files) = (&fs, &files);
+                    move || work(fs, files, seed)
+                })
+            })
+            .collect();
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+        fs.evictor().shut_down();
+        evictor.join().unwrap();
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    let stats = fs.stats();
+    assert!(stats.evicted > 1000 && stats.fetched > 100, "{stats:?}");
+    let before = dump(&fs).unwrap();
+    let used = fs.stats();
+    fs.close();
+    let mut image = vec![0; 400 * BLOCK];
+    fs.region.read(0, &mut image);
+    let report = check(anonymous(&image), std::path::Path::new("image")).unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
+    assert_eq!((report.resident_blocks, report.cold_blocks), (used.resident_blocks, used.cold_blocks));
+    let again = open_image(&image, &cold, &options).unwrap();
+    assert_eq!(dump(&again).unwrap(), before);
+    assert_eq!(again.stats().free_blocks, used.free_blocks);
+}
+
+#[test]
+fn nothing_tears_while_blocks_move() {
+    storm(Promotion::Always);
+}
+
+#[test]
+fn nothing_tears_with_promotion_at_the_second_use() {
+    storm(Promotion::Second);
+}

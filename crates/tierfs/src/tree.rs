@@ -1,0 +1,248 @@
+//! The tree of blocks of a file: lookup, and changes by short-circuit shadow paging.
+//!
+//! Condit et al., "Better I/O through byte-addressable, persistent memory", SOSP 2009, section 3: a write that one
+//! atomic store can make visible is done in place, anything else copies the nodes it changes up to their lowest common
+//! ancestor, where one pointer swings.
+
+use crate::error::FsResult;
+use crate::format::{BLOCK, MAX_HEIGHT, NODE_BITS, Pointer};
+use crate::fs::Change;
+use crate::region::{Region, byte};
+
+const FANOUT: u64 = 1 << NODE_BITS;
+
+/// Blocks that a tree of `height` can index.
+pub fn capacity(height: u8) -> u64 {
+    1 << (NODE_BITS * u32::from(height))
+}
+
+/// Least height that can index block `index`.
+pub fn height_for(index: u64) -> u8 {
+    (0..=MAX_HEIGHT).find(|height| index < capacity(*height)).unwrap_or(MAX_HEIGHT)
+}
+
+/// Most fresh blocks that an edit of blocks `first..=last` of the tree of `root` takes: the leaves, the nodes above
+/// them, and new roots.
+pub fn most_blocks(root: Pointer, first: u64, last: u64) -> usize {
+    let leaves = last - first + 1;
+    let height = u32::from(root.height().max(height_for(last)));
+    let nodes: u64 = (1..=height).map(|level| (last >> (NODE_BITS * level)) - (first >> (NODE_BITS * level)) + 1).sum();
+    (leaves + nodes) as usize + usize::from(height_for(last).saturating_sub(root.height()))
+}
+
+/// Offset of child `child` of a node.
+fn child_at(node: Pointer, child: u64) -> usize {
+    byte(node.address()) + child as usize * 8
+}
+
+/// Finds pointers of neighbouring blocks without walking from the root each time.
+pub struct Cursor<'a> {
+    region: &'a Region,
+    root: Pointer,
+    /// The node above the leaves that was used last, and the index of its first leaf.
+    node: Option<(Pointer, u64)>,
+}
+
+impl<'a> Cursor<'a> {
+    /// A cursor over the tree of `root`.
+    pub fn new(region: &'a Region, root: Pointer) -> Self {
+        Self { region, root, node: None }
+    }
+
+    /// The pointer to block `index`.
+    pub fn get(&mut self, index: u64) -> Pointer {
+        match self.slot(index) {
+            Place::Root => self.root.plain(),
+            Place::Node(offset) => Pointer(self.region.load(offset)),
+            Place::Nowhere => Pointer::HOLE,
+        }
+    }
+
+    /// Where the pointer to block `index` is stored.
+    pub fn slot(&mut self, index: u64) -> Place {
+        let height = self.root.height();
+        if self.root.is_hole() || index >= capacity(height) {
+            return Place::Nowhere;
+        }
+        if height == 0 {
+            return Place::Root;
+        }
+        let first = index & !(FANOUT - 1);
+        match self.node {
+            Some((node, start)) if start == first => Place::Node(child_at(node, index - first)),
+            _ => {
+                let mut node = self.root.plain();
+                for level in (1..height).rev() {
+                    let child = index >> (NODE_BITS * u32::from(level)) & (FANOUT - 1);
+                    node = Pointer(self.region.load(child_at(node, child)));
+                    if node.is_hole() {
+                        return Place::Nowhere;
+                    }
+                }
+                self.node = Some((node, first));
+                Place::Node(child_at(node, index - first))
+            }
+        }
+    }
+}
+
+/// Where a block's pointer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In the inode.
+    Root,
+    /// In a node, at this byte offset.
+    Node(usize),
+    /// The tree does not reach there.
+    Nowhere,
+}
+
+/// Calls `visit(index, pointer)` for every leaf that exists in `first..=last`, ascending, until it returns `false`.
+pub fn visit(region: &Region, root: Pointer, first: u64, last: u64, visit: &mut dyn FnMut(u64, Pointer) -> bool) {
+    walk(region, root.plain(), root.height(), 0, (first, last), visit);
+}
+
+fn walk(
+    region: &Region,
+    pointer: Pointer,
+    height: u8,
+    base: u64,
+    range: (u64, u64),
+    visit: &mut dyn FnMut(u64, Pointer) -> bool,
+) -> bool {
+    if pointer.is_hole() || range.1 < base || range.0 >= base + capacity(height) {
+        return true;
+    }
+    if height == 0 {
+        return visit(base, pointer);
+    }
+    let span = capacity(height - 1);
+    let (low, high) = children(base, span, range);
+    (low..=high).all(|child| {
+        let below = Pointer(region.load(child_at(pointer, child)));
+        walk(region, below, height - 1, base + child * span, range, visit)
+    })
+}
+
+/// The children of a node at `base` that `range` touches.
+fn children(base: u64, span: u64, range: (u64, u64)) -> (u64, u64) {
+    let low = range.0.saturating_sub(base) / span;
+    let high = (range.1.saturating_sub(base) / span).min(FANOUT - 1);
+    (low, high)
+}
+
+/// How an edit becomes visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Visible {
+    /// Pointers are stored in place: nothing of it counts before the file's size says so, or each alone is right.
+    InPlace,
+    /// At the lowest common ancestor of what changes, by one store.
+    AtAncestor,
+    /// At the inode, together with its other fields: every node on the way is copied.
+    AtInode,
+}
+
+/// One change of the leaves `first..=last` of a tree.
+pub(crate) struct Edit<'c, 'fs, Leaf> {
+    pub region: &'c Region,
+    pub change: &'c mut Change<'fs>,
+    pub first: u64,
+    pub last: u64,
+    pub visible: Visible,
+    /// Whether leaves become holes: subtrees inside the range are dropped whole, holes stay holes.
+    pub punch: bool,
+    /// Makes the new pointer of a leaf; fresh blocks it makes are persisted by it.
+    pub leaf: Leaf,
+}
+
+impl<Leaf> Edit<'_, '_, Leaf>
+where
+    Leaf: FnMut(&mut Change<'_>, u64, Pointer) -> FsResult<Pointer>,
+{
+    /// Applies the edit. If the root returned differs from `root`, the caller commits it in the inode.
+    pub fn apply(mut self, root: Pointer) -> FsResult<Pointer> {
+        let mut root = root;
+        let needed = height_for(self.last);
+        if self.punch && (root.is_hole() || self.first >= capacity(root.height())) {
+            return Ok(root);
+        }
+        if root.is_hole() {
+            root = Pointer::HOLE.with_height(needed);
+        }
+        while root.height() < needed && !self.punch {
+            root = self.grow(root)?;
+        }
+        let height = root.height();
+        let copying = self.visible == Visible::AtInode;
+        let edited = self.edit(root.plain(), height, 0, copying)?;
+        Ok(if edited.is_hole() { Pointer::HOLE } else { edited.with_height(height) })
+    }
+
+    fn grow(&mut self, root: Pointer) -> FsResult<Pointer> {
+        let node = self.change.take()?;
+        self.region.zero(byte(node), BLOCK);
+        self.region.store(byte(node), root.plain().0);
+        self.region.persist_block(node);
+        Ok(Pointer::resident(node).with_height(root.height() + 1))
+    }
+
+    fn edit(&mut self, old: Pointer, height: u8, base: u64, copying: bool) -> FsResult<Pointer> {
+        if self.punch && (old.is_hole() || self.first <= base && base + capacity(height) - 1 <= self.last) {
+            self.change.drop_tree(old, height);
+            return Ok(Pointer::HOLE);
+        }
+        if height == 0 {
+            return (self.leaf)(self.change, base, old);
+        }
+        let span = capacity(height - 1);
+        let (low, high) = children(base, span, (self.first, self.last));
+        let in_place = !old.is_hole()
+            && match self.visible {
+                Visible::InPlace => true,
+                Visible::AtAncestor => !copying && low == high,
+                Visible::AtInode => false,
+            };
+        let node = if in_place { old } else { self.fresh_node(old)? };
+        for child in low..=high {
+            let at = child_at(node, child);
+            let before = Pointer(self.region.load(at));
+            let after = self.edit(before, height - 1, base + child * span, !in_place)?;
+            if after != before && in_place {
+                self.region.commit(at, after.0);
+            } else if after != before {
+                self.region.store(at, after.0);
+            }
+        }
+        if !in_place {
+            self.region.persist_block(node.address());
+        }
+        Ok(node)
+    }
+
+    /// A copy of a node, or an empty one for a hole.
+    fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
+        let node = self.change.take()?;
+        if old.is_hole() {
+            self.region.zero(byte(node), BLOCK);
+        } else {
+            self.region.copy_within_blocks(old.address(), node, 0..BLOCK);
+            self.change.drop_tree(old, 0);
+        }
+        Ok(Pointer::resident(node))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heights_and_bounds() {
+        assert_eq!([0, 1, 511, 512, 262_143, 262_144].map(height_for), [0, 1, 1, 2, 2, 3]);
+        assert_eq!(height_for(u64::from(u32::MAX)), 4);
+        assert_eq!(most_blocks(Pointer::HOLE, 0, 0), 1);
+        assert_eq!(most_blocks(Pointer::resident(1), 511, 512), 2 + 2 + 1 + 2);
+        assert_eq!(children(512, 1, (0, 600)), (0, 88));
+        assert_eq!(children(0, 512, (513, u64::MAX)), (1, 511));
+    }
+}
