@@ -3,6 +3,7 @@
 use crate::analysis::Analysis;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::measurement::Measurement;
 use crate::parameter::{Parameter, Settings};
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -16,6 +17,11 @@ pub trait RunKind: Sync {
     /// Tables, figures and findings from the record, without root and without the device. Must also work on a partial
     /// record, as far as it goes.
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure>;
+
+    /// The single values of the record, for `compare` and `export`: its measurement events, unless a kind knows better.
+    fn measurements(&self, record: &Record) -> Vec<Measurement> {
+        record.events_of(crate::measurement::EVENT).collect()
+    }
 }
 
 /// A published experiment: one file, one registry line, one doc page, one CSV of published values.

@@ -8,6 +8,7 @@ pub mod environment;
 pub mod experiment;
 pub mod failure;
 pub mod interrupt;
+pub mod measurement;
 pub mod parameter;
 pub mod plan;
 pub mod progress;
@@ -20,6 +21,7 @@ pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Sc
 pub use environment::Environment;
 pub use experiment::{Experiment, RunContext, RunKind};
 pub use failure::{Classify, ExitCode, Failure};
+pub use measurement::Measurement;
 pub use parameter::{Level, Parameter, ParameterKind, Settings};
 pub use plan::{Plan, Step};
 pub use progress::{Progress, Silent};

@@ -1,9 +1,12 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
+pub mod compare;
 pub mod conduct;
 pub mod doctor;
+pub mod export;
 pub mod f2fs_bandwidth;
 mod lab_cell;
 pub mod lab_selftest;
+pub mod measurements;
 pub mod registry;
 pub mod verbs;

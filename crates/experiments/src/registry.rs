@@ -22,24 +22,22 @@ pub fn experiment(id: &str) -> Result<&'static dyn Experiment, Failure> {
 
 /// Analyses any record by its kind.
 pub fn analyse(record: &Record) -> Result<Analysis, Failure> {
-    let mut analysis = analyse_by_kind(record)?;
+    let mut analysis = kind(record)?.analyse(record)?;
     analysis.caveats.splice(0..0, record.environment.caveats());
     Ok(analysis)
 }
 
-fn analyse_by_kind(record: &Record) -> Result<Analysis, Failure> {
+/// Who can read a record.
+pub fn kind(record: &Record) -> Result<&'static dyn RunKind, Failure> {
     let kind = record.plan.kind.as_str();
-    if let Some(verb) = VERBS.iter().find(|verb| verb.kind() == kind) {
-        return verb.analyse(record);
-    }
-    if let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.kind() == kind) {
-        return experiment.analyse(record);
-    }
-    Err(Failure::usage(format!(
-        "{} holds a run of kind '{kind}', which this version does not know; use the version that wrote it ({})",
-        record.path.display(),
-        record.plan.program_version
-    )))
+    let experiments = EXPERIMENTS.iter().map(|experiment| *experiment as &'static dyn RunKind);
+    VERBS.iter().copied().chain(experiments).find(|known| known.kind() == kind).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} holds a run of kind '{kind}', which this version does not know; use the version that wrote it ({})",
+            record.path.display(),
+            record.plan.program_version
+        ))
+    })
 }
 
 /// The names of all doc pages.

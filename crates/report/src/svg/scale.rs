@@ -185,7 +185,8 @@ fn logarithmic_ticks(from: f64, to: f64, base: f64, target: usize) -> Vec<f64> {
             .filter(|value| (from - 1e-9..=to + 1e-9).contains(&value.log10()))
             .collect();
     }
-    let stride = (f64::from(last - first + 1) / target.max(2) as f64).ceil().max(1.0) as i32;
+    // A few more than asked for are better than every second decade.
+    let stride = (f64::from(last - first + 1) / (1.6 * target.max(2) as f64)).ceil().max(1.0) as i32;
     (first..=last).filter(|power| power.rem_euclid(stride) == 0).map(|power| base.powi(power)).collect()
 }
 
