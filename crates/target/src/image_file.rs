@@ -1,7 +1,7 @@
 //! Image files: made, guarded, locked, held in memory and written back.
 
 use crate::error::TargetError;
-use crate::sparse::{self, Named};
+use crate::sparse::{self, CopyBy, Named};
 use crate::{guard, lock};
 use rustix::fs::MemfdFlags;
 use senesce_core::Bytes;
@@ -83,7 +83,7 @@ impl ImageFile {
         match (keep, self.in_memory, &self.file) {
             (true, true, Some((file, _))) => {
                 let to = Named { file: &self.active, path: Path::new("the image in memory") };
-                sparse::copy(Named { file, path }, to, self.size.0).map(|_| ())
+                sparse::copy(Named { file, path }, to, self.size.0, CopyBy::Kernel).map(|_| ())
             }
             (false, false, _) => {
                 self.active.set_len(0).map_err(TargetError::io("empty", path))?;
@@ -122,20 +122,27 @@ impl ImageFile {
     pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
         let Some((_, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
         let from = Named { file: &self.active, path: Path::new("the image in memory") };
-        write_beside(from, path, self.size.0)
+        write_beside(from, path, self.size.0, CopyBy::Kernel).map(|_| ())
     }
 }
 
-/// Copies an image to `path` so that a reader sees the old content or the new, never a part.
-pub(crate) fn write_beside(from: Named, path: &Path, size: u64) -> Result<(), TargetError> {
+/// Copies an image to `path` so that a reader sees the old content or the new, never a part. Returns the bytes copied.
+pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
+    replace(path, |to| sparse::copy(from, to, size, by))
+}
+
+/// Makes a file by `fill`, under another name until it is complete and synced.
+pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
     let part = PathBuf::from(name);
     let written = (|| {
-        let file = File::create(&part).map_err(TargetError::io("make", &part))?;
-        sparse::copy(from, Named { file: &file, path: &part }, size)?;
+        let file = File::options().read(true).write(true).create(true).truncate(true).open(&part);
+        let file = file.map_err(TargetError::io("make", &part))?;
+        let result = fill(Named { file: &file, path: &part })?;
         file.sync_all().map_err(TargetError::io("sync", &part))?;
-        fs::rename(&part, path).map_err(TargetError::io("rename into place", path))
+        fs::rename(&part, path).map_err(TargetError::io("rename into place", path))?;
+        Ok(result)
     })();
     if written.is_err() {
         let _ = fs::remove_file(&part);

@@ -20,8 +20,10 @@ pub mod mount;
 pub mod mounted;
 pub mod open;
 pub mod signature;
+pub mod snapshot;
 pub mod sparse;
 pub mod spec;
+pub mod store;
 pub mod trace;
 
 pub use block_device::{BlockDevice, drop_caches};

@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 /// How long the clean-up of a killed process may take (it flushes and unmounts a file system).
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
 
+/// A child of ours that is just being started holds every descriptor for a moment, also those being closed.
+const START_LIMIT: Duration = Duration::from_millis(300);
+
 /// Locks `file` for as long as it (and its duplicates) stay open. Refused when a living process has it; when its owner was
 /// killed and the unmount goes on behind it, waits for that.
 pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
-    let deadline = Instant::now() + CLEAN_UP_LIMIT;
+    let begin = Instant::now();
     loop {
         match rustix::fs::flock(file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
@@ -21,7 +24,7 @@ pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
         }
         let owner = owner(file);
         let alive = owner.is_none_or(|pid| Path::new(&format!("/proc/{pid}")).exists());
-        if alive || Instant::now() > deadline {
+        if begin.elapsed() > if alive { START_LIMIT } else { CLEAN_UP_LIMIT } {
             let who = owner.map_or("another process".to_string(), |pid| format!("process {pid}"));
             return Err(TargetError::refused(
                 path.display(),

@@ -77,7 +77,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let (erase, size) = (options.erase.as_deref(), size.or(options.size));
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
             let image = ImageFile::open(path, ImageOptions { size, erase, keep, read_only, in_memory })?;
-            release_stale_loops(&image, path)?;
+            release_stale_loops(image.active(), path)?;
             stage_image(spec, image, &path.to_string_lossy(), options)
         }
         TargetSpec::Memory { size } => {
@@ -161,7 +161,7 @@ fn make_and_mount(
     Ok(Made { mount, log, capacity: device.size(), mkfs_command })
 }
 
-fn existing_file_system(device: &ClaimedDevice) -> Result<FileSystem, TargetError> {
+pub(crate) fn existing_file_system(device: &ClaimedDevice) -> Result<FileSystem, TargetError> {
     let found = signature::file_system(device.file(), device.size().0, device.path())?;
     found
         .ok_or_else(|| TargetError::damaged(device.path(), "no file system that senesce can mount was found on it"))?
@@ -197,10 +197,10 @@ fn names_target(spec: &TargetSpec, backing: &Backing, erase: Option<&str>) -> bo
 }
 
 /// A loop device that still has the image belongs to a killed process (then it is released) or to somebody else.
-fn release_stale_loops(image: &ImageFile, path: &Path) -> Result<(), TargetError> {
-    for device in loop_device::attached_to(image.active(), path)? {
+pub(crate) fn release_stale_loops(image: &File, path: &Path) -> Result<(), TargetError> {
+    for device in loop_device::attached_to(image, path)? {
         let free = mount::clean_up(&device)?;
-        if !free || !loop_device::wait_until_detached(image.active(), &device, path)? {
+        if !free || !loop_device::wait_until_detached(image, &device, path)? {
             return Err(TargetError::refused(
                 path.display(),
                 format!("it is attached to {}", device.display()),

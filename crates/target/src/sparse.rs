@@ -75,16 +75,25 @@ pub struct Named<'a> {
     pub path: &'a Path,
 }
 
+/// How bytes are copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyBy {
+    /// Inside the kernel (copy_file_range(2)); a file system with reflinks then shares the blocks.
+    Kernel,
+    /// Through memory: the copy shares nothing. Blocks of zeroes are left out, so the file copied to must be empty there.
+    Memory,
+}
+
 /// Copies one range to the same place of another file, inside the kernel where it can.
 pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
         let left = (range.end - read_at).min(1 << 30) as usize;
         match copy_file_range(from.file, Some(&mut read_at), to.file, Some(&mut write_at), left) {
-            Ok(0) => return copy_by_buffer(from, to, Range { start: read_at, end: range.end }),
+            Ok(0) => return copy_through_memory(from, to, Range { start: read_at, end: range.end }, false),
             Ok(_) => {}
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP | Errno::BADF) => {
-                return copy_by_buffer(from, to, Range { start: read_at, end: range.end });
+                return copy_through_memory(from, to, Range { start: read_at, end: range.end }, false);
             }
             Err(errno) => return Err(TargetError::errno("copy into", to.path)(errno)),
         }
@@ -92,25 +101,47 @@ pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetErro
     Ok(())
 }
 
-fn copy_by_buffer(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+fn copy_through_memory(from: Named, to: Named, range: Range, skip_zeroes: bool) -> Result<(), TargetError> {
     let mut buffer = vec![0u8; CHUNK.min(range.length() as usize)];
     let mut offset = range.start;
     while offset < range.end {
         let length = buffer.len().min((range.end - offset) as usize);
         from.file.read_exact_at(&mut buffer[..length], offset).map_err(TargetError::io("read", from.path))?;
-        to.file.write_all_at(&buffer[..length], offset).map_err(TargetError::io("write", to.path))?;
+        for part in pieces(&buffer[..length], skip_zeroes) {
+            let at = offset + part.start as u64;
+            to.file.write_all_at(&buffer[part], at).map_err(TargetError::io("write", to.path))?;
+        }
         offset += length as u64;
     }
     Ok(())
 }
 
+/// The parts of a buffer that are to be written: all of it, or the runs of 4 KiB blocks that are not all zero.
+fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<usize>> {
+    if !skip_zeroes {
+        return std::iter::once(0..buffer.len()).collect();
+    }
+    let mut found: Vec<std::ops::Range<usize>> = Vec::new();
+    for (index, block) in buffer.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
+        let (start, end) = (index * 4096, index * 4096 + block.len());
+        match found.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => found.push(start..end),
+        }
+    }
+    found
+}
+
 /// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
 /// the number of bytes copied.
-pub fn copy(from: Named, to: Named, size: u64) -> Result<u64, TargetError> {
+pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
     let mut copied = 0;
     for range in data_ranges(from.file, size, from.path)? {
-        copy_range(from, to, range)?;
+        match by {
+            CopyBy::Kernel => copy_range(from, to, range)?,
+            CopyBy::Memory => copy_through_memory(from, to, range, true)?,
+        }
         copied += range.length();
     }
     Ok(copied)
@@ -168,12 +199,17 @@ mod tests {
 
     #[test]
     fn a_copy_is_equal_and_stays_sparse() {
+        copy_and_compare(CopyBy::Kernel);
+        copy_and_compare(CopyBy::Memory);
+    }
+
+    fn copy_and_compare(by: CopyBy) {
         let (from, to) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         let size = 64 << 20;
         from.set_len(size).unwrap();
         from.write_all_at(b"first", 0).unwrap();
         from.write_all_at(&[7; 10_000], 40 << 20).unwrap();
-        let copied = copy(named(&from), named(&to), size).unwrap();
+        let copied = copy(named(&from), named(&to), size, by).unwrap();
         assert!(copied < 1 << 20, "{copied} bytes copied");
         assert_eq!(first_difference(named(&from), named(&to), size).unwrap(), None);
         to.write_all_at(b"x", (40 << 20) + 5).unwrap();

@@ -1,0 +1,111 @@
+//! What is known of a snapshot beside its bytes.
+
+use super::medium::Medium;
+use crate::error::TargetError;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+const FORMAT: u32 = 1;
+
+/// The state of a target's content: equal stamps mean that nothing was written in between.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stamp {
+    /// Of an image: its inode and the time of its last modification.
+    Image {
+        /// Inode number.
+        inode: u64,
+        /// Nanoseconds since 1970.
+        modified_ns: i128,
+    },
+    /// Of a device: sectors written and discarded since it appeared in this boot.
+    Device {
+        /// The kernel's identity of this boot.
+        boot_id: String,
+        /// The kernel's number of this appearance of the device.
+        disk_sequence: String,
+        /// Sectors written and discarded.
+        sectors: [u64; 2],
+    },
+}
+
+/// Stored as `NAME.json` beside the bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this file's form.
+    pub format: u32,
+    /// Size of the target in bytes.
+    pub size: u64,
+    /// Serial number of the device, if it has one.
+    pub serial: Option<String>,
+    /// How the snapshot was made: `copy` or `reflink`.
+    pub method: String,
+    /// The content that the snapshot holds.
+    pub stamp: Stamp,
+}
+
+impl Manifest {
+    pub(super) fn new(medium: &Medium, method: &str) -> Result<Self, TargetError> {
+        let (size, serial, stamp) = (medium.size(), medium.serial(), medium.stamp()?);
+        Ok(Self { format: FORMAT, size, serial, method: method.into(), stamp })
+    }
+
+    pub(super) fn save(&self, path: &Path) -> Result<(), TargetError> {
+        let text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        crate::image_file::replace(path, |to| {
+            use std::os::unix::fs::FileExt;
+            to.file.write_all_at(&text, 0).map_err(TargetError::io("write", to.path))
+        })
+    }
+
+    pub(super) fn load(path: &Path) -> Result<Self, TargetError> {
+        let text = fs::read(path).map_err(TargetError::io("read", path))?;
+        let manifest: Self = serde_json::from_slice(&text)
+            .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
+        match manifest.format {
+            FORMAT => Ok(manifest),
+            other => Err(TargetError::damaged(path, format!("it has form {other}, this program reads {FORMAT}"))),
+        }
+    }
+
+    /// Refuses a snapshot of another size or of another device before anything is written.
+    pub(super) fn check(&self, medium: &Medium, image: &Path) -> Result<(), TargetError> {
+        let bytes = fs::metadata(image).map_err(TargetError::io("look at the snapshot", image))?.len();
+        let differs = |what: &str, theirs: String, ours: String| {
+            Err(TargetError::refused(
+                medium.path().display(),
+                format!("the snapshot is of another {what}: {theirs}, the target has {ours}"),
+                "name the target that the snapshot was taken of",
+            ))
+        };
+        if self.size != medium.size() || bytes != medium.size() {
+            return differs("size", format!("{} bytes", self.size.min(bytes)), format!("{} bytes", medium.size()));
+        }
+        if self.serial != medium.serial() {
+            let show = |serial: &Option<String>| serial.clone().unwrap_or_else(|| "none".into());
+            return differs("serial number", show(&self.serial), show(&medium.serial()));
+        }
+        Ok(())
+    }
+}
+
+/// A name becomes a file name.
+pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(TargetError::Usage(format!(
+            "'{name}' is no name for a snapshot: use letters, digits, '-', '_', '.'"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string())).collect();
+    names.sort();
+    names
+}
