@@ -43,6 +43,11 @@ impl AgingError {
         Self::Io { operation, path: path.into(), source: source.into(), remedy: String::new() }
     }
 
+    /// Whether it says that the file system is full.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC))
+    }
+
     pub(crate) fn profile(name: &str, problem: impl Into<String>) -> Self {
         Self::Profile { name: name.into(), problem: problem.into() }
     }

@@ -3,14 +3,18 @@
 //!
 //! The plan is pure: it depends on profile, capacity, fullness, seed and options alone, never on the file system.
 
+pub mod check;
 pub mod error;
+pub mod execute;
 pub mod measure;
 pub mod namespace;
 pub mod plan;
 pub mod planner;
 pub mod profile;
 
+pub use check::{Reconciled, VerifyReport, reconcile, verify};
 pub use error::AgingError;
+pub use execute::{Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Shard, Stop, execute};
 pub use measure::{ChiSquare, Measures};
 pub use plan::{AgingPlan, Churn, Limit, PlanSpec, Summary, Truncate};
 pub use planner::{File, Kind, Operation, Planner};

@@ -180,7 +180,7 @@ impl Planner {
 }
 
 fn histograms(planner: &Planner, plan: &AgingPlan) -> (Histogram, Histogram, Histogram) {
-    let starts = starts(&plan.ages, planner.position());
+    let starts = starts(&plan.ages, planner.operations_done());
     let rows = plan.size_rows();
     let mut ages = vec![0; plan.ages.len()];
     let mut levels = vec![0; plan.tree.levels() as usize];

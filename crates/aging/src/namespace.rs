@@ -4,6 +4,7 @@ use crate::plan::file_name;
 use crate::planner::{File, Planner};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
+use std::ops::Range;
 
 /// A live file with its path relative to the aged directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,17 +70,14 @@ impl Namespace<'_> {
         })
     }
 
-    /// The places of the files of each directory that has any: (directory, places).
-    pub fn by_directory(&self) -> Vec<(u32, std::ops::Range<usize>)> {
-        let mut groups: Vec<(u32, std::ops::Range<usize>)> = Vec::new();
+    /// For each of `directories` directories, the places of its files.
+    pub fn places(&self, directories: u32) -> Vec<Range<usize>> {
+        let mut places = vec![0..0; directories as usize];
         for place in 0..self.len() {
-            let directory = self.file(place).directory;
-            match groups.last_mut() {
-                Some((known, places)) if *known == directory => places.end = place + 1,
-                _ => groups.push((directory, place..place + 1)),
-            }
+            let of = &mut places[self.file(place).directory as usize];
+            *of = if of.start == of.end { place..place + 1 } else { of.start..place + 1 };
         }
-        groups
+        places
     }
 
     /// SHA-256 over the lines "path size birth".

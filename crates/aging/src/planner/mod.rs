@@ -4,6 +4,7 @@ mod live;
 mod random;
 
 pub(crate) use live::Live;
+pub(crate) use random::mix;
 
 use crate::plan::{AgingPlan, Class, Segment};
 use live::Record;
@@ -156,7 +157,7 @@ impl Planner {
     }
 
     /// Operations done so far.
-    pub fn position(&self) -> u64 {
+    pub fn operations_done(&self) -> u64 {
         self.totals.operations
     }
 

@@ -1,0 +1,285 @@
+//! Compares a directory with the live files of a plan: to verify it, and to bring it back to a recorded state.
+
+use crate::error::AgingError;
+use crate::execute::{BackEnd, CHUNK, Content, Data, Descriptors, DirectoryBackEnd, Name, Shard, explain};
+use crate::namespace::Namespace;
+use crate::planner::{File, Planner};
+use rayon::prelude::*;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::io::Errno;
+use senesce_target::ClaimedDirectory;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// What a comparison of a directory with the plan found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// Files that should be there.
+    pub files: u64,
+    /// Bytes read and compared.
+    pub bytes: u64,
+    /// Files that are not there.
+    pub missing: u64,
+    /// Files of another size.
+    pub wrong_size: u64,
+    /// Files with other content.
+    pub wrong_content: u64,
+    /// Entries that the plan does not know.
+    pub strangers: u64,
+    /// The first few of them, in words.
+    pub examples: Vec<String>,
+}
+
+/// Examples kept of what is wrong.
+const EXAMPLES: usize = 20;
+
+impl VerifyReport {
+    /// Whether everything is as it should be.
+    pub fn is_good(&self) -> bool {
+        self.missing + self.wrong_size + self.wrong_content + self.strangers == 0
+    }
+
+    fn example(&mut self, directory: &str, name: &Path, what: &str) {
+        if self.examples.len() < EXAMPLES {
+            self.examples.push(format!("{directory}{}: {what}", name.display()));
+        }
+    }
+
+    fn merge(mut self, other: Self) -> Self {
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.missing += other.missing;
+        self.wrong_size += other.wrong_size;
+        self.wrong_content += other.wrong_content;
+        self.strangers += other.strangers;
+        self.examples.extend(other.examples);
+        self.examples.sort();
+        self.examples.truncate(EXAMPLES);
+        self
+    }
+}
+
+/// Checks existence, size and content of every live file of `planner` below `top`, and that there is nothing else.
+/// Reads only; all processors take part. Content is what `data` says: derived from seed and file, or zeros.
+pub fn verify(planner: &Planner, top: &Path, data: Data, shard: Option<Shard>) -> Result<VerifyReport, AgingError> {
+    let namespace = planner.namespace();
+    let comparison =
+        Comparison { planner, namespace: &namespace, top, data, content: Content::new(planner.plan().spec().seed) };
+    let directories = (0..planner.plan().directories().count()).into_par_iter();
+    let mine = directories.filter(|directory| shard.is_none_or(|shard| shard.owns(*directory)));
+    let places = namespace.places(planner.plan().directories().count());
+    mine.map(|directory| comparison.directory(directory, places[directory as usize].clone()))
+        .try_reduce(VerifyReport::default, |one, other| Ok(one.merge(other)))
+}
+
+struct Comparison<'a> {
+    planner: &'a Planner,
+    namespace: &'a Namespace<'a>,
+    top: &'a Path,
+    data: Data,
+    content: Content,
+}
+
+impl Comparison<'_> {
+    fn directory(&self, directory: u32, places: Range<usize>) -> Result<VerifyReport, AgingError> {
+        let relative = self.planner.plan().directories().path(directory);
+        let path = self.top.join(&relative);
+        let mut report = VerifyReport { files: places.len() as u64, ..VerifyReport::default() };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(Errno::NOENT) => {
+                report.missing = report.files;
+                report.example(&relative, Path::new(""), "the directory is missing");
+                return Ok(report);
+            }
+            Err(errno) => return Err(AgingError::io("open directory", path, errno)),
+        };
+        let listing = list(opened.as_fd(), &path, |birth| find(self.namespace, &places, birth))?;
+        report.strangers = listing.strangers.len() as u64;
+        for name in &listing.strangers {
+            report.example(&relative, name, "not of this plan");
+        }
+        let mut buffers = (Vec::new(), Vec::new());
+        for place in places.clone() {
+            let file = self.namespace.file(place);
+            let name = Name::new(file.birth);
+            if !listing.seen[place - places.start] {
+                report.missing += 1;
+                report.example(&relative, name.as_ref(), "missing");
+                continue;
+            }
+            self.file(opened.as_fd(), &file, &name, &relative, &mut report, &mut buffers)?;
+        }
+        Ok(report)
+    }
+
+    fn file(
+        &self,
+        directory: BorrowedFd<'_>,
+        file: &File,
+        name: &Name,
+        relative: &str,
+        report: &mut VerifyReport,
+        (found, wanted): &mut (Vec<u8>, Vec<u8>),
+    ) -> Result<(), AgingError> {
+        let failed = |operation| {
+            let path = self.top.join(relative).join(name);
+            move |errno: Errno| explain(operation, path, errno)
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(directory, name.as_c_str(), flags, Mode::empty()).map_err(failed("open"))?;
+        let size = rustix::fs::fstat(&opened).map_err(failed("look at"))?.st_size as u64;
+        if size != file.size {
+            report.wrong_size += 1;
+            report.example(relative, name.as_ref(), &format!("has {size} bytes instead of {}", file.size));
+            return Ok(());
+        }
+        found.resize(CHUNK, 0);
+        wanted.resize(CHUNK, 0);
+        let mut done = 0;
+        while done < size {
+            let length = (size - done).min(CHUNK as u64) as usize;
+            if self.data == Data::Write {
+                self.content.fill(file.birth, done / crate::plan::BLOCK, &mut wanted[..length]);
+            }
+            let read = read_full(&opened, &mut found[..length], done).map_err(failed("read"))?;
+            report.bytes += read as u64;
+            if read != length || found[..length] != wanted[..length] {
+                report.wrong_content += 1;
+                report.example(relative, name.as_ref(), &format!("other content from byte {done} on"));
+                return Ok(());
+            }
+            done += length as u64;
+        }
+        Ok(())
+    }
+}
+
+fn read_full(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match rustix::io::pread(file.as_fd(), &mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(done)
+}
+
+struct Listing {
+    /// For each expected file of the directory: whether it is there.
+    seen: Vec<bool>,
+    strangers: Vec<PathBuf>,
+}
+
+/// Reads a directory. `find` tells how many files it should hold and which of them has a birth.
+fn list(
+    directory: BorrowedFd<'_>,
+    path: &Path,
+    find: impl Fn(Option<u64>) -> (usize, Option<usize>),
+) -> Result<Listing, AgingError> {
+    let failed = |errno: Errno| AgingError::io("list", path, errno);
+    let mut listing = Listing { seen: vec![false; find(None).0], strangers: Vec::new() };
+    for entry in Dir::read_from(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_bytes();
+        if entry.file_type() == FileType::Directory || name == senesce_target::claim::MARKER.as_bytes() {
+            continue;
+        }
+        match find(Name::parse(name)).1 {
+            Some(place) => listing.seen[place] = true,
+            None => listing.strangers.push(PathBuf::from(String::from_utf8_lossy(name).into_owned())),
+        }
+    }
+    Ok(listing)
+}
+
+fn find(namespace: &Namespace<'_>, places: &Range<usize>, birth: Option<u64>) -> (usize, Option<usize>) {
+    let Some(birth) = birth else { return (places.len(), None) };
+    // Within a directory the order of paths is the order of births.
+    let (mut low, mut high) = (places.start, places.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if namespace.file(middle).birth < birth {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    let hit = low < places.end && namespace.file(low).birth == birth;
+    (places.len(), hit.then(|| low - places.start))
+}
+
+/// What was done to bring a directory to a recorded state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reconciled {
+    /// Files that the recorded state does not have yet, taken away.
+    pub removed: u64,
+    /// Files that were gone already, made again.
+    pub restored: u64,
+    /// Files of a wrong size, made again.
+    pub repaired: u64,
+}
+
+/// Brings the directory to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
+/// the record, with a file half-written. Only names which a plan could have made are taken away.
+pub fn reconcile(
+    planner: &Planner,
+    directory: &ClaimedDirectory,
+    data: Data,
+    shard: Option<Shard>,
+) -> Result<Reconciled, AgingError> {
+    let backend = DirectoryBackEnd::new(planner.plan().clone(), directory, data);
+    backend.prepare()?;
+    let mut hand = backend.hand(2)?;
+    let mut descriptors = backend.descriptors(2)?;
+    let namespace = planner.namespace();
+    let mut done = Reconciled::default();
+    let count = planner.plan().directories().count();
+    let places = namespace.places(count);
+    for directory in (0..count).filter(|directory| shard.is_none_or(|shard| shard.owns(*directory))) {
+        let places = places[directory as usize].clone();
+        let listing = listing_of(&mut descriptors, directory, &namespace, &places)?;
+        for name in listing.strangers.iter().filter(|name| Name::parse(name.as_os_str().as_encoded_bytes()).is_some()) {
+            unlinkat(descriptors.get(directory)?, name, AtFlags::empty())
+                .map_err(|errno| explain("delete", descriptors.path(directory).join(name), errno))?;
+            done.removed += 1;
+        }
+        for place in places.clone() {
+            let file = namespace.file(place);
+            if !listing.seen[place - places.start] {
+                hand.create(&file, false)?;
+                done.restored += 1;
+                continue;
+            }
+            let name = Name::new(file.birth);
+            let found = statat(descriptors.get(directory)?, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| explain("look at", descriptors.path(directory).join(&name), errno))?;
+            if found.st_size as u64 != file.size {
+                hand.delete(&file)?;
+                hand.create(&file, false)?;
+                done.repaired += 1;
+            }
+        }
+    }
+    Ok(done)
+}
+
+fn listing_of(
+    descriptors: &mut Descriptors,
+    directory: u32,
+    namespace: &Namespace<'_>,
+    places: &Range<usize>,
+) -> Result<Listing, AgingError> {
+    let path = descriptors.path(directory);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Cached descriptors only name a directory; to list it, it is opened once more.
+    let opened = openat(descriptors.get(directory)?, ".", flags, Mode::empty())
+        .map_err(|errno| AgingError::io("open directory", &path, errno))?;
+    list(opened.as_fd(), &path, |birth| find(namespace, places, birth))
+}

@@ -1,0 +1,62 @@
+//! What the executor plays on.
+
+use crate::error::AgingError;
+use crate::planner::Operation;
+
+/// A place where files are created and deleted.
+pub trait BackEnd: Sync {
+    /// What one thread works with.
+    type Hand: Hand;
+
+    /// Makes the directories of the plan; those that exist are kept.
+    fn prepare(&self) -> Result<(), AgingError>;
+
+    /// The hand of one of `threads` threads.
+    fn hand(&self, threads: usize) -> Result<Self::Hand, AgingError>;
+
+    /// Whether the place is still there; asked now and then.
+    fn check(&self) -> Result<(), AgingError>;
+
+    /// Lets go of what is freed but not yet available, after an error that says the place is full.
+    fn settle(&self) -> Result<(), AgingError>;
+}
+
+/// Does operations for one thread.
+pub trait Hand: Send {
+    /// Does one operation; `sync` asks for a created file to be on the device before it returns.
+    fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
+}
+
+/// Does nothing: to measure the planner and to test the executor.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NullBackEnd;
+
+/// The hand of [`NullBackEnd`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NullHand;
+
+impl BackEnd for NullBackEnd {
+    type Hand = NullHand;
+
+    fn prepare(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn hand(&self, _threads: usize) -> Result<NullHand, AgingError> {
+        Ok(NullHand)
+    }
+
+    fn check(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+}
+
+impl Hand for NullHand {
+    fn apply(&mut self, _operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! What is written into files: derived from seed and file alone, so that any block of it can be checked.
+
+use crate::planner::mix;
+use senesce_core::Seed;
+
+const BLOCK_WORDS: usize = 512;
+/// Bytes generated, written or compared at a time.
+pub const CHUNK: usize = 128 << 10;
+
+/// Content of all files of one seed. Word `j` of block `b` of a file is `pool[j] ^ mix(key of the file + b)`: no two
+/// blocks are alike and none compresses, at the cost of one exclusive or per word.
+#[derive(Debug, Clone)]
+pub struct Content {
+    seed: u64,
+    pool: Box<[u64; BLOCK_WORDS]>,
+}
+
+impl Content {
+    /// The content that belongs to a seed.
+    pub fn new(seed: Seed) -> Self {
+        let seed = seed.child("aging/content").0;
+        let mut pool = Box::new([0; BLOCK_WORDS]);
+        for (index, word) in pool.iter_mut().enumerate() {
+            *word = mix(seed.wrapping_add((index as u64 + 1).wrapping_mul(GOLDEN)));
+        }
+        Self { seed, pool }
+    }
+
+    /// Fills `buffer` with the content of the file born at `birth`, from block `first_block` (of 4 KiB) on.
+    pub fn fill(&self, birth: u64, first_block: u64, buffer: &mut [u8]) {
+        let key = mix(self.seed ^ birth.wrapping_mul(GOLDEN));
+        for (block, bytes) in buffer.chunks_mut(BLOCK_WORDS * 8).enumerate() {
+            let mask = mix(key.wrapping_add(first_block + block as u64));
+            for (word, bytes) in self.pool.iter().zip(bytes.chunks_mut(8)) {
+                let value = (word ^ mask).to_le_bytes();
+                bytes.copy_from_slice(&value[..bytes.len()]);
+            }
+        }
+    }
+}
+
+/// 2^64 divided by the golden ratio (Steele, Lea, Flood 2014).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_can_be_had_from_any_block() {
+        let content = Content::new(Seed(7));
+        let mut whole = vec![0; 5 * 4096 + 13];
+        content.fill(99, 0, &mut whole);
+        let mut tail = vec![0; 2 * 4096 + 13];
+        content.fill(99, 3, &mut tail);
+        assert_eq!(whole[3 * 4096..], tail);
+        let mut other = vec![0; 4096];
+        content.fill(100, 0, &mut other);
+        assert_ne!(whole[..4096], other);
+        assert_ne!(whole[..4096], whole[4096..8192]);
+    }
+}

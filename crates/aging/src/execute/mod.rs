@@ -1,0 +1,219 @@
+//! Plays a plan on a file system.
+//!
+//! Every directory belongs to one thread, so that the operations on a file keep their order and the namespace does not
+//! depend on the number of threads. Operations are handed out in rounds of half a window; a round begins when the one
+//! before the last has ended, so that no thread is more than a window ahead of another.
+
+mod backend;
+mod content;
+mod descriptors;
+mod directory;
+mod pool;
+
+pub use backend::{BackEnd, Hand, NullBackEnd};
+pub use content::Content;
+pub use directory::{DirectoryBackEnd, DirectoryHand};
+
+pub(crate) use content::CHUNK;
+pub(crate) use descriptors::Descriptors;
+pub(crate) use directory::{Name, explain};
+
+use crate::error::AgingError;
+use crate::planner::{Kind, Operation, Planner};
+use senesce_core::interrupt::Interrupt;
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+/// How files get their size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Data {
+    /// Blocks are allocated but not written; extents stay "unwritten" and read as zeros without touching the device.
+    #[default]
+    Fallocate,
+    /// Content derived from seed and file is written, and can be verified.
+    Write,
+    /// Only the size is set; nothing is allocated.
+    Sparse,
+}
+
+/// One of several machines that play the same plan, each its share of the directories.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shard {
+    /// Which one, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub count: u32,
+}
+
+impl Shard {
+    /// Whether a directory is this machine's.
+    pub fn owns(self, directory: u32) -> bool {
+        directory % self.count == self.index
+    }
+}
+
+/// How a plan is played.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecuteOptions {
+    /// Every so manyth created file is synchronised to the device; 0: none.
+    pub fsync_every: u64,
+    /// Threads that do the operations.
+    pub threads: usize,
+    /// Play only this share of the directories.
+    pub shard: Option<Shard>,
+    /// Operations by which threads may drift apart.
+    pub window: u64,
+}
+
+impl Default for ExecuteOptions {
+    fn default() -> Self {
+        Self { fsync_every: 0, threads: 1, shard: None, window: 1024 }
+    }
+}
+
+/// What ended an execution that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// The plan is played to its end.
+    Finished,
+    /// The observer said so.
+    Observer,
+    /// A signal.
+    Interrupted,
+}
+
+/// How an execution went.
+#[derive(Debug)]
+pub struct ExecuteOutcome {
+    /// What ended it, or the first operation that failed.
+    pub result: Result<Stop, AgingError>,
+    /// Operations of the plan that are all done, counted from its beginning. After a failure some later ones may be
+    /// done too; a resume reconciles them.
+    pub completed: u64,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// How often a full file system made the executor wait for deletes of other threads.
+    pub stalls: u64,
+}
+
+/// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
+/// with the planner, which is up to a window ahead, and the number of operations completed; it may stop the run.
+/// After a stop without failure the completed operations are exactly those of `planner`.
+pub fn execute<B: BackEnd>(
+    planner: &mut Planner,
+    backend: &B,
+    options: &ExecuteOptions,
+    interrupt: &Interrupt,
+    observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
+) -> ExecuteOutcome {
+    let begun = Instant::now();
+    let mut run =
+        Run { completed: planner.operations_done(), planner, backend, options, interrupt, observer, stalls: 0 };
+    let result = run.play();
+    let (completed, stalls) = (run.completed, run.stalls);
+    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls }
+}
+
+/// An operation on its way to a thread.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    sequence: u64,
+    operation: Operation,
+    sync: bool,
+}
+
+struct Run<'a, B: BackEnd> {
+    planner: &'a mut Planner,
+    backend: &'a B,
+    options: &'a ExecuteOptions,
+    interrupt: &'a Interrupt,
+    observer: &'a mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
+    completed: u64,
+    stalls: u64,
+}
+
+/// Rounds between two looks at whether the target is still there.
+const ROUNDS_PER_CHECK: u64 = 256;
+
+impl<B: BackEnd> Run<'_, B> {
+    fn play(&mut self) -> Result<Stop, AgingError> {
+        self.backend.prepare()?;
+        if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
+    }
+
+    /// One thread plans and works: no queue, no switch of context.
+    fn play_alone(&mut self) -> Result<Stop, AgingError> {
+        let mut hand = self.backend.hand(1)?;
+        let mut lanes = vec![Vec::new()];
+        for round in 0.. {
+            if let Some(stop) = self.stop_before(round)? {
+                return Ok(stop);
+            }
+            self.next_round(&mut lanes);
+            for task in lanes[0].drain(..) {
+                self.stalls += u64::from(apply(self.backend, &mut hand, &task, || true)?);
+                self.completed = task.sequence + 1;
+            }
+            self.completed = self.planner.operations_done();
+            if (self.observer)(self.planner, self.completed).is_break() {
+                return Ok(Stop::Observer);
+            }
+        }
+        Ok(Stop::Finished)
+    }
+
+    /// Why no further round should begin, if so.
+    fn stop_before(&mut self, round: u64) -> Result<Option<Stop>, AgingError> {
+        if self.planner.operations_done() >= self.planner.plan().len() {
+            return Ok(Some(Stop::Finished));
+        }
+        if self.interrupt.requested() {
+            return Ok(Some(Stop::Interrupted));
+        }
+        if round % ROUNDS_PER_CHECK == ROUNDS_PER_CHECK - 1 {
+            self.backend.check()?;
+        }
+        Ok(None)
+    }
+
+    /// Plans half a window of operations into one lane per thread.
+    fn next_round(&mut self, lanes: &mut [Vec<Task>]) {
+        let (threads, every) = (lanes.len() as u32, self.options.fsync_every);
+        for _ in 0..(self.options.window / 2).max(1) {
+            let Some(operation) = self.planner.next() else { return };
+            let directory = operation.file.directory;
+            let lane = match self.options.shard {
+                Some(shard) if !shard.owns(directory) => continue,
+                Some(shard) => directory / shard.count % threads,
+                None => directory % threads,
+            };
+            let created = operation.kind == Kind::Create;
+            let sync = every > 0 && created && self.planner.creates().is_multiple_of(every);
+            lanes[lane as usize].push(Task { sequence: self.planner.operations_done() - 1, operation, sync });
+        }
+    }
+}
+
+/// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done and
+/// freed space is available, then tries once more. Whether it had to wait.
+fn apply<B: BackEnd>(
+    backend: &B,
+    hand: &mut B::Hand,
+    task: &Task,
+    earlier_done: impl Fn() -> bool,
+) -> Result<bool, AgingError> {
+    match hand.apply(&task.operation, task.sync) {
+        Ok(()) => Ok(false),
+        Err(error) if error.is_full() => {
+            while !earlier_done() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            backend.settle()?;
+            hand.apply(&task.operation, task.sync).map(|()| true)
+        }
+        Err(error) => Err(error),
+    }
+}
