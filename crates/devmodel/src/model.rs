@@ -1,0 +1,162 @@
+//! Device files: parameters with their sources, as TOML.
+
+use crate::cold::ColdStore;
+use crate::error::ModelError;
+use crate::hdd::Hdd;
+use crate::measure::Measurement;
+use crate::ssd::Ssd;
+use crate::{Device, request};
+use serde::{Deserialize, Serialize};
+
+/// A device that requests can be timed on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceModel {
+    /// Its name in reports.
+    pub name: String,
+    /// Where each parameter comes from: data sheets, papers, the measurement.
+    pub sources: Vec<String>,
+    /// The parameters.
+    pub parameters: Parameters,
+    /// What `senesce device measure` saw, if the file comes from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measurement: Option<Measurement>,
+}
+
+/// Parameters by kind of device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Parameters {
+    /// A disk drive.
+    Hdd(Hdd),
+    /// A solid-state drive.
+    Ssd(Ssd),
+    /// A store behind a network.
+    ColdStore(ColdStore),
+}
+
+const BUILT_IN: &[(&str, &str)] = &[
+    ("st500dm002", include_str!("../../../data/devices/st500dm002.toml")),
+    ("hp-97560", include_str!("../../../data/devices/hp-97560.toml")),
+    ("850-evo", include_str!("../../../data/devices/850-evo.toml")),
+    ("970-evo-plus", include_str!("../../../data/devices/970-evo-plus.toml")),
+    ("object-store", include_str!("../../../data/devices/object-store.toml")),
+];
+
+impl DeviceModel {
+    /// The reference disk drive: the model used in the published fragmentation study.
+    pub fn reference_hdd() -> Result<Self, ModelError> {
+        Self::builtin("st500dm002")
+    }
+
+    /// The reference solid-state drive: the model used in the published fragmentation study.
+    pub fn reference_ssd() -> Result<Self, ModelError> {
+        Self::builtin("850-evo")
+    }
+
+    /// Names of the built-in devices.
+    pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name)
+    }
+
+    /// A built-in device (data/devices/NAME.toml).
+    pub fn builtin(name: &str) -> Result<Self, ModelError> {
+        let text = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let known = Self::builtin_names().collect::<Vec<_>>().join(", ");
+        Self::from_toml(name, text.ok_or_else(|| ModelError::Unknown { name: name.into(), known })?)
+    }
+
+    /// Reads a device file; `name` names it in errors.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, ModelError> {
+        let model: Self = toml::from_str(text)
+            .map_err(|error| ModelError::Malformed { name: name.into(), problem: error.to_string() })?;
+        model.check(name)?;
+        Ok(model)
+    }
+
+    /// The device file of this model.
+    pub fn to_toml(&self) -> Result<String, ModelError> {
+        toml::to_string_pretty(self)
+            .map_err(|error| ModelError::Malformed { name: self.name.clone(), problem: error.to_string() })
+    }
+
+    /// A device in its initial state.
+    pub fn start(&self) -> Box<dyn Device> {
+        match &self.parameters {
+            Parameters::Hdd(hdd) => Box::new(hdd.start()),
+            Parameters::Ssd(ssd) => Box::new(ssd.start()),
+            Parameters::ColdStore(store) => Box::new(store.start()),
+        }
+    }
+
+    /// Capacity in bytes.
+    pub fn capacity_bytes(&self) -> u64 {
+        match &self.parameters {
+            Parameters::Hdd(hdd) => hdd.capacity_bytes,
+            Parameters::Ssd(ssd) => ssd.capacity_bytes,
+            Parameters::ColdStore(store) => store.capacity_bytes,
+        }
+    }
+
+    fn check(&self, name: &str) -> Result<(), ModelError> {
+        let wrong =
+            |parameter, value, expected| Err(ModelError::Parameter { name: name.into(), parameter, value, expected });
+        if self.capacity_bytes() < request::SECTOR {
+            return wrong("capacity_bytes", self.capacity_bytes() as f64, "at least one sector");
+        }
+        let (above_zero, zero_or_above) = self.numbers();
+        for (parameter, value) in above_zero {
+            if !(value.is_finite() && value > 0.0) {
+                return wrong(parameter, value, "above zero");
+            }
+        }
+        for (parameter, value) in zero_or_above {
+            if !(value.is_finite() && value >= 0.0) {
+                return wrong(parameter, value, "zero or above");
+            }
+        }
+        match &self.parameters {
+            Parameters::Hdd(hdd) if hdd.inner_mb_per_s > hdd.outer_mb_per_s => {
+                wrong("inner_mb_per_s", hdd.inner_mb_per_s, "at most outer_mb_per_s")
+            }
+            Parameters::Hdd(hdd) => hdd
+                .seek
+                .problem()
+                .map_or(Ok(()), |problem| Err(ModelError::Malformed { name: name.into(), problem: problem.into() })),
+            _ => Ok(()),
+        }
+    }
+
+    /// Parameters that must be above zero, and those that may be zero.
+    fn numbers(&self) -> (Vec<(&'static str, f64)>, Vec<(&'static str, f64)>) {
+        match &self.parameters {
+            Parameters::Hdd(hdd) => (
+                vec![
+                    ("rpm", hdd.rpm),
+                    ("outer_mb_per_s", hdd.outer_mb_per_s),
+                    ("inner_mb_per_s", hdd.inner_mb_per_s),
+                    ("interface_mb_per_s", hdd.interface_mb_per_s),
+                ],
+                vec![("command_us", hdd.command_us), ("write_settle_ms", hdd.write_settle_ms)],
+            ),
+            Parameters::Ssd(ssd) => (
+                vec![
+                    ("parallel_units", f64::from(ssd.parallel_units)),
+                    ("stripe_bytes", ssd.stripe_bytes as f64),
+                    ("read_mb_per_s", ssd.read_mb_per_s),
+                    ("write_mb_per_s", ssd.write_mb_per_s),
+                ],
+                vec![
+                    ("read_command_us", ssd.read_command_us),
+                    ("write_command_us", ssd.write_command_us),
+                    ("read_us", ssd.read_us),
+                    ("write_us", ssd.write_us),
+                ],
+            ),
+            Parameters::ColdStore(store) => (
+                vec![("mb_per_s", store.mb_per_s), ("connections", f64::from(store.connections))],
+                vec![("first_byte_ms", store.first_byte_ms)],
+            ),
+        }
+    }
+}

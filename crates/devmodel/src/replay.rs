@@ -1,0 +1,90 @@
+//! Replay: a trace as the device would serve it, back to back.
+
+use crate::Device;
+use crate::model::DeviceModel;
+use crate::request::Request;
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The modelled time of a trace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Modelled {
+    /// The device.
+    pub device: String,
+    /// Seconds that the device is busy.
+    pub seconds: f64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Seconds per GiB moved; none for a trace that moves nothing.
+    pub seconds_per_gib: Option<f64>,
+}
+
+impl DeviceModel {
+    /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are left out: a request is issued
+    /// as soon as no more requests are open than its queue depth allows.
+    pub fn seconds(&self, trace: &[Request]) -> f64 {
+        busy_ns(&mut *self.start(), trace) as f64 * 1e-9
+    }
+
+    /// The same with bytes and seconds per GiB.
+    pub fn time(&self, trace: &[Request]) -> Modelled {
+        let seconds = self.seconds(trace);
+        let bytes = trace.iter().filter(|request| request.moves_data()).map(Request::bytes).sum();
+        let seconds_per_gib = (bytes > 0).then(|| seconds / (bytes as f64 / (1u64 << 30) as f64));
+        Modelled { device: self.name.clone(), seconds, bytes, seconds_per_gib }
+    }
+}
+
+/// Nanoseconds until the last request of the trace is complete.
+pub fn busy_ns(device: &mut dyn Device, trace: &[Request]) -> u64 {
+    let mut open = BinaryHeap::new();
+    let (mut now, mut last) = (0, 0);
+    for request in trace {
+        while open.len() >= request.queue_depth.max(1) as usize {
+            let Some(Reverse(completion)) = open.pop() else { break };
+            now = now.max(completion);
+        }
+        let completion = device.serve(request, now);
+        last = last.max(completion);
+        open.push(Reverse(completion));
+    }
+    last
+}
+
+/// Operations per second of a closed loop on the modelled device: the slower of device and host sets the pace, so the loop
+/// takes max(device busy, measured time). `None` when both times are zero.
+pub fn closed_loop_rate(operations: u64, device_busy_seconds: f64, measured_seconds: f64) -> Option<f64> {
+    let seconds = device_busy_seconds.max(measured_seconds);
+    (seconds > 0.0).then(|| operations as f64 / seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Operation;
+
+    /// Every request takes 100 ns, whatever else is open.
+    struct Fixed;
+
+    impl Device for Fixed {
+        fn serve(&mut self, _request: &Request, at_ns: u64) -> u64 {
+            at_ns + 100
+        }
+    }
+
+    #[test]
+    fn a_replay_keeps_the_queue_depth() {
+        let trace = |queue_depth| [Request { queue_depth, ..Request::new(Operation::Read, 0, 8) }; 12];
+        assert_eq!(busy_ns(&mut Fixed, &trace(1)), 1200);
+        assert_eq!(busy_ns(&mut Fixed, &trace(4)), 300);
+        assert_eq!(busy_ns(&mut Fixed, &[]), 0);
+    }
+
+    #[test]
+    fn the_slower_of_device_and_host_sets_the_pace() {
+        assert_eq!(closed_loop_rate(100, 4.0, 1.0), Some(25.0));
+        assert_eq!(closed_loop_rate(100, 0.1, 2.0), Some(50.0));
+        assert_eq!(closed_loop_rate(100, 0.0, 0.0), None);
+    }
+}

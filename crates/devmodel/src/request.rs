@@ -1,0 +1,102 @@
+//! The one record that the models time.
+
+/// Bytes per sector in all traces, whatever the device's logical block is.
+pub const SECTOR: u64 = 512;
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Tells that the content is no longer needed.
+    Discard,
+    /// Empties the device's write cache.
+    Flush,
+}
+
+/// A request to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// First sector of 512 bytes.
+    pub start_sector: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// What it does.
+    pub operation: Operation,
+    /// When it was issued, nanoseconds since the trace began.
+    pub issue_time_ns: u64,
+    /// Requests at the device when it was issued, itself included; at least 1. A replay keeps this depth.
+    pub queue_depth: u32,
+}
+
+impl Request {
+    /// A request that nothing else waits beside.
+    pub const fn new(operation: Operation, start_sector: u64, sectors: u32) -> Self {
+        Self { start_sector, sectors, operation, issue_time_ns: 0, queue_depth: 1 }
+    }
+
+    /// A read of `bytes` at `offset`, both rounded outwards to sectors.
+    pub fn read_bytes(offset: u64, bytes: u64) -> Self {
+        Self::of_bytes(Operation::Read, offset, bytes)
+    }
+
+    /// A request for `bytes` at `offset`, both rounded outwards to sectors; at most 2 TiB.
+    pub fn of_bytes(operation: Operation, offset: u64, bytes: u64) -> Self {
+        let start = offset / SECTOR;
+        let end = offset.saturating_add(bytes).div_ceil(SECTOR);
+        Self::new(operation, start, u32::try_from(end - start).unwrap_or(u32::MAX))
+    }
+
+    /// First byte.
+    pub const fn offset(&self) -> u64 {
+        self.start_sector.saturating_mul(SECTOR)
+    }
+
+    /// Length in bytes.
+    pub const fn bytes(&self) -> u64 {
+        self.sectors as u64 * SECTOR
+    }
+
+    /// First byte behind it.
+    pub const fn end(&self) -> u64 {
+        self.offset().saturating_add(self.bytes())
+    }
+
+    /// Whether it moves data.
+    pub const fn moves_data(&self) -> bool {
+        matches!(self.operation, Operation::Read | Operation::Write)
+    }
+}
+
+/// Fills in the queue depths of requests in issue order from the times at which they completed, where that is known.
+pub fn set_queue_depths(requests: &mut [Request], completion_ns: impl Iterator<Item = Option<u64>>) {
+    let mut open = std::collections::BinaryHeap::new();
+    for (request, completion) in requests.iter_mut().zip(completion_ns) {
+        while open.peek().is_some_and(|std::cmp::Reverse(end)| *end <= request.issue_time_ns) {
+            open.pop();
+        }
+        request.queue_depth = u32::try_from(open.len()).unwrap_or(u32::MAX).saturating_add(1);
+        open.extend(completion.map(std::cmp::Reverse));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depths_follow_from_completions() {
+        let mut requests = [(0, 1), (10, 2), (20, 3), (30, 4)]
+            .map(|(issue_time_ns, sector)| Request { issue_time_ns, ..Request::new(Operation::Read, sector, 1) });
+        set_queue_depths(&mut requests, [Some(25), Some(15), None, Some(40)].into_iter());
+        assert_eq!(requests.map(|request| request.queue_depth), [1, 2, 2, 1]);
+    }
+
+    #[test]
+    fn bytes_are_rounded_outwards() {
+        let request = Request::read_bytes(1000, 100);
+        assert_eq!((request.start_sector, request.sectors), (1, 2));
+    }
+}
