@@ -117,7 +117,7 @@ fn copy_through_memory(from: Named, to: Named, range: Range, skip_zeroes: bool) 
 }
 
 /// The parts of a buffer that are to be written: all of it, or the runs of 4 KiB blocks that are not all zero.
-fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<usize>> {
+pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<usize>> {
     if !skip_zeroes {
         return std::iter::once(0..buffer.len()).collect();
     }
@@ -151,8 +151,13 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
 pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;
     ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
-    for range in merge(ranges) {
-        if let Some(offset) = difference_in(ours, theirs, range)? {
+    first_difference_in(ours, theirs, &merge(ranges))
+}
+
+/// The first byte inside `ranges` at which two files differ.
+pub fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
+    for range in ranges {
+        if let Some(offset) = difference_in(ours, theirs, *range)? {
             return Ok(Some(offset));
         }
     }

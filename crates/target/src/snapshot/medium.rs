@@ -45,7 +45,7 @@ impl Medium {
                 let serial = claimed.device().serial();
                 let name = serial.unwrap_or_else(|| claimed.device().name().to_string());
                 let plain = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-                crate::store::cache_folder().join("snapshots").join(plain)
+                crate::images::cache_folder().join("snapshots").join(plain)
             }
         }
     }

@@ -1,0 +1,9 @@
+//! Images as goods: copied, packed for transport, kept in a store for studies.
+
+pub mod copy;
+pub mod pack;
+pub mod store;
+
+pub use copy::{CopyReport, Extent, copy};
+pub use pack::{PackManifest, PackReport, pack, unpack};
+pub use store::{Entry, ImageStore, cache_folder};

@@ -1,0 +1,258 @@
+//! The image store: aged images that studies make once and use many times, under a size cap.
+
+use super::copy::copy_quietly;
+use crate::error::TargetError;
+use crate::lock;
+use crate::sparse::Named;
+use senesce_core::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The cap when nobody sets one.
+const DEFAULT_CAP: Bytes = Bytes::gib(20);
+
+/// Sets the cap: a size such as `50G`.
+pub const CAP_VARIABLE: &str = "SENESCE_IMAGE_STORE_SIZE";
+
+/// `$XDG_CACHE_HOME/senesce`, or `~/.cache/senesce` (XDG base directory specification).
+pub fn cache_folder() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(|| PathBuf::from("/var/cache"))
+        .join("senesce")
+}
+
+/// One image in the store.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its key, see [`ImageStore::key`].
+    pub key: String,
+    /// What it is, in words.
+    pub description: String,
+    /// Size of the image.
+    pub size_bytes: u64,
+    /// Room that it takes.
+    pub used_bytes: u64,
+    /// When it was last used, in seconds since 1970.
+    pub last_used: u64,
+}
+
+/// A folder of images by key. The images used longest ago go first when the cap is reached.
+#[derive(Debug)]
+pub struct ImageStore {
+    folder: PathBuf,
+    cap: Bytes,
+}
+
+impl ImageStore {
+    /// The store of this user.
+    pub fn open_default() -> Result<Self, TargetError> {
+        let cap = match std::env::var(CAP_VARIABLE) {
+            Ok(text) => text.parse().map_err(|error| TargetError::Usage(format!("{CAP_VARIABLE}: {error}")))?,
+            Err(_) => DEFAULT_CAP,
+        };
+        Self::open(&cache_folder().join("images"), cap)
+    }
+
+    /// A store in any folder.
+    pub fn open(folder: &Path, cap: Bytes) -> Result<Self, TargetError> {
+        fs::create_dir_all(folder).map_err(TargetError::io("make directory", folder))?;
+        Ok(Self { folder: folder.into(), cap })
+    }
+
+    /// The key of an image: a hash of everything that determines its content, as text (plan, file system, versions).
+    pub fn key(content: &str) -> String {
+        blake3::hash(content.as_bytes()).to_hex()[..32].to_string()
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The size cap.
+    pub fn cap(&self) -> Bytes {
+        self.cap
+    }
+
+    /// Copies an image into the store under `key`, after making room. An image larger than the cap is refused.
+    pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<Entry, TargetError> {
+        let _lock = self.lock()?;
+        let file = File::open(image).map_err(TargetError::io("open the image", image))?;
+        let found = file.metadata().map_err(TargetError::io("look at", image))?;
+        let used_bytes = found.blocks() * 512;
+        self.make_room(used_bytes, key)?;
+        let (size_bytes, last_used) = (found.len(), now());
+        let entry = Entry { key: key.into(), description: description.into(), size_bytes, used_bytes, last_used };
+        copy_quietly(Named { file: &file, path: image }, &self.image(key)?, found.len())?;
+        self.write(&entry)?;
+        Ok(entry)
+    }
+
+    /// The image under `key`, if there is one; it counts as used now. It must not be altered: copy it with [`Self::restore`].
+    pub fn get(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
+        let _lock = self.lock()?;
+        let path = self.image(key)?;
+        let Some(mut entry) = self.read(key).filter(|entry| is_whole(&path, entry)) else { return Ok(None) };
+        entry.last_used = now();
+        self.write(&entry)?;
+        Ok(Some(path))
+    }
+
+    /// Copies the image under `key` to a file. `false`: there is none.
+    pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
+        let Some(path) = self.get(key)? else { return Ok(false) };
+        let file = File::open(&path).map_err(TargetError::io("open the image", &path))?;
+        let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
+        copy_quietly(Named { file: &file, path: &path }, to, size)?;
+        Ok(true)
+    }
+
+    /// All images, the one used last first.
+    pub fn list(&self) -> Result<Vec<Entry>, TargetError> {
+        let entries = fs::read_dir(&self.folder).map_err(TargetError::io("list", &self.folder))?;
+        let keys =
+            entries.flatten().filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string()));
+        let mut found: Vec<Entry> = keys.filter_map(|key| self.read(&key)).collect();
+        found.sort_by_key(|entry| (std::cmp::Reverse(entry.last_used), entry.key.clone()));
+        Ok(found)
+    }
+
+    /// Removes an image; a beginning of a key is enough if only one begins so.
+    pub fn remove(&self, key: &str) -> Result<Entry, TargetError> {
+        let _lock = self.lock()?;
+        let mut matching = self.list()?.into_iter().filter(|entry| entry.key.starts_with(key));
+        match (matching.next(), matching.next()) {
+            (Some(entry), None) => {
+                self.delete(&entry.key)?;
+                Ok(entry)
+            }
+            (None, _) => Err(TargetError::Usage(format!(
+                "no image in the store has the key {key}; `senesce image list` lists them"
+            ))),
+            _ => Err(TargetError::Usage(format!("several keys begin with {key}; write more of it"))),
+        }
+    }
+
+    fn make_room(&self, needed: u64, key: &str) -> Result<(), TargetError> {
+        if needed > self.cap.0 {
+            return Err(TargetError::missing(
+                format!("room in the image store: the image takes {}, the cap {}; it", Bytes(needed), self.cap),
+                format!("raise {CAP_VARIABLE}"),
+            ));
+        }
+        let mut entries: Vec<Entry> = self.list()?.into_iter().filter(|entry| entry.key != key).collect();
+        let mut used: u64 = entries.iter().map(|entry| entry.used_bytes).sum();
+        while used + needed > self.cap.0 {
+            let Some(oldest) = entries.pop() else { break };
+            tracing::info!("removing {} from the image store to make room", oldest.key);
+            self.delete(&oldest.key)?;
+            used -= oldest.used_bytes;
+        }
+        Ok(())
+    }
+
+    fn delete(&self, key: &str) -> Result<(), TargetError> {
+        for path in [self.description(key), self.image(key)?] {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(TargetError::io("remove", &path)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn lock(&self) -> Result<File, TargetError> {
+        let path = self.folder.join("lock");
+        let file = File::options().create(true).write(true).truncate(false).open(&path);
+        let file = file.map_err(TargetError::io("open", &path))?;
+        match lock::lock_waiting(&file) {
+            Ok(()) => Ok(file),
+            Err(error) => Err(TargetError::io("lock", &path)(error)),
+        }
+    }
+
+    fn image(&self, key: &str) -> Result<PathBuf, TargetError> {
+        if key.is_empty() || !key.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Err(TargetError::Usage(format!("'{key}' is no key of an image: keys are letters and digits")));
+        }
+        Ok(self.folder.join(format!("{key}.img")))
+    }
+
+    fn description(&self, key: &str) -> PathBuf {
+        self.folder.join(format!("{key}.json"))
+    }
+
+    fn read(&self, key: &str) -> Option<Entry> {
+        serde_json::from_slice(&fs::read(self.description(key)).ok()?).ok()
+    }
+
+    fn write(&self, entry: &Entry) -> Result<(), TargetError> {
+        let text = serde_json::to_vec_pretty(entry).unwrap_or_default();
+        crate::image_file::replace(&self.description(&entry.key), |to| {
+            use std::os::unix::fs::FileExt;
+            to.file.write_all_at(&text, 0).map_err(TargetError::io("write", to.path))
+        })
+    }
+}
+
+fn is_whole(path: &Path, entry: &Entry) -> bool {
+    path.metadata().is_ok_and(|found| found.len() == entry.size_bytes)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(room: &Path, name: &str, byte: u8) -> PathBuf {
+        let path = room.join(name);
+        fs::write(&path, vec![byte; 1 << 20]).unwrap();
+        path
+    }
+
+    fn age(store: &ImageStore, key: &str, seconds: u64) {
+        let mut entry = store.read(key).unwrap();
+        entry.last_used -= seconds;
+        store.write(&entry).unwrap();
+    }
+
+    #[test]
+    fn images_come_back_and_the_oldest_go_first() {
+        let room = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let keys: Vec<String> = ["a", "b", "c"].iter().map(|text| ImageStore::key(text)).collect();
+        for (index, key) in keys.iter().enumerate().take(2) {
+            store.put(key, "test", &image(room.path(), "x.img", index as u8)).unwrap();
+        }
+        age(&store, &keys[0], 50);
+        age(&store, &keys[1], 100);
+        let back = room.path().join("back.img");
+        assert!(store.restore(&keys[1], &back).unwrap(), "and now it was used last");
+        assert_eq!(fs::read(&back).unwrap(), vec![1; 1 << 20]);
+        store.put(&keys[2], "test", &image(room.path(), "x.img", 9)).unwrap();
+        assert_eq!(store.get(&keys[0]).unwrap(), None, "it made room");
+        assert!(store.get(&keys[1]).unwrap().is_some());
+        store.remove(&keys[1][..6]).unwrap();
+        assert_eq!(store.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn wrong_keys_and_too_large_images_are_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(room.path(), Bytes::kib(4)).unwrap();
+        let large = image(room.path(), "x.img", 1);
+        assert!(matches!(store.put("abc", "", &large), Err(TargetError::Missing { .. })));
+        assert!(matches!(store.get("../etc"), Err(TargetError::Usage(_))));
+        assert!(matches!(store.remove("zz"), Err(TargetError::Usage(_))));
+    }
+}
