@@ -48,6 +48,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::runs::Runs>(),
     Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::layout::Layout>(),
+    Entry::of::<verbs::device::Device>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::doc::Doc>(),
     Entry::of::<verbs::doctor::Doctor>(),

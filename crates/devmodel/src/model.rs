@@ -35,6 +35,9 @@ pub enum Parameters {
     ColdStore(ColdStore),
 }
 
+/// Parameters with their names.
+type Named = Vec<(&'static str, f64)>;
+
 const BUILT_IN: &[(&str, &str)] = &[
     ("st500dm002", include_str!("../../../data/devices/st500dm002.toml")),
     ("hp-97560", include_str!("../../../data/devices/hp-97560.toml")),
@@ -128,7 +131,7 @@ impl DeviceModel {
     }
 
     /// Parameters that must be above zero, and those that may be zero.
-    fn numbers(&self) -> (Vec<(&'static str, f64)>, Vec<(&'static str, f64)>) {
+    fn numbers(&self) -> (Named, Named) {
         match &self.parameters {
             Parameters::Hdd(hdd) => (
                 vec![

@@ -10,7 +10,10 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[&crate::lab_selftest::LabSelftest,
 pub const VERBS: &[&dyn RunKind] = &[];
 
 /// Doc pages of verbs: name and text.
-pub const PAGES: &[(&str, &str)] = &[("layout", include_str!("../../../docs/verbs/layout.md"))];
+pub const PAGES: &[(&str, &str)] = &[
+    ("device", include_str!("../../../docs/verbs/device.md")),
+    ("layout", include_str!("../../../docs/verbs/layout.md")),
+];
 
 /// The experiment with this id.
 pub fn experiment(id: &str) -> Result<&'static dyn Experiment, Failure> {

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod completions;
+pub mod device;
 pub mod doc;
 pub mod doctor;
 pub mod experiments;
