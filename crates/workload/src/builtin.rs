@@ -29,19 +29,23 @@ macro_rules! personality {
     };
 }
 
-/// All built-in personalities.
+/// Thread memory; a thread needs room for one call of 1 MiB.
+const MEMORY: (&str, u64, u64) = ("memsize", 10 << 20, 1 << 20);
+
+/// All built-in personalities. The least number of files is twenty per thread that creates: with fewer, creation soon
+/// finds no missing file.
 pub const PERSONALITIES: &[Personality] = &[
     personality!(
         "fileserver",
         "50 threads: create, write, append, read, delete, stat; 10000 files, 1.2 GiB",
-        &[("nfiles", 10_000, 100)]
+        &[("nfiles", 10_000, 1000), MEMORY]
     ),
-    personality!("webserver", "100 threads: read 10 files, append to a log; 1000 files", &[("nfiles", 1000, 20)]),
-    personality!("varmail", "16 threads: mail with fsync in one directory; 1000 files", &[("nfiles", 1000, 50)]),
+    personality!("webserver", "100 threads: read 10 files, append to a log; 1000 files", &[("nfiles", 1000, 20), MEMORY]),
+    personality!("varmail", "16 threads: mail with fsync in one directory; 1000 files", &[("nfiles", 1000, 320), MEMORY]),
     personality!(
         "webproxy",
         "100 threads: replace one, read five in one directory; 10000 files",
-        &[("nfiles", 10_000, 300)]
+        &[("nfiles", 10_000, 2000)]
     ),
     personality!(
         "videoserver",

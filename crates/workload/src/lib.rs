@@ -1,10 +1,17 @@
 //! Workloads: a Filebench-compatible engine, file-operation microbenchmarks, cold reads.
 
+pub mod bench;
 pub mod builtin;
+pub mod engine;
 pub mod error;
 pub mod fileset;
 pub mod model;
+pub mod result;
 pub mod wml;
 
+pub use bench::{Bench, Execution, Finished, Options};
+pub use builtin::{PERSONALITIES, builtin};
+pub use engine::conduct::Length;
 pub use error::WorkloadError;
 pub use model::Workload;
+pub use result::{BenchResult, FilesetSummary, FlowopResult, Interval, Repetition};

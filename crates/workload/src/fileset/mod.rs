@@ -1,5 +1,7 @@
 //! File sets: how they are laid out, written, and how files are chosen while a workload runs.
 
 pub mod layout;
+pub mod pick;
+pub mod populate;
 
 pub use layout::{Layout, Population};

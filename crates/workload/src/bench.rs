@@ -1,0 +1,350 @@
+//! Preparing a workload on a claimed directory, and running it.
+
+use crate::engine::backend::{Backend, Null, System};
+use crate::engine::clock::Clock;
+use crate::engine::conduct::{Length, Measure, conduct, semaphores};
+use crate::engine::latency::Latencies;
+use crate::engine::program::{Programs, Target};
+use crate::engine::shared::{ActiveFileset, Shared, Totals};
+use crate::engine::synchronize::{EventGenerator, Waits};
+use crate::error::WorkloadError;
+use crate::fileset::populate::{PopulateOptions, Populated, populate, root_of};
+use crate::fileset::{Layout, Population};
+use crate::model::{FlowopKind, Step, Workload};
+use crate::result::{FilesetSummary, Repetition};
+use hdrhistogram::Histogram;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Progress;
+use senesce_core::{Bytes, Seed};
+use senesce_target::ClaimedDirectory;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How flowops are executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Execution {
+    /// By system calls.
+    #[default]
+    System,
+    /// Not at all: measures the engine itself. Nothing is written.
+    Null,
+}
+
+/// How a workload is prepared and run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// Feeds every random choice while the workload runs.
+    pub seed: Seed,
+    /// Another population than Filebench's.
+    pub populate_seed: Option<u64>,
+    /// How long to run; `None`: as the workload says, else 60 s.
+    pub length: Option<Length>,
+    /// Time before counting begins, in addition to what the workload says.
+    pub warm_up: Duration,
+    /// Length of the intervals of the course; `None`: as the workload says, else 1 s.
+    pub interval: Option<Duration>,
+    /// Files are chosen at random instead of in rotation.
+    pub random_choice: bool,
+    /// Threads that populate.
+    pub populate_threads: usize,
+    /// A system call that takes longer is reported.
+    pub stuck_after: Duration,
+    /// Who executes flowops.
+    pub execution: Execution,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: senesce_core::seed::DEFAULT_SEED,
+            populate_seed: None,
+            length: None,
+            warm_up: Duration::ZERO,
+            interval: None,
+            random_choice: false,
+            populate_threads: std::thread::available_parallelism().map_or(4, |count| usize::from(count).clamp(2, 32)),
+            stuck_after: Duration::from_secs(60),
+            execution: Execution::System,
+        }
+    }
+}
+
+/// Seconds that a workload runs when nobody says how long.
+const DEFAULT_SECONDS: u64 = 60;
+
+/// A prepared workload: its file sets are drawn and written. It holds no descriptor, so the file system can be
+/// remounted before [`Bench::run`].
+#[derive(Debug)]
+pub struct Bench {
+    workload: Workload,
+    layouts: Vec<Layout>,
+    roots: Vec<PathBuf>,
+    options: Options,
+    /// What was written, per file set.
+    pub populated: Vec<Populated>,
+    /// Seconds that writing took.
+    pub populate_seconds: f64,
+}
+
+/// What a run gives.
+pub struct Finished {
+    /// The result.
+    pub repetition: Repetition,
+    /// Latency histograms in ns, by flowop.
+    pub histograms: Vec<(String, Histogram<u64>)>,
+}
+
+impl Bench {
+    /// Draws and writes the file sets of `workload` in `directory`, and does what the workload asks to be done before.
+    pub fn prepare(
+        workload: &Workload,
+        directory: &ClaimedDirectory,
+        options: Options,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Self, WorkloadError> {
+        let layouts = Population::new(workload, options.seed, options.populate_seed).draw(&workload.filesets)?;
+        let target = directory.path();
+        let roots = layouts.iter().map(|layout| root_of(layout, target)).collect::<Result<Vec<_>, _>>()?;
+        let mut bench =
+            Self { workload: workload.clone(), layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 };
+        if options.execution == Execution::System {
+            bench.check_room(target)?;
+        }
+        for step in &workload.steps {
+            if interrupt.requested() {
+                return Err(WorkloadError::Interrupted("preparing".into()));
+            }
+            match step {
+                Step::CreateFiles => bench.create_files(progress, interrupt)?,
+                Step::Echo(text) => progress.say(text),
+                Step::Sleep(seconds) => std::thread::sleep(Duration::from_secs(*seconds)),
+                Step::System(command) => shell(command, target, progress)?,
+            }
+        }
+        Ok(bench)
+    }
+
+    /// The file sets as drawn.
+    pub fn filesets(&self) -> Vec<FilesetSummary> {
+        self.layouts.iter().map(summary).collect()
+    }
+
+    /// The workload.
+    pub fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    fn check_room(&self, target: &Path) -> Result<(), WorkloadError> {
+        let needed: u64 = self.layouts.iter().map(Layout::existing_bytes).sum();
+        let reused = self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree);
+        let found = rustix::fs::statvfs(target).map_err(WorkloadError::io("look at the free space of", target))?;
+        // What an earlier run left in its file sets is removed first, so it counts as free.
+        let free = found.f_bavail * found.f_frsize;
+        let total = found.f_blocks * found.f_frsize;
+        if !reused && needed > total || needed > free && !self.roots.iter().any(|root| root.exists()) {
+            return Err(WorkloadError::Missing {
+                what: format!(
+                    "room for the file sets ({}) in {} ({} free)",
+                    Bytes(needed),
+                    target.display(),
+                    Bytes(free)
+                ),
+                remedy: "make them smaller with --scale or --set, or use a larger target".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn create_files(&mut self, progress: &dyn Progress, interrupt: &Interrupt) -> Result<(), WorkloadError> {
+        if self.options.execution == Execution::Null || !self.populated.is_empty() {
+            return Ok(());
+        }
+        let content = crate::engine::memory::filled(1 << 20, 0x5e).map_err(WorkloadError::io(
+            "allocate the content of files for",
+            &self.roots[..].first().cloned().unwrap_or_default(),
+        ))?;
+        let begin = Instant::now();
+        let options = PopulateOptions { threads: self.options.populate_threads };
+        for (layout, root) in self.layouts.iter().zip(&self.roots).rev() {
+            self.populated.push(populate(layout, root, &content, options, progress, interrupt)?);
+        }
+        self.populated.reverse();
+        self.populate_seconds = begin.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Runs the workload once. `directory` is claimed anew if the file system was remounted since. Errors are those
+    /// that prevent a start; everything later is in the result, with the reason why it does not count.
+    pub fn run(
+        self,
+        directory: &ClaimedDirectory,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Finished, WorkloadError> {
+        match self.options.execution {
+            Execution::System => self.run_on(System, directory, progress, interrupt),
+            Execution::Null => self.run_on(Null, directory, progress, interrupt),
+        }
+    }
+
+    fn measure(&self) -> Measure {
+        let written = Duration::from_secs(self.workload.run.seconds.unwrap_or(DEFAULT_SECONDS));
+        Measure {
+            length: self.options.length.unwrap_or(Length::Time(written)),
+            warm_up: self.options.warm_up + Duration::from_secs(self.workload.run.warm_up),
+            interval: self
+                .options
+                .interval
+                .or(self.workload.run.interval.map(Duration::from_secs))
+                .unwrap_or(Duration::from_secs(1)),
+            stuck_after: self.options.stuck_after,
+        }
+    }
+
+    fn run_on<B: Backend>(
+        self,
+        backend: B,
+        directory: &ClaimedDirectory,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Finished, WorkloadError> {
+        if self.workload.processes.is_empty() {
+            return Err(WorkloadError::Usage(format!("{} defines no process: nothing to run", self.workload.name)));
+        }
+        let programs = Programs::compile(&self.workload);
+        check_memory(&programs)?;
+        let notes = raise_descriptor_limit(&programs);
+        let measure = self.measure();
+        let mut waits = Waits::new(programs.blocks.len());
+        let semaphores = semaphores(&programs, &mut waits);
+        let threads = programs.threads() as usize;
+        let shared = Arc::new(Shared {
+            backend,
+            clock: Clock::new(),
+            filesets: self.open_filesets(directory)?,
+            randoms: self.workload.randoms.clone(),
+            latencies: Latencies::new(programs.flowops.len(), threads),
+            count_from: AtomicU64::new(u64::MAX),
+            count_until: AtomicU64::new(u64::MAX),
+            operations_wanted: match measure.length {
+                Length::Operations(count) => count,
+                _ => u64::MAX,
+            },
+            places_taken: AtomicU64::new(0),
+            waits,
+            events: self.workload.event_rate.filter(|rate| *rate > 0).map(EventGenerator::new),
+            totals: Totals { kept: needs_totals(&programs), ..Totals::default() },
+            quit_mode: self.workload.quit_mode,
+            random_choice: self.options.random_choice,
+            seed: self.options.seed,
+            ready: AtomicUsize::new(0),
+            go: AtomicBool::new(false),
+            ended: AtomicUsize::new(0),
+            ending: Mutex::new(None),
+            messages: Mutex::new(notes),
+            programs,
+        });
+        let (repetition, sample) = conduct(shared.clone(), semaphores, &measure, progress, interrupt)?;
+        let names = shared.programs.flowops.iter().enumerate();
+        let histograms =
+            names.map(|(index, (name, _))| (name.clone(), sample.latencies.flowop(index).to_histogram())).collect();
+        Ok(Finished { repetition, histograms })
+    }
+
+    fn open_filesets(&self, directory: &ClaimedDirectory) -> Result<Vec<ActiveFileset>, WorkloadError> {
+        let open = |(layout, root): (&Layout, &PathBuf)| {
+            // The null back end has no directories of its own.
+            let place = if self.options.execution == Execution::Null { directory.path() } else { root };
+            let handle = File::open(place).map_err(WorkloadError::io("open directory", place))?;
+            Ok(ActiveFileset::new(layout, root.clone(), OwnedFd::from(handle)))
+        };
+        self.layouts.iter().zip(&self.roots).map(open).collect()
+    }
+}
+
+fn summary(layout: &Layout) -> FilesetSummary {
+    FilesetSummary {
+        name: layout.spec.name.clone(),
+        files: layout.files.len() as u64,
+        directories: layout.directories.len() as u64,
+        bytes: layout.bytes,
+        existing_files: layout.existing.len() as u64,
+        existing_bytes: layout.existing_bytes(),
+    }
+}
+
+/// Draws the file sets of a workload without touching anything.
+pub fn draw(workload: &Workload, options: &Options) -> Result<Vec<FilesetSummary>, WorkloadError> {
+    let layouts = Population::new(workload, options.seed, options.populate_seed).draw(&workload.filesets)?;
+    Ok(layouts.iter().map(summary).collect())
+}
+
+/// Whether a flowop looks at totals over all threads.
+fn needs_totals(programs: &Programs) -> bool {
+    use FlowopKind as K;
+    programs.each().any(|flowop| {
+        let looks = matches!(
+            flowop.spec.kind,
+            K::BandwidthLimit | K::IopsLimit | K::OpsLimit | K::FinishOnCount | K::FinishOnBytes
+        );
+        looks && !matches!(flowop.target, Target::Own(_))
+    })
+}
+
+/// Thread memory must fit, or the run measures swapping.
+fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
+    let wanted: u64 = programs.list.iter().map(|program| program.instances.saturating_mul(program.memsize)).sum();
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map(|kib| kib << 10);
+    match available {
+        Some(available) if wanted > available => Err(WorkloadError::Missing {
+            what: format!(
+                "{} of thread memory (memsize of all threads; {} available)",
+                Bytes(wanted),
+                Bytes(available)
+            ),
+            remedy: "lower memsize or the number of threads".into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Every slot of every thread may be open at once.
+fn raise_descriptor_limit(programs: &Programs) -> Vec<String> {
+    let slots = |program: &crate::engine::program::Program| {
+        let mut slots: Vec<usize> = program.flowops().map(|flowop| flowop.spec.fd).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        let rotating = if program.flowops().any(|flowop| flowop.spec.opennext) { 64 } else { 0 };
+        program.instances * (slots.len() as u64 + rotating)
+    };
+    let wanted = 256 + programs.list.iter().map(slots).sum::<u64>();
+    let limit = getrlimit(Resource::Nofile);
+    let (current, maximum) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
+    if wanted <= current {
+        return Vec::new();
+    }
+    let raised = Rlimit { current: Some(wanted.min(maximum)), maximum: limit.maximum };
+    let failed = setrlimit(Resource::Nofile, raised).is_err() || wanted > maximum;
+    let note =
+        format!("the workload may need {wanted} open files, the limit is {}; raise `ulimit -n`", maximum.min(wanted));
+    if failed { vec![note] } else { Vec::new() }
+}
+
+fn shell(command: &str, target: &Path, progress: &dyn Progress) -> Result<(), WorkloadError> {
+    progress.say(&format!("running '{command}'"));
+    let status =
+        std::process::Command::new("/bin/sh").args(["-c", command]).stdin(std::process::Stdio::null()).status();
+    let status = status.map_err(WorkloadError::io("run /bin/sh for", target))?;
+    if !status.success() {
+        progress.say(&format!("'{command}' ended with {status}"));
+    }
+    Ok(())
+}

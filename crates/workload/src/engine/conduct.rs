@@ -1,0 +1,368 @@
+//! Starts the threads of a run, watches them, and ends the run.
+
+use super::backend::Backend;
+use super::course::Course;
+use super::measure::Sample;
+use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
+use super::synchronize::Waits;
+use super::worker::{FileId, Stop, Worker};
+use crate::error::WorkloadError;
+use crate::model::FlowopKind;
+use crate::result::{Interval, Repetition};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Progress;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long to run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Length {
+    /// This long.
+    Time(Duration),
+    /// This many counted operations.
+    Operations(u64),
+    /// Until the rate is steady (see [`super::measure::is_steady`]), at most this long; the steady intervals are the result.
+    Steady(Duration),
+}
+
+/// How a run is measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measure {
+    /// How long.
+    pub length: Length,
+    /// Time before counting begins.
+    pub warm_up: Duration,
+    /// Length of the intervals of the course.
+    pub interval: Duration,
+    /// A system call that takes longer is reported, and waited for that long at the end.
+    pub stuck_after: Duration,
+}
+
+/// Stack of a workload thread; flowops keep their buffers elsewhere.
+const STACK_BYTES: usize = 128 << 10;
+
+/// How often the conductor looks at the user's wish to stop.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Gives every semblock flowop of every thread its semaphore. Returns one list per thread: semaphore by flowop.
+pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec<Vec<usize>> {
+    let mut lists = Vec::new();
+    for program in &programs.list {
+        for _ in 0..program.instances {
+            let mut list = vec![0; program.flowops];
+            for flowop in program.flowops().filter(|flowop| flowop.spec.kind == FlowopKind::SemaphoreBlock) {
+                list[flowop.local] = waits.add_semaphore(&flowop.spec.name, flowop.spec.highwater);
+            }
+            lists.push(list);
+        }
+    }
+    lists
+}
+
+/// Runs the workload and returns its result with the histograms at the end. Errors are only those that prevent a start.
+pub fn conduct<B: Backend>(
+    shared: Arc<Shared<B>>,
+    semaphores: Vec<Vec<usize>>,
+    measure: &Measure,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<(Repetition, Sample), WorkloadError> {
+    let records = records(&shared);
+    for (number, (record, semaphores)) in records.iter().zip(semaphores).enumerate() {
+        if let Err(error) = start(shared.clone(), record.clone(), number, semaphores) {
+            shared.waits.stop();
+            shared.go.store(true, Ordering::SeqCst);
+            return Err(WorkloadError::Missing {
+                what: format!("room for {} threads: thread {} could not start ({error})", records.len(), number + 1),
+                remedy: "raise `ulimit -u` and the pids limit of the control group, or run fewer threads".into(),
+            });
+        }
+    }
+    while shared.ready.load(Ordering::SeqCst) < records.len() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut run =
+        Run { shared: &shared, records: &records, measure, progress, reported: BTreeSet::new(), messages: Vec::new() };
+    let outcome = run.measure(interrupt);
+    let left = run.wait_for_threads();
+    Ok(finish(&shared, outcome, left))
+}
+
+fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
+    let programs = shared.programs.list.iter().enumerate();
+    programs
+        .flat_map(|(index, program)| (1..=program.instances).map(move |instance| (index, program.flowops, instance)))
+        .map(|(program, flowops, instance)| {
+            Arc::new(ThreadRecord {
+                program,
+                instance,
+                counters: (0..flowops).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
+                activity: AtomicU64::new(0),
+                since: AtomicU64::new(0),
+                ended: AtomicBool::new(false),
+            })
+        })
+        .collect()
+}
+
+fn start<B: Backend>(
+    shared: Arc<Shared<B>>,
+    record: Arc<ThreadRecord>,
+    number: usize,
+    semaphores: Vec<usize>,
+) -> std::io::Result<()> {
+    let name: String = shared.programs.list[record.program].thread.chars().take(15).collect();
+    let body = move || {
+        let program = &shared.programs.list[record.program];
+        let worker = Worker::new(&shared, &record, number, semaphores);
+        if let Err(problem) = set_priorities(program.nice, program.io_priority) {
+            shared.end(Ending::Failed(problem));
+        }
+        shared.ready.fetch_add(1, Ordering::SeqCst);
+        while !shared.go.load(Ordering::Acquire) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+        match worker {
+            Ok(mut worker) => worker.run(),
+            Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
+            Err(_) => {}
+        }
+        record.ended.store(true, Ordering::SeqCst);
+        shared.ended.fetch_add(1, Ordering::SeqCst);
+    };
+    std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body).map(drop)
+}
+
+/// Sets nice value and best-effort I/O priority of the calling thread.
+fn set_priorities(nice: i64, io_priority: Option<u8>) -> Result<(), String> {
+    let fail =
+        |what: &str| Err(format!("{what}: {}", senesce_core::failure::errno_words(&std::io::Error::last_os_error())));
+    // SAFETY: plain system calls on the calling thread (id 0).
+    unsafe {
+        if nice != 0 && libc::setpriority(libc::PRIO_PROCESS, 0, nice as libc::c_int) != 0 {
+            return fail(&format!("set nice={nice}"));
+        }
+        if let Some(level) = io_priority {
+            // ioprio.h: class in the bits from 13, best effort is class 2; who 1 is a process or thread.
+            let value = (2 << 13) | libc::c_int::from(level);
+            if libc::syscall(libc::SYS_ioprio_set, 1, 0, value) != 0 {
+                return fail(&format!("set ioprio={level}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// User and system time of this process in seconds.
+pub fn cpu_seconds() -> (f64, f64) {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the structure; RUSAGE_SELF cannot fail with a valid pointer.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    (seconds(usage.ru_utime), seconds(usage.ru_stime))
+}
+
+struct Measured {
+    counted: Sample,
+    seconds: f64,
+    cpu: (f64, f64),
+    intervals: Vec<Interval>,
+    interrupted: bool,
+    problem: Option<String>,
+    messages: Vec<String>,
+}
+
+struct Run<'a, B: Backend> {
+    shared: &'a Arc<Shared<B>>,
+    records: &'a [Arc<ThreadRecord>],
+    measure: &'a Measure,
+    progress: &'a dyn Progress,
+    /// Threads whose stuck call was reported.
+    reported: BTreeSet<usize>,
+    messages: Vec<String>,
+}
+
+impl<B: Backend> Run<'_, B> {
+    fn measure(&mut self, interrupt: &Interrupt) -> Measured {
+        let shared = self.shared.clone();
+        let begin_tick = self.open_window();
+        let mut course = Course::new(&shared.programs.flowops, Sample::take(&shared, self.records));
+        let mut cpu = cpu_seconds();
+        shared.go.store(true, Ordering::Release);
+        let begin = Instant::now() + self.measure.warm_up;
+        let mut warm = self.measure.warm_up.is_zero();
+        let mut next = begin + self.measure.interval;
+        let interrupted = loop {
+            std::thread::sleep(TICK);
+            let now = Instant::now();
+            if !warm && now >= begin {
+                (warm, cpu) = (true, cpu_seconds());
+            }
+            self.watch();
+            if self.longest().is_some_and(|time| now >= begin + time) || shared.waits.stopped() || self.all_ended() {
+                break false;
+            }
+            if interrupt.requested() {
+                break true;
+            }
+            if now >= next {
+                next += self.measure.interval;
+                self.show(course.close((now - begin).as_secs_f64(), Sample::take(&shared, self.records)));
+                if matches!(self.measure.length, Length::Steady(_)) && course.is_steady() {
+                    break false;
+                }
+            }
+        };
+        let end_tick = shared.stop_counting();
+        let cpu_end = cpu_seconds();
+        shared.waits.stop();
+        let seconds = shared.clock.nanoseconds(end_tick.saturating_sub(begin_tick)) as f64 / 1e9;
+        if seconds > course.last_seconds() {
+            course.close(seconds, Sample::take(&shared, self.records));
+        }
+        let cpu = (cpu_end.0 - cpu.0, cpu_end.1 - cpu.1);
+        self.conclude(course, cpu, interrupted)
+    }
+
+    /// Sets from when to when operations count; returns the first tick.
+    fn open_window(&self) -> u64 {
+        let clock = self.shared.clock;
+        let ticks = |time: Duration| clock.ticks(time.as_nanos().min(u128::from(u64::MAX / 4)) as u64);
+        let begin = clock.now() + ticks(self.measure.warm_up);
+        self.shared.count_from.store(begin, Ordering::SeqCst);
+        if let Some(time) = self.longest() {
+            self.shared.count_until.store(begin.saturating_add(ticks(time)), Ordering::SeqCst);
+        }
+        match self.measure.length {
+            Length::Time(time) | Length::Steady(time) => self.progress.phase("running", time.as_secs(), "seconds"),
+            Length::Operations(count) => self.progress.phase("running", count, "operations"),
+        }
+        begin
+    }
+
+    fn longest(&self) -> Option<Duration> {
+        match self.measure.length {
+            Length::Time(time) | Length::Steady(time) => Some(time),
+            Length::Operations(_) => None,
+        }
+    }
+
+    fn show(&self, interval: &Interval) {
+        let done = match self.measure.length {
+            Length::Operations(_) => self.shared.places_taken.load(Ordering::Relaxed),
+            _ => interval.seconds as u64,
+        };
+        let note = format!("{:.0} ops/s, {:.1} MB/s", interval.ops_per_second, interval.mb_per_second);
+        self.progress.position(done, &note);
+    }
+
+    fn conclude(&mut self, course: Course<'_>, cpu: (f64, f64), interrupted: bool) -> Measured {
+        let (mut counted, mut seconds) = course.whole();
+        let mut problem = None;
+        if let Length::Steady(most) = self.measure.length {
+            if course.is_steady() {
+                let (steady, length, begin) = course.steady();
+                (counted, seconds) = (steady, length);
+                self.messages.push(format!("steady after {begin:.1} s; the result is the {length:.1} s after it"));
+            } else if !interrupted {
+                problem = Some(format!("no steady state within {} s", most.as_secs_f64()));
+            }
+        }
+        let messages = std::mem::take(&mut self.messages);
+        Measured { counted, seconds, cpu, intervals: course.intervals, interrupted, problem, messages }
+    }
+
+    fn all_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::SeqCst) == self.records.len()
+    }
+
+    /// Reports threads whose system call takes too long, each call once.
+    fn watch(&mut self) {
+        let clock = self.shared.clock;
+        let (limit, now) = (clock.ticks(self.measure.stuck_after.as_nanos() as u64), clock.now());
+        for (number, record) in self.records.iter().enumerate() {
+            let (activity, since) = (record.activity.load(Ordering::Relaxed), record.since.load(Ordering::Relaxed));
+            let waiting = now.saturating_sub(since);
+            if activity == 0 || waiting < limit {
+                if !self.reported.is_empty() {
+                    self.reported.remove(&number);
+                }
+                continue;
+            }
+            let Some(text) = describe(self.shared, record) else { continue };
+            if self.reported.insert(number) {
+                let text = format!("stuck for {} s: {text}", clock.nanoseconds(waiting) / 1_000_000_000);
+                self.progress.say(&text);
+                self.messages.push(text);
+            }
+        }
+    }
+
+    /// Waits until all threads have ended, and names one that does not.
+    fn wait_for_threads(&self) -> Option<String> {
+        let end = Instant::now() + self.measure.stuck_after;
+        while !self.all_ended() {
+            if Instant::now() >= end {
+                let stuck = self.records.iter().find(|record| !record.ended.load(Ordering::SeqCst))?;
+                let what = describe(self.shared, stuck).unwrap_or_else(|| "a thread is between two flowops".into());
+                return Some(format!("{} s after the end of the run, {what}", self.measure.stuck_after.as_secs()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+}
+
+/// What a thread is doing, in words; `None` when it waits as the workload wants, or does nothing.
+fn describe<B: Backend>(shared: &Shared<B>, record: &ThreadRecord) -> Option<String> {
+    let activity = record.activity.load(Ordering::Relaxed);
+    let call = *SystemCall::ALL.get((activity >> 40 & 0xff) as usize)?;
+    if activity == 0 || matches!(call, SystemCall::Wait | SystemCall::None) {
+        return None;
+    }
+    let program = &shared.programs.list[record.program];
+    let flowop = program.flowops().nth((activity >> 48) as usize - 1)?;
+    let file = FileId { fileset: (activity >> 32 & 0xff) as u32, entry: activity as u32 };
+    let fileset = shared.filesets.get(file.fileset as usize)?;
+    let path =
+        fileset.file_paths.get(file.entry as usize).map_or_else(String::new, |path| path.to_string_lossy().into());
+    Some(format!(
+        "flowop {} of thread {}-{} is in {} on {}",
+        flowop.spec.name,
+        program.thread,
+        record.instance,
+        call.name(),
+        fileset.path.join(path).display()
+    ))
+}
+
+fn finish<B: Backend>(shared: &Shared<B>, measured: Measured, left: Option<String>) -> (Repetition, Sample) {
+    let mut result = measured.counted.repetition(&shared.programs.flowops, measured.seconds);
+    (result.user_cpu_seconds, result.system_cpu_seconds) = measured.cpu;
+    result.over_time = measured.intervals;
+    result.messages = shared.messages.lock().map(|messages| messages.clone()).unwrap_or_default();
+    result.messages.extend(measured.messages);
+    let ending = shared.ending();
+    result.interrupted = measured.interrupted;
+    let interrupted = measured
+        .interrupted
+        .then(|| format!("interrupted after {:.1} s; the numbers so far are kept", measured.seconds));
+    let failure = match &ending {
+        Some(Ending::Failed(why)) => Some(why.clone()),
+        _ => left.or(interrupted).or(measured.problem),
+    };
+    let nothing =
+        (result.ops == 0 && failure.is_none()).then(|| "no operation was completed in the measured time".to_string());
+    let failure = failure.or(nothing);
+    result.valid = failure.is_none();
+    result.reason = failure.or(match ending {
+        Some(Ending::Finished(why)) => Some(why),
+        _ => None,
+    });
+    (result, measured.counted)
+}

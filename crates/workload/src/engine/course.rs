@@ -1,0 +1,64 @@
+//! The course of a run: its intervals, and where a steady state begins.
+
+use super::measure::{STEADY_INTERVALS, Sample, is_steady};
+use crate::model::FlowopKind;
+use crate::result::Interval;
+use std::collections::VecDeque;
+
+/// Samples and intervals so far.
+pub struct Course<'a> {
+    names: &'a [(String, FlowopKind)],
+    begin: Sample,
+    /// The last samples with their times in seconds, the oldest first: enough for the beginning of a steady state.
+    recent: VecDeque<(f64, Sample)>,
+    /// The intervals.
+    pub intervals: Vec<Interval>,
+}
+
+impl<'a> Course<'a> {
+    /// A course that begins with this sample.
+    pub fn new(names: &'a [(String, FlowopKind)], begin: Sample) -> Self {
+        Self { names, recent: VecDeque::from([(0.0, begin.clone())]), begin, intervals: Vec::new() }
+    }
+
+    /// Time of the last sample in seconds.
+    pub fn last_seconds(&self) -> f64 {
+        self.recent.back().map_or(0.0, |(seconds, _)| *seconds)
+    }
+
+    /// Closes an interval at `seconds` and returns it.
+    pub fn close(&mut self, seconds: f64, sample: Sample) -> &Interval {
+        let (last_seconds, last) =
+            self.recent.back().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
+        let interval = sample.since(last).interval(self.names, seconds, seconds - last_seconds);
+        self.recent.push_back((seconds, sample));
+        if self.recent.len() > STEADY_INTERVALS + 1 {
+            self.recent.pop_front();
+        }
+        self.intervals.push(interval);
+        &self.intervals[self.intervals.len() - 1]
+    }
+
+    /// Whether the last intervals are steady.
+    pub fn is_steady(&self) -> bool {
+        let rates: Vec<f64> = self.intervals.iter().map(|interval| interval.ops_per_second).collect();
+        is_steady(&rates)
+    }
+
+    /// All that was counted, with the time it took.
+    pub fn whole(&self) -> (Sample, f64) {
+        self.between(0.0, &self.begin)
+    }
+
+    /// What was counted in the last [`STEADY_INTERVALS`], with the time it took and its beginning.
+    pub fn steady(&self) -> (Sample, f64, f64) {
+        let (begin, sample) = self.recent.front().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
+        let (counted, seconds) = self.between(begin, sample);
+        (counted, seconds, begin)
+    }
+
+    fn between(&self, begin: f64, first: &Sample) -> (Sample, f64) {
+        let (end, last) = self.recent.back().map_or((0.0, &self.begin), |(seconds, sample)| (*seconds, sample));
+        (last.since(first), end - begin)
+    }
+}

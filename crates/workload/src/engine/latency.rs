@@ -1,0 +1,164 @@
+//! Latency histograms with 128 cells per power of two (values are kept to within 0.8 %), filled by all threads.
+
+use hdrhistogram::Histogram;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const CELL_BITS: u32 = 7;
+/// Greatest recorded latency in ns (18 minutes); longer ones count as this.
+const GREATEST: u64 = (1 << 40) - 1;
+/// Cells of one histogram.
+pub const CELLS: usize = (((40 - CELL_BITS - 1) << CELL_BITS) + (2 << CELL_BITS)) as usize;
+
+/// The cell of a latency in ns.
+#[inline]
+fn cell(nanoseconds: u64) -> usize {
+    let value = nanoseconds.min(GREATEST);
+    let shift = (u64::BITS - (value | 1).leading_zeros()).saturating_sub(CELL_BITS + 1);
+    ((shift as usize) << CELL_BITS) + (value >> shift) as usize
+}
+
+/// The middle of a cell, in ns.
+fn middle(cell: usize) -> u64 {
+    let shift = (cell >> CELL_BITS).saturating_sub(1) as u32;
+    let mantissa = cell as u64 - (u64::from(shift) << CELL_BITS);
+    (mantissa << shift) + ((1u64 << shift) >> 1)
+}
+
+/// One histogram per flowop, in several copies so that threads rarely meet in one cell.
+pub struct Latencies {
+    shards: Vec<Box<[AtomicU64]>>,
+    flowops: usize,
+}
+
+impl Latencies {
+    /// Histograms for `flowops` flowops and about `threads` threads.
+    pub fn new(flowops: usize, threads: usize) -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let count = threads.clamp(1, 2 * processors).next_power_of_two();
+        Self { shards: (0..count).map(|_| zeroed(flowops * CELLS)).collect(), flowops }
+    }
+
+    /// Adds one latency of a flowop, seen by a thread.
+    #[inline]
+    pub fn record(&self, thread: usize, flowop: usize, nanoseconds: u64) {
+        let shard = &self.shards[thread & (self.shards.len() - 1)];
+        shard[flowop * CELLS + cell(nanoseconds)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The histograms so far.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut counts = vec![0u64; self.flowops * CELLS];
+        for shard in &self.shards {
+            for (count, cell) in counts.iter_mut().zip(shard.iter()) {
+                *count += cell.load(Ordering::Relaxed);
+            }
+        }
+        Snapshot { counts }
+    }
+}
+
+/// Counters that start at 0 without touching their memory: most cells are never used.
+fn zeroed(length: usize) -> Box<[AtomicU64]> {
+    let plain: Box<[u64]> = vec![0u64; length].into_boxed_slice();
+    // SAFETY: AtomicU64 has the same size, alignment and bit validity as u64, and the box is handed over whole.
+    unsafe { Box::from_raw(Box::into_raw(plain) as *mut [AtomicU64]) }
+}
+
+/// Histograms at one moment, or their growth between two.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    counts: Vec<u64>,
+}
+
+impl Snapshot {
+    /// What came between `earlier` and this.
+    pub fn since(&self, earlier: &Snapshot) -> Snapshot {
+        let counts = self.counts.iter().zip(&earlier.counts).map(|(now, then)| now - then).collect();
+        Snapshot { counts }
+    }
+
+    /// The histogram of one flowop.
+    pub fn flowop(&self, flowop: usize) -> Distribution<'_> {
+        Distribution { parts: vec![&self.counts[flowop * CELLS..(flowop + 1) * CELLS]] }
+    }
+
+    /// The histogram of several flowops together.
+    pub fn merged(&self, flowops: impl IntoIterator<Item = usize>) -> Distribution<'_> {
+        let parts = flowops.into_iter().map(|flowop| &self.counts[flowop * CELLS..(flowop + 1) * CELLS]).collect();
+        Distribution { parts }
+    }
+}
+
+/// A latency distribution.
+pub struct Distribution<'a> {
+    parts: Vec<&'a [u64]>,
+}
+
+impl Distribution<'_> {
+    fn cells(&self) -> impl Iterator<Item = (u64, u64)> {
+        (0..CELLS).map(|cell| (middle(cell), self.parts.iter().map(|part| part[cell]).sum::<u64>()))
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.iter().sum::<u64>()).sum()
+    }
+
+    /// The values below which `quantiles` (ascending, 0 to 1) of all lie, in microseconds; 0 when there are none.
+    pub fn quantiles_us<const N: usize>(&self, quantiles: [f64; N]) -> [f64; N] {
+        let total = self.count();
+        let mut found = [0.0; N];
+        let (mut seen, mut next) = (0u64, 0);
+        for (value, count) in self.cells().filter(|(_, count)| *count > 0) {
+            seen += count;
+            while next < N && seen as f64 >= (quantiles[next] * total as f64).max(1.0) {
+                found[next] = value as f64 / 1000.0;
+                next += 1;
+            }
+        }
+        found
+    }
+
+    /// As HDR histogram in nanoseconds.
+    pub fn to_histogram(&self) -> Histogram<u64> {
+        let mut histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 significant digits are allowed"));
+        for (value, count) in self.cells().filter(|(_, count)| *count > 0) {
+            histogram.saturating_record_n(value, count);
+        }
+        histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_cell_keeps_its_values_to_within_a_percent(value in 0u64..GREATEST) {
+            let found = middle(cell(value));
+            prop_assert!(found.abs_diff(value) as f64 <= 0.008 * value as f64, "{value} became {found}");
+            prop_assert!(cell(value) < CELLS);
+        }
+    }
+
+    #[test]
+    fn cells_ascend_without_gaps() {
+        assert_eq!(cell(u64::MAX), CELLS - 1);
+        assert!((1..CELLS).all(|index| middle(index - 1) < middle(index) && cell(middle(index)) == index));
+    }
+
+    #[test]
+    fn quantiles_of_a_known_sample() {
+        let latencies = Latencies::new(2, 3);
+        for value in 1..=1000u64 {
+            latencies.record(value as usize % 3, 1, value * 1000);
+        }
+        let snapshot = latencies.snapshot();
+        let [median, high, last] = snapshot.flowop(1).quantiles_us([0.5, 0.99, 0.9999]);
+        assert!((median - 500.0).abs() < 5.0 && (high - 990.0).abs() < 9.0 && (last - 1000.0).abs() < 9.0);
+        assert_eq!(snapshot.flowop(0).count(), 0);
+        assert_eq!(snapshot.merged([0, 1]).to_histogram().len(), 1000);
+    }
+}

@@ -1,0 +1,17 @@
+//! The flowop engine: programs of flowops, executed by many threads against a back end.
+
+pub mod aio;
+pub mod backend;
+pub mod clock;
+pub mod conduct;
+pub mod course;
+mod data_flowops;
+mod file_flowops;
+pub mod latency;
+pub mod measure;
+pub mod memory;
+mod other_flowops;
+pub mod program;
+pub mod shared;
+pub mod synchronize;
+pub mod worker;

@@ -1,0 +1,263 @@
+//! A workload compiled for execution: one flat list of operations per kind of thread.
+
+use crate::model::{FlowNode, FlowopKind, FlowopSpec, Value, Workload};
+use rustix::fs::OFlags;
+use std::collections::BTreeMap;
+
+/// One step of a thread's loop.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// A flowop, `iters` times.
+    Flowop(Box<Flowop>),
+    /// Begins `iters` passes over the operations up to the matching end.
+    Begin {
+        /// Passes.
+        iters: Value,
+        /// Position of the matching end.
+        end: usize,
+    },
+    /// Ends a pass.
+    End {
+        /// Position of the matching beginning.
+        begin: usize,
+    },
+}
+
+/// A flowop with everything about it that does not change while it runs.
+#[derive(Debug, Clone)]
+pub struct Flowop {
+    /// Its attributes.
+    pub spec: FlowopSpec,
+    /// Position in its thread's counters.
+    pub local: usize,
+    /// Position among all flowops by name.
+    pub global: usize,
+    /// Flags to open its file with.
+    pub open_flags: OFlags,
+    /// Whom it acts on.
+    pub target: Target,
+    /// Whether it counts in operations per second.
+    pub counted: bool,
+}
+
+/// Whom a flowop acts on, resolved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Nobody in particular.
+    None,
+    /// The block flowops of this name.
+    Block(usize),
+    /// The semaphores of this name.
+    Semaphores(String),
+    /// The counters of this flowop of the same thread.
+    Own(usize),
+}
+
+/// What one kind of thread executes.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Name of its process.
+    pub process: String,
+    /// Name of the thread.
+    pub thread: String,
+    /// How many threads execute it.
+    pub instances: u64,
+    /// Bytes of thread memory.
+    pub memsize: u64,
+    /// Nice value.
+    pub nice: i64,
+    /// Best-effort I/O priority.
+    pub io_priority: Option<u8>,
+    /// The loop.
+    pub operations: Vec<Operation>,
+    /// Number of flowops in the loop.
+    pub flowops: usize,
+    /// Whether a flowop writes asynchronously.
+    pub asynchronous: bool,
+}
+
+/// All programs of a workload and the names that their results have.
+#[derive(Debug, Clone, Default)]
+pub struct Programs {
+    /// One per thread of every process definition.
+    pub list: Vec<Program>,
+    /// Flowops by name, in order of appearance, with what they do.
+    pub flowops: Vec<(String, FlowopKind)>,
+    /// Names of block flowops.
+    pub blocks: Vec<String>,
+}
+
+impl Programs {
+    /// Compiles a workload.
+    pub fn compile(workload: &Workload) -> Self {
+        let mut programs = Self::default();
+        let threads =
+            || workload.processes.iter().flat_map(|process| process.threads.iter().map(move |t| (process, t)));
+        for (_, thread) in threads() {
+            crate::model::resolve_flow::each(&thread.flow, &mut |spec| programs.name(spec));
+        }
+        for (process, thread) in threads() {
+            let mut builder =
+                Builder { workload, programs: &programs, operations: Vec::new(), locals: BTreeMap::new() };
+            builder.nodes(&thread.flow);
+            let (operations, flowops) = builder.finish();
+            let asynchronous = operations
+                .iter()
+                .any(|operation| matches!(operation, Operation::Flowop(f) if f.spec.kind == FlowopKind::AioWrite));
+            programs.list.push(Program {
+                process: process.name.clone(),
+                thread: thread.name.clone(),
+                instances: process.instances * thread.instances,
+                memsize: thread.memsize,
+                nice: process.nice,
+                io_priority: thread.io_priority,
+                operations,
+                flowops,
+                asynchronous,
+            });
+        }
+        programs
+    }
+
+    fn name(&mut self, spec: &FlowopSpec) {
+        if !self.flowops.iter().any(|(name, _)| *name == spec.name) {
+            self.flowops.push((spec.name.clone(), spec.kind));
+        }
+        if spec.kind == FlowopKind::Block && !self.blocks.contains(&spec.name) {
+            self.blocks.push(spec.name.clone());
+        }
+    }
+
+    /// Number of threads.
+    pub fn threads(&self) -> u64 {
+        self.list.iter().map(|program| program.instances).sum()
+    }
+
+    /// Every flowop of every program.
+    pub fn each(&self) -> impl Iterator<Item = &Flowop> {
+        self.list.iter().flat_map(|program| program.flowops())
+    }
+}
+
+impl Program {
+    /// The flowops of the loop in order.
+    pub fn flowops(&self) -> impl Iterator<Item = &Flowop> {
+        self.operations.iter().filter_map(|operation| match operation {
+            Operation::Flowop(flowop) => Some(&**flowop),
+            _ => None,
+        })
+    }
+}
+
+struct Builder<'a> {
+    workload: &'a Workload,
+    programs: &'a Programs,
+    operations: Vec<Operation>,
+    locals: BTreeMap<String, usize>,
+}
+
+impl Builder<'_> {
+    fn nodes(&mut self, nodes: &[FlowNode]) {
+        for node in nodes {
+            match node {
+                FlowNode::Single(spec) => self.flowop(spec),
+                FlowNode::Composite { iters, inner, .. } => {
+                    let begin = self.operations.len();
+                    self.operations.push(Operation::Begin { iters: *iters, end: 0 });
+                    self.nodes(inner);
+                    let end = self.operations.len();
+                    self.operations.push(Operation::End { begin });
+                    self.operations[begin] = Operation::Begin { iters: *iters, end };
+                }
+            }
+        }
+    }
+
+    fn flowop(&mut self, spec: &FlowopSpec) {
+        let local = self.locals.len();
+        let mut key = spec.name.clone();
+        while self.locals.contains_key(&key) {
+            key.push('\'');
+        }
+        self.locals.insert(key, local);
+        let global = self.programs.flowops.iter().position(|(name, _)| *name == spec.name).unwrap_or(0);
+        self.operations.push(Operation::Flowop(Box::new(Flowop {
+            spec: spec.clone(),
+            local,
+            global,
+            open_flags: self.open_flags(spec),
+            target: Target::None,
+            counted: spec.kind.entry().counted,
+        })));
+    }
+
+    fn open_flags(&self, spec: &FlowopSpec) -> OFlags {
+        let fileset = spec.fileset.map(|index| &self.workload.filesets[index]);
+        let mut flags = match fileset {
+            Some(fileset) if fileset.readonly => OFlags::RDONLY,
+            Some(fileset) if fileset.writeonly => OFlags::WRONLY,
+            _ => OFlags::RDWR,
+        };
+        flags |= OFlags::CLOEXEC;
+        flags.set(OFlags::SYNC, spec.dsync);
+        flags.set(OFlags::DIRECT, spec.directio);
+        flags
+    }
+
+    /// Targets are resolved last, when every name of the thread is known.
+    fn finish(mut self) -> (Vec<Operation>, usize) {
+        let count = self.locals.len();
+        for operation in &mut self.operations {
+            let Operation::Flowop(flowop) = operation else { continue };
+            let Some(name) = flowop.spec.target.clone() else { continue };
+            flowop.target = match flowop.spec.kind {
+                FlowopKind::Wakeup => {
+                    self.programs.blocks.iter().position(|block| *block == name).map_or(Target::None, Target::Block)
+                }
+                FlowopKind::SemaphorePost => Target::Semaphores(name),
+                _ => own(&self.locals, &name).map_or(Target::None, Target::Own),
+            };
+        }
+        (self.operations, count)
+    }
+}
+
+/// A flowop of the same thread by its name, or by its name inside a composite flowop.
+fn own(locals: &BTreeMap<String, usize>, name: &str) -> Option<usize> {
+    let inner = format!(".{name}");
+    locals.get(name).or_else(|| locals.iter().find(|(key, _)| key.ends_with(&inner)).map(|(_, index)| index)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn composite_flowops_become_loops_in_a_flat_program() {
+        let text = "
+            define fileset name=set, path=$dir, entries=10, dirwidth=5, prealloc
+            define flowop name=inner, $times { flowop statfile name=stat, filesetname=set, iters=$times }
+            define flowop name=outer, iters=3 {
+                flowop inner name=in1, iters=2, $times=4
+                flowop openfile name=open, filesetname=set, fd=1
+            }
+            define process name=p { thread name=t { flowop outer name=out flowop closefile name=close, fd=1 } }";
+        let workload = Workload::parse("c.f", text, &BTreeMap::new()).unwrap();
+        let programs = Programs::compile(&workload);
+        let program = &programs.list[0];
+        let shape: Vec<String> = program
+            .operations
+            .iter()
+            .map(|operation| match operation {
+                Operation::Flowop(f) => f.spec.name.clone(),
+                Operation::Begin { iters: Value::Constant(iters), end } => format!("{iters}x to {end}"),
+                Operation::Begin { .. } => "random".into(),
+                Operation::End { begin } => format!("end of {begin}"),
+            })
+            .collect();
+        assert_eq!(shape, ["3x to 5", "2x to 3", "out.in1.stat", "end of 1", "out.open", "end of 0", "close"]);
+        let Operation::Flowop(stat) = &program.operations[2] else { panic!() };
+        assert_eq!(stat.spec.iters, Value::Constant(4));
+        assert_eq!(program.flowops, 3);
+    }
+}

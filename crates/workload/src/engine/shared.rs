@@ -1,0 +1,242 @@
+//! What all threads of a run share.
+
+use super::backend::Backend;
+use super::clock::Clock;
+use super::latency::Latencies;
+use super::program::Programs;
+use super::synchronize::{EventGenerator, Waits};
+use crate::fileset::layout::Layout;
+use crate::fileset::pick::EntryTable;
+use crate::model::RandomVariable;
+use crate::wml::syntax::QuitMode;
+use senesce_core::Seed;
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A file set while a workload runs.
+pub struct ActiveFileset {
+    /// Its name.
+    pub name: String,
+    /// Its directory.
+    pub path: PathBuf,
+    /// Its directory, open.
+    pub root: OwnedFd,
+    /// Which files exist and are busy.
+    pub files: EntryTable,
+    /// Sizes of the files as drawn.
+    pub sizes: Vec<u64>,
+    /// Paths of the files below the directory.
+    pub file_paths: Vec<CString>,
+    /// Directories, for listdir.
+    pub directories: EntryTable,
+    /// Paths of the directories.
+    pub directory_paths: Vec<CString>,
+    /// Leaf directories, for makedir and removedir.
+    pub leaf_directories: EntryTable,
+    /// Paths of the leaf directories.
+    pub leaf_directory_paths: Vec<CString>,
+}
+
+impl ActiveFileset {
+    /// The file set as populated.
+    pub fn new(layout: &Layout, path: PathBuf, root: OwnedFd) -> Self {
+        let strings =
+            |paths: Vec<String>| paths.into_iter().map(|path| CString::new(path).unwrap_or_default()).collect();
+        Self {
+            name: layout.spec.name.clone(),
+            path,
+            root,
+            files: EntryTable::new(layout.files.len(), layout.existing.iter().copied()),
+            sizes: layout.files.iter().map(|file| file.size).collect(),
+            file_paths: strings(layout.file_paths()),
+            directories: EntryTable::new(layout.directories.len(), 0..layout.directories.len() as u32),
+            directory_paths: strings(layout.directory_paths()),
+            leaf_directories: EntryTable::new(
+                layout.leaf_directories.len(),
+                layout.existing_leaf_directories.iter().copied(),
+            ),
+            leaf_directory_paths: strings(layout.leaf_directory_paths()),
+        }
+    }
+}
+
+/// Totals over all threads, kept only for flowops and run lengths that look at them.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Whether they are kept.
+    pub kept: bool,
+    /// Counted operations.
+    pub operations: AtomicU64,
+    /// Reads and writes.
+    pub reads_and_writes: AtomicU64,
+    /// Bytes of counted operations.
+    pub bytes: AtomicU64,
+    /// Operations that opslimit charged already.
+    pub charged_operations: AtomicU64,
+    /// Reads and writes that iopslimit charged already.
+    pub charged_reads_and_writes: AtomicU64,
+    /// Bytes that bwlimit charged already.
+    pub charged_bytes: AtomicU64,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// As the workload wants it (finishoncount, firstdone ...).
+    Finished(String),
+    /// The run counts for nothing.
+    Failed(String),
+}
+
+/// What a thread tells the watchdog and the statistics. Only the thread itself writes.
+pub struct ThreadRecord {
+    /// Index of its program.
+    pub program: usize,
+    /// Number among the threads of its program, from 1.
+    pub instance: u64,
+    /// Count, bytes and latency sum in ns of each flowop.
+    pub counters: Box<[[AtomicU64; 3]]>,
+    /// What it is doing: flowop + 1 (16 bits), system call (8), file set (8), entry (32).
+    pub activity: AtomicU64,
+    /// Since when, in ticks.
+    pub since: AtomicU64,
+    /// Whether it has ended.
+    pub ended: AtomicBool,
+}
+
+/// Everything that threads share.
+pub struct Shared<B: Backend> {
+    /// What flowops call.
+    pub backend: B,
+    /// Time stamps.
+    pub clock: Clock,
+    /// What is executed.
+    pub programs: Programs,
+    /// File sets by index.
+    pub filesets: Vec<ActiveFileset>,
+    /// Random variables by index.
+    pub randoms: Vec<RandomVariable>,
+    /// Latencies of all threads.
+    pub latencies: Latencies,
+    /// Operations that begin before this tick are not counted.
+    pub count_from: AtomicU64,
+    /// Operations that end after this tick are not counted.
+    pub count_until: AtomicU64,
+    /// How many counted operations the run shall have; `u64::MAX`: no limit.
+    pub operations_wanted: u64,
+    /// How many of them it has had.
+    pub places_taken: AtomicU64,
+    /// Waiting and stopping.
+    pub waits: Waits,
+    /// The event generator, if it has a rate.
+    pub events: Option<EventGenerator>,
+    /// Totals over all threads.
+    pub totals: Totals,
+    /// What happens when no file can be obtained.
+    pub quit_mode: QuitMode,
+    /// Files are chosen at random instead of in rotation.
+    pub random_choice: bool,
+    /// Root seed of the run.
+    pub seed: Seed,
+    /// Threads that are ready to begin.
+    pub ready: AtomicUsize,
+    /// Threads begin when this is set.
+    pub go: AtomicBool,
+    /// Threads that have ended.
+    pub ended: AtomicUsize,
+    /// Why the run ended before its time: the first reason counts.
+    pub ending: Mutex<Option<Ending>>,
+    /// Messages of print flowops.
+    pub messages: Mutex<Vec<String>>,
+}
+
+impl<B: Backend> Shared<B> {
+    /// Ends the run for a reason; later reasons do not count.
+    pub fn end(&self, ending: Ending) {
+        let mut slot = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_none() && !self.waits.stopped() {
+            *slot = Some(ending);
+        }
+        drop(slot);
+        self.waits.stop();
+    }
+
+    /// The reason why the run ended before its time.
+    pub fn ending(&self) -> Option<Ending> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends counting now, if it has not ended yet.
+    pub fn stop_counting(&self) -> u64 {
+        let now = self.clock.now();
+        self.count_until.fetch_min(now, Ordering::SeqCst);
+        self.count_until.load(Ordering::SeqCst)
+    }
+}
+
+/// The system calls that the watchdog names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum SystemCall {
+    None,
+    Openat,
+    Close,
+    Read,
+    Pread,
+    Write,
+    Pwrite,
+    Fsync,
+    Unlinkat,
+    Newfstatat,
+    Fstat,
+    Mkdirat,
+    Getdents,
+    IoUringEnter,
+    Wait,
+}
+
+impl SystemCall {
+    /// Every call, in the order of their numbers.
+    pub const ALL: [SystemCall; 15] = [
+        Self::None,
+        Self::Openat,
+        Self::Close,
+        Self::Read,
+        Self::Pread,
+        Self::Write,
+        Self::Pwrite,
+        Self::Fsync,
+        Self::Unlinkat,
+        Self::Newfstatat,
+        Self::Fstat,
+        Self::Mkdirat,
+        Self::Getdents,
+        Self::IoUringEnter,
+        Self::Wait,
+    ];
+
+    /// Its name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "no system call",
+            Self::Openat => "openat",
+            Self::Close => "close",
+            Self::Read => "read",
+            Self::Pread => "pread",
+            Self::Write => "write",
+            Self::Pwrite => "pwrite",
+            Self::Fsync => "fsync",
+            Self::Unlinkat => "unlinkat",
+            Self::Newfstatat => "newfstatat",
+            Self::Fstat => "fstat",
+            Self::Mkdirat => "mkdirat",
+            Self::Getdents => "getdents64",
+            Self::IoUringEnter => "io_uring_enter",
+            Self::Wait => "waiting for another thread, an event or time",
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! One thread: executes its program until the run ends.
+
+use super::aio::AioQueue;
+use super::backend::Backend;
+use super::memory::Memory;
+use super::program::{Flowop, Operation, Program};
+use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
+use crate::model::resolve_flow::MAX_SLOT;
+use crate::model::{Direction, RandomVariable, Value};
+use crate::wml::syntax::QuitMode;
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use rustix::io::Errno;
+use senesce_core::failure::errno_words;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Why a flowop does not return normally.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stop {
+    /// The run is over.
+    Over,
+    /// No file could be obtained.
+    NoFile(String),
+    /// The workload wants the run to end.
+    Finished(String),
+    /// The run fails.
+    Failed(String),
+}
+
+/// What a flowop returns.
+pub type Outcome = Result<(), Stop>;
+
+/// A file of a file set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// Index of the file set.
+    pub fileset: u32,
+    /// Index of the file.
+    pub entry: u32,
+}
+
+/// A descriptor slot of a thread.
+pub struct Slot<H> {
+    /// The open file, if one is open.
+    pub handle: Option<H>,
+    /// The file that was opened here last; it stays when the file is closed, as in Filebench.
+    pub file: Option<FileId>,
+}
+
+/// A thread of the workload.
+pub struct Worker<'a, B: Backend> {
+    /// What all threads share.
+    pub shared: &'a Shared<B>,
+    /// What this thread executes.
+    pub program: &'a Program,
+    /// What the thread tells others.
+    pub record: &'a ThreadRecord,
+    /// Number of the thread in the run.
+    pub number: usize,
+    /// Descriptor slots.
+    pub slots: Vec<Slot<B::Handle>>,
+    /// The next slot of the rotation (`opennext`); 0 before the first.
+    pub slot_rotor: usize,
+    /// This thread's rotors, one per file set (`opennext`).
+    pub rotors: Vec<AtomicU32>,
+    /// Thread memory.
+    pub memory: Memory,
+    /// Offsets, sizes and choices.
+    pub generator: Pcg64,
+    /// Generators of random variables.
+    pub variables: Vec<Pcg64>,
+    /// The semaphore of each flowop of the program.
+    pub semaphores: Vec<usize>,
+    /// What limits saw last, per flowop; `None` before the first time.
+    pub limit_seen: Vec<Option<u64>>,
+    /// Constant copies of working set and value, drawn once.
+    pub constants: Vec<(u64, u64)>,
+    /// Asynchronous writes.
+    pub aio: Option<AioQueue>,
+    /// Sums of testrandvar: count, sum, sum of squares.
+    pub tested: (u64, f64, f64),
+}
+
+impl<'a, B: Backend> Worker<'a, B> {
+    /// A thread before it begins. `semaphores` has one index per flowop.
+    pub fn new(
+        shared: &'a Shared<B>,
+        record: &'a ThreadRecord,
+        number: usize,
+        semaphores: Vec<usize>,
+    ) -> Result<Self, Stop> {
+        let program = &shared.programs.list[record.program];
+        let stream = |name: &str| shared.seed.stream(&format!("workload/thread/{number}/{name}"));
+        let mut worker = Self {
+            shared,
+            program,
+            record,
+            number,
+            slots: (0..=MAX_SLOT).map(|_| Slot { handle: None, file: None }).collect(),
+            slot_rotor: 0,
+            rotors: shared.filesets.iter().map(|_| AtomicU32::new(0)).collect(),
+            memory: Memory::new(program.memsize, number as u64).map_err(|error| {
+                Stop::Failed(format!("allocate {} bytes of thread memory: {}", program.memsize, errno_words(&error)))
+            })?,
+            generator: stream("choice"),
+            variables: shared.randoms.iter().map(|variable| stream(&variable.name)).collect(),
+            semaphores,
+            limit_seen: vec![None; program.flowops],
+            constants: Vec::new(),
+            aio: None,
+            tested: (0, 0.0, 0.0),
+        };
+        worker.constants = program
+            .flowops()
+            .map(|flowop| (worker.value(flowop.spec.workingset), worker.value(flowop.spec.value)))
+            .collect();
+        if program.asynchronous && B::ASYNCHRONOUS {
+            worker.aio = Some(AioQueue::new().map_err(|error| {
+                Stop::Failed(format!(
+                    "set up io_uring, which aiowrite needs: {}; allow it (sysctl kernel.io_uring_disabled=0)",
+                    errno_words(&error)
+                ))
+            })?);
+        }
+        Ok(worker)
+    }
+
+    /// Executes the program until the run ends.
+    pub fn run(&mut self) {
+        let stop = self.loops();
+        match stop {
+            Stop::Over => {}
+            Stop::Finished(why) => self.shared.end(Ending::Finished(why)),
+            Stop::Failed(why) => self.shared.end(Ending::Failed(why)),
+            Stop::NoFile(why) => match self.shared.quit_mode {
+                QuitMode::AllDone => {}
+                QuitMode::FirstDone => self.shared.end(Ending::Finished(why)),
+                QuitMode::Timeout => self.shared.end(Ending::Failed(format!(
+                    "{why}: run for a shorter time, give the file set more entries, or write 'set mode quit firstdone'"
+                ))),
+            },
+        }
+        self.close_all();
+    }
+
+    fn loops(&mut self) -> Stop {
+        let operations = &self.program.operations;
+        let mut passes: Vec<u64> = Vec::new();
+        let mut position = 0;
+        loop {
+            if self.shared.waits.stopped() {
+                return Stop::Over;
+            }
+            match &operations[position] {
+                Operation::Flowop(flowop) => {
+                    if let Err(stop) = self.repeat(flowop) {
+                        return stop;
+                    }
+                }
+                Operation::Begin { iters, end } => match self.value(*iters) {
+                    0 => position = *end,
+                    iters => passes.push(iters),
+                },
+                Operation::End { begin } => match passes.last_mut() {
+                    Some(left) if *left > 1 => {
+                        *left -= 1;
+                        position = *begin;
+                    }
+                    _ => drop(passes.pop()),
+                },
+            }
+            position += 1;
+            if position == operations.len() {
+                position = 0;
+            }
+        }
+    }
+
+    fn repeat(&mut self, flowop: &'a Flowop) -> Outcome {
+        let times = self.value(flowop.spec.iters);
+        for _ in 0..times {
+            self.execute(flowop)?;
+            if times > 1 && self.shared.waits.stopped() {
+                return Err(Stop::Over);
+            }
+        }
+        Ok(())
+    }
+
+    /// An attribute's value, drawn if it is random.
+    #[inline]
+    pub fn value(&mut self, value: Value) -> u64 {
+        match value {
+            Value::Constant(number) => number,
+            Value::Random(index) => self.draw(index) as u64,
+        }
+    }
+
+    /// A random variable's value.
+    pub fn draw(&mut self, index: usize) -> f64 {
+        let variable: &RandomVariable = &self.shared.randoms[index];
+        let generator = &mut self.variables[index];
+        variable.sample(&mut || (generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64)
+    }
+
+    /// A uniform whole number below `bound` (0 when `bound` is 0).
+    #[inline]
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.generator.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Begins a measured operation and returns its start.
+    #[inline]
+    pub fn begin(&self, flowop: &Flowop, call: SystemCall, file: FileId) -> u64 {
+        let activity = (flowop.local as u64 + 1) << 48
+            | (call as u64) << 40
+            | u64::from(file.fileset) << 32
+            | u64::from(file.entry);
+        let start = self.shared.clock.now();
+        self.record.activity.store(activity, Ordering::Relaxed);
+        self.record.since.store(start, Ordering::Relaxed);
+        start
+    }
+
+    /// Ends a measured operation and counts it if it lies within the measured time.
+    #[inline]
+    pub fn end(&self, flowop: &Flowop, start: u64, bytes: u64) {
+        let shared = self.shared;
+        let end = shared.clock.now();
+        self.record.activity.store(0, Ordering::Relaxed);
+        if shared.totals.kept && flowop.counted {
+            self.add_to_totals(flowop, bytes);
+        }
+        if start < shared.count_from.load(Ordering::Relaxed) || end > shared.count_until.load(Ordering::Relaxed) {
+            return;
+        }
+        if shared.operations_wanted != u64::MAX && flowop.counted && !self.take_place() {
+            return;
+        }
+        let nanoseconds = shared.clock.nanoseconds(end.wrapping_sub(start));
+        let [count, sum, time] = &self.record.counters[flowop.local];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        sum.store(sum.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        time.store(time.load(Ordering::Relaxed) + nanoseconds, Ordering::Relaxed);
+        shared.latencies.record(self.number, flowop.global, nanoseconds);
+    }
+
+    fn add_to_totals(&self, flowop: &Flowop, bytes: u64) {
+        let totals = &self.shared.totals;
+        totals.operations.fetch_add(1, Ordering::Relaxed);
+        totals.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if flowop.spec.kind.entry().direction != Direction::Neither {
+            totals.reads_and_writes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a place among the operations that the run shall have; the last one ends it. `false`: none is left.
+    fn take_place(&self) -> bool {
+        let before = self.shared.places_taken.fetch_add(1, Ordering::Relaxed);
+        if before + 1 == self.shared.operations_wanted {
+            self.shared.stop_counting();
+            self.shared.waits.stop();
+        }
+        before < self.shared.operations_wanted
+    }
+
+    /// A failed call, in words.
+    pub fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
+        let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
+        let words = errno_words(&errno.into());
+        Stop::Failed(format!("{}: {call}{place}: {words}", self.who(flowop)))
+    }
+
+    /// A run-time mistake of the workload, in words.
+    pub fn mistake(&self, flowop: &Flowop, what: &str) -> Stop {
+        Stop::Failed(format!("{}: {what}", self.who(flowop)))
+    }
+
+    /// The flowop and its thread, for messages.
+    pub fn who(&self, flowop: &Flowop) -> String {
+        format!("flowop {} of thread {}-{}", flowop.spec.name, self.program.thread, self.record.instance)
+    }
+
+    /// A file's path.
+    pub fn file_path(&self, file: FileId) -> String {
+        let fileset = &self.shared.filesets[file.fileset as usize];
+        fileset.path.join(fileset.file_paths[file.entry as usize].to_string_lossy().as_ref()).display().to_string()
+    }
+
+    fn close_all(&mut self) {
+        self.aio = None;
+        for slot in &mut self.slots {
+            if let Some(handle) = slot.handle.take() {
+                // The run is over and the file was only left open; an error has nobody to go to.
+                let _ = self.shared.backend.close(handle);
+            }
+        }
+        if self.tested.0 > 0 {
+            let (count, sum, squares) = (self.tested.0 as f64, self.tested.1, self.tested.2);
+            let mean = sum / count;
+            let deviation = (squares / count - mean * mean).max(0.0).sqrt();
+            self.say(format!("testrandvar: {count} samples, mean {mean:.2}, standard deviation {deviation:.2}"));
+        }
+    }
+
+    /// Leaves a message for the user.
+    pub fn say(&self, text: String) {
+        let mut messages = self.shared.messages.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if messages.len() < 1000 {
+            messages.push(text);
+        }
+    }
+}
