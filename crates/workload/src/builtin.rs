@@ -40,8 +40,16 @@ pub const PERSONALITIES: &[Personality] = &[
         "50 threads: create, write, append, read, delete, stat; 10000 files, 1.2 GiB",
         &[("nfiles", 10_000, 1000), MEMORY]
     ),
-    personality!("webserver", "100 threads: read 10 files, append to a log; 1000 files", &[("nfiles", 1000, 20), MEMORY]),
-    personality!("varmail", "16 threads: mail with fsync in one directory; 1000 files", &[("nfiles", 1000, 320), MEMORY]),
+    personality!(
+        "webserver",
+        "100 threads: read 10 files, append to a log; 1000 files",
+        &[("nfiles", 1000, 20), MEMORY]
+    ),
+    personality!(
+        "varmail",
+        "16 threads: mail with fsync in one directory; 1000 files",
+        &[("nfiles", 1000, 320), MEMORY]
+    ),
     personality!(
         "webproxy",
         "100 threads: replace one, read five in one directory; 10000 files",

@@ -24,8 +24,7 @@ fn every_personality_runs() {
         let finished = try_run(&room, &small(personality.name), time(300)).unwrap();
         let result = valid(finished.repetition);
         assert!(result.ops > 100, "{}: {} operations", personality.name, result.ops);
-        let counted: u64 =
-            result.flowops.iter().filter(|(_, f)| f.kind.entry().counted).map(|(_, f)| f.count).sum();
+        let counted: u64 = result.flowops.iter().filter(|(_, f)| f.kind.entry().counted).map(|(_, f)| f.count).sum();
         assert_eq!(counted, result.ops, "{}", personality.name);
         assert!((result.seconds - 0.3).abs() < 1e-3, "{}", result.seconds);
         let histogram: u64 = finished.histograms.iter().map(|(_, histogram)| histogram.len()).sum();

@@ -47,7 +47,12 @@ pub fn operations(count: u64) -> Options {
 
 pub fn time(milliseconds: u64) -> Options {
     let length = Some(Length::Time(Duration::from_millis(milliseconds)));
-    Options { length, interval: Some(Duration::from_millis(100)), stuck_after: Duration::from_secs(10), ..Options::default() }
+    Options {
+        length,
+        interval: Some(Duration::from_millis(100)),
+        stuck_after: Duration::from_secs(10),
+        ..Options::default()
+    }
 }
 
 pub fn try_run(room: &Room, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
