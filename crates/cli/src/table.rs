@@ -45,6 +45,8 @@ fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure
 pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::experiments::Experiments>(),
     Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
+    Entry::of::<verbs::objects::Objects>(),
+    Entry::of::<verbs::advise::Advise>(),
     Entry::of::<verbs::runs::Runs>(),
     Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::layout::Layout>(),

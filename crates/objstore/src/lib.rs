@@ -1,8 +1,10 @@
 //! Content-addressed object stores on file systems: chunkers, directory schemes, loose and packed stores, and the law
 //! that says when a scheme runs a file system out of inodes.
 
+pub mod advise;
 pub mod chunker;
 pub mod error;
+pub mod fill;
 pub mod object_id;
 pub mod occupancy;
 pub mod scheme;

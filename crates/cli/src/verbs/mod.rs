@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub mod advise;
 pub mod completions;
 pub mod device;
 pub mod doc;
@@ -8,6 +9,7 @@ pub mod experiments;
 pub mod lab;
 pub mod layout;
 pub mod man;
+pub mod objects;
 pub mod report;
 pub mod reproduce;
 pub mod runs;

@@ -253,7 +253,7 @@ impl<'a> Shared<'a> {
         let mut worker = Worker {
             shared: self,
             reader: FileReader::new(self.store.settings.chunker),
-            sink: Sink::new(self.store, number, self.options.layout)?,
+            sink: Sink::new(self.store, number, self.options)?,
             report: CommitReport::default(),
         };
         let mut entries = Vec::new();
@@ -370,10 +370,10 @@ enum Sink {
 }
 
 impl Sink {
-    fn new(store: &Store, number: usize, layout: Layout) -> Result<Self, StoreError> {
+    fn new(store: &Store, number: usize, options: &CommitOptions) -> Result<Self, StoreError> {
         let look_for_old = loose::any(&store.path.join("objects"))?;
-        let loose = LooseWriter::new(&store.path, number, store.settings.scheme, look_for_old)?;
-        Ok(match layout {
+        let loose = LooseWriter::new(&store.path, number, options.threads, store.settings.scheme, look_for_old)?;
+        Ok(match options.layout {
             Layout::Loose => Self::Loose(loose),
             Layout::Pack => {
                 Self::Pack(PackSink { store: store.path.clone(), number, loose, open: None, full: Vec::new() })

@@ -1,13 +1,19 @@
 //! Loose objects, staged in batches.
 //!
-//! Durable one by one, every object would cost an fsync. Instead a batch is written to `staging`, `syncfs` makes all its
-//! data durable at once, and only then are the objects renamed into place: after a power failure an object that has its
-//! name has its bytes. A last `syncfs` before the snapshot is written makes the names durable too.
+//! Durable one by one, every object would cost an fsync. Instead a batch is staged without names, `syncfs` makes all its data
+//! durable at once, and only then do the objects get their names: after a power failure an object that has its name has
+//! its bytes. A last `syncfs` before the snapshot is written makes the names durable too.
+//!
+//! Staged objects are unnamed files (`O_TMPFILE`, named by `linkat`), which costs one directory operation instead of three
+//! and leaves nothing behind when the process is killed. Where the file system has no unnamed files or the limit of open
+//! files is low, they are files in `staging`, renamed into place.
 
 use crate::error::{StoreError, io};
 use crate::object_id::ObjectId;
 use crate::scheme::Scheme;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,6 +21,15 @@ use std::path::{Path, PathBuf};
 /// Objects and bytes after which a writer syncs and publishes.
 const BATCH_OBJECTS: usize = 65_536;
 const BATCH_BYTES: u64 = 256 << 20;
+/// Fewer open files than this would mean syncing too often.
+const LEAST_UNNAMED_BATCH: usize = 2048;
+
+/// An object that has no name in the store yet.
+#[derive(Debug)]
+enum Staged {
+    Unnamed(ObjectId, OwnedFd),
+    Named(ObjectId),
+}
 
 /// Writes loose objects; one per thread.
 #[derive(Debug)]
@@ -24,18 +39,27 @@ pub(super) struct LooseWriter {
     objects: PathBuf,
     objects_fd: OwnedFd,
     scheme: Scheme,
-    staged: Vec<ObjectId>,
+    staged: Vec<Staged>,
     staged_bytes: u64,
+    /// How many unnamed files may be open; 0 to stage by name.
+    unnamed_batch: usize,
     /// Whether there may be objects from before this commit.
     look_for_old: bool,
 }
 
 impl LooseWriter {
-    /// The writer of thread `number` of the store at `store`.
-    pub fn new(store: &Path, number: usize, scheme: Scheme, look_for_old: bool) -> Result<Self, StoreError> {
+    /// The writer of thread `number` of `threads` of the store at `store`.
+    pub fn new(
+        store: &Path,
+        number: usize,
+        threads: usize,
+        scheme: Scheme,
+        look_for_old: bool,
+    ) -> Result<Self, StoreError> {
         let staging = store.join("staging").join(number.to_string());
         fs::create_dir(&staging).map_err(io("make directory", &staging))?;
         let objects = store.join("objects");
+        let batch = (raise_open_files() / 2 / threads.max(1)).min(BATCH_OBJECTS);
         Ok(Self {
             staging_fd: open_directory(&staging)?,
             staging,
@@ -44,6 +68,7 @@ impl LooseWriter {
             scheme,
             staged: Vec::new(),
             staged_bytes: 0,
+            unnamed_batch: if batch >= LEAST_UNNAMED_BATCH { batch } else { 0 },
             look_for_old,
         })
     }
@@ -61,21 +86,51 @@ impl LooseWriter {
 
     /// Stages an object.
     pub fn put(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
-        let name = self.staged.len().to_string();
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.staging_fd, &*name, flags, Mode::from_raw_mode(0o444))
-            .map_err(|errno| io("create an object in", &self.staging)(errno))?;
-        let mut rest = data;
-        while !rest.is_empty() {
-            let written =
-                rustix::io::write(&file, rest).map_err(|errno| io("write an object in", &self.staging)(errno))?;
-            rest = &rest[written..];
-        }
-        self.staged.push(id);
+        let staged = match self.unnamed()? {
+            Some(file) => {
+                self.write(&file, data)?;
+                Staged::Unnamed(id, file)
+            }
+            None => {
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+                let name = self.staged.len().to_string();
+                let file = rustix::fs::openat(&self.staging_fd, name, flags, MODE)
+                    .map_err(|errno| io("create an object in", &self.staging)(errno))?;
+                self.write(&file, data)?;
+                Staged::Named(id)
+            }
+        };
+        self.staged.push(staged);
         self.staged_bytes += data.len() as u64;
-        if self.staged.len() >= BATCH_OBJECTS || self.staged_bytes >= BATCH_BYTES {
+        let batch = if self.unnamed_batch > 0 { self.unnamed_batch } else { BATCH_OBJECTS };
+        if self.staged.len() >= batch || self.staged_bytes >= BATCH_BYTES {
             self.sync()?;
             self.publish()?;
+        }
+        Ok(())
+    }
+
+    /// A new unnamed file, or `None` where there are none.
+    fn unnamed(&mut self) -> Result<Option<OwnedFd>, StoreError> {
+        if self.unnamed_batch == 0 {
+            return Ok(None);
+        }
+        let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&self.objects_fd, ".", flags, MODE) {
+            Ok(file) => Ok(Some(file)),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::MFILE | Errno::NFILE) => {
+                self.unnamed_batch = 0;
+                Ok(None)
+            }
+            Err(errno) => Err(io("create an object in", &self.objects)(errno)),
+        }
+    }
+
+    fn write(&self, file: &OwnedFd, data: &[u8]) -> Result<(), StoreError> {
+        let mut rest = data;
+        while !rest.is_empty() {
+            let written = rustix::io::write(file, rest).map_err(io("write an object in", &self.objects))?;
+            rest = &rest[written..];
         }
         Ok(())
     }
@@ -85,25 +140,57 @@ impl LooseWriter {
         rustix::fs::syncfs(&self.objects_fd).map_err(io("sync the file system of", &self.objects))
     }
 
-    /// Renames the staged objects into place; they must be durable.
+    /// Names the staged objects; they must be durable.
     pub fn publish(&mut self) -> Result<(), StoreError> {
-        for (number, id) in std::mem::take(&mut self.staged).iter().enumerate() {
-            let path = self.scheme.path(&id.hex());
-            let name = number.to_string();
-            let rename = || rustix::fs::renameat(&self.staging_fd, &*name, &self.objects_fd, &*path);
-            let outcome = match rename() {
-                Err(rustix::io::Errno::NOENT) => {
-                    let folder = self.objects.join(self.scheme.directory(&id.hex()));
+        for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
+            let (Staged::Unnamed(id, _) | Staged::Named(id)) = staged;
+            let hex = id.hex();
+            let path = self.scheme.path(&hex);
+            let outcome = match self.name(staged, number, &path) {
+                Err(Errno::NOENT) => {
+                    let folder = self.objects.join(self.scheme.directory(&hex));
                     fs::create_dir_all(&folder).map_err(io("make directory", &folder))?;
-                    rename()
+                    self.name(staged, number, &path)
                 }
                 other => other,
             };
-            outcome.map_err(io("rename into place", &self.objects.join(&path)))?;
+            outcome.map_err(|errno| io("put in place", &self.objects.join(&path))(errno))?;
         }
         self.staged_bytes = 0;
         Ok(())
     }
+
+    fn name(&self, staged: &Staged, number: usize, path: &str) -> rustix::io::Result<()> {
+        let Staged::Unnamed(_, file) = staged else {
+            return rustix::fs::renameat(&self.staging_fd, number.to_string(), &self.objects_fd, path);
+        };
+        let link = || rustix::fs::linkat(file, "", &self.objects_fd, path, AtFlags::EMPTY_PATH);
+        match link() {
+            // A damaged object of that name: see `has`.
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&self.objects_fd, path, AtFlags::empty())?;
+                link()
+            }
+            // Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE).
+            Err(Errno::NOENT) if !rustix::process::geteuid().is_root() => {
+                use std::os::fd::AsRawFd;
+                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(CWD, from, &self.objects_fd, path, AtFlags::SYMLINK_FOLLOW)
+            }
+            other => other,
+        }
+    }
+}
+
+/// Objects are never written again.
+const MODE: Mode = Mode::from_raw_mode(0o444);
+
+/// Raises this process' limit of open files to what it may have, and returns it.
+fn raise_open_files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let reached = if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current };
+    reached.unwrap_or(1 << 20) as usize
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, StoreError> {

@@ -30,6 +30,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,10 +46,51 @@ pub struct StoreSettings {
     pub scheme: Scheme,
 }
 
+impl fmt::Display for StoreSettings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "hash {}, chunker {}, scheme {}", self.hash.word(), self.chunker, self.scheme)
+    }
+}
+
 impl Default for StoreSettings {
     fn default() -> Self {
         Self { hash: HashAlgorithm::Blake3, chunker: ChunkerSpec::FastCdc { average: 16 << 10 }, scheme: Scheme::GIT }
     }
+}
+
+/// What a user asks of a store; what is not said is the store's own, or the default for a new one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoreChoice {
+    /// The hash that names objects.
+    pub hash: Option<HashAlgorithm>,
+    /// How files are cut.
+    pub chunker: Option<ChunkerSpec>,
+    /// Where loose objects lie.
+    pub scheme: Option<Scheme>,
+}
+
+impl StoreChoice {
+    fn over(self, base: StoreSettings) -> StoreSettings {
+        StoreSettings {
+            hash: self.hash.unwrap_or(base.hash),
+            chunker: self.chunker.unwrap_or(base.chunker),
+            scheme: self.scheme.unwrap_or(base.scheme),
+        }
+    }
+}
+
+/// Opens the store at `path`, or makes it where there is none. A choice that an existing store does not follow is an error.
+pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreError> {
+    if !path.join("store.json").exists() {
+        return Store::create(path, choice.over(StoreSettings::default()));
+    }
+    let store = Store::open(path)?;
+    let wanted = choice.over(store.settings);
+    if wanted != store.settings {
+        let (found, wanted) = (store.settings.to_string(), wanted.to_string());
+        return Err(StoreError::OtherSettings { path: path.into(), found, wanted });
+    }
+    Ok(store)
 }
 
 /// How a commit lays its new objects down. One store may hold both.
@@ -94,15 +136,20 @@ impl Store {
         Ok(store)
     }
 
-    /// Makes a store in a new or empty directory.
+    /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
+        const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
         fs::create_dir_all(path).map_err(io("make directory", path))?;
-        if !names(path)?.iter().all(|name| name.ends_with("lost+found")) {
-            return Err(StoreError::Foreign(path.into()));
+        for name in names(path)? {
+            let ours = FOLDERS.iter().any(|folder| name.ends_with(folder)) && name.is_dir();
+            let unused = ours && (name.ends_with("staging") || names(&name)?.is_empty());
+            if !unused && !name.ends_with("lost+found") {
+                return Err(StoreError::Foreign(path.into()));
+            }
         }
-        for folder in ["objects", "packs", "snapshots", "staging"] {
+        for folder in FOLDERS {
             let folder = path.join(folder);
-            fs::create_dir(&folder).map_err(io("make directory", &folder))?;
+            fs::create_dir_all(&folder).map_err(io("make directory", &folder))?;
         }
         let StoreSettings { hash, chunker, scheme } = settings;
         let text = serde_json::json!(StoreFile { senesce_store: FORMAT, hash, chunker, scheme });

@@ -1,0 +1,107 @@
+//! `senesce advise objects`: which directory scheme fits a volume.
+
+use crate::Exit;
+use crate::display::print_table;
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::{Args, Subcommand};
+use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_objstore::advise::{FILE_SYSTEMS, Recommendation, Volume, recommend};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Give advice from laws that the experiments confirmed
+#[derive(Args)]
+pub struct Advise {
+    #[command(subcommand)]
+    about: About,
+}
+
+#[derive(Subcommand)]
+enum About {
+    /// Which directory scheme an object store should use on a volume
+    Objects(Objects),
+}
+
+#[derive(Args)]
+struct Objects {
+    /// Objects to be stored
+    #[arg(long)]
+    count: u64,
+    /// Bytes of an object
+    #[arg(long, default_value = "4K")]
+    size: Bytes,
+    /// File system the volume is to have
+    #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(FILE_SYSTEMS))]
+    fs: String,
+    /// Size of the volume
+    #[arg(long, required_unless_present = "path", conflicts_with = "path")]
+    volume: Option<Bytes>,
+    /// A directory of a mounted file system instead of --fs and --volume
+    #[arg(long)]
+    path: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verb for Advise {
+    const NAME: &'static str = "advise";
+    const ABOUT: &'static str = "Advise on the layout of an object store";
+
+    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        let About::Objects(options) = self.about;
+        let volume = match (&options.path, options.volume) {
+            (Some(path), _) => Volume::mounted(path)?,
+            (None, Some(size)) => Volume::planned(&options.fs, size)
+                .ok_or_else(|| Failure::usage(format!("nothing is known about volumes of {}", options.fs)))?,
+            (None, None) => return Err(Failure::usage("give the size of the volume with --volume, or --path")),
+        };
+        let found = recommend(volume, options.count, options.size.0);
+        if options.json {
+            serde_json::to_writer_pretty(std::io::stdout().lock(), &found)
+                .map_err(|error| output_failed(error.into()))?;
+            println!();
+        } else {
+            show(&found).map_err(output_failed)?;
+        }
+        Ok(if found.recommended.is_some() { ExitCode::Done } else { ExitCode::Negative }.into())
+    }
+}
+
+fn show(found: &Recommendation) -> std::io::Result<()> {
+    let volume = &found.volume;
+    println!(
+        "{} objects of {} on {} of {} ({})",
+        found.count,
+        Bytes(found.object_bytes),
+        volume.file_system,
+        Bytes(volume.size),
+        volume.source
+    );
+    let inodes = volume.room.inodes.map_or("inodes as needed".into(), |inodes| format!("{inodes} inodes"));
+    println!("free: {}, {inodes}", Bytes(volume.room.bytes));
+    let columns =
+        ["scheme", "directories", "inodes needed", "bytes needed", "entries per directory", "most objects", ""];
+    let mut table = Table::new("schemes", "", &columns);
+    for advice in &found.schemes {
+        table.row(vec![
+            json!(advice.scheme),
+            json!(advice.directories),
+            json!(advice.inodes_needed),
+            json!(Bytes(advice.bytes_needed).to_string()),
+            json!(advice.entries_per_directory),
+            json!(advice.most.files),
+            json!(advice.words()),
+        ]);
+    }
+    print_table(&mut std::io::stdout().lock(), &table)?;
+    match found.recommended {
+        Some(scheme) => println!("choose {scheme}: it fits with the fewest directories"),
+        None => println!("no scheme of loose objects fits"),
+    }
+    let packed = if found.packed_fits { "fit" } else { "do not fit" };
+    println!("in pack files they take {} and next to no inodes, and {packed}", Bytes(found.packed_bytes));
+    Ok(())
+}

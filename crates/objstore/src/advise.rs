@@ -1,0 +1,244 @@
+//! Which directory scheme fits a volume: the occupancy law turned into advice.
+
+use crate::error::{StoreError, io};
+use crate::occupancy::{self, Limit, Prediction, Room};
+use crate::scheme::Scheme;
+use senesce_core::Bytes;
+use serde::Serialize;
+use std::path::Path;
+
+/// A volume for objects, planned or mounted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Volume {
+    /// File system.
+    pub file_system: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// What it offers.
+    pub room: Room,
+    /// Where the numbers come from.
+    pub source: String,
+}
+
+/// File systems whose default layout is known here.
+pub const FILE_SYSTEMS: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
+
+impl Volume {
+    /// What `mkfs` with its defaults would make of `size` bytes. `None`: the file system is not known here.
+    pub fn planned(file_system: &str, size: Bytes) -> Option<Self> {
+        let room = match file_system {
+            "ext4" => ext4_room(size.0),
+            // xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); 64 MiB of log.
+            "xfs" => Room {
+                inodes: Some(size.0 / 4 / 512),
+                bytes: (size.0 - size.0 / 100).saturating_sub(64 << 20),
+                block_bytes: 4096,
+                inode_bytes: 512,
+            },
+            // An inode's items (inode, reference, two directory items, extent, checksum) take about 500 bytes in leaves
+            // that are 70 % full, kept twice (metadata profile DUP).
+            "btrfs" => Room {
+                inodes: None,
+                bytes: (size.0 - size.0 / 32).saturating_sub(64 << 20),
+                block_bytes: 4096,
+                inode_bytes: 1400,
+            },
+            // Every inode is a node block of 4 KiB; 5 to 10 % are set aside for cleaning.
+            "f2fs" => Room { inodes: None, bytes: size.0 - size.0 / 12, block_bytes: 4096, inode_bytes: 4096 },
+            _ => return None,
+        };
+        let source = match file_system {
+            "ext4" => "defaults of mke2fs.conf and mke2fs 1.47",
+            _ => "estimate from the defaults of its mkfs",
+        };
+        Some(Self { file_system: file_system.into(), size: size.0, room, source: source.into() })
+    }
+
+    /// What the file system mounted at `path` offers now.
+    pub fn mounted(path: &Path) -> Result<Self, StoreError> {
+        let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
+        let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?;
+        let (file_system, inode_bytes) = match kind.f_type as u64 {
+            0xEF53 => ("ext4", 0),
+            0x5846_5342 => ("xfs", 512),
+            0x9123_683E => ("btrfs", 1400),
+            0xF2F5_2010 => ("f2fs", 4096),
+            0x0102_1994 => ("tmpfs", 0),
+            _ => ("unknown", 0),
+        };
+        let room = Room {
+            inodes: (found.f_files > 0).then_some(found.f_favail),
+            bytes: found.f_bavail * found.f_frsize,
+            block_bytes: found.f_bsize,
+            inode_bytes,
+        };
+        let source = format!("statvfs of {}", path.display());
+        Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, room, source })
+    }
+}
+
+/// ext4 by mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32 from
+/// 4 TiB, 64 from 16 TiB); 256-byte inodes; 5 % reserved for root; journal by `ext2fs_default_journal_size`.
+fn ext4_room(size: u64) -> Room {
+    let (block, ratio) = match size {
+        0..0x2000_0000 => (1024, 4096),
+        0x2000_0000..0x400_0000_0000 => (4096, 16 << 10),
+        0x400_0000_0000..0x1000_0000_0000 => (4096, 32 << 10),
+        _ => (4096, 64 << 10),
+    };
+    let blocks = size / block;
+    let journal = match blocks {
+        0..2048 => 0,
+        2048..32_768 => 1024,
+        32_768..262_144 => 4096,
+        262_144..524_288 => 8192,
+        524_288..4_194_304 => 16_384,
+        4_194_304..8_388_608 => 32_768,
+        8_388_608..16_777_216 => 65_536,
+        16_777_216..33_554_432 => 131_072,
+        _ => 262_144,
+    };
+    let inodes = size / ratio;
+    let overhead = inodes * 256 + journal * block + size / 200;
+    let free = size.saturating_sub(overhead);
+    Room {
+        inodes: Some(inodes.saturating_sub(11)),
+        bytes: free.saturating_sub(size / 20),
+        block_bytes: block,
+        inode_bytes: 0,
+    }
+}
+
+/// What one scheme comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Advice {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// Whether the wanted number of objects fits.
+    pub fits: bool,
+    /// Directories that the wanted objects make.
+    pub directories: u64,
+    /// Inodes that they need.
+    pub inodes_needed: u64,
+    /// Bytes that they need.
+    pub bytes_needed: u64,
+    /// Objects in one of the lowest directories.
+    pub entries_per_directory: f64,
+    /// How many objects fit, and what ends them.
+    pub most: Prediction,
+    /// Why it is not to be chosen although it fits.
+    pub concern: Option<String>,
+}
+
+/// Advice on all schemes and the choice.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recommendation {
+    /// The volume.
+    pub volume: Volume,
+    /// Objects to be stored.
+    pub count: u64,
+    /// Bytes of each.
+    pub object_bytes: u64,
+    /// The schemes, fewest directories first.
+    pub schemes: Vec<Advice>,
+    /// The scheme to choose; `None` when no loose scheme fits.
+    pub recommended: Option<Scheme>,
+    /// Bytes that the same objects need in pack files, which take no inodes worth counting.
+    pub packed_bytes: u64,
+    /// Whether they fit that way.
+    pub packed_fits: bool,
+}
+
+/// More entries in one directory make listing it, and on some file systems changing it, slow.
+const COMFORTABLE_ENTRIES: f64 = 10_000.0;
+
+/// Bytes of a packed object beside its own: record header and index entry.
+const PACK_OVERHEAD: u64 = 84;
+
+/// Looks at every scheme that a store may want. Chosen is the one with the fewest directories of those that fit and keep
+/// directories at a comfortable size; if none is comfortable, of those that fit.
+pub fn recommend(volume: Volume, count: u64, object_bytes: u64) -> Recommendation {
+    let pairs = [(0, 0), (1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (2, 2), (3, 2), (1, 3), (2, 3), (1, 4)];
+    let schemes = pairs.iter().filter_map(|(digits, depth)| Scheme::new(*digits, *depth).ok());
+    let mut schemes: Vec<Advice> = schemes.map(|scheme| advise(&volume, scheme, count, object_bytes)).collect();
+    schemes.sort_by_key(|advice| (advice.directories, advice.scheme));
+    let fitting = |advice: &&Advice| advice.fits;
+    let chosen = schemes.iter().filter(fitting).find(|advice| advice.concern.is_none());
+    let recommended = chosen.or_else(|| schemes.iter().find(fitting)).map(|advice| advice.scheme);
+    let packed_bytes = count.saturating_mul(object_bytes + PACK_OVERHEAD);
+    let packed_fits = packed_bytes <= volume.room.bytes;
+    Recommendation { volume, count, object_bytes, schemes, recommended, packed_bytes, packed_fits }
+}
+
+fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Advice {
+    let (room, files) = (&volume.room, count as f64);
+    let lowest = if scheme.depth() == 0 { 1.0 } else { occupancy::directories_at(scheme, scheme.depth(), files) };
+    let entries = files / lowest.max(1.0);
+    let name_bytes = u64::from(40u32.saturating_sub(scheme.digits() * scheme.depth()));
+    let most = occupancy::predict(scheme, room, object_bytes);
+    let limit = occupancy::ext4_directory_limit(room.block_bytes, name_bytes) as f64;
+    let concern = if volume.file_system == "ext4" && entries > limit {
+        Some(format!("an ext4 directory without large_dir is full at about {limit:.0} entries"))
+    } else if entries > COMFORTABLE_ENTRIES {
+        Some(format!("{entries:.0} entries in one directory"))
+    } else {
+        None
+    };
+    let too_full = volume.file_system == "ext4" && entries > limit;
+    Advice {
+        scheme,
+        fits: most.files >= count && !too_full,
+        directories: (1.0 + occupancy::directories(scheme, files)).round() as u64,
+        inodes_needed: occupancy::inodes_needed(scheme, files).ceil() as u64,
+        bytes_needed: occupancy::bytes_needed(scheme, room, object_bytes, files).ceil() as u64,
+        entries_per_directory: entries,
+        most,
+        concern,
+    }
+}
+
+impl Advice {
+    /// `fits`, or what runs out first.
+    pub fn words(&self) -> String {
+        match (self.fits, &self.concern, self.most.ended_by) {
+            (true, None, _) => "fits".into(),
+            (true, Some(concern), _) => format!("fits, but {concern}"),
+            (false, Some(concern), _) if concern.contains("large_dir") => concern.clone(),
+            (false, _, Limit::Inodes) => format!("out of inodes at {} objects", self.most.files),
+            (false, _, Limit::Bytes) => format!("out of bytes at {} objects", self.most.files),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_partition_takes_gits_scheme_and_not_two_levels() {
+        let volume = Volume::planned("ext4", Bytes::mib(100)).unwrap();
+        let inodes = volume.room.inodes.unwrap();
+        assert!((25_500..25_700).contains(&inodes), "{inodes}");
+        let found = recommend(volume, 18_000, 4096);
+        let fits = |text: &str| found.schemes.iter().find(|advice| advice.scheme.to_string() == text).unwrap().fits;
+        assert!(fits("2x1") && !fits("2x2"));
+        assert_eq!(found.recommended.unwrap().to_string(), "1x1");
+    }
+
+    #[test]
+    fn many_objects_get_more_directories_and_too_many_none() {
+        let volume = || Volume::planned("xfs", Bytes::gib(100)).unwrap();
+        assert_eq!(recommend(volume(), 1_000_000, 4096).recommended.unwrap().to_string(), "2x1");
+        assert_eq!(recommend(volume(), 9_000_000, 4096).recommended.unwrap().to_string(), "3x1");
+        let full = recommend(volume(), 1 << 40, 4096);
+        assert_eq!((full.recommended, full.packed_fits), (None, false));
+    }
+
+    #[test]
+    fn a_volume_smaller_than_one_object_takes_none() {
+        let found = recommend(Volume::planned("ext4", Bytes(1024)).unwrap(), 1, 4096);
+        assert_eq!(found.recommended, None);
+        assert_eq!(found.schemes[0].most.files, 0);
+        assert!(Volume::planned("zfs", Bytes::gib(1)).is_none());
+    }
+}
