@@ -1,1 +1,18 @@
-//! senesce zoned.
+//! Zoned drives: one interface, four back ends, a job runner and the zone map.
+//!
+//! [`ZonedDevice`] is what every drive looks like. `sim:MODEL` simulates one in virtual time, `null` completes at once.
+
+pub mod command;
+pub mod device;
+pub mod error;
+pub mod geometry;
+pub mod job;
+pub mod null;
+pub mod run;
+pub mod sim;
+pub mod zone_table;
+
+pub use command::{Command, Completion, Operation, ZoneFault};
+pub use device::{Clock, ZonedDevice};
+pub use error::ZonedError;
+pub use geometry::{Geometry, LbaFormat, ZoneInfo, ZoneState};

@@ -1,0 +1,174 @@
+//! Commands, completions and everything a zone can answer.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What a command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Read blocks.
+    Read,
+    /// Write blocks at the write pointer.
+    Write,
+    /// Write blocks wherever the write pointer is; the completion says where.
+    Append,
+    /// Open the zone explicitly.
+    Open,
+    /// Close the zone.
+    Close,
+    /// Make the zone full.
+    Finish,
+    /// Make the zone empty.
+    Reset,
+}
+
+impl Operation {
+    /// All operations.
+    pub const ALL: [Self; 7] =
+        [Self::Read, Self::Write, Self::Append, Self::Open, Self::Close, Self::Finish, Self::Reset];
+
+    /// Its word in reports and job files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Append => "append",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Finish => "finish",
+            Self::Reset => "reset",
+        }
+    }
+
+    /// Whether it moves data.
+    pub fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Append)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// One command. Its tag comes back with the completion; a tag is in use until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// Chosen by the caller, below the number given to `reserve`.
+    pub tag: u32,
+    /// Which submitting thread it belongs to; a model charges host time per queue.
+    pub queue: u16,
+    /// What to do.
+    pub operation: Operation,
+    /// The zone it is for.
+    pub zone: u32,
+    /// First logical block; the zone's start for an append or a zone command.
+    pub block: u64,
+    /// Logical blocks to move; 0 for a zone command.
+    pub blocks: u32,
+}
+
+/// The answer to a command. Times are nanoseconds of the device's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Completion {
+    /// The command's tag.
+    pub tag: u32,
+    /// When the host began to submit it.
+    pub submitted_ns: u64,
+    /// When the host saw its completion.
+    pub completed_ns: u64,
+    /// The first logical block that was moved (for an append: where it went), or what the drive objected to.
+    pub result: Result<u64, ZoneFault>,
+}
+
+/// What a drive objects to. The words in brackets are the status codes of the NVMe Zoned Namespace Command Set 1.1,
+/// figure 13 (status code type 1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneFault {
+    /// The transfer crosses the zone's capacity or end (B8h).
+    #[error("the transfer crosses the end of the zone")]
+    Boundary,
+    /// The zone is full (B9h).
+    #[error("the zone is full")]
+    Full,
+    /// The zone is read-only (BAh).
+    #[error("the zone is read-only")]
+    ReadOnly,
+    /// The zone is offline (BBh).
+    #[error("the zone is offline")]
+    Offline,
+    /// The write is not at the write pointer (BCh).
+    #[error("the write is not at the write pointer")]
+    NotAtPointer,
+    /// No active resource is left (BDh).
+    #[error("too many zones are active")]
+    TooManyActive,
+    /// No open resource is left (BEh).
+    #[error("too many zones are open")]
+    TooManyOpen,
+    /// The zone cannot go to that state from where it is (BFh).
+    #[error("the zone's state does not allow that transition")]
+    InvalidTransition,
+    /// A field of the command is wrong, for example an append that does not name the zone's start (generic 02h).
+    #[error("a field of the command is invalid")]
+    InvalidField,
+    /// Beyond the end of the drive (generic 80h).
+    #[error("the address is beyond the end of the drive")]
+    OutOfRange,
+    /// The device or the way to it has no such command.
+    #[error("the device has no such command")]
+    Unsupported,
+    /// Another NVMe status: code type in the high byte, code in the low byte.
+    #[error("NVMe status {0:#06x}")]
+    Status(u16),
+    /// An error of the kernel on the way.
+    #[error("errno {0}")]
+    Errno(i32),
+}
+
+impl ZoneFault {
+    /// From an NVMe status (code type << 8 | code, without the do-not-retry bits).
+    pub fn from_status(status: u16) -> Self {
+        match status & 0x7ff {
+            0x1b8 => Self::Boundary,
+            0x1b9 => Self::Full,
+            0x1ba => Self::ReadOnly,
+            0x1bb => Self::Offline,
+            0x1bc => Self::NotAtPointer,
+            0x1bd => Self::TooManyActive,
+            0x1be => Self::TooManyOpen,
+            0x1bf => Self::InvalidTransition,
+            0x001 => Self::Unsupported,
+            0x002 => Self::InvalidField,
+            0x080 => Self::OutOfRange,
+            other => Self::Status(other),
+        }
+    }
+
+    /// Its short word in JSON results.
+    pub fn name(self) -> String {
+        match self {
+            Self::Boundary => "boundary".into(),
+            Self::Full => "full".into(),
+            Self::ReadOnly => "read-only".into(),
+            Self::Offline => "offline".into(),
+            Self::NotAtPointer => "not-at-write-pointer".into(),
+            Self::TooManyActive => "too-many-active".into(),
+            Self::TooManyOpen => "too-many-open".into(),
+            Self::InvalidTransition => "invalid-transition".into(),
+            Self::InvalidField => "invalid-field".into(),
+            Self::OutOfRange => "out-of-range".into(),
+            Self::Unsupported => "unsupported".into(),
+            Self::Status(status) => format!("status-{status:#06x}"),
+            Self::Errno(number) => format!("errno-{number}"),
+        }
+    }
+
+    /// Whether the zone is lost for the rest of a run.
+    pub fn loses_zone(self) -> bool {
+        matches!(self, Self::ReadOnly | Self::Offline)
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong before or around commands. What a zone answers to a command is a [`crate::ZoneFault`].
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use std::io;
+
+/// An error of the zoned room.
+#[derive(Debug, thiserror::Error)]
+pub enum ZonedError {
+    /// A device, model or job was described wrongly.
+    #[error("{0}")]
+    Usage(String),
+    /// A job cannot run on this device; found before the first command.
+    #[error("{place}: {problem}; {remedy}")]
+    Job {
+        /// Actor, step or parameter.
+        place: String,
+        /// What is wrong.
+        problem: String,
+        /// What would be right.
+        remedy: String,
+    },
+    /// The guard said no.
+    #[error("refused to use {target}: {found}; {remedy}")]
+    Refused {
+        /// The device.
+        target: String,
+        /// What was found.
+        found: String,
+        /// What would allow it.
+        remedy: String,
+    },
+    /// A permission or kernel feature is missing.
+    #[error("{what}; {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// A call failed.
+    #[error("{operation} {path}: {words}; {remedy}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: String,
+        /// What to look at.
+        remedy: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A zone objected where the run could not go on.
+    #[error("{operation} of zone {zone}: {fault}; {remedy}")]
+    Zone {
+        /// What was being done.
+        operation: &'static str,
+        /// The zone.
+        zone: u32,
+        /// What the drive answered.
+        fault: crate::ZoneFault,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// Foreign data could not be read.
+    #[error("{place}: {problem}")]
+    Import {
+        /// File, and line where there is one.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The claim of the target failed.
+    #[error(transparent)]
+    Target(#[from] senesce_target::TargetError),
+}
+
+impl Classify for ZonedError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) | Self::Job { .. } | Self::Import { .. } => ExitCode::Usage,
+            Self::Refused { .. } => ExitCode::Refused,
+            Self::Missing { .. } => ExitCode::Missing,
+            Self::Io { .. } | Self::Zone { .. } => ExitCode::RunFailed,
+            Self::Target(error) => error.exit_code(),
+        }
+    }
+}

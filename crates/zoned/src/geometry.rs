@@ -1,0 +1,176 @@
+//! What a drive is: its zones, limits and formats.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Condition of a zone (NVMe Zoned Namespace Command Set 1.1, section 2.1.1.2: zone state machine).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ZoneState {
+    /// Holds no data; the write pointer is at its start.
+    Empty,
+    /// Opened by a write or append.
+    ImplicitlyOpen,
+    /// Opened by the open command.
+    ExplicitlyOpen,
+    /// Active but not open.
+    Closed,
+    /// Takes no more data until it is reset.
+    Full,
+    /// Can be read and nothing else.
+    ReadOnly,
+    /// Cannot be read or written.
+    Offline,
+    /// Not a sequential zone: writes go anywhere.
+    Conventional,
+}
+
+impl ZoneState {
+    /// All states in the order of the zone map's legend.
+    pub const ALL: [Self; 8] = [
+        Self::Empty,
+        Self::ImplicitlyOpen,
+        Self::ExplicitlyOpen,
+        Self::Closed,
+        Self::Full,
+        Self::ReadOnly,
+        Self::Offline,
+        Self::Conventional,
+    ];
+
+    /// The words of reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::ImplicitlyOpen => "implicitly open",
+            Self::ExplicitlyOpen => "explicitly open",
+            Self::Closed => "closed",
+            Self::Full => "full",
+            Self::ReadOnly => "read-only",
+            Self::Offline => "offline",
+            Self::Conventional => "conventional",
+        }
+    }
+
+    /// From the number in a zone report: the same in the NVMe zone descriptor (figure 38) and in `linux/blkzoned.h`.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0x0 => Self::Conventional,
+            0x1 => Self::Empty,
+            0x2 => Self::ImplicitlyOpen,
+            0x3 => Self::ExplicitlyOpen,
+            0x4 => Self::Closed,
+            0xD => Self::ReadOnly,
+            0xE => Self::Full,
+            0xF => Self::Offline,
+            _ => return None,
+        })
+    }
+
+    /// Whether it takes an open resource.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::ImplicitlyOpen | Self::ExplicitlyOpen)
+    }
+
+    /// Whether it takes an active resource.
+    pub fn is_active(self) -> bool {
+        self.is_open() || self == Self::Closed
+    }
+}
+
+impl fmt::Display for ZoneState {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// One zone as the drive reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ZoneInfo {
+    /// Number of the zone, from 0.
+    pub zone: u32,
+    /// Its state.
+    pub state: ZoneState,
+    /// First logical block.
+    pub start: u64,
+    /// Logical blocks that can be written.
+    pub capacity: u64,
+    /// Next logical block to be written. Means nothing when full, read-only or offline.
+    pub pointer: u64,
+}
+
+impl ZoneInfo {
+    /// Written logical blocks as far as the report tells: a full zone counts as written to its capacity.
+    pub fn written(&self) -> u64 {
+        match self.state {
+            ZoneState::Full => self.capacity,
+            ZoneState::ReadOnly | ZoneState::Offline | ZoneState::Conventional => 0,
+            _ => self.pointer.saturating_sub(self.start).min(self.capacity),
+        }
+    }
+
+    /// Whether it may hold data, as far as the guard is concerned.
+    pub fn may_hold_data(&self) -> bool {
+        !matches!(self.state, ZoneState::Empty | ZoneState::Offline)
+    }
+}
+
+/// A logical block format of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LbaFormat {
+    /// Its index in the namespace's list.
+    pub index: u8,
+    /// Bytes of data per block.
+    pub block_bytes: u32,
+    /// Bytes of metadata per block; only 0 is used here.
+    pub metadata_bytes: u16,
+}
+
+/// Zones, limits and formats of a drive. Block numbers count logical blocks of [`Geometry::block_bytes`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Geometry {
+    /// Name, model or path.
+    pub name: String,
+    /// Whether zones have write pointers. A conventional drive is cut into equal regions that take the place of zones.
+    pub zoned: bool,
+    /// Number of zones.
+    pub zones: u32,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
+    /// Logical blocks from one zone's start to the next one's.
+    pub zone_blocks: u64,
+    /// Logical blocks of a zone that can be written.
+    pub capacity_blocks: u64,
+    /// Zones that can be open at once; 0: no limit.
+    pub max_open: u32,
+    /// Zones that can be active (open or closed) at once; 0: no limit.
+    pub max_active: u32,
+    /// Most bytes of one read or write.
+    pub transfer_limit: u32,
+    /// Most bytes of one append; 0: the drive or the way to it has no append.
+    pub append_limit: u32,
+    /// Formats of the drive.
+    pub formats: Vec<LbaFormat>,
+}
+
+impl Geometry {
+    /// First logical block of a zone.
+    pub fn start(&self, zone: u32) -> u64 {
+        u64::from(zone) * self.zone_blocks
+    }
+
+    /// The zone a logical block belongs to.
+    pub fn zone_of(&self, block: u64) -> u32 {
+        (block / self.zone_blocks) as u32
+    }
+
+    /// Writable bytes of a zone.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_blocks * u64::from(self.block_bytes)
+    }
+
+    /// How many zones can be written at once: the smaller of both limits, or all zones.
+    pub fn writable_at_once(&self) -> u32 {
+        [self.max_open, self.max_active].into_iter().filter(|limit| *limit > 0).min().unwrap_or(self.zones)
+    }
+}

@@ -1,0 +1,337 @@
+//! Judges a job against a drive before the first command, and settles what it leaves open.
+
+use super::spec::{Activity, ActorSpec, Job, Preparation, PrepareStep, Zones};
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::sim::HostPath;
+use std::ops::Range;
+
+/// Most commands in flight of one worker.
+pub const MAX_DEPTH: u32 = 4096;
+/// Most workers of a job.
+pub const MAX_WORKERS: u32 = 512;
+
+/// An actor with everything settled.
+#[derive(Debug, Clone)]
+pub struct CheckedActor {
+    /// As specified, with its name.
+    pub spec: ActorSpec,
+    /// Its zones.
+    pub zones: Range<u32>,
+    /// Its workers.
+    pub jobs: u32,
+    /// Blocks per request.
+    pub blocks: u32,
+    /// Blocks a zone is filled to before a reset or finish.
+    pub occupancy_blocks: Option<u64>,
+}
+
+/// A preparation step with its zones settled.
+#[derive(Debug, Clone)]
+pub struct CheckedStep {
+    /// What is done.
+    pub step: PrepareStep,
+    /// To these zones.
+    pub zones: Range<u32>,
+    /// Fill up to so many blocks.
+    pub blocks: u64,
+}
+
+/// A job that fits its drive.
+#[derive(Debug, Clone)]
+pub struct CheckedJob {
+    /// The job.
+    pub job: Job,
+    /// Its preparation.
+    pub steps: Vec<CheckedStep>,
+    /// Its actors.
+    pub actors: Vec<CheckedActor>,
+    /// What the user should know: order that the drive need not keep, processors that do not suffice.
+    pub warnings: Vec<String>,
+}
+
+impl CheckedJob {
+    /// Bytes that preparation writes when every step has to be reached by commands.
+    pub fn preparation_bytes(&self, geometry: &Geometry) -> u64 {
+        let filled = self.steps.iter().filter(|step| step.step == PrepareStep::Fill);
+        filled.map(|step| u64::from(step.zones.len() as u32) * step.blocks * u64::from(geometry.block_bytes)).sum()
+    }
+
+    /// Workers of all actors.
+    pub fn workers(&self) -> u32 {
+        self.actors.iter().map(|actor| actor.jobs).sum()
+    }
+}
+
+fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<String>) -> ZonedError {
+    ZonedError::Job { place: place.into(), problem: problem.into(), remedy: remedy.into() }
+}
+
+/// Judges `job` against the drive. `zones` is its present state.
+pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<CheckedJob, ZonedError> {
+    if job.actors.is_empty() {
+        return Err(wrong("job", "it has no actor", "add an [[actor]] with an op, or give --op"));
+    }
+    if let Some(bytes) = job.lbaf.filter(|bytes| *bytes != geometry.block_bytes) {
+        let known: Vec<String> = geometry.formats.iter().map(|format| format!("{} B", format.block_bytes)).collect();
+        return Err(wrong(
+            "lbaf",
+            format!("the drive is formatted with blocks of {} B, not {bytes} B", geometry.block_bytes),
+            format!("it has the formats {}; change the format first or leave lbaf out", known.join(", ")),
+        ));
+    }
+    let mut next_zone = 0;
+    let mut actors = Vec::new();
+    for (index, spec) in job.actors.iter().enumerate() {
+        let actor = check_actor(index, spec, job, geometry, next_zone)?;
+        next_zone = next_zone.max(actor.zones.end);
+        actors.push(actor);
+    }
+    distinct_names(&mut actors);
+    check_overlap(&actors)?;
+    check_limits(&actors, geometry)?;
+    if actors.iter().map(|actor| actor.jobs).sum::<u32>() > MAX_WORKERS {
+        return Err(wrong("job", format!("it has more than {MAX_WORKERS} workers"), "reduce jobs"));
+    }
+    let steps = match &job.prepare {
+        Some(steps) => steps.iter().map(|step| check_step(step, geometry)).collect::<Result<_, _>>()?,
+        None => default_steps(&actors, geometry),
+    };
+    for fault in &job.faults {
+        if fault.zone >= geometry.zones || !matches!(fault.state, ZoneState::ReadOnly | ZoneState::Offline) {
+            return Err(wrong(
+                "fault",
+                "it needs a zone of the drive and the state read-only or offline",
+                "correct it",
+            ));
+        }
+    }
+    let checked = CheckedJob { job: job.clone(), steps, warnings: warnings(job, &actors), actors };
+    check_states(&checked, geometry, zones)?;
+    Ok(checked)
+}
+
+fn check_actor(
+    index: usize,
+    spec: &ActorSpec,
+    job: &Job,
+    geometry: &Geometry,
+    next: u32,
+) -> Result<CheckedActor, ZonedError> {
+    let mut spec = spec.clone();
+    if spec.name.is_empty() {
+        spec.name = spec.op.name().into();
+    }
+    let place = format!("actor {} ({})", index + 1, spec.name);
+    let bad = |problem: String, remedy: &str| Err(wrong(&place, problem, remedy));
+    let block = u64::from(geometry.block_bytes);
+    if spec.bs.0 == 0 || !spec.bs.0.is_multiple_of(block) {
+        let problem = format!("request size {} is not a multiple of the drive's block of {block} B", spec.bs);
+        return bad(problem, "choose a multiple, or another LBA format");
+    }
+    let append = spec.op == Activity::Append;
+    let limit = if append { geometry.append_limit } else { geometry.transfer_limit };
+    if append && (limit == 0 || job.path != HostPath::Direct) {
+        let problem = "append does not exist on this way to the drive".to_string();
+        return bad(
+            problem,
+            "the block layer offers no append to programs and a conventional drive has none; use --path direct on an NVMe \
+             zoned drive, or op=write",
+        );
+    }
+    if spec.bs.0 > u64::from(limit) {
+        let kind = if append { "append" } else { "transfer" };
+        let limit = senesce_core::Bytes(u64::from(limit));
+        return bad(
+            format!("request size {} is above the drive's {kind} limit of {limit}", spec.bs),
+            "choose smaller requests",
+        );
+    }
+    if spec.op.manages() && !geometry.zoned {
+        return bad(format!("{} needs zones; this drive is not zoned", spec.op.name()), "choose a zoned drive");
+    }
+    if spec.qd == 0 || spec.qd > MAX_DEPTH {
+        return bad(format!("queue depth {} is outside 1..{MAX_DEPTH}", spec.qd), "choose a depth in that range");
+    }
+    if spec.op.manages() && spec.qd != 1 {
+        return bad("zone commands run one at a time".into(), "leave qd at 1 and raise jobs");
+    }
+    if spec.rate.is_some_and(|rate| rate.0.0 == 0) || spec.rate.is_some() && spec.op.manages() {
+        return bad("rate must be above 0 and belongs to reads and writes".into(), "use pause for zone commands");
+    }
+    if spec.time.is_none() && spec.count.is_none() && spec.occupancy.is_some() {
+        return bad("it has neither time nor count".into(), "give one of them");
+    }
+    if spec.time.is_none() && spec.count.is_none() && !spec.op.manages() {
+        return bad("it has neither time nor count".into(), "give one of them");
+    }
+    if spec.occupancy.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+        return bad("occupancy must be from 0 to 1".into(), "0.5 stands for a zone that is half written");
+    }
+    if spec.at.is_some_and(|at| at.0 % block != 0 || at.0 >= geometry.capacity_bytes()) {
+        return bad("'at' must be a multiple of the block below the zone's capacity".into(), "correct it");
+    }
+    let zones = settle(spec.zones, next, geometry).map_err(|problem| wrong(&place, problem, "choose other zones"))?;
+    let count = zones.end - zones.start;
+    let own_worker_each = !spec.op.manages() && count <= 64;
+    let jobs = spec.jobs.unwrap_or(if own_worker_each { count } else { 1 });
+    if jobs == 0 || jobs > count {
+        return bad(format!("{jobs} workers cannot share {count} zones"), "give each worker at least one zone");
+    }
+    let capacity = geometry.capacity_blocks;
+    let occupancy_blocks = spec.occupancy.map(|share| {
+        let most = if spec.op == Activity::Finish { capacity - 1 } else { capacity };
+        ((share * capacity as f64).round() as u64).min(most)
+    });
+    let blocks = (spec.bs.0 / block) as u32;
+    if u64::from(blocks) > capacity {
+        return bad("a request is larger than a zone".into(), "choose smaller requests");
+    }
+    Ok(CheckedActor { spec, zones, jobs, blocks, occupancy_blocks })
+}
+
+fn settle(zones: Zones, next: u32, geometry: &Geometry) -> Result<Range<u32>, String> {
+    let range = match zones {
+        Zones::Count(count) => next..next.saturating_add(count),
+        Zones::Range(first, end) => first..end,
+    };
+    if range.is_empty() || range.end > geometry.zones {
+        return Err(format!("zones {}..{} do not exist; the drive has {}", range.start, range.end, geometry.zones));
+    }
+    Ok(range)
+}
+
+fn check_step(step: &Preparation, geometry: &Geometry) -> Result<CheckedStep, ZonedError> {
+    let place = format!("prepare {}", step.step.name());
+    if !(0.0..=1.0).contains(&step.to) {
+        return Err(wrong(&place, "'to' must be from 0 to 1", "0.5 stands for a zone that is half written"));
+    }
+    if step.step == PrepareStep::Wear && geometry.zoned {
+        return Err(wrong(&place, "only a conventional drive collects garbage", "leave the step out"));
+    }
+    let zones = settle(step.zones, 0, geometry).map_err(|problem| wrong(&place, problem, "choose other zones"))?;
+    let blocks = (step.to * geometry.capacity_blocks as f64).round() as u64;
+    Ok(CheckedStep { step: step.step, zones, blocks })
+}
+
+fn default_steps(actors: &[CheckedActor], geometry: &Geometry) -> Vec<CheckedStep> {
+    if !geometry.zoned {
+        return Vec::new();
+    }
+    let capacity = geometry.capacity_blocks;
+    let step = |step, actor: &CheckedActor, blocks| CheckedStep { step, zones: actor.zones.clone(), blocks };
+    let mut steps = Vec::new();
+    for actor in actors {
+        match actor.spec.op {
+            Activity::Write | Activity::Append | Activity::OpenClose => {
+                steps.push(step(PrepareStep::Reset, actor, 0));
+            }
+            op if op.reads() => steps.push(step(PrepareStep::Fill, actor, capacity)),
+            _ => {}
+        }
+    }
+    steps
+}
+
+/// Gives actors of one name numbers, so that results can be told apart.
+fn distinct_names(actors: &mut [CheckedActor]) {
+    for index in 1..actors.len() {
+        let name = actors[index].spec.name.clone();
+        let earlier = actors[..index].iter().filter(|actor| actor.spec.name == name).count();
+        if earlier > 0 {
+            actors[index].spec.name = format!("{name}-{}", earlier + 1);
+        }
+    }
+}
+
+fn check_overlap(actors: &[CheckedActor]) -> Result<(), ZonedError> {
+    for (index, actor) in actors.iter().enumerate() {
+        for other in &actors[..index] {
+            let common = actor.zones.start < other.zones.end && other.zones.start < actor.zones.end;
+            if common && !(actor.spec.op.reads() && other.spec.op.reads()) {
+                return Err(wrong(
+                    &format!("actors {} and {}", other.spec.name, actor.spec.name),
+                    "one changes zones that the other uses",
+                    "give them zones of their own",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_limits(actors: &[CheckedActor], geometry: &Geometry) -> Result<(), ZonedError> {
+    let writers: u32 = actors.iter().filter(|actor| !actor.spec.op.reads()).map(|actor| actor.jobs).sum();
+    let limit = geometry.writable_at_once();
+    if geometry.zoned && writers > limit {
+        return Err(wrong(
+            "job",
+            format!("{writers} workers write or open zones at once, the drive allows {limit} open zones"),
+            "reduce zones or jobs",
+        ));
+    }
+    Ok(())
+}
+
+/// Writers must begin at the write pointer, readers need data: judged on the state after preparation.
+fn check_states(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
+    if !geometry.zoned {
+        return Ok(());
+    }
+    let mut written: Vec<u64> = zones.iter().map(ZoneInfo::written).collect();
+    let mut usable: Vec<bool> =
+        zones.iter().map(|zone| !matches!(zone.state, ZoneState::ReadOnly | ZoneState::Offline)).collect();
+    written.resize(geometry.zones as usize, 0);
+    usable.resize(geometry.zones as usize, true);
+    for step in &checked.steps {
+        for zone in step.zones.clone() {
+            match step.step {
+                PrepareStep::Reset => written[zone as usize] = 0,
+                PrepareStep::Fill => written[zone as usize] = step.blocks,
+                PrepareStep::Finish => written[zone as usize] = geometry.capacity_blocks,
+                _ => {}
+            }
+        }
+    }
+    for actor in &checked.actors {
+        let place = format!("actor {}", actor.spec.name);
+        for zone in actor.zones.clone() {
+            let pointer = written[zone as usize];
+            let begin = actor.spec.at.map_or(pointer, |at| at.0 / u64::from(geometry.block_bytes));
+            if actor.spec.op.streams_writes() && begin != pointer {
+                return Err(wrong(
+                    &place,
+                    format!("it would write zone {zone} at block {begin}, the write pointer will be at {pointer}"),
+                    "leave 'at' out, or prepare the zones so that their write pointers stand there",
+                ));
+            }
+            if actor.spec.op.streams_writes() && pointer >= geometry.capacity_blocks {
+                let remedy = "prepare them with step reset, or leave prepare out";
+                return Err(wrong(&place, format!("zone {zone} will be full when it starts to write"), remedy));
+            }
+            if actor.spec.op.reads() && pointer < u64::from(actor.blocks) {
+                let remedy = "prepare them with step fill, or leave prepare out";
+                return Err(wrong(&place, format!("zone {zone} will hold less than one request to read"), remedy));
+            }
+            if !usable[zone as usize] {
+                return Err(wrong(&place, format!("zone {zone} is read-only or offline"), "choose other zones"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn warnings(job: &Job, actors: &[CheckedActor]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for actor in actors {
+        let ordered = job.path == HostPath::MqDeadline;
+        if actor.spec.op == Activity::Write && actor.spec.qd > 1 && !ordered {
+            warnings.push(format!(
+                "actor {}: several writes to one zone are in flight without a scheduler that keeps their order; a drive may \
+                 refuse those that overtake (append and --path mq-deadline are safe)",
+                actor.spec.name
+            ));
+        }
+    }
+    warnings
+}

@@ -1,0 +1,135 @@
+//! The loop between workers and a device: whoever has a completion goes on at once, the rest sleeps until it is due.
+
+use super::worker::{Wish, Worker};
+use crate::command::Completion;
+use crate::device::{Clock, ZonedDevice};
+use crate::error::ZonedError;
+use senesce_core::interrupt::Interrupt;
+
+/// Completions between two looks at the interrupt flag.
+const INTERRUPT_EVERY: u32 = 1024;
+/// In real time, the longest wait between two looks.
+const LOOK_EVERY_NS: u64 = 100_000_000;
+
+/// Runs `workers` until all are done. Returns whether the user interrupted.
+pub fn drive<D: ZonedDevice + ?Sized>(
+    device: &mut D,
+    workers: &mut [Worker],
+    owner_of_tag: &[u16],
+    interrupt: &Interrupt,
+) -> Result<bool, ZonedError> {
+    let mut loop_state = Loop { timers: vec![u64::MAX; workers.len()], next_timer: u64::MAX, running: workers.len() };
+    let now = device.now_ns();
+    for index in 0..workers.len() {
+        loop_state.issue(device, workers, index, now)?;
+    }
+    let (mut until_check, mut interrupted) = (INTERRUPT_EVERY, false);
+    let patience = if device.clock() == Clock::Real { LOOK_EVERY_NS } else { u64::MAX };
+    let mut latest = now;
+    while loop_state.running > 0 {
+        match device.next(loop_state.next_timer.min(latest.saturating_add(patience)))? {
+            Some(completion) => {
+                latest = completion.completed_ns;
+                let index = usize::from(owner_of_tag[completion.tag as usize]);
+                loop_state.completed(device, workers, index, &completion)?;
+            }
+            None => {
+                latest = device.now_ns();
+                loop_state.wake(device, workers)?;
+                until_check = 1;
+            }
+        }
+        until_check -= 1;
+        if until_check == 0 {
+            until_check = INTERRUPT_EVERY;
+            if interrupt.requested() && !interrupted {
+                interrupted = true;
+                workers.iter_mut().for_each(Worker::end);
+                loop_state.wake_all(device, workers)?;
+            }
+        }
+    }
+    Ok(interrupted)
+}
+
+struct Loop {
+    /// When each worker wants to be asked again; `u64::MAX` while it waits for a completion or is done.
+    timers: Vec<u64>,
+    next_timer: u64,
+    running: usize,
+}
+
+const DONE: u64 = u64::MAX - 1;
+
+impl Loop {
+    #[inline]
+    fn completed<D: ZonedDevice + ?Sized>(
+        &mut self,
+        device: &mut D,
+        workers: &mut [Worker],
+        index: usize,
+        completion: &Completion,
+    ) -> Result<(), ZonedError> {
+        workers[index].complete(completion);
+        if workers[index].stopped {
+            workers.iter_mut().for_each(Worker::end);
+            return self.wake_all(device, workers);
+        }
+        self.issue(device, workers, index, completion.completed_ns)
+    }
+
+    /// Lets one worker submit all it can.
+    #[inline]
+    fn issue<D: ZonedDevice + ?Sized>(
+        &mut self,
+        device: &mut D,
+        workers: &mut [Worker],
+        index: usize,
+        now: u64,
+    ) -> Result<(), ZonedError> {
+        let worker = &mut workers[index];
+        let timer = loop {
+            match worker.wish(now) {
+                Wish::Submit(command) => device.submit(command)?,
+                Wish::Preset(zone, blocks) => {
+                    let done = device.preset(zone, blocks)?;
+                    worker.preset_done(done);
+                }
+                Wish::WaitUntil(time) => break time,
+                Wish::WaitForCompletion => break u64::MAX,
+                Wish::Finished => break DONE,
+            }
+        };
+        let before = std::mem::replace(&mut self.timers[index], timer);
+        if timer == DONE && before != DONE {
+            self.running -= 1;
+        }
+        if timer < self.next_timer {
+            self.next_timer = timer;
+        } else if before == self.next_timer && before < DONE {
+            self.next_timer = self.timers.iter().copied().filter(|time| *time < DONE).min().unwrap_or(u64::MAX);
+        }
+        Ok(())
+    }
+
+    /// Asks the workers whose time has come.
+    fn wake<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
+        let now = device.now_ns();
+        for index in 0..workers.len() {
+            if self.timers[index] <= now {
+                self.issue(device, workers, index, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_all<D: ZonedDevice + ?Sized>(&mut self, device: &mut D, workers: &mut [Worker]) -> Result<(), ZonedError> {
+        let now = device.now_ns();
+        for index in 0..workers.len() {
+            if self.timers[index] != DONE {
+                self.issue(device, workers, index, now)?;
+            }
+        }
+        Ok(())
+    }
+}

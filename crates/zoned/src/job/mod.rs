@@ -1,0 +1,14 @@
+//! The job runner: several actors on one drive at once, in virtual time or on threads of their own.
+
+pub mod check;
+pub mod drive;
+pub mod prepare;
+pub mod result;
+pub mod spec;
+pub mod tally;
+pub mod worker;
+
+pub use check::{CheckedActor, CheckedJob, check};
+pub use result::{ActorResult, JobResult};
+pub use spec::{Activity, ActorSpec, FaultSpec, Job, OnLostZone, Preparation, PrepareStep, Rate, Span, Zones};
+pub use tally::{Latency, Tally};

@@ -1,0 +1,181 @@
+//! What a job gave, as numbers and as the JSON of `senesce zns --json`.
+
+use super::check::CheckedActor;
+use super::tally::{Latency, Tally};
+use crate::command::Operation;
+use serde_json::{Map, Value, json};
+
+/// What one actor did.
+#[derive(Debug, Clone)]
+pub struct ActorResult {
+    /// Its name.
+    pub name: String,
+    /// Its operation.
+    pub op: super::spec::Activity,
+    /// Bytes per request.
+    pub request_bytes: u64,
+    /// Commands in flight per worker.
+    pub depth: u32,
+    /// Workers.
+    pub jobs: u32,
+    /// Zones.
+    pub zones: u32,
+    /// Counts of all its workers.
+    pub tally: Tally,
+}
+
+/// What a job did.
+#[derive(Debug, Clone)]
+pub struct JobResult {
+    /// The drive.
+    pub device: String,
+    /// Its actors.
+    pub actors: Vec<ActorResult>,
+    /// Zones that were unusable before the run.
+    pub unusable: Vec<u32>,
+    /// Warnings of the check and of the run.
+    pub warnings: Vec<String>,
+    /// Whether the user interrupted it.
+    pub interrupted: bool,
+    /// Whether a lost zone ended it.
+    pub stopped: bool,
+    /// On a simulated drive: virtual seconds.
+    pub simulated_seconds: Option<f64>,
+    /// Commands per second of processor time of the whole run.
+    pub commands_per_cpu_second: f64,
+    /// User processor time per command, microseconds.
+    pub cpu_us_per_command: f64,
+}
+
+impl ActorResult {
+    /// An actor without counts yet.
+    pub fn new(actor: &CheckedActor) -> Self {
+        Self {
+            name: actor.spec.name.clone(),
+            op: actor.spec.op,
+            request_bytes: actor.spec.bs.0,
+            depth: actor.spec.qd,
+            jobs: actor.jobs,
+            zones: actor.zones.end - actor.zones.start,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The operation its latency is about.
+    pub fn operation(&self) -> Operation {
+        use super::spec::Activity as A;
+        match self.op {
+            A::Write => Operation::Write,
+            A::Append => Operation::Append,
+            A::RandomRead | A::SequentialRead => Operation::Read,
+            A::Reset => Operation::Reset,
+            A::Finish => Operation::Finish,
+            A::OpenClose => Operation::Open,
+        }
+    }
+
+    /// Latency of its own operation.
+    pub fn latency(&self) -> Latency {
+        self.tally.latency(self.operation()).cloned().unwrap_or_default()
+    }
+
+    /// Seconds counted.
+    pub fn seconds(&self) -> f64 {
+        self.tally.counted_ns as f64 / 1e9
+    }
+
+    /// Commands per second.
+    pub fn iops(&self) -> f64 {
+        if self.tally.counted_ns == 0 { 0.0 } else { self.tally.commands as f64 / self.seconds() }
+    }
+
+    /// MiB per second.
+    pub fn bw_mib(&self) -> f64 {
+        if self.tally.counted_ns == 0 { 0.0 } else { self.tally.bytes as f64 / 1048576.0 / self.seconds() }
+    }
+
+    /// Bandwidth of each whole second, MiB/s.
+    pub fn bw_by_second(&self) -> Vec<f64> {
+        let whole = (self.seconds() + 1e-9) as usize;
+        self.tally.per_second.iter().take(whole).map(|bytes| *bytes as f64 / 1048576.0).collect()
+    }
+
+    /// Its object in the JSON result.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("name".into(), self.name.clone().into());
+        object.insert("op".into(), self.op.name().into());
+        object.insert("bs".into(), self.request_bytes.into());
+        object.insert("qd".into(), self.depth.into());
+        object.insert("zones".into(), self.zones.into());
+        object.insert("jobs".into(), self.jobs.into());
+        object.insert("seconds".into(), round(self.seconds(), 6).into());
+        object.insert("iops".into(), round(self.iops(), 3).into());
+        object.insert("bw_mib".into(), round(self.bw_mib(), 4).into());
+        object.insert("lat_us".into(), latency_json(&self.latency()));
+        if let Some(latency) = &self.tally.from_intended {
+            object.insert("lat_from_intended_start_us".into(), latency_json(latency));
+        }
+        object.insert("commands".into(), self.tally.commands.into());
+        object.insert("errors".into(), self.tally.error_count().into());
+        if self.tally.error_count() > 0 {
+            object.insert("errors_by_kind".into(), json!(self.tally.errors));
+        }
+        if !self.tally.lost.is_empty() {
+            let lost = self.tally.lost.iter().map(|(zone, fault)| json!({"zone": zone, "why": fault.name()}));
+            object.insert("zones_dropped".into(), lost.collect());
+        }
+        let others = Operation::ALL.into_iter().filter(|operation| *operation != self.operation());
+        let others: Map<String, Value> = others
+            .filter_map(|operation| {
+                let latency = self.tally.latency(operation)?;
+                let mut value = latency_json(latency);
+                value["count"] = latency.count().into();
+                Some((operation.name().to_string(), value))
+            })
+            .collect();
+        if !others.is_empty() {
+            object.insert("other_operations_us".into(), others.into());
+        }
+        let bandwidth: Vec<f64> = self.bw_by_second().into_iter().map(|value| round(value, 3)).collect();
+        if !bandwidth.is_empty() {
+            object.insert("bw_mib_by_second".into(), json!(bandwidth));
+        }
+        object.into()
+    }
+}
+
+/// `{mean, p50, p95, p99, max}` in microseconds.
+pub fn latency_json(latency: &Latency) -> Value {
+    json!({
+        "mean": round(latency.mean_us(), 4),
+        "p50": round(latency.quantile_us(0.50), 3),
+        "p95": round(latency.quantile_us(0.95), 3),
+        "p99": round(latency.quantile_us(0.99), 3),
+        "max": round(latency.max_us(), 3),
+    })
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+impl JobResult {
+    /// The JSON of `senesce zns --json`.
+    pub fn to_json(&self) -> Value {
+        let mut object = Map::new();
+        object.insert("device".into(), self.device.clone().into());
+        object.insert("actors".into(), self.actors.iter().map(ActorResult::to_json).collect());
+        if let Some(seconds) = self.simulated_seconds {
+            object.insert("sim_seconds".into(), round(seconds, 6).into());
+        }
+        object.insert("commands_per_cpu_second".into(), self.commands_per_cpu_second.round().into());
+        object.insert("cpu_us_per_command".into(), round(self.cpu_us_per_command, 4).into());
+        object.insert("interrupted".into(), self.interrupted.into());
+        object.insert("stopped_by_lost_zone".into(), self.stopped.into());
+        object.insert("unusable_zones".into(), json!(self.unusable));
+        object.insert("warnings".into(), json!(self.warnings));
+        object.into()
+    }
+}

@@ -1,0 +1,131 @@
+//! What is counted while actors run: latencies per operation, bytes per second, errors.
+
+use crate::command::{Operation, ZoneFault};
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Longest latency that is told apart: 1000 s.
+const LONGEST_NS: u64 = 1_000_000_000_000;
+
+/// A latency distribution with its exact mean. Nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Latency {
+    /// To three digits, from 1 ns to 1000 s.
+    pub histogram: Histogram<u64>,
+    sum: u128,
+    max: u64,
+}
+
+impl Default for Latency {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Latency {
+    /// Empty.
+    pub fn new() -> Self {
+        // The bounds are constant and valid, so this cannot fail.
+        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).unwrap_or_else(|_| unreachable!());
+        Self { histogram, sum: 0, max: 0 }
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn record(&mut self, ns: u64) {
+        self.histogram.saturating_record(ns.max(1));
+        self.sum += u128::from(ns);
+        self.max = self.max.max(ns);
+    }
+
+    /// Adds all of `other`.
+    pub fn add(&mut self, other: &Self) {
+        // Both have the same bounds, so this cannot fail.
+        let _ = self.histogram.add(&other.histogram);
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
+    /// How many were counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Mean in microseconds; 0 without any.
+    pub fn mean_us(&self) -> f64 {
+        if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1000.0 }
+    }
+
+    /// A quantile (0 to 1) in microseconds.
+    pub fn quantile_us(&self, quantile: f64) -> f64 {
+        self.histogram.value_at_quantile(quantile) as f64 / 1000.0
+    }
+
+    /// The greatest in microseconds.
+    pub fn max_us(&self) -> f64 {
+        self.max as f64 / 1000.0
+    }
+}
+
+/// Counts of one worker.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    latency: [Option<Box<Latency>>; Operation::ALL.len()],
+    /// Latency from the start that the rate intended.
+    pub from_intended: Option<Latency>,
+    /// Commands counted of the actor's own operation.
+    pub commands: u64,
+    /// Bytes they moved.
+    pub bytes: u64,
+    /// Bytes per second since the worker's counting began.
+    pub per_second: Vec<u64>,
+    /// Errors by kind.
+    pub errors: BTreeMap<String, u64>,
+    /// Zones that were dropped, with what the drive said.
+    pub lost: Vec<(u32, ZoneFault)>,
+    /// Span of counting, nanoseconds.
+    pub counted_ns: u64,
+}
+
+impl Tally {
+    /// Latency from submission to completion of one operation.
+    pub fn latency(&self, operation: Operation) -> Option<&Latency> {
+        self.latency[operation as usize].as_deref()
+    }
+
+    /// Counts a latency.
+    #[inline]
+    pub fn record(&mut self, operation: Operation, ns: u64) {
+        self.latency[operation as usize].get_or_insert_default().record(ns);
+    }
+
+    /// Adds a worker's counts; spans overlap, so the longest counts.
+    pub fn add(&mut self, other: &Self) {
+        for (ours, theirs) in self.latency.iter_mut().zip(&other.latency) {
+            if let Some(theirs) = theirs {
+                ours.get_or_insert_default().add(theirs);
+            }
+        }
+        if let Some(latency) = &other.from_intended {
+            self.from_intended.get_or_insert_with(Latency::new).add(latency);
+        }
+        self.commands += other.commands;
+        self.bytes += other.bytes;
+        if self.per_second.len() < other.per_second.len() {
+            self.per_second.resize(other.per_second.len(), 0);
+        }
+        for (ours, theirs) in self.per_second.iter_mut().zip(&other.per_second) {
+            *ours += theirs;
+        }
+        for (kind, count) in &other.errors {
+            *self.errors.entry(kind.clone()).or_default() += count;
+        }
+        self.lost.extend(&other.lost);
+        self.counted_ns = self.counted_ns.max(other.counted_ns);
+    }
+
+    /// All errors.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}

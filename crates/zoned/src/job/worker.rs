@@ -1,0 +1,515 @@
+//! One worker of an actor: decides the next command and takes completions. It never touches a device and never waits, so
+//! the same worker runs in virtual time and on a thread of its own.
+
+use super::check::CheckedActor;
+use super::spec::Activity;
+use super::tally::Tally;
+use crate::command::{Command, Completion, Operation, ZoneFault};
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
+
+/// A worker gives up after so many refused commands in a row.
+const PATIENCE: u32 = 100;
+/// Request size while a zone is filled before a reset or finish.
+const FILL_BYTES: u32 = 128 << 10;
+
+/// What a worker wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// Submit this.
+    Submit(Command),
+    /// Put a zone into this state at once; answer with [`Worker::preset_done`].
+    Preset(u32, Option<u64>),
+    /// Nothing before this time.
+    WaitUntil(u64),
+    /// Nothing before one of its commands completes.
+    WaitForCompletion,
+    /// It is done.
+    Finished,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    operation: Operation,
+    zone: u32,
+    blocks: u32,
+    intended_ns: u64,
+    counted: bool,
+}
+
+/// Where a worker stands in its zone or round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Streams requests, or begins a round.
+    Flow,
+    /// Waits for what is in flight, then resets the zone it will write again.
+    Wrap,
+    /// Asks for a preset, then fills by commands if there is none.
+    Preset,
+    /// Opens the zone that it will fill.
+    FillOpen,
+    /// Fills; so many blocks are written.
+    Fill(u64),
+    /// Issues step number so-and-so of a round of zone commands.
+    Round(u8),
+    /// No zones or patience left, or its count is reached.
+    Ended,
+}
+
+/// Its part of an actor's zones.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    zone: u32,
+    /// Blocks written, as far as submitted.
+    pointer: u64,
+    /// Whether it was filled by this worker and must be reset before it is written again.
+    used: bool,
+}
+
+/// One worker.
+#[derive(Debug)]
+pub struct Worker {
+    actor: CheckedActor,
+    queue: u16,
+    first_tag: u32,
+    block_bytes: u32,
+    zone_blocks: u64,
+    capacity: u64,
+    zoned: bool,
+    places: Vec<Place>,
+    at: usize,
+    read_offset: u64,
+    phase: Phase,
+    in_flight: Vec<Option<InFlight>>,
+    free: Vec<u32>,
+    random: Pcg64,
+    begin_ns: u64,
+    count_from_ns: u64,
+    end_ns: u64,
+    issued: u64,
+    next_due_ns: u64,
+    gap_ns: u64,
+    refused_in_a_row: u32,
+    preset_refused: bool,
+    stop_on_lost_zone: bool,
+    /// Whether a lost zone ended it by the job's order.
+    pub stopped: bool,
+    last_counted_ns: u64,
+    first_counted_ns: u64,
+    /// What it counted.
+    pub tally: Tally,
+}
+
+impl Worker {
+    /// Worker `number` of an actor. `zones` is the state of all zones of the drive, `tags` its first tag.
+    pub fn new(
+        actor: &CheckedActor,
+        number: u32,
+        queue: u16,
+        first_tag: u32,
+        geometry: &Geometry,
+        zones: &[ZoneInfo],
+        seed: Seed,
+    ) -> Self {
+        let (count, jobs) = (u64::from(actor.zones.end - actor.zones.start), u64::from(actor.jobs));
+        let share = |number: u64| actor.zones.start + (count * number / jobs) as u32;
+        let (first, end) = (share(u64::from(number)), share(u64::from(number) + 1));
+        let written = |zone: u32| match zones.get(zone as usize) {
+            Some(info) if geometry.zoned => info.written(),
+            _ if actor.spec.op.reads() => geometry.capacity_blocks,
+            _ => 0,
+        };
+        let lost = |zone: u32| {
+            zones.get(zone as usize).is_some_and(|info| matches!(info.state, ZoneState::ReadOnly | ZoneState::Offline))
+        };
+        let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
+        let places = places.map(|zone| Place { zone, pointer: written(zone), used: false }).collect();
+        let depth = actor.spec.qd;
+        let bytes = f64::from(actor.blocks) * f64::from(geometry.block_bytes);
+        let gap_ns = actor.spec.rate.map_or(0, |rate| (bytes * 1e9 / rate.0.0 as f64) as u64);
+        let manages = actor.spec.op.manages();
+        Self {
+            queue,
+            first_tag,
+            block_bytes: geometry.block_bytes,
+            zone_blocks: geometry.zone_blocks,
+            capacity: geometry.capacity_blocks,
+            zoned: geometry.zoned,
+            places,
+            at: 0,
+            read_offset: 0,
+            phase: if manages { Phase::Preset } else { Phase::Flow },
+            in_flight: vec![None; depth as usize],
+            free: (0..depth).rev().collect(),
+            random: seed.stream(&format!("zoned/job/{}/{number}", actor.spec.name)),
+            begin_ns: 0,
+            count_from_ns: 0,
+            end_ns: u64::MAX,
+            issued: 0,
+            next_due_ns: 0,
+            gap_ns,
+            refused_in_a_row: 0,
+            preset_refused: false,
+            stop_on_lost_zone: false,
+            stopped: false,
+            last_counted_ns: 0,
+            first_counted_ns: u64::MAX,
+            tally: Tally::default(),
+            actor: actor.clone(),
+        }
+    }
+
+    /// Ends the worker when one of its zones is lost.
+    pub fn stop_on_lost_zone(&mut self) {
+        self.stop_on_lost_zone = true;
+    }
+
+    /// The clock stands at `now_ns`: start, ramp and end are counted from here.
+    pub fn begin(&mut self, now_ns: u64, ramp_ns: u64) {
+        let spec = &self.actor.spec;
+        self.begin_ns = now_ns + spec.start.ns();
+        let counts = spec.time.is_none();
+        self.count_from_ns = self.begin_ns + if counts { 0 } else { ramp_ns };
+        self.end_ns = spec.time.map_or(u64::MAX, |time| self.count_from_ns.saturating_add(time.ns()));
+        self.next_due_ns = self.begin_ns;
+        if let (Some(time), false) = (spec.time, spec.op.manages()) {
+            self.tally.per_second.reserve((time.0.as_secs() + 2).min(1 << 20) as usize);
+        }
+    }
+
+    /// Commands it may have in flight.
+    pub fn depth(&self) -> u32 {
+        self.actor.spec.qd
+    }
+
+    /// Whether it has commands in flight.
+    pub fn busy(&self) -> bool {
+        self.free.len() < self.in_flight.len()
+    }
+
+    /// Ends it: nothing more is submitted.
+    pub fn end(&mut self) {
+        self.phase = Phase::Ended;
+    }
+
+    /// What to do at `now_ns`.
+    #[inline]
+    pub fn wish(&mut self, now_ns: u64) -> Wish {
+        if self.phase == Phase::Ended || now_ns >= self.end_ns || self.places.is_empty() {
+            return if self.busy() { Wish::WaitForCompletion } else { Wish::Finished };
+        }
+        if now_ns < self.next_due_ns {
+            return Wish::WaitUntil(self.next_due_ns.min(self.end_ns));
+        }
+        if self.free.is_empty() {
+            return Wish::WaitForCompletion;
+        }
+        match self.phase {
+            Phase::Flow => self.flow(),
+            _ => self.manage(),
+        }
+    }
+
+    fn counted_enough(&self) -> bool {
+        self.actor.spec.count.is_some_and(|count| self.issued >= count)
+    }
+
+    fn flow(&mut self) -> Wish {
+        if self.counted_enough() {
+            self.phase = Phase::Ended;
+            return if self.busy() { Wish::WaitForCompletion } else { Wish::Finished };
+        }
+        match self.actor.spec.op {
+            Activity::RandomRead => self.random_read(),
+            Activity::SequentialRead => self.sequential_read(),
+            _ => self.stream_write(),
+        }
+    }
+
+    fn random_read(&mut self) -> Wish {
+        let count = self.places.len() as u64;
+        let index = if count == 1 { 0 } else { self.below(count) };
+        let place = self.places[index as usize];
+        let requests = (place.pointer / u64::from(self.actor.blocks)).max(1);
+        let offset = self.below(requests) * u64::from(self.actor.blocks);
+        self.submit(Operation::Read, place.zone, offset, self.actor.blocks, true)
+    }
+
+    fn sequential_read(&mut self) -> Wish {
+        let blocks = u64::from(self.actor.blocks);
+        if self.read_offset + blocks > self.places[self.at].pointer {
+            self.at = (self.at + 1) % self.places.len();
+            self.read_offset = 0;
+        }
+        let (zone, offset) = (self.places[self.at].zone, self.read_offset);
+        self.read_offset += blocks;
+        self.submit(Operation::Read, zone, offset, self.actor.blocks, true)
+    }
+
+    fn stream_write(&mut self) -> Wish {
+        let place = self.places[self.at];
+        if place.pointer >= self.capacity {
+            self.at = (self.at + 1) % self.places.len();
+            self.places[self.at].used |= self.places[self.at].pointer >= self.capacity;
+            if self.places[self.at].used {
+                if self.zoned {
+                    self.phase = Phase::Wrap;
+                    return self.manage();
+                }
+                self.places[self.at] = Place { pointer: 0, used: false, ..self.places[self.at] };
+            }
+            return self.stream_write_here();
+        }
+        self.stream_write_here()
+    }
+
+    fn stream_write_here(&mut self) -> Wish {
+        let place = &mut self.places[self.at];
+        let blocks = u64::from(self.actor.blocks).min(self.capacity - place.pointer);
+        let (zone, offset) = (place.zone, place.pointer);
+        place.pointer += blocks;
+        if self.actor.spec.op == Activity::Append {
+            self.submit(Operation::Append, zone, 0, blocks as u32, true)
+        } else {
+            self.submit(Operation::Write, zone, offset, blocks as u32, true)
+        }
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+
+    #[inline]
+    fn submit(&mut self, operation: Operation, zone: u32, offset: u64, blocks: u32, counted: bool) -> Wish {
+        let Some(index) = self.free.pop() else { return Wish::WaitForCompletion };
+        let intended_ns = self.next_due_ns;
+        if counted {
+            self.issued += 1;
+            if self.gap_ns > 0 {
+                self.next_due_ns += self.gap_ns;
+            }
+        }
+        self.in_flight[index as usize] = Some(InFlight { operation, zone, blocks, intended_ns, counted });
+        Wish::Submit(Command {
+            tag: self.first_tag + index,
+            queue: self.queue,
+            operation,
+            zone,
+            block: u64::from(zone) * self.zone_blocks + offset,
+            blocks,
+        })
+    }
+
+    /// Zone commands: one at a time.
+    fn manage(&mut self) -> Wish {
+        if self.busy() {
+            return Wish::WaitForCompletion;
+        }
+        let place = self.places[self.at];
+        match self.phase {
+            Phase::Wrap => self.submit(Operation::Reset, place.zone, 0, 0, false),
+            Phase::Preset => self.begin_round(place),
+            Phase::FillOpen => self.submit(Operation::Open, place.zone, 0, 0, false),
+            Phase::Fill(done) => self.fill(place, done),
+            Phase::Round(step) => self.round(place, step),
+            Phase::Flow | Phase::Ended => Wish::Finished,
+        }
+    }
+
+    fn begin_round(&mut self, place: Place) -> Wish {
+        if self.counted_enough() {
+            self.phase = Phase::Ended;
+            return Wish::Finished;
+        }
+        match self.actor.occupancy_blocks {
+            None => {
+                self.phase = Phase::Round(0);
+                self.round(place, 0)
+            }
+            Some(blocks) if !self.preset_refused => Wish::Preset(place.zone, Some(blocks)),
+            Some(_) => {
+                self.phase = Phase::FillOpen;
+                self.submit(Operation::Open, place.zone, 0, 0, false)
+            }
+        }
+    }
+
+    /// The answer to [`Wish::Preset`].
+    pub fn preset_done(&mut self, done: bool) {
+        if done {
+            self.phase = Phase::Round(0);
+        } else {
+            self.preset_refused = true;
+        }
+    }
+
+    fn fill(&mut self, place: Place, done: u64) -> Wish {
+        let left = self.actor.occupancy_blocks.unwrap_or(0).saturating_sub(done);
+        if left == 0 {
+            self.phase = Phase::Round(0);
+            return self.round(place, 0);
+        }
+        let blocks = left.min(u64::from((FILL_BYTES / self.block_bytes).max(1)));
+        self.submit(Operation::Write, place.zone, done, blocks as u32, false)
+    }
+
+    /// The commands of one round: what is measured, then what makes the zone ready for the next round.
+    fn round(&mut self, place: Place, step: u8) -> Wish {
+        let zone = place.zone;
+        let blocks = self.actor.blocks;
+        match (self.actor.spec.op, step) {
+            (Activity::Reset, 0) => self.submit(Operation::Reset, zone, 0, 0, true),
+            (Activity::Finish, 0) => self.submit(Operation::Finish, zone, 0, 0, true),
+            (Activity::Finish, 1) => self.submit(Operation::Reset, zone, 0, 0, false),
+            (Activity::OpenClose, 0) => self.submit(Operation::Open, zone, 0, 0, true),
+            (Activity::OpenClose, 1) => self.submit(Operation::Write, zone, 0, blocks, false),
+            (Activity::OpenClose, 2) => self.submit(Operation::Close, zone, 0, 0, false),
+            (Activity::OpenClose, 3) => self.submit(Operation::Write, zone, u64::from(blocks), blocks, false),
+            (Activity::OpenClose, 4) => self.submit(Operation::Reset, zone, 0, 0, false),
+            _ => Wish::Finished,
+        }
+    }
+
+    /// Takes the completion of one of its commands.
+    #[inline]
+    pub fn complete(&mut self, completion: &Completion) {
+        let index = completion.tag - self.first_tag;
+        let Some(done) = self.in_flight[index as usize].take() else { return };
+        self.free.push(index);
+        match completion.result {
+            Ok(_) => {
+                self.refused_in_a_row = 0;
+                self.count(&done, completion);
+            }
+            Err(fault) => self.refused(&done, fault),
+        }
+        if self.phase != Phase::Flow {
+            self.advance(&done, completion);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, done: &InFlight, completion: &Completion) {
+        let by_time = self.end_ns != u64::MAX;
+        if by_time && (completion.completed_ns < self.count_from_ns || completion.completed_ns >= self.end_ns) {
+            return;
+        }
+        self.tally.record(done.operation, completion.completed_ns - completion.submitted_ns);
+        if !done.counted {
+            return;
+        }
+        let bytes = u64::from(done.blocks) * u64::from(self.block_bytes);
+        self.tally.commands += 1;
+        self.tally.bytes += bytes;
+        self.first_counted_ns = self.first_counted_ns.min(completion.submitted_ns);
+        self.last_counted_ns = completion.completed_ns;
+        if self.gap_ns > 0 {
+            let latency = completion.completed_ns.saturating_sub(done.intended_ns);
+            self.tally.from_intended.get_or_insert_default().record(latency);
+        }
+        if bytes > 0 {
+            let second = (completion.completed_ns.saturating_sub(self.count_from_ns) / 1_000_000_000) as usize;
+            if second >= self.tally.per_second.len() {
+                self.tally.per_second.resize(second + 1, 0);
+            }
+            self.tally.per_second[second] += bytes;
+        }
+    }
+
+    /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.
+    fn refused(&mut self, done: &InFlight, fault: ZoneFault) {
+        *self.tally.errors.entry(fault.name()).or_default() += 1;
+        self.refused_in_a_row += 1;
+        let reads_on = done.operation == Operation::Read && fault != ZoneFault::Offline;
+        if fault.loses_zone() || !reads_on && done.operation.moves_data() {
+            self.drop_zone(done.zone, fault);
+        }
+        if self.refused_in_a_row >= PATIENCE {
+            self.phase = Phase::Ended;
+        }
+    }
+
+    fn drop_zone(&mut self, zone: u32, fault: ZoneFault) {
+        let Some(index) = self.places.iter().position(|place| place.zone == zone) else { return };
+        self.places.remove(index);
+        self.tally.lost.push((zone, fault));
+        if index < self.at {
+            self.at -= 1;
+        }
+        if self.at >= self.places.len() {
+            self.at = 0;
+        }
+        if self.actor.spec.op.manages() {
+            self.phase = Phase::Preset;
+        } else if self.phase == Phase::Wrap {
+            self.phase = Phase::Flow;
+        }
+        if self.stop_on_lost_zone && fault.loses_zone() {
+            self.stopped = true;
+            self.phase = Phase::Ended;
+        }
+    }
+
+    /// Goes on in a round after one of its commands.
+    fn advance(&mut self, done: &InFlight, completion: &Completion) {
+        if self.phase == Phase::Ended || self.places.is_empty() {
+            return;
+        }
+        if let Err(fault) = completion.result {
+            if !fault.loses_zone() {
+                self.next_round(completion.completed_ns);
+            }
+            return;
+        }
+        self.phase = match self.phase {
+            Phase::Wrap if done.operation == Operation::Reset => {
+                self.places[self.at] = Place { pointer: 0, used: false, ..self.places[self.at] };
+                Phase::Flow
+            }
+            Phase::FillOpen => Phase::Fill(0),
+            Phase::Fill(written) => Phase::Fill(written + u64::from(done.blocks)),
+            Phase::Round(step) => {
+                let last = match self.actor.spec.op {
+                    Activity::Reset => 0,
+                    Activity::Finish => 1,
+                    _ => 4,
+                };
+                if step >= last {
+                    return self.next_round(completion.completed_ns);
+                }
+                Phase::Round(step + 1)
+            }
+            other => other,
+        };
+    }
+
+    fn next_round(&mut self, now_ns: u64) {
+        if !self.actor.spec.op.manages() {
+            self.phase = Phase::Flow;
+            return;
+        }
+        self.phase = Phase::Preset;
+        self.next_due_ns = now_ns + self.actor.spec.pause.ns();
+        self.at += 1;
+        if self.at >= self.places.len() {
+            self.at = 0;
+            let once = self.actor.occupancy_blocks.is_none() && self.actor.spec.op != Activity::OpenClose;
+            if once {
+                self.phase = Phase::Ended;
+            }
+        }
+    }
+
+    /// Closes the books.
+    pub fn finish(mut self) -> (usize, Tally) {
+        let by_time = self.end_ns != u64::MAX;
+        self.tally.counted_ns = if by_time {
+            self.end_ns - self.count_from_ns
+        } else {
+            self.last_counted_ns.saturating_sub(self.first_counted_ns)
+        };
+        (usize::from(self.queue), self.tally)
+    }
+}

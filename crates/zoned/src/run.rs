@@ -1,0 +1,190 @@
+//! Runs a job on a drive named by the user: `sim:MODEL`, `null` or a device path.
+
+use crate::device::{Clock, ZonedDevice};
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo};
+use crate::job::drive::drive;
+use crate::job::prepare::prepare;
+use crate::job::worker::Worker;
+use crate::job::{ActorResult, CheckedJob, Job, JobResult, PrepareStep, check};
+use crate::null::NullDevice;
+use crate::sim::model::Model;
+use crate::sim::{SimDevice, SimOptions};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Progress, Seed};
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A drive as the user names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceName {
+    /// `sim:MODEL`.
+    Sim(String),
+    /// `null`.
+    Null,
+    /// A device file.
+    Path(PathBuf),
+}
+
+impl FromStr for DeviceName {
+    type Err = ZonedError;
+
+    fn from_str(text: &str) -> Result<Self, ZonedError> {
+        match text.strip_prefix("sim:") {
+            Some(model) => Ok(Self::Sim(model.into())),
+            None if text == "null" => Ok(Self::Null),
+            None if text.starts_with('/') || text.starts_with('.') => Ok(Self::Path(text.into())),
+            None => Err(ZonedError::Usage(format!(
+                "'{text}' is no device: write sim:MODEL, null, or a path such as /dev/ng0n1 or /dev/nvme0n1"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sim(model) => write!(formatter, "sim:{model}"),
+            Self::Null => formatter.write_str("null"),
+            Self::Path(path) => write!(formatter, "{}", path.display()),
+        }
+    }
+}
+
+/// What a run needs besides its job.
+pub struct RunOptions<'a> {
+    /// Root seed.
+    pub seed: Seed,
+    /// Whom it tells how far it is.
+    pub progress: &'a dyn Progress,
+    /// Whether it should stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// A simulated drive that suits a job.
+pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, ZonedError> {
+    let mut device = SimDevice::new(model, SimOptions { block_bytes: job.lbaf, path: job.path }, seed)?;
+    let wears = |steps: &Vec<crate::job::Preparation>| steps.iter().any(|step| step.step == PrepareStep::Wear);
+    if job.prepare.as_ref().is_some_and(wears) {
+        device.wear();
+    }
+    Ok(device)
+}
+
+/// Checks a job against a drive without running it.
+pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
+    let geometry = device.geometry().clone();
+    let zones = device.report(0, geometry.zones)?;
+    check(job, &geometry, &zones)
+}
+
+/// Runs a job on a simulated drive.
+pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+    let mut device = open_sim(model, job, options.seed)?;
+    let checked = check_on(&mut device, job)?;
+    let unusable = prepare(&mut device, &checked, options.progress, options.interrupt)?;
+    let now = device.now_ns();
+    for fault in &job.faults {
+        device.fail_zone(fault.zone, fault.state, now + fault.at.ns());
+    }
+    let completed_before = device.completed();
+    let mut result = run_prepared(&mut device, &checked, options)?;
+    let commands = device.completed() - completed_before;
+    result.result.unusable = unusable;
+    result.result.simulated_seconds = Some((device.now_ns() - now) as f64 / 1e9);
+    Ok(result.with_cost(commands))
+}
+
+/// Runs a job on the null drive.
+pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+    let mut device = NullDevice::new(job.lbaf)?;
+    let checked = check_on(&mut device, job)?;
+    let unusable = prepare(&mut device, &checked, options.progress, options.interrupt)?;
+    let mut result = run_prepared(&mut device, &checked, options)?;
+    let commands = result.result.actors.iter().map(|actor| actor.tally.commands).sum();
+    result.result.unusable = unusable;
+    Ok(result.with_cost(commands))
+}
+
+/// A result with the processor time of its run.
+pub struct Costed {
+    result: JobResult,
+    cpu_ns: u64,
+}
+
+impl Costed {
+    fn with_cost(mut self, commands: u64) -> JobResult {
+        let commands = commands.max(1) as f64;
+        self.result.commands_per_cpu_second = commands * 1e9 / self.cpu_ns.max(1) as f64;
+        self.result.cpu_us_per_command = self.cpu_ns as f64 / commands / 1000.0;
+        self.result
+    }
+}
+
+/// Runs all actors on one device handle, in this thread.
+pub fn run_prepared<D: ZonedDevice + ?Sized>(
+    device: &mut D,
+    checked: &CheckedJob,
+    options: &RunOptions<'_>,
+) -> Result<Costed, ZonedError> {
+    let geometry = device.geometry().clone();
+    let zones = device.report(0, geometry.zones)?;
+    let (mut workers, owner_of_tag) = crew(checked, &geometry, &zones, options.seed);
+    let largest = checked.actors.iter().map(|actor| actor.spec.bs.0).max().unwrap_or(0);
+    device.reserve(owner_of_tag.len() as u32, largest as u32)?;
+    let now = device.now_ns();
+    workers.iter_mut().for_each(|worker| worker.begin(now, checked.job.ramp.ns()));
+    options.progress.phase("run", 0, "commands");
+    let cpu = thread_cpu_ns();
+    let interrupted = drive(device, &mut workers, &owner_of_tag, options.interrupt)?;
+    let cpu_ns = thread_cpu_ns().saturating_sub(cpu);
+    let mut result = JobResult {
+        device: geometry.name.clone(),
+        actors: checked.actors.iter().map(ActorResult::new).collect(),
+        unusable: Vec::new(),
+        warnings: checked.warnings.clone(),
+        interrupted,
+        stopped: workers.iter().any(|worker| worker.stopped),
+        simulated_seconds: None,
+        commands_per_cpu_second: 0.0,
+        cpu_us_per_command: 0.0,
+    };
+    if device.clock() == Clock::Real && workers.len() > 1 {
+        result.warnings.push("all workers ran on one thread".into());
+    }
+    gather(&mut result, checked, workers);
+    Ok(Costed { result, cpu_ns })
+}
+
+/// All workers with the owner of every tag.
+pub fn crew(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], seed: Seed) -> (Vec<Worker>, Vec<u16>) {
+    let (mut workers, mut owner_of_tag) = (Vec::new(), Vec::new());
+    for actor in &checked.actors {
+        for number in 0..actor.jobs {
+            let index = workers.len() as u16;
+            let mut worker = Worker::new(actor, number, index, owner_of_tag.len() as u32, geometry, zones, seed);
+            if checked.job.on_lost_zone == crate::job::OnLostZone::Stop {
+                worker.stop_on_lost_zone();
+            }
+            owner_of_tag.resize(owner_of_tag.len() + worker.depth() as usize, index);
+            workers.push(worker);
+        }
+    }
+    (workers, owner_of_tag)
+}
+
+fn gather(result: &mut JobResult, checked: &CheckedJob, workers: Vec<Worker>) {
+    let owners: Vec<usize> =
+        checked.actors.iter().enumerate().flat_map(|(index, actor)| vec![index; actor.jobs as usize]).collect();
+    for worker in workers {
+        let (queue, tally) = worker.finish();
+        result.actors[owners[queue]].tally.add(&tally);
+    }
+}
+
+/// Processor time of this thread.
+pub fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

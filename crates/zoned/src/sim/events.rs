@@ -1,0 +1,108 @@
+//! The event queue: a flat binary heap of packed keys, so that an event costs no allocation and one comparison.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What happens at an instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The host has got round to submitting a command (slot).
+    Submit = 0,
+    /// A write's data have crossed the link (slot).
+    Transferred = 1,
+    /// A command is complete (slot).
+    Complete = 2,
+    /// A die has sensed a page (die).
+    Sensed = 3,
+    /// A die has sent a page over its channel (die).
+    Sent = 4,
+    /// A die reaches the end of a program segment (die, stamp).
+    Programmed = 5,
+    /// Programs may go on after a reset.
+    Resume = 6,
+    /// A zone fails by order (zone, new state).
+    Fail = 7,
+}
+
+const KINDS: [Kind; 8] = [
+    Kind::Submit,
+    Kind::Transferred,
+    Kind::Complete,
+    Kind::Sensed,
+    Kind::Sent,
+    Kind::Programmed,
+    Kind::Resume,
+    Kind::Fail,
+];
+
+/// An event that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, in nanoseconds.
+    pub time: u64,
+    /// What.
+    pub kind: Kind,
+    /// Slot or die.
+    pub index: u32,
+    /// Tells a current event from one that has been called off.
+    pub stamp: u32,
+}
+
+/// Events in order of time; at the same instant in order of kind and index, so that runs repeat exactly.
+#[derive(Debug, Default)]
+pub struct EventQueue {
+    heap: BinaryHeap<Reverse<u128>>,
+}
+
+impl EventQueue {
+    /// Room for `capacity` events.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { heap: BinaryHeap::with_capacity(capacity) }
+    }
+
+    /// Adds an event; `stamp` must be below 2^24.
+    #[inline]
+    pub fn push(&mut self, time: u64, kind: Kind, index: u32, stamp: u32) {
+        let payload = (kind as u64) << 56 | u64::from(index) << 24 | u64::from(stamp & 0xff_ffff);
+        self.heap.push(Reverse(u128::from(time) << 64 | u128::from(payload)));
+    }
+
+    /// When the next event is due; `u64::MAX` when there is none.
+    #[inline]
+    pub fn next_time(&self) -> u64 {
+        self.heap.peek().map_or(u64::MAX, |Reverse(key)| (key >> 64) as u64)
+    }
+
+    /// Takes the next event.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Event> {
+        let Reverse(key) = self.heap.pop()?;
+        let payload = key as u64;
+        Some(Event {
+            time: (key >> 64) as u64,
+            kind: KINDS[(payload >> 56) as usize % KINDS.len()],
+            index: (payload >> 24) as u32,
+            stamp: payload as u32 & 0xff_ffff,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_come_in_order_of_time_and_unchanged() {
+        let mut queue = EventQueue::with_capacity(4);
+        queue.push(30, Kind::Complete, u32::MAX, 5);
+        queue.push(10, Kind::Programmed, 31, 0xff_ffff);
+        queue.push(10, Kind::Submit, 7, 0);
+        assert_eq!(queue.next_time(), 10);
+        let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).collect();
+        assert_eq!(order[0].kind, Kind::Submit);
+        assert_eq!(order[1], Event { time: 10, kind: Kind::Programmed, index: 31, stamp: 0xff_ffff });
+        assert_eq!(order[2], Event { time: 30, kind: Kind::Complete, index: u32::MAX, stamp: 5 });
+        assert_eq!(queue.next_time(), u64::MAX);
+    }
+}

@@ -1,0 +1,531 @@
+//! `sim:MODEL`: a drive in virtual time. A discrete-event simulation of command processor, buffer, dies, channels and
+//! link; zone states and errors are those of [`ZoneTable`].
+//!
+//! ```text
+//! host path -> controller -> transfer -> buffer -> completion        (write, append)
+//!                                          `-> program units -> dies
+//! host path -> die -> channel -> link -> completion                  (read)
+//! ```
+//! Constant delays in front of the first queue are moved behind the last one: that changes no waiting time and saves an
+//! event per command.
+
+mod controller;
+mod events;
+mod flash;
+mod manage;
+pub mod model;
+mod noise;
+mod placement;
+mod timing;
+
+use crate::command::{Command, Completion, Operation, ZoneFault};
+use crate::device::{Clock, ZonedDevice};
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::zone_table::ZoneTable;
+use controller::Controller;
+use events::{Event, EventQueue, Kind};
+use flash::{Flash, PageRead};
+use manage::Manager;
+use model::Model;
+use noise::Noise;
+use placement::Placement;
+use senesce_core::Seed;
+use std::collections::VecDeque;
+pub use timing::HostPath;
+use timing::Timing;
+
+const NO_SLOT: u32 = u32::MAX;
+/// The most submitting threads a model keeps apart.
+const QUEUES: usize = 1024;
+
+/// A command in flight.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    tag: u32,
+    operation: Operation,
+    zone: u32,
+    bytes: u32,
+    /// Pages still to come, for a read.
+    pages: u16,
+    stamp: u16,
+    submitted_ns: u64,
+    /// Delay between the last queue and the completion.
+    behind: u64,
+    /// Next command merged into this one, or waiting behind it for the zone's write lock.
+    next: u32,
+    result: Result<u64, ZoneFault>,
+}
+
+/// The scheduler's write lock of one zone, with the writes that wait for it.
+#[derive(Debug, Clone, Copy)]
+struct WriteLock {
+    held: bool,
+    first: u32,
+    last: u32,
+}
+
+/// Options of a simulated drive.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SimOptions {
+    /// Bytes per block; `None`: the model's default.
+    pub block_bytes: Option<u32>,
+    /// The way to the drive.
+    pub path: HostPath,
+}
+
+/// A simulated drive.
+#[derive(Debug)]
+pub struct SimDevice {
+    geometry: Geometry,
+    timing: Timing,
+    table: Option<ZoneTable>,
+    now: u64,
+    events: EventQueue,
+    controller: Controller,
+    flash: Flash,
+    placement: Placement,
+    manager: Option<Manager>,
+    noise: Noise,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    host_free: Vec<u64>,
+    transfer_free: u64,
+    engine_free: u64,
+    /// Writes whose data wait for room in the buffer.
+    waiting: VecDeque<u32>,
+    buffer: u64,
+    locks: Vec<WriteLock>,
+    done: VecDeque<Completion>,
+    completed: u64,
+    /// Commands in flight that move data.
+    moving: u32,
+}
+
+impl SimDevice {
+    /// A new drive, all zones empty and never opened, at time 0.
+    pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
+        let geometry = model.geometry(options.block_bytes)?;
+        let way = options.path.model(model);
+        let merges = way.merges_writes && model.zones.is_some();
+        let garbage = model.garbage.as_ref();
+        Ok(Self {
+            timing: Timing::new(model, geometry.block_bytes, options.path),
+            table: model.zones.as_ref().map(|_| ZoneTable::new(&geometry)),
+            now: 0,
+            events: EventQueue::with_capacity(4096),
+            controller: Controller::with_capacity(1024),
+            flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib)),
+            placement: Placement::new(model, &geometry, seed),
+            manager: model.zones.as_ref().map(|zones| Manager::new(zones)),
+            noise: Noise::new(seed),
+            slots: Vec::new(),
+            free: Vec::new(),
+            host_free: vec![0; QUEUES],
+            transfer_free: 0,
+            engine_free: 0,
+            waiting: VecDeque::with_capacity(1024),
+            buffer: u64::from(model.flash.buffer_kib) << 10,
+            locks: vec![
+                WriteLock { held: false, first: NO_SLOT, last: NO_SLOT };
+                if merges { geometry.zones as usize } else { 0 }
+            ],
+            done: VecDeque::with_capacity(1024),
+            completed: 0,
+            moving: 0,
+            geometry,
+        })
+    }
+
+    /// Commands completed so far.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// Lets a zone become read-only or offline at `at_ns` (fault injection).
+    pub fn fail_zone(&mut self, zone: u32, state: ZoneState, at_ns: u64) {
+        let code = u32::from(state == ZoneState::Offline);
+        self.events.push(at_ns.max(self.now), Kind::Fail, zone, code);
+    }
+
+    /// Puts a conventional drive into the state of long use: no erased space beyond what collection keeps.
+    pub fn wear(&mut self) {
+        self.placement.wear();
+    }
+
+    fn take_slot(&mut self, command: &Command, bytes: u32, submitted_ns: u64) -> u32 {
+        let slot = Slot {
+            tag: command.tag,
+            operation: command.operation,
+            zone: command.zone,
+            bytes,
+            pages: 0,
+            stamp: 0,
+            submitted_ns,
+            behind: 0,
+            next: NO_SLOT,
+            result: Ok(command.block),
+        };
+        match self.free.pop() {
+            Some(index) => {
+                let stamp = self.slots[index as usize].stamp;
+                self.slots[index as usize] = Slot { stamp, ..slot };
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                (self.slots.len() - 1) as u32
+            }
+        }
+    }
+
+    #[inline]
+    fn complete_at(&mut self, time: u64, slot: u32) {
+        self.events.push(time, Kind::Complete, slot, u32::from(self.slots[slot as usize].stamp));
+    }
+
+    /// The host has submitted the command: it reaches the drive, or the scheduler's lock.
+    fn arrive(&mut self, slot: u32) {
+        let Slot { operation, zone, .. } = self.slots[slot as usize];
+        if operation == Operation::Read {
+            return self.send_read(slot);
+        }
+        if self.locks.is_empty() {
+            return self.send_write(slot);
+        }
+        let lock = &mut self.locks[zone as usize];
+        if !lock.held {
+            lock.held = true;
+            return self.send_write(slot);
+        }
+        if lock.first == NO_SLOT {
+            lock.first = slot;
+        } else {
+            self.slots[lock.last as usize].next = slot;
+        }
+        lock.last = slot;
+    }
+
+    #[inline]
+    fn send_write(&mut self, slot: u32) {
+        let Slot { operation, bytes, .. } = self.slots[slot as usize];
+        let timing = if operation == Operation::Append { &self.timing.append } else { &self.timing.write };
+        self.controller.arrive(self.now, slot, timing.controller.get(bytes));
+    }
+
+    fn send_read(&mut self, slot: u32) {
+        let Slot { zone, bytes, result, .. } = self.slots[slot as usize];
+        let block = result.unwrap_or(0);
+        let mut offset = (block - self.geometry.start(zone)) * u64::from(self.geometry.block_bytes);
+        let mut left = u64::from(bytes);
+        let unit = self.flash.unit();
+        let mut pages = 0;
+        while left > 0 {
+            let part = left.min(unit - offset % unit);
+            let (die, slow) = self.placement.page(zone, offset);
+            let page = PageRead { slot, kib: part.div_ceil(1024) as u32, slow };
+            self.flash.read(self.now, die, page, &mut self.events);
+            pages += 1;
+            offset += part;
+            left -= part;
+        }
+        self.slots[slot as usize].pages = pages;
+    }
+
+    /// The command processor is done with a write: its data cross the link.
+    #[inline]
+    fn depart(&mut self) {
+        self.now = self.controller.next_time();
+        let Some(slot) = self.controller.depart() else { return };
+        let time = u64::from(self.slots[slot as usize].bytes) * self.timing.transfer_ps_per_byte / 1000;
+        self.transfer_free = self.now.max(self.transfer_free) + time;
+        self.events.push(self.transfer_free, Kind::Transferred, slot, 0);
+    }
+
+    /// Lets waiting data into the buffer as long as there is room.
+    fn admit_waiting(&mut self) {
+        while self.flash.buffered < self.buffer {
+            let Some(slot) = self.waiting.pop_front() else { return };
+            self.admit(slot);
+        }
+    }
+
+    /// A write's data are in the buffer: it completes, and whole units go to their dies.
+    #[inline]
+    fn admit(&mut self, slot: u32) {
+        let Slot { operation, zone, bytes, behind, .. } = self.slots[slot as usize];
+        if operation == Operation::Finish {
+            return self.pad(slot);
+        }
+        let timing = if operation == Operation::Append { &self.timing.append } else { &self.timing.write };
+        let mut ready = self.now;
+        let engine = timing.engine.get(bytes);
+        if engine > 0 {
+            ready = ready.max(self.engine_free);
+            self.engine_free = ready + engine;
+        }
+        let time = ready + timing.fixed.get(bytes) + self.noise.exponential(self.timing.jitter) + behind;
+        self.complete_at(time, slot);
+        self.placement.write(self.now, zone, u64::from(bytes), &mut self.flash, &mut self.events);
+        if let Some(manager) = &mut self.manager {
+            manager.last_write_bytes = bytes;
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let Event { time, kind, index, stamp } = event;
+        self.now = time;
+        match kind {
+            Kind::Submit => self.arrive(index),
+            Kind::Transferred => {
+                if self.waiting.is_empty() && self.flash.buffered < self.buffer {
+                    self.admit(index);
+                } else {
+                    self.waiting.push_back(index);
+                }
+            }
+            Kind::Complete => self.complete(index, stamp),
+            Kind::Sensed => self.flash.sensed(time, index, &mut self.events),
+            Kind::Sent => {
+                let (slot, left) = self.flash.sent(time, index, &mut self.events);
+                let read = &mut self.slots[slot as usize];
+                read.pages -= 1;
+                if read.pages == 0 {
+                    let time = left + read.behind;
+                    self.complete_at(time, slot);
+                }
+            }
+            Kind::Programmed => {
+                self.flash.programmed(time, index, stamp, &mut self.events);
+                self.placement.collect(time, &mut self.flash, &mut self.events);
+            }
+            Kind::Resume => self.flash.resume(time, &mut self.events),
+            Kind::Fail => {
+                let state = if stamp == 1 { ZoneState::Offline } else { ZoneState::ReadOnly };
+                if let Some(table) = &mut self.table {
+                    table.fail(index, state);
+                }
+            }
+        }
+        if !self.waiting.is_empty() {
+            self.admit_waiting();
+        }
+    }
+
+    /// Hands a command, and all that were merged into it, back to the host.
+    fn complete(&mut self, slot: u32, stamp: u32) {
+        let Slot { operation, zone, stamp: current, .. } = self.slots[slot as usize];
+        if u32::from(current) != stamp {
+            return;
+        }
+        let mut next = slot;
+        while next != NO_SLOT {
+            let done = &mut self.slots[next as usize];
+            self.done.push_back(Completion {
+                tag: done.tag,
+                submitted_ns: done.submitted_ns,
+                completed_ns: self.now,
+                result: done.result,
+            });
+            done.stamp = done.stamp.wrapping_add(1);
+            self.free.push(next);
+            next = std::mem::replace(&mut done.next, NO_SLOT);
+            self.completed += 1;
+            self.moving -= u32::from(operation.moves_data());
+        }
+        if operation == Operation::Finish {
+            self.end_finish(slot);
+        }
+        if operation == Operation::Write && !self.locks.is_empty() {
+            self.unlock(zone);
+        }
+    }
+
+    /// The zone's write is done: the waiting ones go as one, up to the merge limit.
+    fn unlock(&mut self, zone: u32) {
+        let limit = self.timing.merge_limit.unwrap_or(0);
+        let lock = self.locks[zone as usize];
+        let head = lock.first;
+        if head == NO_SLOT {
+            self.locks[zone as usize].held = false;
+            return;
+        }
+        let (mut bytes, mut tail, mut merged) = (self.slots[head as usize].bytes, head, 0);
+        let own_delay = self.timing.delay.get(bytes);
+        loop {
+            let next = self.slots[tail as usize].next;
+            if next == NO_SLOT || bytes + self.slots[next as usize].bytes > limit {
+                break;
+            }
+            bytes += self.slots[next as usize].bytes;
+            tail = next;
+            merged += 1;
+        }
+        let rest = std::mem::replace(&mut self.slots[tail as usize].next, NO_SLOT);
+        let lock = &mut self.locks[zone as usize];
+        lock.first = rest;
+        if rest == NO_SLOT {
+            lock.last = NO_SLOT;
+        }
+        let request = &mut self.slots[head as usize];
+        request.bytes = bytes;
+        request.behind += self.timing.delay.get(bytes) - own_delay + self.timing.merging(merged);
+        self.send_write(head);
+    }
+
+    /// Applies the zone state machine; a conventional drive only knows reads and writes within its end.
+    fn apply(&mut self, command: &Command) -> Result<crate::zone_table::Effect, ZoneFault> {
+        if let Some(table) = &mut self.table {
+            return table.apply(command);
+        }
+        match command.operation {
+            Operation::Read | Operation::Write => {
+                let end = command.block.checked_add(u64::from(command.blocks));
+                let size = u64::from(self.geometry.zones) * self.geometry.zone_blocks;
+                if end.is_none_or(|end| end > size) || command.block < self.geometry.start(command.zone) {
+                    return Err(ZoneFault::OutOfRange);
+                }
+                Ok(crate::zone_table::Effect { block: command.block, ..Default::default() })
+            }
+            _ => Err(ZoneFault::Unsupported),
+        }
+    }
+
+    fn limit_fault(&self, command: &Command, bytes: u64) -> Option<ZoneFault> {
+        let limit = match command.operation {
+            Operation::Append => self.geometry.append_limit,
+            Operation::Read | Operation::Write => self.geometry.transfer_limit,
+            _ => return None,
+        };
+        (command.blocks == 0 || bytes > u64::from(limit)).then_some(ZoneFault::InvalidField)
+    }
+}
+
+impl ZonedDevice for SimDevice {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn clock(&self) -> Clock {
+        Clock::Virtual
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.now
+    }
+
+    fn reserve(&mut self, commands: u32, _transfer_bytes: u32) -> Result<(), ZonedError> {
+        self.slots.reserve(commands as usize);
+        self.free.reserve(commands as usize);
+        self.done.reserve(commands as usize);
+        self.waiting.reserve(commands as usize);
+        Ok(())
+    }
+
+    fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
+        let host = &mut self.host_free[usize::from(command.queue) % QUEUES];
+        let start = self.now.max(*host);
+        let submitted = start + self.timing.reap;
+        *host = submitted + self.timing.submit;
+        let (arrival, at_once) = (*host, start == self.now);
+        let bytes = u64::from(command.blocks) * u64::from(self.geometry.block_bytes);
+        let verdict = match self.limit_fault(&command, bytes) {
+            Some(fault) => Err(fault),
+            None => self.apply(&command),
+        };
+        let slot = self.take_slot(&command, bytes as u32, submitted);
+        self.moving += u32::from(command.operation.moves_data());
+        let delay = self.timing.delay.get(bytes as u32);
+        let overhead = self.timing.reap + self.timing.submit + delay;
+        let effect = match verdict {
+            Ok(effect) => effect,
+            Err(fault) => {
+                self.slots[slot as usize].result = Err(fault);
+                self.complete_at(start + overhead + self.timing.refusal, slot);
+                return Ok(());
+            }
+        };
+        self.slots[slot as usize].result = Ok(effect.block);
+        if !command.operation.moves_data() {
+            self.manage(&command, slot, effect, start + overhead);
+            return Ok(());
+        }
+        self.disturb_finish();
+        let reading = command.operation == Operation::Read;
+        let extra = match (reading, effect.opened, effect.before) {
+            (true, ..) => self.timing.read_fixed,
+            (_, true, Some(ZoneState::Closed)) => self.timing.reopening,
+            (_, true, _) if command.operation == Operation::Append => self.timing.append.opening,
+            (_, true, _) => self.timing.write.opening,
+            _ => 0,
+        };
+        if self.locks.is_empty() || reading {
+            self.slots[slot as usize].behind = extra + overhead;
+            if at_once {
+                self.arrive(slot);
+            } else {
+                self.events.push(start, Kind::Submit, slot, 0);
+            }
+        } else {
+            // What the lock merges depends on when each write really gets there.
+            self.slots[slot as usize].behind = extra + delay;
+            self.events.push(arrival, Kind::Submit, slot, 0);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
+        loop {
+            if let Some(completion) = self.done.pop_front() {
+                return Ok(Some(completion));
+            }
+            let (event, departure) = (self.events.next_time(), self.controller.next_time());
+            let time = event.min(departure);
+            if time > until_ns {
+                self.now = self.now.max(until_ns);
+                return Ok(None);
+            }
+            if time == u64::MAX {
+                return Err(ZonedError::Usage("nothing is in flight on the simulated drive and nothing is due".into()));
+            }
+            if departure <= event {
+                self.depart();
+            } else if let Some(event) = self.events.pop() {
+                self.handle(event);
+            }
+        }
+    }
+
+    fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
+        let end = first.saturating_add(count).min(self.geometry.zones);
+        Ok((first..end)
+            .map(|zone| match &self.table {
+                Some(table) => table.info(zone),
+                None => None,
+            })
+            .enumerate()
+            .map(|(index, info)| {
+                info.unwrap_or(ZoneInfo {
+                    zone: first + index as u32,
+                    state: ZoneState::Conventional,
+                    start: self.geometry.start(first + index as u32),
+                    capacity: self.geometry.capacity_blocks,
+                    pointer: 0,
+                })
+            })
+            .collect())
+    }
+
+    fn preset(&mut self, zone: u32, blocks: Option<u64>) -> Result<bool, ZonedError> {
+        let Some(table) = &mut self.table else { return Ok(true) };
+        let blocks_u32 = blocks.map(|blocks| blocks.min(u64::from(u32::MAX)) as u32);
+        table.preset(zone, blocks_u32).map_err(|fault| ZonedError::Zone {
+            operation: "preset",
+            zone,
+            fault,
+            remedy: "choose another zone, or close or finish others first",
+        })?;
+        self.placement.forget(zone, &mut self.flash);
+        Ok(true)
+    }
+}

@@ -1,0 +1,350 @@
+//! Models of drives: every mechanism is a parameter of a TOML file under `data/zoned/`.
+
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, LbaFormat};
+use serde::{Deserialize, Serialize};
+
+/// A drive. Times are microseconds where the name ends in `_us`, sizes KiB where it ends in `_kib`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// Its name, as in `sim:NAME`.
+    pub name: String,
+    /// What it stands for.
+    pub description: String,
+    /// Which measurements its parameters were fitted to.
+    pub fitted_to: Vec<String>,
+    /// Zones and limits.
+    pub geometry: GeometryModel,
+    /// The host's ways to the drive.
+    pub host: HostModel,
+    /// Commands that write.
+    pub write: WriteModel,
+    /// Commands that read.
+    pub read: ReadModel,
+    /// Dies, channels and programs.
+    pub flash: FlashModel,
+    /// Zone commands; absent for a conventional drive.
+    pub zones: Option<ZoneModel>,
+    /// Garbage collection; absent for a zoned drive.
+    pub garbage: Option<GarbageModel>,
+}
+
+/// Zones and limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeometryModel {
+    /// Zones, or regions of a conventional drive.
+    pub zones: u32,
+    /// From one zone's start to the next one's.
+    pub zone_size_mib: u64,
+    /// Writable part of a zone.
+    pub zone_capacity_mib: u64,
+    /// Open limit, 0: none.
+    pub max_open: u32,
+    /// Active limit, 0: none.
+    pub max_active: u32,
+    /// Bytes per block of each format; the last one is the default.
+    pub formats: Vec<u32>,
+    /// Most KiB of a read or write.
+    pub transfer_limit_kib: u32,
+    /// Most KiB of an append; 0: no append.
+    pub append_limit_kib: u32,
+}
+
+/// One way from the program to the drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PathModel {
+    /// Processor time to submit one command, part of its latency.
+    pub submit_us: f64,
+    /// Processor time to take one completion, before the next submission.
+    pub reap_us: f64,
+    /// Further delay of a command, by size.
+    pub delay_us: Curve,
+    /// Reads per command and per KiB on the link of this way, when it is slower than the drive's own.
+    pub link_us: f64,
+    /// As above, per KiB.
+    pub link_us_per_kib: f64,
+    /// Whether one write per zone is in flight and waiting ones are merged (Linux mq-deadline's zone write lock).
+    #[serde(default)]
+    pub merges_writes: bool,
+    /// Largest merged write.
+    #[serde(default)]
+    pub merge_limit_kib: u32,
+    /// Further time of a merged write per command that was merged into it.
+    #[serde(default)]
+    pub merged_us: f64,
+    /// At most so much: beyond it, merging overlaps with the write before.
+    #[serde(default)]
+    pub merged_limit_us: f64,
+}
+
+/// All ways to the drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostModel {
+    /// User-space driver or passthrough.
+    pub direct: PathModel,
+    /// Block layer without scheduler.
+    pub none: PathModel,
+    /// Block layer with mq-deadline.
+    pub mq_deadline: PathModel,
+}
+
+/// A curve through (KiB, microseconds) points, straight between them and flat outside.
+pub type Curve = Vec<(f64, f64)>;
+
+/// Commands that write.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteModel {
+    /// Work of a write in the command processor, by size.
+    pub controller_write_us: Curve,
+    /// Work of an append in the command processor, by size.
+    pub controller_append_us: Curve,
+    /// Transfer of data to the drive.
+    pub transfer_us_per_kib: f64,
+    /// Rest of a write's latency, by size; includes the mean of the jitter.
+    pub fixed_write_us: Curve,
+    /// Rest of an append's latency, by size; includes the mean of the jitter.
+    pub fixed_append_us: Curve,
+    /// Mean of the exponential part of the latency.
+    pub jitter_us: f64,
+    /// First write to a zone that it opens.
+    pub opening_write_us: f64,
+    /// First append to a zone that it opens.
+    pub opening_append_us: f64,
+    /// First write to a closed zone.
+    pub reopening_us: f64,
+    /// With blocks below 4 KiB: a serial engine merges small writes; its time per write, by size.
+    pub small_block_engine_write_us: Curve,
+    /// The same for appends.
+    pub small_block_engine_append_us: Curve,
+    /// With blocks below 4 KiB: delay of writes, by size.
+    pub small_block_delay_write_us: Curve,
+    /// The same for appends.
+    pub small_block_delay_append_us: Curve,
+    /// What the drive answers to a refused command.
+    pub refusal_us: f64,
+}
+
+/// Commands that read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReadModel {
+    /// Latency besides dies, channel and link.
+    pub fixed_us: f64,
+    /// Sensing a page: fast kind.
+    pub sense_fast_us: f64,
+    /// Sensing a page: slow kind.
+    pub sense_slow_us: f64,
+    /// Share of the fast kind.
+    pub fast_share: f64,
+    /// Channel time by size.
+    pub channel_us: Curve,
+    /// Channel time per KiB beyond the curve.
+    pub channel_us_per_kib: f64,
+    /// Link time per command.
+    pub link_us: f64,
+    /// Link time per KiB.
+    pub link_us_per_kib: f64,
+}
+
+/// Dies, channels and programs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashModel {
+    /// Dies.
+    pub dies: u32,
+    /// Channels.
+    pub channels: u32,
+    /// Data of one program on one die.
+    pub unit_kib: u32,
+    /// Dies of every stripe that hold parity.
+    pub parity_dies: u32,
+    /// Part of a program that cannot be interrupted by reads.
+    pub segment_us: f64,
+    /// Parts of a program.
+    pub segments: u32,
+    /// Time to take up a program again after reads came between.
+    pub resume_us: f64,
+    /// Reads that a die serves between two segments.
+    pub reads_between_segments: u32,
+    /// Buffer for data on their way to the dies.
+    pub buffer_kib: u32,
+}
+
+/// Zone commands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneModel {
+    /// Open.
+    pub open_us: f64,
+    /// Close.
+    pub close_us: f64,
+    /// Reset of a zone that was never opened since its last reset.
+    pub reset_untouched_us: f64,
+    /// Reset of an opened zone, before what its data add.
+    pub reset_us: f64,
+    /// Reset, per written 4 KiB.
+    pub reset_per_4k_ns: f64,
+    /// Reset of a zone that is open and partly written, on top.
+    pub reset_open_us: f64,
+    /// Data from which on the above counts.
+    pub reset_open_from_kib: u32,
+    /// How long a reset keeps programs from starting, per written 4 KiB.
+    pub reset_stops_programs_per_4k_ns: f64,
+    /// How much longer a reset takes when every die is programming.
+    pub reset_slowdown_under_writes: f64,
+    /// Finish of a zone without data.
+    pub finish_empty_us: f64,
+    /// Finish, before and after the padding.
+    pub finish_us: f64,
+    /// Unwritten rest of at most so much is padded in one go.
+    pub finish_tail_kib: u32,
+    /// Finish of such a zone: fast kind.
+    pub finish_tail_fast_us: f64,
+    /// Finish of such a zone: slow kind.
+    pub finish_tail_slow_us: f64,
+    /// Share of the slow kind.
+    pub finish_tail_slow_share: f64,
+    /// Relative spread of reset, finish (a tenth of it), open and close: standard deviation of an exponential part.
+    pub spread: f64,
+}
+
+/// Garbage collection of a conventional drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GarbageModel {
+    /// Erased space of a fresh drive.
+    pub fresh_free_mib: u64,
+    /// Collection starts below this much erased space.
+    pub start_below_mib: u64,
+    /// Collection ends above this much.
+    pub stop_above_mib: u64,
+    /// Valid share of the blocks that are collected.
+    pub valid_share: f64,
+    /// Programs of the collector in flight.
+    pub window: u32,
+    /// Segments that reading adds to a program of the collector.
+    pub read_segments: u32,
+}
+
+/// The models that come with the program.
+pub const BUILT_IN: [(&str, &str); 2] = [
+    ("zn540", include_str!("../../../../data/zoned/zn540.toml")),
+    ("nvme-a", include_str!("../../../../data/zoned/nvme-a.toml")),
+];
+
+impl Model {
+    /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
+    pub fn load(name: &str) -> Result<Self, ZonedError> {
+        if name.contains('/') || name.ends_with(".toml") {
+            let text = std::fs::read_to_string(name).map_err(|source| ZonedError::Io {
+                operation: "read the model",
+                path: name.into(),
+                remedy: "give the path of a model file or the name of a built-in model",
+                source,
+            })?;
+            return Self::parse(&text);
+        }
+        let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
+        let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
+            let suggestion = senesce_core::parameter::suggest(name, names.iter().copied());
+            return Err(ZonedError::Usage(format!(
+                "there is no model '{name}'{suggestion}; there are {}, or give the path of a TOML file",
+                names.join(", ")
+            )));
+        };
+        Self::parse(text)
+    }
+
+    /// Reads and checks a model.
+    pub fn parse(text: &str) -> Result<Self, ZonedError> {
+        let model: Self = toml::from_str(text).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
+        model.check()?;
+        Ok(model)
+    }
+
+    fn check(&self) -> Result<(), ZonedError> {
+        let wrong = |what: &str| Err(ZonedError::Usage(format!("model {}: {what}", self.name)));
+        let (geometry, flash) = (&self.geometry, &self.flash);
+        if geometry.zones == 0 || geometry.zone_capacity_mib == 0 || geometry.transfer_limit_kib == 0 {
+            return wrong("zones, zone_capacity_mib and transfer_limit_kib must be at least 1");
+        }
+        if geometry.zone_capacity_mib > geometry.zone_size_mib || geometry.zone_size_mib > 1 << 20 {
+            return wrong("zone_capacity_mib must not exceed zone_size_mib, nor that 1 TiB");
+        }
+        if geometry.formats.is_empty() || geometry.formats.iter().any(|bytes| !(512..=65536).contains(bytes)) {
+            return wrong("formats needs block sizes from 512 to 65536");
+        }
+        if geometry.formats.iter().any(|bytes| !bytes.is_power_of_two()) {
+            return wrong("block sizes must be powers of two");
+        }
+        if geometry.max_active > 0 && geometry.max_open > geometry.max_active {
+            return wrong("max_open must not exceed max_active");
+        }
+        if flash.dies <= flash.parity_dies || flash.dies > 1024 || flash.channels == 0 || flash.unit_kib == 0 {
+            return wrong("flash needs more dies than parity dies (at most 1024), a channel and a unit");
+        }
+        if flash.segments == 0 || flash.segment_us < 0.001 {
+            return wrong("a program needs at least one segment of at least 0.001 us");
+        }
+        if flash.buffer_kib < geometry.max_active.max(1) * flash.unit_kib {
+            return wrong("buffer_kib must hold one unit_kib per active zone, else writes would wait for ever");
+        }
+        Ok(())
+    }
+
+    /// Zones and limits with blocks of `block_bytes`; `None` is the default format.
+    pub fn geometry(&self, block_bytes: Option<u32>) -> Result<Geometry, ZonedError> {
+        let model = &self.geometry;
+        let block_bytes = block_bytes.unwrap_or(*model.formats.last().unwrap_or(&4096));
+        if !model.formats.contains(&block_bytes) {
+            let known: Vec<String> = model.formats.iter().map(u32::to_string).collect();
+            return Err(ZonedError::Usage(format!(
+                "sim:{} has no LBA format of {block_bytes} B; it has {} B",
+                self.name,
+                known.join(" B and ")
+            )));
+        }
+        let per_mib = (1 << 20) / u64::from(block_bytes);
+        let formats = model.formats.iter().enumerate();
+        Ok(Geometry {
+            name: format!("sim:{}", self.name),
+            zoned: self.zones.is_some(),
+            zones: model.zones,
+            block_bytes,
+            zone_blocks: model.zone_size_mib * per_mib,
+            capacity_blocks: model.zone_capacity_mib * per_mib,
+            max_open: model.max_open,
+            max_active: model.max_active,
+            transfer_limit: model.transfer_limit_kib << 10,
+            append_limit: model.append_limit_kib << 10,
+            formats: formats
+                .map(|(index, bytes)| LbaFormat { index: index as u8, block_bytes: *bytes, metadata_bytes: 0 })
+                .collect(),
+        })
+    }
+}
+
+/// Nanoseconds of a number of microseconds.
+pub fn ns(microseconds: f64) -> u64 {
+    (microseconds * 1000.0).round().max(0.0) as u64
+}
+
+/// The value of a curve at `kib`; 0 for an empty curve.
+pub fn at(curve: &Curve, kib: f64) -> f64 {
+    let Some(first) = curve.first() else { return 0.0 };
+    if kib <= first.0 {
+        return first.1;
+    }
+    for pair in curve.windows(2) {
+        let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
+        if kib <= x1 {
+            return y0 + (y1 - y0) * (kib - x0) / (x1 - x0);
+        }
+    }
+    curve[curve.len() - 1].1
+}

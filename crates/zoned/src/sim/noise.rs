@@ -1,0 +1,60 @@
+//! Portable random delays: exponential quantiles from a table, so that results do not hang on the libm in use.
+
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
+
+const STEPS: usize = 1024;
+
+/// A source of exponential delays and coin tosses.
+#[derive(Debug)]
+pub struct Noise {
+    generator: Pcg64,
+    /// Quantiles of the unit exponential distribution, scaled by 2^16, mean exactly near 2^16.
+    quantiles: Box<[u32; STEPS]>,
+}
+
+impl Noise {
+    /// The stream of one device.
+    pub fn new(seed: Seed) -> Self {
+        let mut quantiles = Box::new([0; STEPS]);
+        for (step, quantile) in quantiles.iter_mut().enumerate() {
+            let probability = (step as f64 + 0.5) / STEPS as f64;
+            *quantile = (-(1.0 - probability).ln() * 65536.0).round() as u32;
+        }
+        Self { generator: seed.stream("zoned/sim/noise"), quantiles }
+    }
+
+    /// An exponential delay with this mean.
+    #[inline]
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        let quantile = self.quantiles[(self.generator.next_u64() >> 54) as usize];
+        (mean * u64::from(quantile)) >> 16
+    }
+
+    /// `mean` with a one-sided spread: never much below it, with an exponential tail above; the mean is kept.
+    pub fn around(&mut self, mean: u64, spread: f64) -> u64 {
+        let width = (mean as f64 * spread) as u64;
+        mean - width + self.exponential(width)
+    }
+
+    /// True with this probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        ((self.generator.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_is_kept() {
+        let mut noise = Noise::new(Seed(1));
+        let count = 100_000;
+        let sum: u64 = (0..count).map(|_| noise.exponential(1000)).sum();
+        assert!((sum as f64 / f64::from(count) - 1000.0).abs() < 15.0, "{}", sum as f64 / f64::from(count));
+        let sum: u64 = (0..count).map(|_| noise.around(1000, 0.05)).sum();
+        assert!((sum as f64 / f64::from(count) - 1000.0).abs() < 2.0);
+    }
+}

@@ -1,0 +1,159 @@
+//! A model's curves and constants as nanoseconds, looked up by size in one step.
+
+use super::model::{Curve, Model, PathModel, WriteModel, at, ns};
+use crate::command::Operation;
+
+/// The way from the program to the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HostPath {
+    /// User-space driver or passthrough.
+    #[default]
+    Direct,
+    /// Block layer without scheduler.
+    None,
+    /// Block layer with mq-deadline.
+    MqDeadline,
+}
+
+impl HostPath {
+    /// All ways.
+    pub const ALL: [Self; 3] = [Self::Direct, Self::None, Self::MqDeadline];
+
+    /// Its word on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::None => "none",
+            Self::MqDeadline => "mq-deadline",
+        }
+    }
+
+    /// From its word.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|path| path.name() == name)
+    }
+
+    pub(super) fn model(self, model: &Model) -> &PathModel {
+        match self {
+            Self::Direct => &model.host.direct,
+            Self::None => &model.host.none,
+            Self::MqDeadline => &model.host.mq_deadline,
+        }
+    }
+}
+
+/// Sizes are looked up in steps of 512 B up to 1 MiB; larger ones use the last entry.
+const STEP_SHIFT: u32 = 9;
+const STEPS: usize = 2049;
+
+/// Times of one kind of data command by size, in nanoseconds.
+#[derive(Debug)]
+pub struct SizeTable(Box<[u64]>);
+
+impl SizeTable {
+    fn new(curve: &Curve) -> Self {
+        let kib = |step: usize| (step << STEP_SHIFT) as f64 / 1024.0;
+        Self((0..STEPS).map(|step| ns(at(curve, kib(step)))).collect())
+    }
+
+    /// The time for `bytes`.
+    #[inline]
+    pub fn get(&self, bytes: u32) -> u64 {
+        let step = (bytes >> STEP_SHIFT) as usize;
+        self.0[step.min(STEPS - 1)]
+    }
+}
+
+/// Times of writes or of appends.
+#[derive(Debug)]
+pub struct WriteTiming {
+    /// Work in the command processor.
+    pub controller: SizeTable,
+    /// Latency besides queueing, without jitter.
+    pub fixed: SizeTable,
+    /// Time of the engine for small blocks, 0: it is not involved.
+    pub engine: SizeTable,
+    /// Opening the zone.
+    pub opening: u64,
+}
+
+/// Everything a simulated command costs.
+#[derive(Debug)]
+pub struct Timing {
+    /// Writes.
+    pub write: WriteTiming,
+    /// Appends.
+    pub append: WriteTiming,
+    /// Mean of the jitter.
+    pub jitter: u64,
+    /// Transfer of 4 KiB, in picoseconds per byte to keep it exact.
+    pub transfer_ps_per_byte: u64,
+    /// Writing to a closed zone.
+    pub reopening: u64,
+    /// A refused command.
+    pub refusal: u64,
+    /// A read besides dies, channel and link.
+    pub read_fixed: u64,
+    /// Processor time to submit.
+    pub submit: u64,
+    /// Processor time to reap.
+    pub reap: u64,
+    merged: u64,
+    merged_limit: u64,
+    /// Delay of the way.
+    pub delay: SizeTable,
+    /// Whether writes are merged, and up to how many bytes.
+    pub merge_limit: Option<u32>,
+}
+
+impl Timing {
+    /// Compiles `model` for blocks of `block_bytes` over `path`.
+    pub fn new(model: &Model, block_bytes: u32, path: HostPath) -> Self {
+        let write = &model.write;
+        let way = path.model(model);
+        Self {
+            write: WriteTiming::new(write, block_bytes, Operation::Write),
+            append: WriteTiming::new(write, block_bytes, Operation::Append),
+            jitter: ns(write.jitter_us),
+            transfer_ps_per_byte: (write.transfer_us_per_kib * 1e6 / 1024.0).round() as u64,
+            reopening: ns(write.reopening_us),
+            refusal: ns(write.refusal_us),
+            read_fixed: ns(model.read.fixed_us),
+            submit: ns(way.submit_us),
+            reap: ns(way.reap_us),
+            merged: ns(way.merged_us),
+            merged_limit: ns(way.merged_limit_us),
+            delay: SizeTable::new(&way.delay_us),
+            merge_limit: way.merges_writes.then_some(way.merge_limit_kib << 10),
+        }
+    }
+
+    /// What merging so many commands into another one adds to its time.
+    pub fn merging(&self, commands: u64) -> u64 {
+        (commands * self.merged).min(self.merged_limit)
+    }
+}
+
+impl WriteTiming {
+    fn new(model: &WriteModel, block_bytes: u32, operation: Operation) -> Self {
+        let append = operation == Operation::Append;
+        let choose = |for_write, for_append| if append { for_append } else { for_write };
+        let small = block_bytes < 4096;
+        let jitter = model.jitter_us;
+        let fixed = choose(&model.fixed_write_us, &model.fixed_append_us);
+        let delay = choose(&model.small_block_delay_write_us, &model.small_block_delay_append_us);
+        let engine = choose(&model.small_block_engine_write_us, &model.small_block_engine_append_us);
+        let mut table = SizeTable::new(fixed);
+        for (step, entry) in table.0.iter_mut().enumerate() {
+            let kib = (step << STEP_SHIFT) as f64 / 1024.0;
+            *entry = ns(at(fixed, kib) - jitter + if small { at(delay, kib) } else { 0.0 });
+        }
+        let none = Curve::new();
+        Self {
+            controller: SizeTable::new(choose(&model.controller_write_us, &model.controller_append_us)),
+            fixed: table,
+            engine: SizeTable::new(if small { engine } else { &none }),
+            opening: ns(if append { model.opening_append_us } else { model.opening_write_us }),
+        }
+    }
+}

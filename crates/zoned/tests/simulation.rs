@@ -1,0 +1,161 @@
+//! What must hold for every simulation: repeatability, conservation, order.
+
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Seed, Silent};
+use senesce_zoned::job::{Activity, ActorSpec, FaultSpec, Job, JobResult, OnLostZone, Rate, Span, Zones};
+use senesce_zoned::run::{RunOptions, run_null, run_sim};
+use senesce_zoned::sim::HostPath;
+use senesce_zoned::sim::model::Model;
+use senesce_zoned::{Operation, ZoneState, ZonedError};
+
+fn actor(op: Activity, kib: u64, depth: u32, zones: Zones) -> ActorSpec {
+    let time = Some(Span::seconds(0.3));
+    ActorSpec { bs: Bytes::kib(kib), qd: depth, zones, time, ..ActorSpec::new(op) }
+}
+
+fn try_run(job: &Job, seed: u64) -> Result<JobResult, ZonedError> {
+    let model = Model::load("zn540").unwrap();
+    let interrupt = Interrupt::new();
+    run_sim(&model, job, &RunOptions { seed: Seed(seed), progress: &Silent, interrupt: &interrupt })
+}
+
+fn run(job: &Job, seed: u64) -> JobResult {
+    try_run(job, seed).unwrap()
+}
+
+#[test]
+fn a_seed_repeats_a_run_exactly_and_another_seed_does_not() {
+    let job = Job::of(vec![
+        actor(Activity::Append, 16, 4, Zones::Count(2)),
+        ActorSpec { jobs: Some(1), ..actor(Activity::RandomRead, 4, 16, Zones::Count(100)) },
+    ]);
+    let json = |result: &JobResult| result.actors.iter().map(|actor| actor.to_json().to_string()).collect::<Vec<_>>();
+    let first = run(&job, 7);
+    assert_eq!(json(&first), json(&run(&job, 7)));
+    assert_ne!(json(&first), json(&run(&job, 8)));
+}
+
+#[test]
+fn all_paths_and_operations_run_together() {
+    for path in [HostPath::Direct, HostPath::None, HostPath::MqDeadline] {
+        let mut actors = vec![
+            actor(Activity::Write, 128, 1, Zones::Count(3)),
+            actor(Activity::RandomRead, 8, 8, Zones::Count(2)),
+            actor(Activity::SequentialRead, 128, 2, Zones::Count(1)),
+            ActorSpec { occupancy: Some(0.25), ..actor(Activity::Reset, 4, 1, Zones::Count(4)) },
+            ActorSpec {
+                occupancy: Some(0.99),
+                count: Some(3),
+                time: None,
+                ..actor(Activity::Finish, 4, 1, Zones::Count(4))
+            },
+            actor(Activity::OpenClose, 4, 1, Zones::Count(3)),
+        ];
+        if path == HostPath::Direct {
+            actors.push(actor(Activity::Append, 4, 8, Zones::Count(2)));
+        }
+        let result = run(&Job { path, ..Job::of(actors) }, 1);
+        for actor in &result.actors {
+            assert!(actor.tally.commands > 0, "{}: {:?}", path.name(), actor.name);
+            assert_eq!(actor.tally.error_count(), 0, "{}: {:?}", path.name(), actor.tally.errors);
+        }
+    }
+}
+
+#[test]
+fn commands_per_second_times_latency_is_the_depth() {
+    let job = Job::of(vec![actor(Activity::RandomRead, 4, 32, Zones::Count(1))]);
+    let reads = &run(&job, 3).actors[0];
+    let in_flight = reads.iops() * reads.latency().mean_us() / 1e6;
+    assert!((31.0..=32.0).contains(&in_flight), "Little's law gives a depth of {in_flight}");
+}
+
+#[test]
+fn a_rate_is_kept_and_lateness_shows_from_the_intended_start() {
+    let mut writer = actor(Activity::Write, 128, 1, Zones::Range(0, 400));
+    writer.jobs = Some(1);
+    writer.rate = Some(Rate(Bytes::mib(100)));
+    let result = run(&Job::of(vec![writer.clone()]), 1);
+    assert!((result.actors[0].bw_mib() - 100.0).abs() < 2.0, "{}", result.actors[0].bw_mib());
+    writer.rate = Some(Rate(Bytes::mib(5000)));
+    let result = run(&Job::of(vec![writer]), 1);
+    let intended = result.actors[0].tally.from_intended.as_ref().unwrap().mean_us();
+    assert!(intended > 10.0 * result.actors[0].latency().mean_us(), "a rate that cannot be kept is seen: {intended}");
+}
+
+#[test]
+fn a_lost_zone_is_dropped_or_ends_the_run() {
+    let mut job = Job::of(vec![actor(Activity::Write, 128, 1, Zones::Count(2))]);
+    job.faults = vec![FaultSpec { zone: 1, state: ZoneState::Offline, at: Span::seconds(0.1) }];
+    let dropped = run(&job, 1);
+    assert_eq!(dropped.actors[0].tally.lost.len(), 1);
+    assert_eq!(dropped.actors[0].tally.lost[0].0, 1);
+    assert!(!dropped.stopped);
+    job.on_lost_zone = OnLostZone::Stop;
+    let stopped = run(&job, 1);
+    assert!(stopped.stopped);
+    assert!(stopped.actors[0].tally.commands < dropped.actors[0].tally.commands);
+}
+
+#[test]
+fn a_finish_shares_the_flash_with_writers() {
+    let finish = |others: Vec<ActorSpec>| {
+        let mut actors = others;
+        let spec = actor(Activity::Finish, 4, 1, Zones::Count(1));
+        actors.push(ActorSpec { occupancy: Some(0.5), count: Some(1), time: None, ..spec });
+        run(&Job::of(actors), 1).actors.last().unwrap().latency().mean_us()
+    };
+    let alone = finish(Vec::new());
+    let mut writers = actor(Activity::Write, 128, 1, Zones::Count(3));
+    writers.time = Some(Span::seconds(3.0));
+    let crowded = finish(vec![writers]);
+    assert!(
+        (3.0..5.0).contains(&(crowded / alone)),
+        "one of four streams: {alone} us alone, {crowded} us among writers"
+    );
+}
+
+#[test]
+fn a_day_of_resets_is_simulated() {
+    let mut resets = actor(Activity::Reset, 4, 1, Zones::Count(900));
+    resets.occupancy = Some(0.5);
+    resets.time = Some(Span::seconds(3600.0));
+    let result = run(&Job::of(vec![resets]), 1);
+    assert!(result.simulated_seconds.unwrap() >= 3600.0);
+    assert!(result.actors[0].tally.commands > 300_000);
+}
+
+#[test]
+fn wrong_jobs_are_refused_before_the_first_command() {
+    let refused = |job: &Job, words: &str| {
+        let error = try_run(job, 1).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let one = |actor: ActorSpec| Job::of(vec![actor]);
+    refused(&one(actor(Activity::Write, 4, 1, Zones::Count(15))), "allows 14 open zones");
+    refused(&one(actor(Activity::Write, 2048, 1, Zones::Count(1))), "transfer limit of 1 MiB");
+    refused(&one(ActorSpec { bs: Bytes(5000), ..actor(Activity::Write, 4, 1, Zones::Count(1)) }), "not a multiple");
+    refused(&Job { lbaf: Some(520), ..one(actor(Activity::Write, 4, 1, Zones::Count(1))) }, "no LBA format of 520 B");
+    refused(&Job { path: HostPath::None, ..one(actor(Activity::Append, 4, 1, Zones::Count(1))) }, "offers no append");
+    refused(
+        &one(ActorSpec { at: Some(Bytes::kib(64)), ..actor(Activity::Write, 4, 1, Zones::Count(1)) }),
+        "write pointer",
+    );
+    refused(
+        &Job { prepare: Some(Vec::new()), ..one(actor(Activity::RandomRead, 4, 1, Zones::Count(1))) },
+        "less than one",
+    );
+    refused(&one(actor(Activity::Write, 4, 1, Zones::Range(900, 910))), "do not exist");
+    let overlap =
+        vec![actor(Activity::Write, 4, 1, Zones::Range(0, 4)), actor(Activity::RandomRead, 4, 1, Zones::Range(3, 5))];
+    refused(&Job::of(overlap), "one changes zones that the other uses");
+}
+
+#[test]
+fn the_null_drive_runs_jobs_in_real_time() {
+    let interrupt = Interrupt::new();
+    let job =
+        Job::of(vec![ActorSpec { count: Some(20_000), time: None, ..actor(Activity::Append, 4, 1, Zones::Count(1)) }]);
+    let result = run_null(&job, &RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt }).unwrap();
+    assert_eq!(result.actors[0].tally.latency(Operation::Append).unwrap().count(), 20_000);
+}
