@@ -5,6 +5,7 @@ pub mod conduct;
 pub mod doctor;
 pub mod export;
 pub mod f2fs_bandwidth;
+pub mod import;
 mod lab_cell;
 pub mod lab_selftest;
 pub mod measurements;

@@ -7,12 +7,16 @@ use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 pub const EXPERIMENTS: &[&dyn Experiment] = &[&crate::lab_selftest::LabSelftest, &crate::f2fs_bandwidth::F2fsBandwidth];
 
 /// The verbs that leave run directories.
-pub const VERBS: &[&dyn RunKind] = &[];
+pub const VERBS: &[&dyn RunKind] = &[&crate::import::fio::Fio];
 
 /// Doc pages of verbs: name and text.
 pub const PAGES: &[(&str, &str)] = &[
     ("device", include_str!("../../../docs/verbs/device.md")),
     ("layout", include_str!("../../../docs/verbs/layout.md")),
+    ("compare", include_str!("../../../docs/verbs/compare.md")),
+    ("export", include_str!("../../../docs/verbs/export.md")),
+    ("import", include_str!("../../../docs/verbs/import.md")),
+    ("bundle", include_str!("../../../docs/verbs/bundle.md")),
 ];
 
 /// The experiment with this id.

@@ -136,3 +136,33 @@ proptest! {
         prop_assert!(render_pdf(&figure).is_ok());
     }
 }
+
+#[test]
+fn a_bundle_holds_everything_and_is_always_the_same() {
+    let room = tempfile::tempdir().unwrap();
+    let record = common::record(&room.path().join("run"), true);
+    let make = || {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        let table = Table::new("measurements", "", &["metric", "value"]);
+        senesce_report::bundle::write(&record, &common::analysis(), &table, &mut bytes).unwrap();
+        bytes.into_inner()
+    };
+    let bundle = make();
+    assert!(bundle == make());
+    let archive = zip::ZipArchive::new(std::io::Cursor::new(&bundle)).unwrap();
+    let names: Vec<&str> = archive.file_names().collect();
+    for name in [
+        "README.txt",
+        "report.html",
+        "repeat.sh",
+        "SHA256SUMS",
+        "run/plan.toml",
+        "run/env.json",
+        "run/summary.json",
+        "figures/bars.pdf",
+        "tables/summary.csv",
+    ] {
+        assert!(names.contains(&name), "{name} of {names:?}");
+    }
+    assert!(!names.contains(&"run/lock"));
+}

@@ -1,11 +1,15 @@
 //! One file per verb.
 
 pub mod advise;
+pub mod bundle;
+pub mod compare;
 pub mod completions;
 pub mod device;
 pub mod doc;
 pub mod doctor;
 pub mod experiments;
+pub mod export;
+pub mod import;
 pub mod lab;
 pub mod layout;
 pub mod man;

@@ -1,0 +1,38 @@
+//! `senesce bundle`: everything an artifact evaluator needs in one archive.
+
+use crate::Exit;
+use crate::session::Session;
+use crate::table::Verb;
+use clap::Args;
+use senesce_core::record::write_atomically;
+use senesce_core::{ExitCode, Failure, Record};
+use senesce_experiments::export::export;
+use senesce_report::bundle;
+use std::io::Cursor;
+use std::path::PathBuf;
+
+/// Pack record, report, figures, tables and the command into one archive
+#[derive(Args)]
+pub struct Bundle {
+    /// Run directory
+    run: PathBuf,
+    /// Archive to write
+    #[arg(long, short, value_name = "FILE", help = "Archive to write [default: RUN.zip]")]
+    out: Option<PathBuf>,
+}
+
+impl Verb for Bundle {
+    const NAME: &'static str = "bundle";
+    const ABOUT: &'static str =
+        "Pack the record of a run with its report, figures, tables and command into one archive";
+
+    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        let one = export(Record::open(&self.run)?)?;
+        let file = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.zip", one.name)));
+        let mut archive = Cursor::new(Vec::new());
+        bundle::write(&one.record, &one.analysis, &one.measurements, &mut archive)?;
+        write_atomically(&file, archive.get_ref())?;
+        println!("{}", file.display());
+        Ok(ExitCode::Done.into())
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything that an artifact evaluator needs, in one archive with fixed times and order.
+
+use crate::{csv, data, render_html, render_pdf, render_svg};
+use senesce_core::analysis::{Analysis, Table};
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::record::Record;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Seek, Write};
+use std::path::{Path, PathBuf};
+use zip::write::SimpleFileOptions;
+
+/// A bundle could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum BundleError {
+    /// A file of the run could not be read, or the archive not written.
+    #[error("{operation} {path}: {}", errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The archive could not be written.
+    #[error("write the archive: {0}")]
+    Archive(#[from] zip::result::ZipError),
+    /// A figure could not be drawn.
+    #[error(transparent)]
+    Pdf(#[from] crate::pdf::PdfError),
+}
+
+impl Classify for BundleError {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::RunFailed
+    }
+}
+
+/// Files of a run directory that belong to this machine alone, or are made anew.
+const LEFT_OUT: [&str; 2] = ["lock", "report.html"];
+
+/// Writes the bundle as a zip archive: record, report, figures, tables, the command, and checksums of all.
+pub fn write(
+    record: &Record,
+    analysis: &Analysis,
+    measurements: &Table,
+    out: impl Write + Seek,
+) -> Result<(), BundleError> {
+    let mut files = made_files(record, analysis, measurements)?;
+    collect(&record.path, Path::new("run"), &mut files)?;
+    let sums: String = files
+        .iter()
+        .map(|(name, bytes)| format!("{:x}  {name}\n", HexDigest(Sha256::digest(bytes).to_vec())))
+        .collect();
+    files.insert("SHA256SUMS".into(), sums.into_bytes());
+    let mut archive = zip::ZipWriter::new(out);
+    for (name, bytes) in files {
+        let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
+        let options = SimpleFileOptions::default().last_modified_time(zip::DateTime::default()).unix_permissions(mode);
+        archive.start_file(&name, options)?;
+        archive.write_all(&bytes).map_err(|source| BundleError::Io {
+            operation: "write",
+            path: name.into(),
+            source,
+        })?;
+    }
+    archive.finish()?;
+    Ok(())
+}
+
+struct HexDigest(Vec<u8>);
+
+impl std::fmt::LowerHex for HexDigest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+fn made_files(record: &Record, analysis: &Analysis, measurements: &Table) -> Result<Files, BundleError> {
+    let mut files = Files::new();
+    files.insert("README.txt".into(), readme(record, analysis).into_bytes());
+    files.insert("report.html".into(), render_html(analysis, record).into_bytes());
+    files.insert("measurements.csv".into(), csv::table(measurements).into_bytes());
+    files.insert("repeat.sh".into(), format!("#!/bin/sh\nset -e\n{}\n", record.plan.command).into_bytes());
+    for table in &analysis.tables {
+        files.insert(format!("tables/{}.csv", file_name(&table.id)), csv::table(table).into_bytes());
+    }
+    for figure in &analysis.figures {
+        let stem = format!("figures/{}", file_name(&figure.id));
+        files.insert(format!("{stem}.svg"), render_svg(figure).into_bytes());
+        files.insert(format!("{stem}.pdf"), render_pdf(figure)?);
+        files.insert(format!("{stem}.csv"), csv::table(&data::of_figure(figure)).into_bytes());
+    }
+    Ok(files)
+}
+
+/// An id as a file name.
+pub fn file_name(id: &str) -> String {
+    let plain =
+        |character: char| if character.is_ascii_alphanumeric() || "-_.".contains(character) { character } else { '-' };
+    id.chars().map(plain).collect::<String>().trim_start_matches('.').to_string()
+}
+
+fn readme(record: &Record, analysis: &Analysis) -> String {
+    let state = if record.is_partial() { "The run did not complete: this is its partial record.\n" } else { "" };
+    let caveats: String = analysis.caveats.iter().map(|caveat| format!("  * {caveat}\n")).collect();
+    format!(
+        "{}\n\n{}\n{state}{}\nreport.html        what came out, for any browser, without network\nrun/               the record: plan.toml, env.json, events.jsonl, histograms, summary.json\nmeasurements.csv   every measured value\ntables/, figures/  the same tables and figures as files\nrepeat.sh          the command which repeats the run (senesce {})\nSHA256SUMS         check with: sha256sum -c SHA256SUMS\n\nThe report can be rebuilt from the record alone: senesce report run\n",
+        analysis.title,
+        analysis.summary,
+        if caveats.is_empty() { String::new() } else { format!("Read with care:\n{caveats}") },
+        record.plan.program_version
+    )
+}
+
+fn collect(directory: &Path, name: &Path, files: &mut Files) -> Result<(), BundleError> {
+    let error = |operation, path: &Path| {
+        let path = path.to_path_buf();
+        move |source| BundleError::Io { operation, path, source }
+    };
+    for entry in fs::read_dir(directory).map_err(error("list", directory))? {
+        let entry = entry.map_err(error("list", directory))?;
+        let (path, inner) = (entry.path(), name.join(entry.file_name()));
+        let kind = entry.file_type().map_err(error("look at", &path))?;
+        if kind.is_dir() {
+            collect(&path, &inner, files)?;
+        } else if kind.is_file() && !LEFT_OUT.iter().any(|left_out| entry.file_name() == *left_out) {
+            let bytes = fs::read(&path).map_err(error("read", &path))?;
+            files.insert(inner.to_string_lossy().into_owned(), bytes);
+        }
+    }
+    Ok(())
+}
