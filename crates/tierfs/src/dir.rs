@@ -371,4 +371,30 @@ impl TierFs {
         }
         Ok(())
     }
+
+    /// Like [`read_directory`](Self::read_directory), with attributes and one reference taken of everything that is
+    /// passed on, as by a lookup; `.` and `..` take none.
+    pub fn read_directory_plus(
+        &self,
+        ino: u32,
+        cookie: u64,
+        visit: &mut dyn FnMut(&crate::Attr, &[u8], u64) -> bool,
+    ) -> FsResult<()> {
+        let mut failed = None;
+        self.read_directory(ino, cookie, &mut |entry, name, next| {
+            let attr = match self.get_attr(entry.ino) {
+                Ok(attr) => attr,
+                Err(error) => {
+                    failed = Some(error);
+                    return false;
+                }
+            };
+            let passed = visit(&attr, name, next);
+            if passed && name != b"." && name != b".." {
+                self.table.slot(entry.ino).lookups.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            passed
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
 }

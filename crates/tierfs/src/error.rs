@@ -79,14 +79,6 @@ pub enum TierError {
         /// The file or device.
         path: PathBuf,
     },
-    /// It holds something.
-    #[error("refused to overwrite {path}: {found}; name another file, or allow it with --erase {path}")]
-    HoldsData {
-        /// The file.
-        path: PathBuf,
-        /// What was found there.
-        found: String,
-    },
     /// The mount point cannot be used.
     #[error("cannot mount on {path}: {problem}")]
     MountPoint {
@@ -121,7 +113,6 @@ impl Classify for TierError {
             | Self::NotAPair { .. }
             | Self::Truncated { .. }
             | Self::InUse { .. }
-            | Self::HoldsData { .. }
             | Self::MountPoint { .. } => ExitCode::Refused,
             Self::Missing { .. } => ExitCode::Missing,
             Self::Usage(_) => ExitCode::Usage,

@@ -80,7 +80,7 @@ impl TierFs {
     }
 
     /// EIO once persisting has failed.
-    pub(crate) fn settled(&self) -> FsResult<()> {
+    pub fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
 

@@ -7,6 +7,7 @@
 compile_error!("the region is used in place and little-endian");
 
 pub mod attr;
+pub mod background;
 pub mod cold;
 pub mod dir;
 pub mod error;
@@ -14,13 +15,16 @@ pub mod evict;
 mod file;
 pub mod format;
 mod fs;
+pub mod fuse;
 mod heat;
 mod namespace;
 pub mod nvm;
 pub mod open;
+pub mod pair;
 mod read;
 mod region;
 mod rename;
+pub mod serve;
 mod space;
 pub mod stats;
 mod survey;

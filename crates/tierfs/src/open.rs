@@ -64,8 +64,8 @@ pub struct CheckReport {
 const RESERVED_BLOCKS: u64 = 32;
 const SHARDS: usize = 8;
 
-/// Writes an empty file system into a region. The header is written last.
-pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<(), TierError> {
+/// Writes an empty file system into a region, the header last; gives the memory back.
+pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn Nvm>, TierError> {
     let region = Region::new(nvm);
     if region.blocks() < MIN_BLOCKS {
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
@@ -86,7 +86,7 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<(), TierE
         let source = std::io::Error::from_raw_os_error(libc::EIO);
         return Err(TierError::Io { operation: "persist", path: "the region".into(), source, remedy: "" });
     }
-    Ok(())
+    Ok(region.into_nvm())
 }
 
 /// Reads the identity of a region and compares it with the memory's size.

@@ -33,6 +33,11 @@ impl Region {
         &*self.nvm
     }
 
+    /// Gives the memory back.
+    pub fn into_nvm(self) -> Box<dyn Nvm> {
+        self.nvm
+    }
+
     fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset <= self.len && len <= self.len - offset, "address {offset}+{len} outside the region");
         self.base.wrapping_add(offset)

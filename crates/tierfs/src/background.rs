@@ -1,0 +1,56 @@
+//! A server that goes on after the command that started it: the program starts itself again with `--foreground`, waits
+//! for the word that it is mounted, and leaves it behind.
+
+use crate::error::{TierError, io_error};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Set in the environment of the server: where its messages go once it is mounted.
+const LOG_VARIABLE: &str = "SENESCE_TIER_LOG";
+const READY: &str = "mounted";
+
+/// Starts this program again with its own arguments and `--foreground`, in a session of its own. Returns once the file
+/// system is mounted, or with the exit status of a server that could not mount it; its messages were passed on.
+pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
+    let program = std::env::current_exe().map_err(io_error("find", Path::new("the program")))?;
+    let mut command = Command::new(&program);
+    command
+        .args(std::env::args_os().skip(1))
+        .arg("--foreground")
+        .env(LOG_VARIABLE, log.unwrap_or(Path::new("/dev/null")))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // SAFETY: setsid is safe between fork and exec.
+    unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
+    let mut server = command.spawn().map_err(io_error("start", &program))?;
+    let mut line = String::new();
+    if let Some(output) = server.stdout.take() {
+        BufReader::new(output).read_line(&mut line).map_err(io_error("listen to", &program))?;
+    }
+    if line.trim_end() == READY {
+        return Ok(None);
+    }
+    let mut words = Vec::new();
+    if let Some(mut messages) = server.stderr.take() {
+        let _ = messages.read_to_end(&mut words);
+    }
+    let _ = io::stderr().write_all(&words);
+    let status = server.wait().map_err(io_error("wait for", &program))?;
+    Ok(Some(status.code().unwrap_or(senesce_core::ExitCode::RunFailed as i32)))
+}
+
+/// Says that the file system is mounted, if this is a server in the background; from then on its messages go to the log.
+pub fn report_ready() -> Result<(), TierError> {
+    let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
+    let file = File::options().create(true).append(true).open(&log).map_err(io_error("open", &log))?;
+    println!("{READY}");
+    let _ = io::stdout().flush();
+    for result in [rustix::stdio::dup2_stdout(&file), rustix::stdio::dup2_stderr(&file)] {
+        result.map_err(|error| io_error("write messages to", &log)(error.into()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! The FUSE adapter: translates requests of the kernel; decides nothing else.
+//!
+//! The kernel checks permissions (default_permissions) and may cache names, attributes and pages for as long as it
+//! likes, because nobody else changes them. Its write-back cache stays off: a write is durable when write(2) returns.
+
+use crate::attr::{Attr, SetAttr};
+use crate::error::FsResult;
+use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
+use crate::fs::{TierFs, now};
+use crate::namespace::NewInode;
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long the kernel may believe what it was told: only it changes the file system.
+const TTL: Duration = Duration::from_secs(3600);
+const MAX_WRITE: u32 = 1 << 20;
+/// The extended attribute of the root by which `tier stats` asks.
+pub const STATS_XATTR: &str = "senesce.tier";
+
+/// A mounted file system behind /dev/fuse.
+pub struct Adapter {
+    fs: Arc<TierFs>,
+}
+
+impl Adapter {
+    /// Serves `fs`.
+    pub fn new(fs: Arc<TierFs>) -> Self {
+        Self { fs }
+    }
+}
+
+fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+fn number(ino: INodeNo) -> u32 {
+    u32::try_from(ino.0).unwrap_or(0)
+}
+
+fn time(ns: i64) -> SystemTime {
+    let span = Duration::from_nanos(ns.unsigned_abs());
+    if ns >= 0 { UNIX_EPOCH + span } else { UNIX_EPOCH - span }
+}
+
+/// Nanoseconds since the epoch; times that 64 bits cannot hold (before 1677, after 2262) become the nearest.
+fn nanoseconds(time: TimeOrNow) -> i64 {
+    match time {
+        TimeOrNow::Now => now(),
+        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+        },
+    }
+}
+
+fn file_type(mode: u32) -> FileType {
+    match mode & libc::S_IFMT {
+        libc::S_IFDIR => FileType::Directory,
+        libc::S_IFLNK => FileType::Symlink,
+        libc::S_IFIFO => FileType::NamedPipe,
+        libc::S_IFSOCK => FileType::Socket,
+        libc::S_IFCHR => FileType::CharDevice,
+        libc::S_IFBLK => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+fn file_attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(u64::from(attr.ino)),
+        size: attr.size,
+        blocks: attr.blocks * (BLOCK as u64 / 512),
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attr.mode),
+        perm: (attr.mode & 0o7777) as u16,
+        nlink: attr.links,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: BLOCK as u32,
+        flags: 0,
+    }
+}
+
+fn entry(result: FsResult<Attr>, reply: ReplyEntry) {
+    match result {
+        Ok(attr) => reply.entry(&TTL, &file_attr(&attr), Generation(u64::from(attr.generation))),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn attributes(result: FsResult<Attr>, reply: ReplyAttr) {
+    match result {
+        Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn done(result: FsResult<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Answers a question for an attribute: its size where the caller has no room yet.
+fn xattr(result: FsResult<Vec<u8>>, room: u32, reply: ReplyXattr) {
+    match result {
+        Ok(value) if room == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+fn new_inode(request: &Request, mode: u32) -> NewInode<'static> {
+    NewInode { mode, uid: request.uid(), gid: request.gid(), rdev: 0, target: b"" }
+}
+
+impl Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Of these, what the kernel does not offer is not needed for being right.
+        for flag in [
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+            InitFlags::FUSE_NO_OPEN_SUPPORT,
+            InitFlags::FUSE_NO_OPENDIR_SUPPORT,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+        ] {
+            let _ = config.add_capabilities(flag);
+        }
+        let _ = config.set_max_write(MAX_WRITE);
+        let _ = config.set_max_background(64);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(self.fs.lookup(number(parent), name.as_bytes()), reply);
+    }
+
+    fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
+        self.fs.forget(number(ino), count);
+    }
+
+    fn getattr(&self, _request: &Request, ino: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        attributes(self.fs.get_attr(number(ino)), reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let (atime, mtime) = (atime.map(nanoseconds), mtime.map(nanoseconds));
+        // The kernel's own word for this (FATTR_KILL_SUIDGID) does not come through; root has CAP_FSETID.
+        let clear_setid = request.uid() != 0;
+        let set = SetAttr { mode, uid, gid, size, atime, mtime, clear_setid };
+        attributes(self.fs.set_attr(number(ino), &set), reply);
+    }
+
+    fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
+        match self.fs.read_link(number(ino)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let new = NewInode { rdev, ..new_inode(request, mode) };
+        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        let new = new_inode(request, libc::S_IFDIR | mode & 0o7777);
+        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+    }
+
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.fs.unlink(number(parent), name.as_bytes()), reply);
+    }
+
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.fs.rmdir(number(parent), name.as_bytes()), reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
+        let target = target.as_os_str().as_bytes();
+        let new = NewInode { target, ..new_inode(request, libc::S_IFLNK | 0o777) };
+        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+    }
+
+    fn rename(
+        &self,
+        _request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        to: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !(flags - RenameFlags::RENAME_NOREPLACE).is_empty() {
+            return reply.error(Errno::EINVAL);
+        }
+        let no_replace = flags.contains(RenameFlags::RENAME_NOREPLACE);
+        let (from, to) = (number(parent), number(to));
+        done(self.fs.rename(from, name.as_bytes(), to, to_name.as_bytes(), no_replace), reply);
+    }
+
+    fn link(&self, _request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(self.fs.link(number(ino), number(parent), name.as_bytes()), reply);
+    }
+
+    /// ENOSYS tells the kernel that files need no opening: it stops asking.
+    fn open(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn opendir(&self, _request: &Request, _ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    /// Nothing is left to be written at close: ENOSYS tells the kernel to stop asking.
+    fn flush(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let new = new_inode(request, libc::S_IFREG | mode & 0o7777);
+        match self.fs.create(number(parent), name.as_bytes(), &new) {
+            Ok(attr) => {
+                let generation = Generation(u64::from(attr.generation));
+                reply.created(&TTL, &file_attr(&attr), generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        thread_local!(static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
+        BUFFER.with_borrow_mut(|buffer| {
+            let size = size as usize;
+            if buffer.len() < size {
+                buffer.resize(size, 0);
+            }
+            match self.fs.read(number(ino), offset, &mut buffer[..size]) {
+                Ok(len) => reply.data(&buffer[..len]),
+                Err(error) => reply.error(errno(error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        flags: WriteFlags,
+        _open: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        match self.fs.write(number(ino), offset, data, clear_setid) {
+            Ok(len) => reply.written(len as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn fsync(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        done(self.fs.settled(), reply);
+    }
+
+    fn fsyncdir(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
+        done(self.fs.settled(), reply);
+    }
+
+    fn readdir(&self, _request: &Request, ino: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let read = self.fs.read_directory(number(ino), offset, &mut |entry, name, next| {
+            let kind = file_type(u32::from(entry.kind) << 12);
+            !reply.add(INodeNo(u64::from(entry.ino)), next, kind, OsStr::from_bytes(name))
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let read = self.fs.read_directory_plus(number(ino), offset, &mut |attr, name, next| {
+            let generation = Generation(u64::from(attr.generation));
+            let ino = INodeNo(u64::from(attr.ino));
+            !reply.add(ino, next, OsStr::from_bytes(name), &TTL, &file_attr(attr), generation)
+        });
+        match read {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+        match self.fs.statfs() {
+            Ok(found) => reply.statfs(
+                found.blocks,
+                found.free,
+                found.available,
+                found.inodes,
+                found.free_inodes,
+                BLOCK as u32,
+                MAX_NAME as u32,
+                BLOCK as u32,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let name = name.as_bytes();
+        if name.starts_with(b"system.") || name == STATS_XATTR.as_bytes() {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let (create, replace) = (flags & libc::XATTR_CREATE != 0, flags & libc::XATTR_REPLACE != 0);
+        done(self.fs.set_xattr(number(ino), name, value, create, replace), reply);
+    }
+
+    fn getxattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let name = name.as_bytes();
+        if name.starts_with(b"system.") {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        let value = if name == STATS_XATTR.as_bytes() && number(ino) == ROOT_INO {
+            serde_json::to_vec(&self.fs.stats()).map_err(|_| rustix::io::Errno::IO)
+        } else {
+            self.fs.get_xattr(number(ino), name)
+        };
+        xattr(value, size, reply);
+    }
+
+    fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self
+            .fs
+            .list_xattr(number(ino))
+            .map(|attributes| attributes.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect());
+        xattr(names, size, reply);
+    }
+
+    fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        done(self.fs.remove_xattr(number(ino), name.as_bytes()), reply);
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let (keep, punch) = (libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_PUNCH_HOLE);
+        let result = match mode {
+            0 => self.fs.preallocate(number(ino), offset, length, false),
+            mode if mode == keep => self.fs.preallocate(number(ino), offset, length, true),
+            mode if mode == keep | punch => self.fs.punch(number(ino), offset, length),
+            _ => Err(rustix::io::Errno::OPNOTSUPP),
+        };
+        done(result, reply);
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let found = match (whence, u64::try_from(offset)) {
+            (libc::SEEK_DATA, Ok(offset)) => self.fs.seek(number(ino), offset, true),
+            (libc::SEEK_HOLE, Ok(offset)) => self.fs.seek(number(ino), offset, false),
+            (_, Err(_)) => Err(rustix::io::Errno::NXIO),
+            _ => Err(rustix::io::Errno::INVAL),
+        };
+        match found {
+            Ok(offset) => reply.offset(offset as i64),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    /// The kernel then copies by reading and writing.
+    fn copy_file_range(
+        &self,
+        _request: &Request,
+        _from: INodeNo,
+        _from_handle: FileHandle,
+        _from_offset: u64,
+        _to: INodeNo,
+        _to_handle: FileHandle,
+        _to_offset: u64,
+        _len: u64,
+        _flags: fuser::CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        reply.error(Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,178 @@
+//! Mounting: from two files to a directory, until it is unmounted or a signal ends it.
+
+use crate::cold::{ColdStore, Latency, LatencyCold};
+use crate::error::{TierError, io_error};
+use crate::format::{BLOCK, Identity};
+use crate::fs::{Mode, TierFs};
+use crate::fuse::{Adapter, STATS_XATTR};
+use crate::nvm::{MappedNvm, Nvm};
+use crate::open::{Options, format_region};
+use crate::pair;
+use crate::stats::Stats;
+use fuser::{Config, MountOption, Session, SessionACL};
+use rustix::mount::UnmountFlags;
+use senesce_core::Bytes;
+use senesce_core::interrupt::Interrupt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Where the memory is.
+#[derive(Debug, Clone)]
+pub enum Memory {
+    /// A region in a file.
+    File(PathBuf),
+    /// Anonymous memory of this size: an empty file system that is gone at the end. Its cold store is made anew.
+    Anonymous(Bytes),
+}
+
+/// What to mount, where and how.
+#[derive(Debug, Clone)]
+pub struct MountRequest {
+    /// The region.
+    pub memory: Memory,
+    /// File or device of the cold store.
+    pub cold: PathBuf,
+    /// Directory to mount on.
+    pub mount_point: PathBuf,
+    /// How the file system behaves.
+    pub options: Options,
+    /// Threads that answer the kernel.
+    pub threads: usize,
+    /// A latency to add to the cold store.
+    pub cold_latency: Option<Latency>,
+}
+
+/// Threads unless they are said: as many as processors, at least 2, so that one slow fetch does not stop everything.
+pub fn default_threads() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).max(2)
+}
+
+/// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. `ready` is
+/// called once it is mounted.
+pub fn serve(request: &MountRequest, interrupt: &Interrupt, ready: impl FnOnce(&TierFs)) -> Result<(), TierError> {
+    check_mount_point(&request.mount_point)?;
+    check_fuse()?;
+    let fs = Arc::new(open(request)?);
+    let session = match Session::new(Adapter::new(fs.clone()), &request.mount_point, &config(request)) {
+        Ok(session) => session,
+        Err(error) => {
+            fs.close();
+            return Err(io_error("mount on", &request.mount_point)(error));
+        }
+    };
+    ready(&fs);
+    let ended = AtomicBool::new(false);
+    let served = std::thread::scope(|scope| {
+        if request.options.mode == Mode::Anticache {
+            scope.spawn(|| fs.run_evictor());
+        }
+        scope.spawn(|| unmount_on(interrupt, &request.mount_point, &ended));
+        let served = session.run();
+        ended.store(true, Ordering::Relaxed);
+        fs.evictor().shut_down();
+        served
+    });
+    fs.close();
+    served.map_err(io_error("serve", &request.mount_point))
+}
+
+fn config(request: &MountRequest) -> Config {
+    let mut config = Config::default();
+    config.mount_options = vec![
+        MountOption::FSName("senesce-tier".into()),
+        MountOption::Subtype("tier".into()),
+        MountOption::DefaultPermissions,
+    ];
+    if rustix::process::geteuid().is_root() {
+        config.acl = SessionACL::All;
+        config.mount_options.extend([MountOption::Dev, MountOption::Suid]);
+    }
+    config.n_threads = Some(request.threads.max(1));
+    config.clone_fd = request.threads > 1;
+    config
+}
+
+fn open(request: &MountRequest) -> Result<TierFs, TierError> {
+    let (nvm, cold, path): (Box<dyn Nvm>, Box<dyn ColdStore>, &Path) = match &request.memory {
+        Memory::File(path) => {
+            let pair = pair::open(path, &request.cold, false)?;
+            (Box::new(pair.nvm), Box::new(pair.cold), path)
+        }
+        Memory::Anonymous(size) => {
+            let bytes = size.0 / BLOCK as u64 * BLOCK as u64;
+            let cold = pair::fresh_cold(&request.cold, bytes)?;
+            let identity = Identity { blocks: bytes / BLOCK as u64, ..cold.1 };
+            let nvm = format_region(Box::new(MappedNvm::anonymous(bytes)?), &identity)?;
+            (nvm, Box::new(cold.0), Path::new("anonymous memory"))
+        }
+    };
+    let cold = match request.cold_latency {
+        Some(model) => Box::new(LatencyCold::new(cold, model)),
+        None => cold,
+    };
+    TierFs::open(nvm, cold, path, &request.options)
+}
+
+fn check_mount_point(path: &Path) -> Result<(), TierError> {
+    let refuse = |problem: &str| TierError::MountPoint { path: path.into(), problem: problem.into() };
+    let found = match std::fs::metadata(path) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOTCONN) => {
+            return Err(refuse("a file system whose server has died is still mounted there; umount it first"));
+        }
+        other => other.map_err(io_error("look at the mount point", path))?,
+    };
+    if !found.is_dir() {
+        return Err(refuse("it is not a directory; make one with mkdir"));
+    }
+    let above = std::fs::metadata(path.join("..")).map_err(io_error("look above the mount point", path))?;
+    if above.dev() != found.dev() || above.ino() == found.ino() {
+        return Err(refuse("something is mounted there already; umount it or choose another directory"));
+    }
+    Ok(())
+}
+
+fn check_fuse() -> Result<(), TierError> {
+    let path = Path::new("/dev/fuse");
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_char_device() => Ok(()),
+        _ => Err(TierError::Missing {
+            what: "/dev/fuse".into(),
+            remedy: "load it with `modprobe fuse`; in a container, pass --device /dev/fuse".into(),
+        }),
+    }
+}
+
+/// Unmounts once `interrupt` is set. Programs that still use the file system get an error; what they wrote is durable.
+fn unmount_on(interrupt: &Interrupt, mount_point: &Path, ended: &AtomicBool) {
+    while !interrupt.requested() {
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Pages that a program changed through mmap are still in the kernel.
+    if let Ok(directory) = std::fs::File::open(mount_point) {
+        let _ = rustix::fs::syncfs(&directory);
+    }
+    if rustix::mount::unmount(mount_point, UnmountFlags::empty()).is_ok() || ended.load(Ordering::Relaxed) {
+        return;
+    }
+    eprintln!("tier: {} is in use; detached it, its users get errors", mount_point.display());
+    let _ = rustix::mount::unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH);
+}
+
+/// Asks the server of a mounted file system for its counters.
+pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
+    let mut buffer = vec![0; 1 << 16];
+    let foreign = |found: String| TierError::MountPoint { path: mount_point.into(), problem: found };
+    let len = rustix::fs::getxattr(mount_point, STATS_XATTR, &mut buffer).map_err(|error| match error {
+        rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP => {
+            foreign("no tier file system is mounted there; mount one with `senesce tier mount`".into())
+        }
+        other => io_error("ask for the counters of", mount_point)(other.into()),
+    })?;
+    serde_json::from_slice(&buffer[..len]).map_err(|error| foreign(format!("its counters cannot be read: {error}")))
+}
