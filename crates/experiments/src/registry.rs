@@ -17,6 +17,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("export", include_str!("../../../docs/verbs/export.md")),
     ("import", include_str!("../../../docs/verbs/import.md")),
     ("bundle", include_str!("../../../docs/verbs/bundle.md")),
+    ("tier", include_str!("../../../docs/verbs/tier.md")),
 ];
 
 /// The experiment with this id.

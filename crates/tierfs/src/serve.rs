@@ -52,7 +52,11 @@ pub fn default_threads() -> usize {
 
 /// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. `ready` is
 /// called once it is mounted.
-pub fn serve(request: &MountRequest, interrupt: &Interrupt, ready: impl FnOnce(&TierFs)) -> Result<(), TierError> {
+pub fn serve(
+    request: &MountRequest,
+    interrupt: &Interrupt,
+    ready: impl FnOnce(&TierFs) -> Result<(), TierError>,
+) -> Result<(), TierError> {
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
     let fs = Arc::new(open(request)?);
@@ -63,7 +67,11 @@ pub fn serve(request: &MountRequest, interrupt: &Interrupt, ready: impl FnOnce(&
             return Err(io_error("mount on", &request.mount_point)(error));
         }
     };
-    ready(&fs);
+    if let Err(error) = ready(&fs) {
+        drop(session);
+        fs.close();
+        return Err(error);
+    }
     let ended = AtomicBool::new(false);
     let served = std::thread::scope(|scope| {
         if request.options.mode == Mode::Anticache {

@@ -17,3 +17,4 @@ pub mod objects;
 pub mod report;
 pub mod reproduce;
 pub mod runs;
+pub mod tier;

@@ -152,7 +152,12 @@ fn mount(options: Mount, session: &Session) -> Result<Exit, Failure> {
     let interrupt = session.interrupt()?;
     serve::serve(&request, &interrupt, |fs| {
         let stats = fs.stats();
-        eprintln!("mounted on {}: {}; cold store {}", request.mount_point.display(), stats.durability, stats.cold_store);
+        eprintln!(
+            "mounted on {}: {}; cold store {}",
+            request.mount_point.display(),
+            stats.durability,
+            stats.cold_store
+        );
         background::report_ready()
     })?;
     Ok(ExitCode::Done.into())
