@@ -9,5 +9,6 @@ pub mod import;
 mod lab_cell;
 pub mod lab_selftest;
 pub mod measurements;
+pub mod object_dirs;
 pub mod registry;
 pub mod verbs;

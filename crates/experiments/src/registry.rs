@@ -4,13 +4,16 @@ use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 
 /// The published experiments, in the order of `senesce experiments`.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[&crate::lab_selftest::LabSelftest, &crate::f2fs_bandwidth::F2fsBandwidth];
+pub const EXPERIMENTS: &[&dyn Experiment] =
+    &[&crate::lab_selftest::LabSelftest, &crate::f2fs_bandwidth::F2fsBandwidth, &crate::object_dirs::ObjectDirs];
 
 /// The verbs that leave run directories.
 pub const VERBS: &[&dyn RunKind] = &[&crate::import::fio::Fio];
 
 /// Doc pages of verbs: name and text.
 pub const PAGES: &[(&str, &str)] = &[
+    ("advise", include_str!("../../../docs/verbs/advise.md")),
+    ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("device", include_str!("../../../docs/verbs/device.md")),
     ("layout", include_str!("../../../docs/verbs/layout.md")),
     ("compare", include_str!("../../../docs/verbs/compare.md")),

@@ -117,7 +117,10 @@ struct Filler {
 }
 
 enum Put {
-    Written { write_ns: u64, entries: u64 },
+    Written {
+        write_ns: u64,
+        entries: u64,
+    },
     /// The call that found the file system full.
     Full(&'static str),
 }
