@@ -4,17 +4,27 @@ use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 
 /// The published experiments, in the order of `senesce experiments`.
-pub const EXPERIMENTS: &[&dyn Experiment] =
-    &[&crate::lab_selftest::LabSelftest, &crate::f2fs_bandwidth::F2fsBandwidth, &crate::object_dirs::ObjectDirs];
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[&dyn Experiment] = &[
+    &crate::lab_selftest::LabSelftest,
+    &crate::f2fs_bandwidth::F2fsBandwidth,
+    &crate::object_dirs::ObjectDirs,
+];
 
 /// The verbs that leave run directories.
-pub const VERBS: &[&dyn RunKind] = &[&crate::import::fio::Fio];
+#[rustfmt::skip]
+pub const VERBS: &[&dyn RunKind] = &[
+    &crate::verbs::age::Age,
+    &crate::import::fio::Fio,
+];
 
 /// Doc pages of verbs: name and text.
 pub const PAGES: &[(&str, &str)] = &[
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("device", include_str!("../../../docs/verbs/device.md")),
+    ("age", include_str!("../../../docs/verbs/age.md")),
+    ("verify", include_str!("../../../docs/verbs/verify.md")),
     ("layout", include_str!("../../../docs/verbs/layout.md")),
     ("compare", include_str!("../../../docs/verbs/compare.md")),
     ("export", include_str!("../../../docs/verbs/export.md")),

@@ -1,6 +1,7 @@
 //! One file per verb.
 
 pub mod advise;
+pub mod age;
 pub mod bundle;
 pub mod compare;
 pub mod completions;
@@ -18,3 +19,4 @@ pub mod report;
 pub mod reproduce;
 pub mod runs;
 pub mod tier;
+pub mod verify;

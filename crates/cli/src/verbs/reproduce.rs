@@ -114,7 +114,8 @@ fn settings(experiment: &dyn Experiment, chosen: &ArgMatches) -> Result<Settings
     Ok(Settings::resolve(experiment.parameters(), level, &overrides)?)
 }
 
-fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
+/// Prints a plan.
+pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
     if json {
         println!("{}", serde_json::to_string_pretty(plan).map_err(|error| Failure::usage(error.to_string()))?);
         return Ok(ExitCode::Done.into());

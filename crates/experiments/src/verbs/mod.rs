@@ -1,1 +1,3 @@
-//! Runs that a verb starts (not published experiments): one file per verb.
+//! Runs that a verb starts (not published experiments): one file or folder per verb.
+
+pub mod age;

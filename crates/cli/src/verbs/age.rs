@@ -1,0 +1,237 @@
+//! `senesce age`: the main job.
+
+use crate::Exit;
+use crate::display::print_analysis;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::{Args, ValueEnum};
+use senesce_aging::{Churn, Profile, Truncate};
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::units::parse_duration;
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_experiments::verbs::age::{
+    AgeSpec, Hooks, Place, parse_shard, parse_until, plan_only, profile_hash, resume, run,
+};
+use senesce_target::FileSystem;
+use std::path::PathBuf;
+
+/// Age a file system to a profile
+#[derive(Args)]
+pub struct Age {
+    /// What to age: image:FILE[,size=1G], memory:1G, a block device, or a directory (with --size)
+    #[arg(required_unless_present_any = ["resume", "plan_only"])]
+    target: Option<String>,
+    /// Built-in profile (see `senesce profile list`) or a TOML file
+    #[arg(long, default_value = "agrawal")]
+    profile: String,
+    /// Allocated bytes of files over the raw size
+    #[arg(
+        long,
+        value_name = "SHARE",
+        help = "Allocated bytes of files over the raw size [default: the profile's own, else 0.8]"
+    )]
+    fullness: Option<f64>,
+    /// Raw size of the volume; needed for a directory and for --plan-only
+    #[arg(long)]
+    size: Option<String>,
+    /// Root seed
+    #[arg(long, default_value_t = DEFAULT_SEED.0)]
+    seed: u64,
+    /// Which files are replaced
+    #[arg(long, value_enum, default_value_t = ChurnWord::Profile)]
+    churn: ChurnWord,
+    /// Draw sizes inside their bin, log-uniformly
+    #[arg(long)]
+    spread_sizes: bool,
+    /// What becomes of sizes that cannot fit
+    #[arg(long, value_enum, num_args = 0..=1, default_missing_value = "clamp", default_value_t = TruncateWord::Refuse)]
+    truncate_sizes: TruncateWord,
+    /// Age for exactly this many overwrites (bytes created over raw size)
+    #[arg(long, value_name = "N", conflicts_with_all = ["until", "max_overwrites", "max_operations"], help_heading = "Limits")]
+    overwrites: Option<f64>,
+    /// At most this many overwrites
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_overwrites: Option<f64>,
+    /// At most this many creates and deletes
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    max_operations: Option<u64>,
+    /// Stop after this long
+    #[arg(long, value_name = "DURATION", help_heading = "Limits")]
+    max_time: Option<String>,
+    /// Stop as soon as chi-square tests find all histograms with this p: confidence=0.95
+    #[arg(long, value_name = "confidence=P", help_heading = "Limits")]
+    until: Option<String>,
+    /// File system to make on an image or device
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "Target",
+        help = "File system to make on an image or device [default: ext4]"
+    )]
+    fs: Option<String>,
+    /// More options for mkfs
+    #[arg(long, default_value = "", allow_hyphen_values = true, help_heading = "Target")]
+    mkfs_options: String,
+    /// Mount options
+    #[arg(long, default_value = "", help_heading = "Target")]
+    mount_options: String,
+    /// Hold the image in memory while ageing; it is written to its file at the end
+    #[arg(long, help_heading = "Target")]
+    in_memory: bool,
+    /// Repeat the path or serial number of what may be lost
+    #[arg(long, value_name = "IDENTITY", help_heading = "Target")]
+    erase: Option<String>,
+    /// How files get their content
+    #[arg(long, value_parser = ["fallocate", "write", "sparse"], default_value = "fallocate", help_heading = "Execution")]
+    data: String,
+    /// fsync after every N creates; 0: never
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
+    fsync_every: u64,
+    /// Worker threads
+    #[arg(long, default_value_t = 1, help_heading = "Execution", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: u16,
+    /// This machine's part of the directories: I/N with I from 0
+    #[arg(long, value_name = "I/N", help_heading = "Execution")]
+    shard: Option<String>,
+    /// Run directory
+    #[arg(
+        long,
+        value_name = "RUNDIR",
+        help = "Run directory [default: senesce-runs/age-HASH, so the same command continues or reprints]"
+    )]
+    out: Option<PathBuf>,
+    /// Run anew although it was run before
+    #[arg(long, conflicts_with = "out")]
+    again: bool,
+    /// Continue an interrupted run; limits given here replace its own
+    #[arg(long, value_name = "RUNDIR", conflicts_with_all = ["target", "out", "plan_only", "again"])]
+    resume: Option<PathBuf>,
+    /// Plan and measure without any target
+    #[arg(long)]
+    plan_only: bool,
+    /// Print what would be done and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ChurnWord {
+    /// As frequent as the profile says
+    Profile,
+    /// Every size bin equally often
+    Bins,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum TruncateWord {
+    /// Refuse the plan
+    Refuse,
+    /// Leave them out
+    Drop,
+    /// Give their share to the largest size that fits
+    Clamp,
+}
+
+impl Verb for Age {
+    const NAME: &'static str = "age";
+    const ABOUT: &'static str = "Age a file system to a profile and prove that it got there";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let interrupt = session.interrupt()?;
+        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt };
+        if let Some(path) = &self.resume {
+            let outcome = resume(path, &self.limits()?, self.erase.clone(), &hooks)?;
+            return show(&outcome, self.json, session);
+        }
+        let spec = self.spec()?;
+        if self.dry_run {
+            return dry_run(&spec, self.json);
+        }
+        if self.plan_only {
+            let value = plan_only(&spec, &hooks)?;
+            session.clear();
+            println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?);
+            return Ok(ExitCode::Done.into());
+        }
+        session.progress().say(&format!("seed {}", spec.seed.0));
+        let place = Place { out: self.out.clone(), runs: runs_directory(), again: self.again };
+        let outcome = run(&spec, &place, self.erase.clone(), &hooks)?;
+        show(&outcome, self.json, session)
+    }
+}
+
+fn show(outcome: &senesce_experiments::conduct::Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
+    session.clear();
+    if outcome.was_finished {
+        eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
+    }
+    print_analysis(&outcome.analysis, json).map_err(output_failed)?;
+    eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
+    Ok(ExitCode::Done.into())
+}
+
+fn dry_run(spec: &AgeSpec, json: bool) -> Result<Exit, Failure> {
+    let aging = spec.aging_plan()?;
+    let plan = spec.plan(&aging);
+    crate::verbs::reproduce::print_plan(&plan, json)
+}
+
+impl Age {
+    fn spec(&self) -> Result<AgeSpec, Failure> {
+        let profile = Profile::load(&self.profile)?;
+        let limits = self.limits()?;
+        let is_directory =
+            matches!(self.target.as_deref().map(str::parse), Some(Ok(senesce_target::TargetSpec::Directory(_))));
+        let file_system = match &self.fs {
+            Some(_) if is_directory => {
+                return Err(Failure::usage(
+                    "--fs is for images and devices; a directory is aged on the file system it lies on",
+                ));
+            }
+            Some(name) => Some(name.parse::<FileSystem>()?),
+            None if is_directory || self.target.is_none() => None,
+            None => Some(FileSystem::Ext4),
+        };
+        Ok(AgeSpec {
+            target: self.target.clone(),
+            profile: self.profile.clone(),
+            profile_hash: profile_hash(&profile),
+            size: self.size.as_deref().map(str::parse::<Bytes>).transpose()?,
+            fullness: self.fullness,
+            seed: Seed(self.seed),
+            churn: match self.churn {
+                ChurnWord::Profile => Churn::Profile,
+                ChurnWord::Bins => Churn::Bins,
+            },
+            spread_sizes: self.spread_sizes,
+            truncate: match self.truncate_sizes {
+                TruncateWord::Refuse => Truncate::Refuse,
+                TruncateWord::Drop => Truncate::Drop,
+                TruncateWord::Clamp => Truncate::Clamp,
+            },
+            limits,
+            file_system,
+            mkfs_options: self.mkfs_options.clone(),
+            mount_options: self.mount_options.clone(),
+            in_memory: self.in_memory,
+            data: self.data.clone(),
+            fsync_every: self.fsync_every,
+            threads: usize::from(self.threads),
+            shard: self.shard.as_deref().map(parse_shard).transpose()?,
+        })
+    }
+
+    fn limits(&self) -> Result<senesce_experiments::verbs::age::Limits, Failure> {
+        Ok(senesce_experiments::verbs::age::Limits {
+            overwrites: self.overwrites,
+            confidence: self.until.as_deref().map(parse_until).transpose()?,
+            max_overwrites: self.max_overwrites,
+            max_operations: self.max_operations,
+            max_seconds: self.max_time.as_deref().map(parse_duration).transpose()?.map(|time| time.as_secs_f64()),
+        })
+    }
+}

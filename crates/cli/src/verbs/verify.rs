@@ -1,0 +1,58 @@
+//! `senesce verify RUN`.
+
+use crate::Exit;
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::Args;
+use senesce_core::{ExitCode, Failure};
+use senesce_experiments::verbs::age::{Hooks, verify};
+use std::path::PathBuf;
+
+/// Check an aged target against its record
+#[derive(Args)]
+pub struct Verify {
+    /// Run directory of an ageing
+    run: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verb for Verify {
+    const NAME: &'static str = "verify";
+    const ABOUT: &'static str = "Check every file of an aged target against its record, then the file system";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let interrupt = session.interrupt()?;
+        let found = verify(&self.run, &Hooks { progress: session.progress(), interrupt: &interrupt })?;
+        session.clear();
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(&found).map_err(|error| output_failed(error.into()))?);
+        } else {
+            print(&found);
+        }
+        Ok(if found.good { ExitCode::Done } else { ExitCode::Negative }.into())
+    }
+}
+
+fn print(found: &senesce_experiments::verbs::age::Verification) {
+    let files = &found.files;
+    println!(
+        "files: {} looked at, {} bytes compared; {} missing, {} of another size, {} with other content, {} unknown",
+        files.files, files.bytes, files.missing, files.wrong_size, files.wrong_content, files.strangers
+    );
+    for example in &files.examples {
+        println!("  {example}");
+    }
+    match &found.file_system {
+        Some(report) => {
+            println!("file system: {} ({})", if report.clean { "clean" } else { "NOT clean" }, report.command);
+            if !report.clean {
+                println!("{}", report.output);
+            }
+        }
+        None => println!("file system: not checked, {}", found.not_checked),
+    }
+    println!("{}", if found.good { "everything is as the record says" } else { "the target differs from the record" });
+}

@@ -1,0 +1,73 @@
+//! What an ageing leaves in its record.
+
+use senesce_aging::Summary;
+use senesce_aging::measure::Measures;
+use senesce_layout::LayoutSummary;
+use serde::{Deserialize, Serialize};
+
+/// The plan played without a target: what the end will look like.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Rehearsal {
+    /// The plan in numbers.
+    pub summary: Summary,
+    /// Processor seconds for planning all operations.
+    pub plan_cpu_seconds: f64,
+    /// Operations planned per processor second.
+    pub plan_ops_per_cpu_second: f64,
+    /// The measures at its end.
+    pub measures: Measures,
+    /// Digest of the namespace at its end.
+    pub namespace_sha256: String,
+}
+
+/// The state at one moment of the execution.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sample {
+    /// Operations handed out so far.
+    pub operations: u64,
+    /// Seconds of execution, earlier parts included.
+    pub seconds: f64,
+    /// Allocated bytes of live files over the capacity.
+    pub fullness: f64,
+    /// Bytes created over the capacity.
+    pub overwrites: f64,
+    /// Largest RMSE of the three histograms at this moment, where it was taken.
+    pub distance: Option<f64>,
+}
+
+/// Every operation below this one is done.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The operation.
+    pub operation: u64,
+    /// Seconds of execution, earlier parts included.
+    pub seconds: f64,
+}
+
+/// The end of the execution.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Executed {
+    /// `convergence`, `overwrites`, `operations`, `confidence`, `time` or `interrupt`.
+    pub stopped_by: String,
+    /// Seconds of execution, all parts of the run.
+    pub execute_seconds: f64,
+    /// Operations per second of execution.
+    pub ops_per_second: f64,
+    /// Processor seconds of this process: user, system.
+    pub cpu_seconds: (f64, f64),
+    /// Most memory of this process.
+    pub peak_rss_bytes: u64,
+    /// The measures at this moment.
+    pub measures: Measures,
+    /// Digest of the namespace at this moment.
+    pub namespace_sha256: String,
+}
+
+/// The layout after the execution, before the unmount.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct LayoutSeen {
+    /// What was seen, unless `problem` says why not.
+    pub layout: Option<LayoutSummary>,
+    /// Why there is no layout.
+    pub problem: String,
+}

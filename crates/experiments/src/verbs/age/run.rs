@@ -1,0 +1,248 @@
+//! The run itself: claim the target, rehearse, execute, look at the layout, close.
+
+use super::events::{Checkpoint, LayoutSeen, Rehearsal};
+use super::execution::{self, Execution};
+use super::rehearse::rehearse;
+use super::room::check_room;
+use super::spec::{AgeSpec, Limits};
+use crate::conduct::{Outcome, default_path};
+use crate::registry;
+use senesce_aging::{AgingPlan, Limit};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
+use senesce_layout::Layout;
+use senesce_target::{MountedTarget, OpenOptions, TargetSpec, open};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a run is given beside its specification.
+pub struct Hooks<'a> {
+    /// Whom it tells how far it is.
+    pub progress: &'a dyn Progress,
+    /// Whether it should stop.
+    pub interrupt: &'a Interrupt,
+}
+
+/// Where its record is kept.
+pub struct Place {
+    /// The run directory, if the user named one.
+    pub out: Option<PathBuf>,
+    /// Where run directories are kept otherwise.
+    pub runs: PathBuf,
+    /// Run anew although the same plan was run before.
+    pub again: bool,
+}
+
+/// Plans and measures without a target or a record; the JSON of the contract.
+pub fn plan_only(spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Value, Failure> {
+    let plan = Arc::new(spec.aging_plan()?);
+    let rehearsal = rehearse(&plan, hooks.progress, hooks.interrupt)?;
+    let mut value = super::measures_json(&rehearsal, None);
+    value["stopped_by"] = json!(plan_ends_by(&plan));
+    value["seed"] = json!(spec.seed);
+    value["profile"] = json!(rehearsal.summary.profile);
+    value["environment"] = json!(Environment::capture());
+    Ok(value)
+}
+
+/// Ages the target of `spec`, or continues where an interrupted run of the same specification stopped.
+pub fn run(spec: &AgeSpec, place: &Place, erase: Option<String>, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
+    let plan = Arc::new(spec.aging_plan()?);
+    let document = spec.plan(&plan);
+    let path = place.out.clone().unwrap_or_else(|| default_path(&place.runs, &document, place.again));
+    let environment = Environment::capture();
+    if path.join("plan.toml").exists() {
+        let directory = RunDirectory::open(&path, &document, &environment)?;
+        return proceed(spec, &plan, directory, erase, hooks);
+    }
+    // A target that is refused leaves no run directory behind.
+    let target = open_target(spec, false, erase)?;
+    let mut directory = RunDirectory::open(&path, &document, &environment)?;
+    directory.append("spec", spec)?;
+    age(spec, &plan, directory, target, Start::default(), hooks)
+}
+
+/// Continues the run in `path`. Limits that are given replace its own; without any, its own hold.
+pub fn resume(path: &Path, limits: &Limits, erase: Option<String>, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
+    let record = Record::open(path)?;
+    let words =
+        || Failure::usage(format!("{} is no ageing that could be continued; repeat its command", path.display()));
+    let mut spec: AgeSpec = record.events_of("spec").last().ok_or_else(words)?;
+    let mut directory = RunDirectory::resume(path)?;
+    if *limits != Limits::default() && *limits != spec.limits {
+        spec.limits = limits.clone();
+        directory.reopen_finished()?;
+        directory.append("spec", &spec)?;
+    }
+    let plan = Arc::new(spec.aging_plan()?);
+    proceed(&spec, &plan, directory, erase, hooks)
+}
+
+fn proceed(
+    spec: &AgeSpec,
+    plan: &Arc<AgingPlan>,
+    mut directory: RunDirectory,
+    erase: Option<String>,
+    hooks: &Hooks<'_>,
+) -> Result<Outcome, Failure> {
+    let path = directory.path().to_path_buf();
+    if directory.is_finished() {
+        let analysis = registry::analyse(&Record::open(&path)?)?;
+        return Ok(Outcome { path, analysis, was_finished: true });
+    }
+    let start = Start::of(spec, &directory);
+    let target = open_target(spec, start.continues, erase)?;
+    if start.continues {
+        hooks.progress.say(&format!("continuing after operation {}", start.operation));
+    } else if directory.earlier_events().is_empty() {
+        directory.append("spec", spec)?;
+    }
+    age(spec, plan, directory, target, start, hooks)
+}
+
+/// Where an execution begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Start {
+    /// The target holds the state of an earlier part of the run.
+    continues: bool,
+    /// Every operation below this one is done.
+    operation: u64,
+    /// Seconds of execution so far.
+    seconds: f64,
+}
+
+impl Start {
+    fn of(spec: &AgeSpec, directory: &RunDirectory) -> Self {
+        let Some(checkpoint) = last::<Checkpoint>(directory, "checkpoint") else { return Self::default() };
+        let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));
+        // An image held in memory is in its file only once it was closed.
+        let closed = directory.earlier_events().last().is_some_and(|event| event.kind == "closed");
+        if is_memory || (spec.in_memory && !closed) {
+            return Self::default();
+        }
+        Self { continues: true, operation: checkpoint.operation, seconds: checkpoint.seconds }
+    }
+}
+
+fn last<T: DeserializeOwned>(directory: &RunDirectory, kind: &str) -> Option<T> {
+    let event = directory.earlier_events().iter().rev().find(|event| event.kind == kind)?;
+    T::deserialize(&event.data).ok()
+}
+
+fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result<MountedTarget, Failure> {
+    let words = spec
+        .target
+        .as_deref()
+        .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
+    let options = OpenOptions {
+        file_system: spec.file_system,
+        mkfs_options: spec.mkfs_options.clone(),
+        mount_options: spec.mount_options.clone(),
+        in_memory: spec.in_memory,
+        size: spec.size,
+        erase,
+        keep_existing: continues,
+        read_only: false,
+    };
+    Ok(open(&words.parse::<TargetSpec>()?, &options)?)
+}
+
+fn age(
+    spec: &AgeSpec,
+    plan: &Arc<AgingPlan>,
+    mut directory: RunDirectory,
+    mut target: MountedTarget,
+    start: Start,
+    hooks: &Hooks<'_>,
+) -> Result<Outcome, Failure> {
+    directory.add_environment(&target.environment())?;
+    let rehearsal = rehearsal(plan, &mut directory, hooks)?;
+    if !start.continues {
+        check_room(&rehearsal, target.directory().path())?;
+    }
+    let execution =
+        Execution { spec, plan, continues: start.continues, from: start.operation, seconds_before: start.seconds };
+    let outcome = execution::run(&execution, target.directory(), &mut directory, hooks);
+    let executed = match outcome {
+        Ok(executed) => executed,
+        Err(failure) => {
+            record_kernel_warnings(&mut target, &mut directory)?;
+            directory.append("failed", &failure.to_string())?;
+            return Err(failure);
+        }
+    };
+    let interrupted = executed.stopped_by == "interrupt";
+    directory.append("executed", &executed)?;
+    if !interrupted {
+        directory.append("layout", &see_layout(&target))?;
+    }
+    let warned = record_kernel_warnings(&mut target, &mut directory)?;
+    hooks.progress.phase("writing back", 0, "");
+    target.close()?;
+    directory.append("closed", &executed.measures.operations)?;
+    finish(directory, interrupted, warned)
+}
+
+/// The rehearsal of an earlier part of the run, or a new one.
+fn rehearsal(plan: &Arc<AgingPlan>, directory: &mut RunDirectory, hooks: &Hooks<'_>) -> Result<Rehearsal, Failure> {
+    if let Some(earlier) =
+        last::<Rehearsal>(directory, "rehearsal").filter(|earlier| earlier.summary == *plan.summary())
+    {
+        return Ok(earlier);
+    }
+    let rehearsal = rehearse(plan, hooks.progress, hooks.interrupt)?;
+    directory.append("rehearsal", &rehearsal)?;
+    Ok(rehearsal)
+}
+
+fn finish(mut directory: RunDirectory, interrupted: bool, warned: bool) -> Result<Outcome, Failure> {
+    let path = directory.path().to_path_buf();
+    if interrupted {
+        directory.sync()?;
+        let words = format!("interrupted; continue it with: senesce age --resume {}", path.display());
+        return Err(Failure::new(ExitCode::Interrupted, words));
+    }
+    let analysis = registry::analyse(&Record::open(&path)?)?;
+    if warned {
+        let words =
+            format!("the kernel warned about the target during the run; the record {} says what", path.display());
+        return Err(Failure::new(ExitCode::RunFailed, words));
+    }
+    directory.finish(&analysis.result)?;
+    Ok(Outcome { path, analysis, was_finished: false })
+}
+
+fn record_kernel_warnings(target: &mut MountedTarget, directory: &mut RunDirectory) -> Result<bool, Failure> {
+    let warnings = target.kernel_warnings();
+    for warning in &warnings {
+        directory.append("kernel-warning", warning)?;
+    }
+    Ok(!warnings.is_empty())
+}
+
+fn see_layout(target: &MountedTarget) -> LayoutSeen {
+    let seen = target.sync().map_err(|error| error.to_string());
+    match seen.and_then(|()| Layout::of(target.mount_point()).map_err(|error| error.to_string())) {
+        Ok(layout) => LayoutSeen { layout: Some(layout), problem: String::new() },
+        Err(problem) => LayoutSeen { layout: None, problem },
+    }
+}
+
+/// What ends a plan when nothing ends it earlier.
+pub fn plan_ends_by(plan: &AgingPlan) -> &'static str {
+    match plan.spec().limit {
+        Limit::Bound => "convergence",
+        Limit::Overwrites(_) => "overwrites",
+        Limit::Operations(_) => "operations",
+        Limit::Confidence(_) => "confidence",
+    }
+}
+
+/// Most memory of this process so far, in bytes.
+pub fn peak_rss_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let words = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    words.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}

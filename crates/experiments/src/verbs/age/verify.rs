@@ -1,0 +1,60 @@
+//! `senesce verify`: compares a target with what its record says it holds.
+
+use super::events::Executed;
+use super::execution::{data_mode, shard};
+use super::run::Hooks;
+use super::spec::AgeSpec;
+use senesce_aging::{VerifyReport, verify as compare};
+use senesce_core::{Failure, Record};
+use senesce_target::{CheckReport, OpenOptions, TargetSpec, visit};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a verification found.
+#[derive(Debug, Serialize)]
+pub struct Verification {
+    /// Whether everything is as the record says.
+    pub good: bool,
+    /// The files.
+    pub files: VerifyReport,
+    /// The file system's own checker; `None` with the reason in `not_checked`.
+    pub file_system: Option<CheckReport>,
+    /// Why the file system was not checked.
+    pub not_checked: String,
+}
+
+/// Verifies the target of the run in `path`.
+pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
+    let record = Record::open(path)?;
+    let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
+    let spec: AgeSpec = record.events_of("spec").last().ok_or_else(|| words("is no ageing"))?;
+    let executed: Executed = record
+        .events_of("executed")
+        .last()
+        .ok_or_else(|| words("its execution has not ended; continue it with senesce age --resume"))?;
+    let target = spec.target.as_deref().unwrap_or_default().parse::<TargetSpec>()?;
+    if matches!(target, TargetSpec::Memory { .. }) {
+        return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
+    }
+    let plan = Arc::new(spec.aging_plan()?);
+    let mut planner = plan.operations();
+    hooks.progress.phase("replaying the plan", 0, "");
+    planner.skip_to(executed.measures.operations);
+    let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
+    let mut mounted = visit(&target, &options)?;
+    hooks.progress.phase("comparing files", 0, "");
+    let files = compare(&planner, mounted.mount_point(), data_mode(&spec.data)?, shard(&spec))?;
+    let (file_system, not_checked) = match target {
+        TargetSpec::Directory(_) => (None, "a directory's file system is in use by others".to_string()),
+        _ => {
+            hooks.progress.phase("checking the file system", 0, "");
+            let report = mounted.check_file_system()?;
+            let reason = if report.is_none() { "this file system has no checker here" } else { "" };
+            (report, reason.to_string())
+        }
+    };
+    mounted.close()?;
+    let good = files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
+    Ok(Verification { good, files, file_system, not_checked })
+}
