@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
         name: "ext4",
         file_system: FileSystem::Ext4,
         mkfs_options: "-N 200000 -O ^has_journal -E lazy_itable_init=0",
-        methods: &[Method::Fiemap],
+        methods: &[Method::InodeTables, Method::Fiemap],
     },
     Case {
         name: "xfs, rmapbt=1",

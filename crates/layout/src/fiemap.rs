@@ -80,9 +80,20 @@ fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
 /// inodes lie in tables (ext4, xfs), that is the order on the device.
 pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep_map: bool) -> Result<Collected, LayoutError> {
-    let order = reading_order(tree);
-    let batches = batches(tree, &order);
-    let parts = batches
+    let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep_map)?;
+    Ok(Collector::merge(parts, tree.files.len()))
+}
+
+/// Reads some files of the tree.
+pub fn read_files(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    tree: &Tree,
+    mut files: Vec<u32>,
+    keep_map: bool,
+) -> Result<Vec<Collector>, LayoutError> {
+    sort_for_reading(tree, &mut files);
+    batches(tree, &files)
         .par_iter()
         .try_fold(
             || (Collector::new(keep_map), Fiemap::default(), Vec::new()),
@@ -92,22 +103,20 @@ pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep_map: bool) -> 
             },
         )
         .map(|part| part.map(|(collector, _, _)| collector))
-        .collect::<Result<Vec<_>, LayoutError>>()?;
-    Ok(Collector::merge(parts, tree.files.len()))
+        .collect()
 }
 
-fn reading_order(tree: &Tree) -> Vec<u32> {
+fn sort_for_reading(tree: &Tree, files: &mut [u32]) {
     let mut lowest = std::collections::HashMap::<u32, u64>::new();
-    for file in &tree.files {
+    for index in files.iter() {
+        let file = &tree.files[*index as usize];
         let entry = lowest.entry(file.directory).or_insert(file.inode);
         *entry = file.inode.min(*entry);
     }
-    let mut order: Vec<u32> = (0..tree.files.len() as u32).collect();
-    order.par_sort_unstable_by_key(|index| {
+    files.par_sort_unstable_by_key(|index| {
         let file = &tree.files[*index as usize];
         (lowest[&file.directory], file.directory, file.inode)
     });
-    order
 }
 
 fn batches<'a>(tree: &Tree, order: &'a [u32]) -> Vec<&'a [u32]> {

@@ -3,6 +3,7 @@
 use crate::btrfs::{self, ExtentTree};
 use crate::collect::Collected;
 use crate::error::LayoutError;
+use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
 use crate::map::LayoutMap;
 use crate::method::{FileSystem, Method};
@@ -81,6 +82,7 @@ struct Examination<'a> {
     view: &'static str,
     root: OwnedFd,
     file_system: FileSystem,
+    device_number: u64,
     device: u32,
     block_size: u64,
     threads: usize,
@@ -89,6 +91,7 @@ struct Examination<'a> {
 /// How extents are read, with what must be read before.
 enum Source {
     Fiemap,
+    InodeTables(InodeTables),
     ReverseMap(Geometry),
     TreeSearch(ExtentTree),
 }
@@ -112,6 +115,7 @@ impl<'a> Examination<'a> {
             view: place.view(),
             root,
             file_system,
+            device_number: device,
             device: fsmap::encode_device(device),
             block_size: statfs.f_bsize as u64,
             threads: rayon::current_num_threads(),
@@ -130,6 +134,12 @@ impl<'a> Examination<'a> {
                 let tree = tree?;
                 let collected = fiemap::walk(self.root(), self.shown, &tree, options.map)?;
                 (tree, collected, Method::Fiemap, free?)
+            }
+            Source::InodeTables(tables) => {
+                let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
+                let tree = tree?;
+                let collected = tables.walk(self.root(), self.shown, &tree, options.map)?;
+                (tree, collected, Method::InodeTables, free?)
             }
             Source::ReverseMap(geometry) => {
                 let read = || ReverseMap::read(self.root(), self.shown, self.device, &geometry, self.threads);
@@ -166,7 +176,7 @@ impl<'a> Examination<'a> {
         };
         let map = options.map.then(|| {
             let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
-            LayoutMap::new(std::mem::take(&mut collected.map), tree.files.len() as u64, names)
+            LayoutMap::new(std::mem::take(&mut collected.map), names)
         });
         Layout {
             summary: LayoutSummary::new(circumstances, &tree, &collected),
@@ -187,6 +197,14 @@ impl<'a> Examination<'a> {
         };
         match (self.file_system, wanted) {
             (_, Some(Method::Fiemap)) => Ok(Source::Fiemap),
+            (FileSystem::Ext, None | Some(Method::InodeTables)) => match InodeTables::open(self.device_number) {
+                Some(tables) => Ok(Source::InodeTables(tables)),
+                None if wanted.is_none() => Ok(Source::Fiemap),
+                None => Err(unfit(
+                    Method::InodeTables,
+                    "its device cannot be read, or it uses features that are not known here",
+                )),
+            },
             (FileSystem::Xfs, None | Some(Method::ReverseMap)) => {
                 let geometry = Geometry::read(self.root(), self.shown)?;
                 match geometry.tells_owners() && is_root() {

@@ -6,6 +6,8 @@ mod btrfs_free;
 mod btrfs_search;
 mod collect;
 pub mod error;
+mod ext4;
+pub mod ext4_format;
 pub mod extent;
 mod fiemap;
 pub mod free;

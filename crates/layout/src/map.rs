@@ -8,7 +8,10 @@ use std::ops::Range;
 /// Most cells of one state; a smaller address range is drawn block by block, a larger one by shading.
 pub const CELLS: u64 = 8192;
 /// Most files with a colour and a legend entry of their own.
-const NAMED_FILES: usize = 32;
+const NAMED_FILES: usize = 24;
+/// Colours of a small tree with more files than that: the colour follows from the path, so that a file keeps it from state
+/// to state.
+const COLOURS: u32 = 12;
 /// Upper ends of the mixing classes of a shaded cell: files that have blocks in it.
 const MIXING: [(usize, &str); 6] =
     [(1, "1 file"), (2, "2 files"), (4, "3-4 files"), (8, "5-8 files"), (16, "9-16 files"), (usize::MAX, "17 or more")];
@@ -45,15 +48,27 @@ impl MapExtent {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LayoutMap {
     extents: Vec<MapExtent>,
+    /// Paths, where there are few files.
     names: Vec<String>,
-    files: u64,
+    /// Hash of each file's path.
+    hashes: Vec<u32>,
 }
 
 impl LayoutMap {
-    /// Of these extents; `names` gives the first files' names.
-    pub fn new(mut extents: Vec<MapExtent>, files: u64, names: impl Iterator<Item = String>) -> Self {
+    /// Of these extents; `paths` gives the files' paths in `find` order.
+    pub fn new(mut extents: Vec<MapExtent>, paths: impl Iterator<Item = String>) -> Self {
         extents.sort_unstable();
-        Self { extents, names: names.take(NAMED_FILES).collect(), files }
+        let (mut names, mut hashes) = (Vec::new(), Vec::new());
+        for path in paths {
+            hashes.push(fnv1a(path.as_bytes()));
+            if names.len() <= NAMED_FILES {
+                names.push(path);
+            }
+        }
+        if names.len() > NAMED_FILES {
+            names.clear();
+        }
+        Self { extents, names, hashes }
     }
 
     /// First and last address with data, in 4 KiB blocks.
@@ -94,24 +109,43 @@ pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)
 }
 
 fn by_block(states: &[(String, LayoutMap)], span: &Range<u64>) -> (Vec<CellRow>, Vec<String>) {
-    let largest = states.iter().map(|(_, map)| map).max_by_key(|map| map.files);
-    let files = largest.map_or(0, |map| map.files);
-    let mut legend = largest.map_or_else(Vec::new, |map| map.names.clone());
-    if files > legend.len() as u64 {
-        for (index, name) in legend.iter_mut().enumerate() {
-            *name = format!("{name} and every {NAMED_FILES}th file after it (from {})", index + 1);
-        }
-    }
-    let colours = legend.len().max(1) as u32;
+    let legend = names_of_all(states);
+    let named = legend.is_some();
+    let legend = legend.unwrap_or_else(|| (1..=COLOURS).map(|colour| format!("files of colour {colour}")).collect());
     let rows = states.iter().map(|(name, map)| {
+        let colour = |file: u32| match named {
+            true => legend.iter().position(|name| Some(name) == map.names.get(file as usize)).unwrap_or(0) as i32,
+            false => map.hashes.get(file as usize).map_or(0, |hash| (hash % COLOURS) as i32),
+        };
         let mut cells = vec![-1; (span.end - span.start) as usize];
         for extent in &map.extents {
             let from = (extent.start - span.start) as usize;
-            cells[from..from + extent.blocks as usize].fill((extent.file % colours) as i32);
+            cells[from..from + extent.blocks as usize].fill(colour(extent.file));
         }
         CellRow { name: name.clone(), cells, fill: Vec::new() }
     });
     (rows.collect(), legend)
+}
+
+/// The paths in all states, where they are few enough to name them.
+fn names_of_all(states: &[(String, LayoutMap)]) -> Option<Vec<String>> {
+    let mut all = Vec::new();
+    for (_, map) in states {
+        if map.names.len() < map.hashes.len() {
+            return None;
+        }
+        for name in &map.names {
+            if !all.contains(name) {
+                all.push(name.clone());
+            }
+        }
+    }
+    (all.len() <= NAMED_FILES).then_some(all)
+}
+
+/// The hash FNV-1a, 32 bits (Fowler, Noll, Vo): the same on every machine.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn by_shade(states: &[(String, LayoutMap)], span: &Range<u64>, per_cell: u64) -> (Vec<CellRow>, Vec<String>) {
@@ -165,7 +199,7 @@ mod tests {
     fn map(extents: &[(u64, u32, u32)]) -> LayoutMap {
         let files = extents.iter().map(|extent| u64::from(extent.2) + 1).max().unwrap_or(0);
         let extents = extents.iter().map(|&(start, blocks, file)| MapExtent { start, blocks, file }).collect();
-        LayoutMap::new(extents, files, (0..files).map(|file| format!("f{file}")))
+        LayoutMap::new(extents, (0..files).map(|file| format!("f{file}")))
     }
 
     fn cells(figure: &Figure) -> (&Vec<CellRow>, &Vec<String>) {

@@ -10,6 +10,8 @@ use std::str::FromStr;
 pub enum Method {
     /// FIEMAP on every file.
     Fiemap,
+    /// The inode tables of ext4, from its device.
+    InodeTables,
     /// The owners in xfs' reverse map, by GETFSMAP.
     ReverseMap,
     /// The trees of btrfs, by its tree search.
@@ -21,6 +23,7 @@ impl Method {
     pub fn name(self) -> &'static str {
         match self {
             Self::Fiemap => "fiemap",
+            Self::InodeTables => "inode-tables",
             Self::ReverseMap => "reverse-map",
             Self::TreeSearch => "tree-search",
         }
@@ -37,10 +40,10 @@ impl FromStr for Method {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Fiemap, Self::ReverseMap, Self::TreeSearch]
+        [Self::Fiemap, Self::InodeTables, Self::ReverseMap, Self::TreeSearch]
             .into_iter()
             .find(|method| method.name() == text)
-            .ok_or_else(|| format!("'{text}' is not a method: fiemap, reverse-map or tree-search"))
+            .ok_or_else(|| format!("'{text}' is not a method: fiemap, inode-tables, reverse-map or tree-search"))
     }
 }
 

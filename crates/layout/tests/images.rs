@@ -72,12 +72,17 @@ fn holes_inline_data_unwritten_and_links_are_told_apart() {
 
 #[test]
 fn files_that_are_deleted_during_the_walk_do_not_disturb_it() {
-    for mkfs in ["mkfs.ext4 -qF", "mkfs.xfs -qf -m rmapbt=0"] {
+    for (mkfs, method) in [
+        ("mkfs.ext4 -qF", Method::Fiemap),
+        ("mkfs.ext4 -qF", Method::InodeTables),
+        ("mkfs.xfs -qf -m rmapbt=0", Method::Fiemap),
+        ("mkfs.xfs -qf -m rmapbt=1", Method::ReverseMap),
+    ] {
         let Some(image) = Image::new(mkfs, 320) else { return };
         grow_tree(&image.mount_point(), 3000);
         let root = image.mount_point();
         let deleter = std::thread::spawn(move || run(&format!("find {} -type f -delete", root.display())));
-        let options = Options { method: Some(Method::Fiemap), ..Options::default() };
+        let options = Options { method: Some(method), ..Options::default() };
         while !deleter.is_finished() {
             let summary = Layout::examine(&image.mount_point(), &options).unwrap().summary;
             assert!(summary.files <= 3000);

@@ -56,10 +56,16 @@ fn numbers(line: &str) -> Vec<u64> {
 
 #[test]
 fn ext4_equals_filefrag_and_e2freefrag() {
-    for mkfs in ["mkfs.ext4 -qF -b 4096", "mkfs.ext4 -qF -b 1024 -O inline_data -I 256"] {
+    for (mkfs, method) in [
+        ("mkfs.ext4 -qF -b 4096", Method::InodeTables),
+        ("mkfs.ext4 -qF -b 1024 -O inline_data -I 256", Method::InodeTables),
+        ("mkfs.ext4 -qF -b 4096 -O ^extents,^64bit", Method::InodeTables),
+        ("mkfs.ext4 -qF -b 4096 -O meta_bg,^resize_inode", Method::Fiemap),
+    ] {
         let Some(mut image) = Image::new(mkfs, 400) else { return };
         grow_tree(&image.mount_point(), FILES);
         let layout = examine(&image, None);
+        assert_eq!(layout.summary.method, method, "{mkfs}");
         compare_with_filefrag(&image, &layout);
         compare_methods(&layout, &examine(&image, Some(Method::Fiemap)));
         // What the mounted file system holds back for growing files goes with the mount: look again without it.

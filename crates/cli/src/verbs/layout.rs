@@ -31,7 +31,7 @@ pub struct Layout {
     /// How to read extents
     #[arg(
         long,
-        value_parser = ["fiemap", "reverse-map", "tree-search"],
+        value_parser = ["fiemap", "inode-tables", "reverse-map", "tree-search"],
         help = "How to read extents [default: the fastest that the file system offers]"
     )]
     method: Option<String>,
