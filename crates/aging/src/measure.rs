@@ -69,7 +69,12 @@ impl ChiSquare {
     }
 
     fn of(statistic: f64, dof: u64) -> Self {
-        let p = if dof == 0 { 1.0 } else { gamma_ur(dof as f64 / 2.0, statistic / 2.0) };
+        // statrs knows the gamma function for positive finite arguments only.
+        let p = match statistic {
+            _ if dof == 0 || statistic <= 0.0 => 1.0,
+            _ if statistic.is_finite() => gamma_ur(dof as f64 / 2.0, statistic / 2.0),
+            _ => 0.0,
+        };
         Self { statistic, dof, p }
     }
 }
