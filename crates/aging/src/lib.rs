@@ -3,6 +3,7 @@
 //!
 //! The plan is pure: it depends on profile, capacity, fullness, seed and options alone, never on the file system.
 
+pub mod capture;
 pub mod check;
 pub mod error;
 pub mod execute;
@@ -12,6 +13,7 @@ pub mod plan;
 pub mod planner;
 pub mod profile;
 
+pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list};
 pub use check::{Reconciled, VerifyReport, reconcile, verify};
 pub use error::AgingError;
 pub use execute::{Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Shard, Stop, execute};

@@ -121,7 +121,7 @@ fn find_cycle(rest: &[Vec<u64>], row: usize) -> Vec<(usize, usize)> {
         if let Some(start) = before {
             let cell = |index: usize| {
                 let (one, two) = (walk[index], walk[index + 1]);
-                if index % 2 == 0 { (one, two) } else { (two, one) }
+                if index.is_multiple_of(2) { (one, two) } else { (two, one) }
             };
             return (start..walk.len() - 1).map(cell).collect();
         }

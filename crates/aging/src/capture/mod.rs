@@ -1,0 +1,96 @@
+//! Makes a profile from files that exist: of a tree, or of a list. Keeps counts only, no names.
+
+mod edges;
+pub mod list;
+mod tally;
+mod walk;
+
+pub use edges::AgeEdge;
+pub use tally::Tally;
+
+use crate::error::AgingError;
+use crate::profile::Profile;
+use list::ListError;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How a profile is captured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaptureOptions {
+    /// Name of the profile.
+    pub name: String,
+    /// Threads that walk the tree.
+    pub threads: usize,
+    /// Most operations per live file that any age edge may cost.
+    pub most_per_file: f64,
+}
+
+impl Default for CaptureOptions {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { name: "captured".into(), threads, most_per_file: 100.0 }
+    }
+}
+
+/// A captured profile and how it came about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Captured {
+    /// The profile.
+    pub profile: Profile,
+    /// Every age edge that was considered and what it costs.
+    pub edges: Vec<AgeEdge>,
+    /// Regular files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Files aged by their time of birth.
+    pub by_birth: u64,
+    /// Files aged by their last modification, for want of a time of birth.
+    pub by_modification: u64,
+    /// Directories that may not be read; their files are not in the profile.
+    pub unreadable: u64,
+    /// Entries that went away meanwhile.
+    pub vanished: u64,
+    /// Mount points below, not entered.
+    pub other_file_systems: u64,
+}
+
+/// Walks the tree below `top`, staying on its file system; fullness is that of the file system. A file with several
+/// names counts once for each.
+pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let tally = walk::walk(top, options.threads, now)?;
+    let room = rustix::fs::statvfs(top).map_err(|errno| AgingError::io("ask the size of", top, errno))?;
+    let used = room.f_blocks.saturating_sub(room.f_bfree) as f64 / room.f_blocks.max(1) as f64;
+    finish(tally, options, "captured from a directory tree", (room.f_blocks > 0).then_some(used))
+}
+
+/// Reads a list of "SIZE TIME PATH" lines, twice: ages are relative to its newest time. A list tells no fullness.
+pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+    let open = || File::open(path).map(BufReader::new).map_err(|source| AgingError::io("open", path, source));
+    let failed = |error| match error {
+        ListError::Read(source) => AgingError::io("read", path, source),
+        ListError::Line { .. } => AgingError::profile(&path.display().to_string(), error.to_string()),
+    };
+    let newest = list::newest(open()?).map_err(failed)?;
+    let tally = list::tally(open()?, newest).map_err(failed)?;
+    finish(tally, options, "captured from a list of files", None)
+}
+
+fn finish(tally: Tally, options: &CaptureOptions, source: &str, used: Option<f64>) -> Result<Captured, AgingError> {
+    let (profile, edges) = tally.profile(&options.name, source, used, options.most_per_file)?;
+    Ok(Captured {
+        profile,
+        edges,
+        files: tally.files,
+        bytes: tally.bytes as u64,
+        by_birth: tally.by_birth,
+        by_modification: tally.by_modification,
+        unreadable: tally.unreadable,
+        vanished: tally.vanished,
+        other_file_systems: tally.other_file_systems,
+    })
+}

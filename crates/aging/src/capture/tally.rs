@@ -1,0 +1,188 @@
+//! Histograms that grow with neither files nor directories, and the profile they make.
+
+use super::edges::{AgeEdge, choose_edges};
+use crate::error::AgingError;
+use crate::profile::{AgeRow, DepthRow, Profile, SizeRow};
+use senesce_core::Bytes;
+
+/// Bins of age per factor of two.
+const STEPS: usize = 8;
+const AGE_BINS: usize = 64 * STEPS;
+
+/// Counts of files by size, age and depth. No names.
+#[derive(Debug, Clone)]
+pub struct Tally {
+    /// Files and bytes by power of two: bin 0 holds empty files, bin `k` sizes in (2^(k-2), 2^(k-1)].
+    sizes: Vec<(u64, u128)>,
+    ages: Vec<u64>,
+    oldest: u64,
+    depths: Vec<u64>,
+    directories: Vec<u64>,
+    /// Regular files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u128,
+    /// Files whose age is that of their birth.
+    pub by_birth: u64,
+    /// Files whose age is that of their last modification, for want of a time of birth.
+    pub by_modification: u64,
+    /// Directories that may not be read.
+    pub unreadable: u64,
+    /// Entries that went away while they were looked at.
+    pub vanished: u64,
+    /// Mount points below, not entered.
+    pub other_file_systems: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            sizes: vec![(0, 0); 66],
+            ages: vec![0; AGE_BINS],
+            oldest: 1,
+            depths: Vec::new(),
+            directories: Vec::new(),
+            files: 0,
+            bytes: 0,
+            by_birth: 0,
+            by_modification: 0,
+            unreadable: 0,
+            vanished: 0,
+            other_file_systems: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a regular file of a depth (directories between the top and the file) and an age in seconds.
+    pub fn file(&mut self, size: u64, age_seconds: u64, depth: usize) {
+        let bin = match size {
+            0 => 0,
+            _ => 1 + (64 - (size - 1).leading_zeros()) as usize,
+        };
+        self.sizes[bin].0 += 1;
+        self.sizes[bin].1 += u128::from(size);
+        let age = age_seconds.max(1);
+        self.ages[age_bin(age)] += 1;
+        self.oldest = self.oldest.max(age);
+        count(&mut self.depths, depth, 1);
+        self.files += 1;
+        self.bytes += u128::from(size);
+    }
+
+    /// Counts a directory of a level (1: directly below the top).
+    pub fn directory(&mut self, level: usize) {
+        count(&mut self.directories, level, 1);
+    }
+
+    /// Adds the counts of another part of the same tree.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.sizes.iter_mut().zip(&other.sizes) {
+            *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
+        }
+        for (mine, theirs) in self.ages.iter_mut().zip(&other.ages) {
+            *mine += theirs;
+        }
+        self.oldest = self.oldest.max(other.oldest);
+        for (depth, files) in other.depths.iter().enumerate() {
+            count(&mut self.depths, depth, *files);
+        }
+        for (level, directories) in other.directories.iter().enumerate() {
+            count(&mut self.directories, level, *directories);
+        }
+        self.files += other.files;
+        self.bytes += other.bytes;
+        self.by_birth += other.by_birth;
+        self.by_modification += other.by_modification;
+        self.unreadable += other.unreadable;
+        self.vanished += other.vanished;
+        self.other_file_systems += other.other_file_systems;
+    }
+
+    /// The profile, and what each age edge costs. Edges that would make a plan longer than `most_per_file` operations
+    /// for each live file are left out.
+    pub fn profile(
+        &self,
+        name: &str,
+        source: &str,
+        fullness: Option<f64>,
+        most_per_file: f64,
+    ) -> Result<(Profile, Vec<AgeEdge>), AgingError> {
+        if self.files == 0 {
+            return Err(AgingError::profile(name, "there is no regular file to make a profile from"));
+        }
+        let filled = self.sizes.iter().filter(|(files, _)| *files > 0);
+        let sizes = filled.map(|(files, bytes)| SizeRow {
+            bytes: Bytes(bytes.div_ceil(u128::from(*files)) as u64),
+            weight: *files as f64,
+        });
+        let depths = self.depths.iter().enumerate().map(|(depth, files)| DepthRow {
+            depth: depth as u32,
+            weight: *files as f64,
+            subdirectories: self.directories.get(depth + 1).copied().unwrap_or(0) as u32,
+        });
+        let fine = self.ages.iter().enumerate().filter(|(_, files)| **files > 0);
+        let fine: Vec<(u64, u64)> = fine.map(|(bin, files)| (age_edge(bin).min(self.oldest), *files)).collect();
+        let edges = choose_edges(&fine, self.oldest, most_per_file);
+        let kept = edges.iter().filter(|edge| edge.kept);
+        let profile = Profile {
+            name: name.into(),
+            source: source.into(),
+            fullness: fullness.map(|value| (value.clamp(0.01, 0.99) * 1e4).round() / 1e4),
+            sizes: sizes.collect(),
+            depths: depths.collect(),
+            ages: kept.map(|edge| AgeRow { edge: edge.seconds as f64, weight: edge.files as f64 }).collect(),
+        };
+        profile.validate().map_err(|problem| AgingError::profile(name, problem))?;
+        Ok((profile, edges))
+    }
+}
+
+fn count(counts: &mut Vec<u64>, index: usize, by: u64) {
+    if counts.len() <= index {
+        counts.resize(index + 1, 0);
+    }
+    counts[index] += by;
+}
+
+/// Power of two and the next three bits below it, so that a bin is at most 12.5 % wide.
+fn age_bin(age: u64) -> usize {
+    let power = age.ilog2() as usize;
+    let step = if power >= 3 { (age >> (power - 3)) & 7 } else { (age << (3 - power)) & 7 };
+    power * STEPS + step as usize
+}
+
+/// Greatest age of a bin.
+fn age_edge(bin: usize) -> u64 {
+    let (power, step) = (bin / STEPS, (bin % STEPS) as u128);
+    let (own, next) = (((8 + step) << power) >> 3, ((9 + step) << power) >> 3);
+    own.max(next - 1).min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_file_has_the_mean_size_of_its_bin() {
+        let mut tally = Tally::default();
+        for (size, age) in [(0, 5), (3, 100), (4, 1000), (5, 10_000), (100, 100_000)] {
+            tally.file(size, age, 2);
+        }
+        let (profile, _) = tally.profile("t", "", None, 1e9).unwrap();
+        let sizes: Vec<u64> = profile.sizes.iter().map(|row| row.bytes.0).collect();
+        assert_eq!(sizes, [0, 4, 5, 100]);
+        assert_eq!(profile.sizes[1].weight, 2.0);
+    }
+
+    proptest! {
+        #[test]
+        fn age_bins_hold_their_ages(age in 1u64..1 << 50) {
+            let bin = age_bin(age);
+            prop_assert!(age <= age_edge(bin), "{age} {bin} {}", age_edge(bin));
+            prop_assert!(age_edge(bin) as f64 <= age as f64 * 1.126 + 1.0);
+            prop_assert!(age_bin(age + 1) >= bin);
+        }
+    }
+}

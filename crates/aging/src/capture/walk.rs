@@ -1,0 +1,161 @@
+//! Walks a tree in parallel without leaving its file system.
+
+use super::tally::Tally;
+use crate::error::AgingError;
+use rayon::Scope;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, openat, statx};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+/// What all threads share.
+struct Walk<'a> {
+    top: &'a Path,
+    root: OwnedFd,
+    device: (u32, u32),
+    now: i64,
+    /// One tally per thread, so that none waits.
+    tallies: Vec<Mutex<Tally>>,
+    failure: Mutex<Option<AgingError>>,
+}
+
+const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::SIZE).union(StatxFlags::BTIME).union(StatxFlags::MTIME);
+
+/// Counts every regular file below `top`; `now` is in seconds since the epoch.
+pub fn walk(top: &Path, threads: usize, now: i64) -> Result<Tally, AgingError> {
+    let failed = |errno: Errno| AgingError::io("open directory", top, errno);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(top, flags, Mode::empty()).map_err(failed)?;
+    let found = statx(&root, c"", AtFlags::EMPTY_PATH, WANTED).map_err(failed)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| AgingError::Target(format!("cannot start {threads} threads: {error}")))?;
+    let walk = Walk {
+        top,
+        root,
+        device: (found.stx_dev_major, found.stx_dev_minor),
+        now,
+        tallies: (0..pool.current_num_threads()).map(|_| Mutex::default()).collect(),
+        failure: Mutex::new(None),
+    };
+    pool.scope(|scope| walk.visit(scope, PathBuf::from("."), 0));
+    if let Some(error) = lock(&walk.failure).take() {
+        return Err(error);
+    }
+    let mut total = Tally::default();
+    for tally in &walk.tallies {
+        total.merge(&lock(tally));
+    }
+    Ok(total)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl<'a> Walk<'a> {
+    fn visit<'s>(&'s self, scope: &Scope<'s>, relative: PathBuf, depth: usize) {
+        if lock(&self.failure).is_some() {
+            return;
+        }
+        let thread = rayon::current_thread_index().unwrap_or(0);
+        let mut tally = lock(&self.tallies[thread]);
+        let mut below = Vec::new();
+        let result = self.list(&relative, depth, &mut tally, &mut below);
+        drop(tally);
+        match result {
+            Ok(()) => {}
+            Err(Errno::ACCESS | Errno::PERM) => lock(&self.tallies[thread]).unreadable += 1,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => lock(&self.tallies[thread]).vanished += 1,
+            Err(errno) => {
+                *lock(&self.failure) = Some(AgingError::io("read directory", self.top.join(&relative), errno));
+                return;
+            }
+        }
+        for name in below {
+            let path = relative.join(name);
+            scope.spawn(move |scope| self.visit(scope, path, depth + 1));
+        }
+    }
+
+    /// Counts the files of one directory and collects the names of its subdirectories.
+    fn list(&self, relative: &Path, depth: usize, tally: &mut Tally, below: &mut Vec<PathBuf>) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = openat(&self.root, relative, flags, Mode::empty())?;
+        if depth > 0 {
+            let found = statx(&directory, c"", AtFlags::EMPTY_PATH, StatxFlags::TYPE)?;
+            if (found.stx_dev_major, found.stx_dev_minor) != self.device {
+                tally.other_file_systems += 1;
+                return Ok(());
+            }
+            tally.directory(depth);
+        }
+        let borrowed = std::os::fd::AsFd::as_fd(&directory);
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 32 << 10];
+        let mut entries = RawDir::new(borrowed, &mut buffer);
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let name = entry.file_name();
+            match entry.file_type() {
+                FileType::Directory if name == c"." || name == c".." => {}
+                FileType::Directory => below.push(owned(name)),
+                FileType::RegularFile => self.file(borrowed, name, depth, tally, None)?,
+                FileType::Unknown => self.file(borrowed, name, depth, tally, Some(below))?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a regular file. An entry of unknown kind may turn out to be a directory, collected in `below`.
+    fn file(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &CStr,
+        depth: usize,
+        tally: &mut Tally,
+        below: Option<&mut Vec<PathBuf>>,
+    ) -> Result<(), Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
+        let found = match statx(directory, name, flags, WANTED) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => {
+                tally.vanished += 1;
+                return Ok(());
+            }
+            Err(errno) => return Err(errno),
+        };
+        if let Some(below) = below {
+            match FileType::from_raw_mode(found.stx_mode.into()) {
+                FileType::RegularFile => {}
+                FileType::Directory if name != c"." && name != c".." => {
+                    below.push(owned(name));
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+        let born = self.born(&found, tally);
+        tally.file(found.stx_size, self.now.saturating_sub(born).max(1) as u64, depth);
+        Ok(())
+    }
+
+    /// The time of birth, or of the last modification where there is none.
+    fn born(&self, found: &Statx, tally: &mut Tally) -> i64 {
+        let known = found.stx_mask & StatxFlags::BTIME.bits() != 0 && found.stx_btime.tv_sec > 0;
+        if known {
+            tally.by_birth += 1;
+            found.stx_btime.tv_sec
+        } else {
+            tally.by_modification += 1;
+            found.stx_mtime.tv_sec
+        }
+    }
+}
+
+fn owned(name: &CStr) -> PathBuf {
+    PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes()))
+}
