@@ -9,6 +9,7 @@ pub mod error;
 pub mod execute;
 pub mod measure;
 pub mod namespace;
+pub mod overview;
 pub mod plan;
 pub mod planner;
 pub mod profile;

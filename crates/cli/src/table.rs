@@ -54,6 +54,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::layout::Layout>(),
     Entry::of::<verbs::device::Device>(),
     Entry::of::<verbs::tier::Tier>(),
+    Entry::of::<verbs::profile::ProfileVerb>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::compare::Compare>(),
     Entry::of::<verbs::export::Export>(),

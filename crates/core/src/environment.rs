@@ -117,6 +117,12 @@ fn memory_total_kib() -> u64 {
         .unwrap_or(0)
 }
 
+/// Processor time of this process so far, user and system, in seconds.
+pub fn cpu_seconds() -> f64 {
+    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    spent.tv_sec as f64 + spent.tv_nsec as f64 * 1e-9
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

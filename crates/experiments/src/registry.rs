@@ -31,6 +31,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("import", include_str!("../../../docs/verbs/import.md")),
     ("bundle", include_str!("../../../docs/verbs/bundle.md")),
     ("tier", include_str!("../../../docs/verbs/tier.md")),
+    ("profile", include_str!("../../../docs/verbs/profile.md")),
 ];
 
 /// The experiment with this id.

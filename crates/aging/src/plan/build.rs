@@ -1,31 +1,13 @@
 //! Decides how many files of each size and depth are created, deleted and kept in each stretch of a run.
 
+use super::classes::{Class, Shortfall, classes};
 use super::directories::DirectoryTree;
 use super::rounding::{apportion, controlled, fit, fit_scaled};
 use super::schedule::{self, Span, age_bins};
-use super::sizes::{Sizes, ghosts};
-use super::{AgingPlan, Churn, DEFAULT_FULLNESS, PlanSpec, Summary, limit};
+use super::sizes::Sizes;
+use super::{AgingPlan, Churn, DEFAULT_FULLNESS, Limit, PlanSpec, Summary, limit};
 use crate::error::AgingError;
 use senesce_core::Bytes;
-
-/// Files of one size, or of one stratum of a size bin when sizes are spread.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Class {
-    /// Row of the profile's size histogram.
-    pub row: usize,
-    /// Sizes lie above this (equal to `high`: every file has exactly that size).
-    pub low: f64,
-    /// Largest size.
-    pub high: f64,
-    /// Mean size in whole blocks.
-    pub allocated: f64,
-    /// Live files when the volume is filled.
-    pub files: u64,
-    /// Slots beyond these, empty at every edge of an age bin.
-    pub ghosts: u64,
-    /// Share of the creates and deletes at constant fullness.
-    pub churn: f64,
-}
 
 /// A stretch of operations within one age bin, with everything that happens in it counted beforehand.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,6 +37,7 @@ pub(super) struct Draft<'a> {
     pub fullness: f64,
     pub sizes: Sizes,
     pub classes: Vec<Class>,
+    shortfall: Shortfall,
     pub depths: Vec<(u32, f64)>,
     pub ages: Vec<schedule::AgeBin>,
 }
@@ -66,26 +49,28 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     if !(fullness > 0.0 && fullness < 1.0) {
         return Err(AgingError::Plan(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded")));
     }
-    let full = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
-    let operations = limit::operations(&full)?;
+    let draft = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
+    let operations = limit::operations(&draft)?;
     if operations >= 1 << 48 {
         return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
     }
-    let k = full.sizes.total_files;
-    let draft = if operations < k { Draft::new(spec, fullness, full.sizes.shrunk_to(operations)) } else { full };
     let mut segments = draft.segments(operations)?;
-    limit::settle_bytes(&draft, &mut segments);
-    Ok(draft.finish(operations, k, segments))
+    if let Limit::Overwrites(times) = spec.limit {
+        limit::settle_bytes(&draft.classes, times * spec.capacity.0 as f64, 0.0, &mut segments);
+    }
+    Ok(draft.finish(operations, segments))
 }
 
 impl<'a> Draft<'a> {
     fn new(spec: &'a PlanSpec, fullness: f64, sizes: Sizes) -> Self {
         let total: f64 = spec.profile.depths.iter().map(|row| row.weight).sum();
         let rows = spec.profile.depths.iter().filter(|row| row.weight > 0.0);
+        let (classes, shortfall) = classes(spec, &sizes, fullness);
         Self {
             spec,
             fullness,
-            classes: classes(spec, &sizes),
+            classes,
+            shortfall,
             sizes,
             depths: rows.map(|row| (row.depth, row.weight / total)).collect(),
             ages: age_bins(&spec.profile),
@@ -95,6 +80,9 @@ impl<'a> Draft<'a> {
     /// The segments of a run of `operations`, in the order of time.
     pub fn segments(&self, operations: u64) -> Result<Vec<Segment>, AgingError> {
         let files = self.sizes.total_files;
+        if operations < files {
+            return Ok(vec![self.part_of_the_fill(operations)]);
+        }
         let spans = schedule::spans(&self.ages, operations, files);
         let most: Vec<u64> = spans.iter().map(Span::capacity).collect();
         let stay = schedule::stayers(&self.ages, &most, files).ok_or_else(|| impossible("age bins"))?;
@@ -104,6 +92,19 @@ impl<'a> Draft<'a> {
         let mut segments = self.fill_segments(&spans, &size_table, &depth_table)?;
         self.churn_segments(&spans, &size_table, &depth_table, &mut segments)?;
         Ok(segments)
+    }
+
+    /// A run that ends before the volume is filled: creates alone.
+    fn part_of_the_fill(&self, operations: u64) -> Segment {
+        let shares: Vec<f64> = self.classes.iter().map(|class| class.files as f64).collect();
+        let none = vec![0; self.classes.len()];
+        Segment {
+            creates: apportion(&shares, operations),
+            deletes: none.clone(),
+            stay: none,
+            stay_depths: vec![0; self.depths.len()],
+            leading_deletes: 0,
+        }
     }
 
     /// Splits the columns of a table (size bins) into their classes, each row and class keeping its sum.
@@ -172,7 +173,8 @@ impl<'a> Draft<'a> {
             let stay: Vec<u64> = sizes[bin].iter().zip(&filled).map(|(all, filled)| all - filled).collect();
             let depths_filled = part(&depths[bin], filled.iter().sum()).ok_or_else(|| impossible("depths"))?;
             let stay_depths = depths[bin].iter().zip(depths_filled).map(|(all, filled)| all - filled).collect();
-            let pairs = self.pairs(span.pairs, &stay, &kept, &created)?;
+            let mut pairs = churn_pairs(&self.classes, span.pairs, &stay, &kept, &created)?;
+            self.shortfall.provide(&mut pairs, &stay);
             for class in 0..kept.len() {
                 kept[class] += stay[class];
                 created[class] += pairs[class] as f64;
@@ -183,30 +185,16 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    /// Pairs of delete and create per class: at least the files that stay, none where no slot is free.
-    fn pairs(&self, total: u64, stay: &[u64], kept: &[u64], created: &[f64]) -> Result<Vec<u64>, AgingError> {
-        let so_far = created.iter().sum::<f64>() + total as f64;
-        let targets: Vec<f64> =
-            self.classes.iter().zip(created).map(|(class, created)| class.churn * so_far - created).collect();
-        let shares: Vec<f64> = self.classes.iter().map(|class| class.churn).collect();
-        let high: Vec<u64> = self
-            .classes
-            .iter()
-            .zip(kept)
-            .map(|(class, kept)| if class.churn > 0.0 && class.files + class.ghosts > *kept { total } else { 0 })
-            .collect();
-        fit_scaled(&targets, &shares, stay, &high, total).ok_or_else(|| impossible("churn"))
-    }
-
-    fn finish(self, operations: u64, files: u64, segments: Vec<Segment>) -> AgingPlan {
+    fn finish(self, operations: u64, segments: Vec<Segment>) -> AgingPlan {
         let tree = DirectoryTree::new(&self.spec.profile);
-        let summary = self.summary(operations, files, &segments, &tree);
+        let summary = self.summary(operations, &segments, &tree);
         AgingPlan {
             spec: self.spec.clone(),
             fullness: self.fullness,
             fill: self.sizes.total_files,
             size_rows: self.sizes.bins.iter().map(|bin| (bin.row, bin.share)).collect(),
             classes: self.classes,
+            large: self.shortfall.large,
             tree,
             depths: self.depths,
             ages: self.ages,
@@ -216,15 +204,16 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn summary(&self, operations: u64, files: u64, segments: &[Segment], tree: &DirectoryTree) -> Summary {
+    fn summary(&self, operations: u64, segments: &[Segment], tree: &DirectoryTree) -> Summary {
+        let files = self.sizes.total_files;
         let profile = &self.spec.profile;
-        let bytes_created = self.bytes_created(segments);
+        let bytes_created = limit::bytes_created(&self.classes, segments);
         let t_bound = schedule::bound(&self.ages, files);
         let none = |share: f64| share > 0.0 && (share * files as f64) < 0.5;
         let without_files = |(bin, count): (&super::sizes::SizeBin, &u64)| {
             (bin.share > 0.0 && *count == 0).then_some(profile.sizes[bin.row].bytes)
         };
-        let live = self.sizes.total_files;
+        let live = files.min(operations);
         let empty_ages = self.ages.iter().zip(profile.ages.iter().rev());
         Summary {
             profile: profile.name.clone(),
@@ -237,8 +226,8 @@ impl<'a> Draft<'a> {
             deletes: (operations - live) / 2,
             bytes_created: Bytes(bytes_created as u64),
             overwrites: bytes_created / self.spec.capacity.0 as f64,
-            bytes_live: Bytes(self.sizes.bytes as u64),
-            files_at_most: live + self.classes.iter().map(|class| class.ghosts).sum::<u64>(),
+            bytes_live: Bytes(if live == files { self.sizes.bytes } else { bytes_created } as u64),
+            files_at_most: files + self.classes.iter().map(|class| class.ghosts).sum::<u64>(),
             directories: tree.count(),
             truncated: self.sizes.truncated.clone(),
             empty_sizes: self.sizes.bins.iter().zip(&self.sizes.files).filter_map(without_files).collect(),
@@ -247,14 +236,24 @@ impl<'a> Draft<'a> {
             below_bound: (operations as f64) < t_bound.floor(),
         }
     }
+}
 
-    /// Bytes in whole blocks that the segments create.
-    pub fn bytes_created(&self, segments: &[Segment]) -> f64 {
-        let of = |segment: &Segment| -> f64 {
-            segment.creates.iter().zip(&self.classes).map(|(count, class)| *count as f64 * class.allocated).sum()
-        };
-        segments.iter().map(of).sum()
-    }
+/// Pairs of delete and create per class: at least the files that stay, none where no slot is free.
+pub(super) fn churn_pairs(
+    classes: &[Class],
+    total: u64,
+    stay: &[u64],
+    kept: &[u64],
+    created: &[f64],
+) -> Result<Vec<u64>, AgingError> {
+    let so_far = created.iter().sum::<f64>() + total as f64;
+    let targets: Vec<f64> =
+        classes.iter().zip(created).map(|(class, created)| class.churn * so_far - created).collect();
+    let shares: Vec<f64> = classes.iter().map(|class| class.churn).collect();
+    let free = |class: &Class, kept: u64| class.churn > 0.0 && class.files + class.ghosts > kept;
+    let high: Vec<u64> =
+        classes.iter().zip(kept).map(|(class, kept)| if free(class, *kept) { total } else { 0 }).collect();
+    fit_scaled(&targets, &shares, stay, &high, total).ok_or_else(|| impossible("churn"))
 }
 
 /// How many of a bin's stayers come from its creates of the fill.
@@ -274,56 +273,4 @@ fn part(counts: &[u64], total: u64) -> Option<Vec<u64>> {
 
 fn impossible(what: &str) -> AgingError {
     AgingError::Plan(format!("no whole numbers satisfy the quotas of {what}; choose a larger volume or another limit"))
-}
-
-/// Strata of one size bin when sizes are spread: within a stratum sizes differ so little that fullness stays put.
-const STRATA: u64 = 16;
-
-fn classes(spec: &PlanSpec, sizes: &Sizes) -> Vec<Class> {
-    let filled = sizes.files.iter().filter(|files| **files > 0).count().max(1) as f64;
-    let mut classes = Vec::new();
-    for (bin, files) in sizes.bins.iter().zip(&sizes.files) {
-        let share = match spec.churn {
-            _ if *files == 0 => 0.0,
-            Churn::Profile => bin.share,
-            Churn::Bins => 1.0 / filled,
-        };
-        let strata = if bin.low == bin.high { 1 } else { (*files).clamp(1, STRATA) };
-        let (low, high) = (bin.low as f64, bin.high as f64);
-        let edge =
-            |index: u64| if strata == 1 { high } else { low * libm::pow(high / low, index as f64 / strata as f64) };
-        for index in 0..strata {
-            let (from, to) =
-                (if index == 0 { low } else { edge(index) }, if index + 1 == strata { high } else { edge(index + 1) });
-            let count = files * (index + 1) / strata - files * index / strata;
-            classes.push(Class {
-                row: bin.row,
-                low: from,
-                high: to,
-                allocated: if strata == 1 {
-                    bin.allocated
-                } else {
-                    super::sizes::mean_allocated(from as u64, to as u64)
-                },
-                files: count,
-                ghosts: 0,
-                churn: if *files == 0 { 0.0 } else { share * count as f64 / *files as f64 },
-            });
-        }
-    }
-    normalise(&mut classes);
-    let column = |pick: fn(&Class) -> f64| classes.iter().map(pick).collect::<Vec<f64>>();
-    let files: Vec<u64> = classes.iter().map(|class| class.files).collect();
-    let slots = ghosts(&column(|c| c.allocated), &column(|c| c.churn), &files, spec.capacity.0 as f64);
-    for (class, slots) in classes.iter_mut().zip(slots) {
-        class.ghosts = slots;
-    }
-    classes
-}
-
-fn normalise(classes: &mut [Class]) {
-    let sum: f64 = classes.iter().map(|class| class.churn).sum();
-    for class in classes {
-        class.churn /= sum;
-    }
 }

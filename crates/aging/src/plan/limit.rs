@@ -2,6 +2,7 @@
 
 use super::Limit;
 use super::build::{Draft, Segment};
+use super::classes::Class;
 use super::rounding::apportion;
 use super::schedule::{self, Span};
 use crate::error::AgingError;
@@ -39,7 +40,7 @@ fn for_overwrites(draft: &Draft<'_>, times: f64) -> Result<u64, AgingError> {
     }
     let mut pairs = ((target - draft.sizes.bytes) / mean).round().max(0.0);
     for _ in 0..16 {
-        let created = draft.bytes_created(&draft.segments(files + 2 * pairs as u64)?);
+        let created = bytes_created(&draft.classes, &draft.segments(files + 2 * pairs as u64)?);
         let step = ((target - created) / mean).round();
         if step == 0.0 {
             break;
@@ -49,18 +50,20 @@ fn for_overwrites(draft: &Draft<'_>, times: f64) -> Result<u64, AgingError> {
     Ok(files + 2 * pairs as u64)
 }
 
-/// Exchanges single pairs between classes until the created bytes are as near to the overwrites asked for as whole
-/// files allow.
-pub(super) fn settle_bytes(draft: &Draft<'_>, segments: &mut [Segment]) {
-    let Limit::Overwrites(times) = draft.spec.limit else { return };
-    let target = times * draft.spec.capacity.0 as f64;
-    let mut excess = draft.bytes_created(segments) - target;
-    let longest = segments.iter_mut().filter(|segment| segment.deletes == segment.creates).max_by_key(|s| s.len());
+/// Exchanges single pairs between classes (single creates, where the plan ends before the volume is filled) until the
+/// created bytes are as near to `target` as whole files allow. `before` bytes were created before these segments.
+pub(super) fn settle_bytes(classes: &[Class], target: f64, before: f64, segments: &mut [Segment]) {
+    let mut excess = before + bytes_created(classes, segments) - target;
+    let pairs = |segment: &Segment| segment.deletes == segment.creates;
+    let filling = !segments.iter().any(pairs);
+    let longest = segments.iter_mut().filter(|segment| filling || pairs(segment)).max_by_key(|segment| segment.len());
     let Some(segment) = longest else { return };
-    let classes = &draft.classes;
     for _ in 0..10_000 {
         let spare = |class: &usize| segment.creates[*class] > segment.stay[*class].max(1);
-        let used = |class: &usize| segment.creates[*class] > 0;
+        let used = |class: &usize| {
+            let creates = segment.creates[*class];
+            creates > 0 && (!filling || creates < classes[*class].files)
+        };
         let change = |more: usize, less: usize| classes[more].allocated - classes[less].allocated;
         let candidates = (0..classes.len()).filter(used);
         let exchanges = candidates.flat_map(|more| (0..classes.len()).filter(spare).map(move |less| (more, less)));
@@ -70,11 +73,20 @@ pub(super) fn settle_bytes(draft: &Draft<'_>, segments: &mut [Segment]) {
             return;
         }
         excess += change(best.0, best.1);
-        for counts in [&mut segment.creates, &mut segment.deletes] {
-            counts[best.0] += 1;
-            counts[best.1] -= 1;
+        segment.creates[best.0] += 1;
+        segment.creates[best.1] -= 1;
+        if !filling {
+            segment.deletes.clone_from(&segment.creates);
         }
     }
+}
+
+/// Bytes in whole blocks that segments create.
+pub(super) fn bytes_created(classes: &[Class], segments: &[Segment]) -> f64 {
+    let of = |segment: &Segment| -> f64 {
+        segment.creates.iter().zip(classes).map(|(count, class)| *count as f64 * class.allocated).sum()
+    };
+    segments.iter().map(of).sum()
 }
 
 /// The first multiple of K/10 operations at which the ages that can be reached pass the test; sizes and depths do at

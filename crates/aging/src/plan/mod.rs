@@ -1,8 +1,11 @@
 //! From a specification to a plan: every number of it is decided here, before the first operation.
 
 mod build;
+mod classes;
+mod counts;
 pub mod directories;
 mod limit;
+mod replan;
 mod rounding;
 mod schedule;
 mod sizes;
@@ -10,7 +13,9 @@ mod sizes;
 pub use directories::{DirectoryTree, file_name};
 pub use sizes::{BLOCK, Truncated};
 
-pub(crate) use build::{Class, Segment};
+pub(crate) use build::Segment;
+pub(crate) use classes::Class;
+pub(crate) use replan::{State, Survivor, replan};
 pub(crate) use schedule::{AgeBin, first_birth};
 
 use crate::error::AgingError;
@@ -146,6 +151,8 @@ pub struct AgingPlan {
     pub(crate) spec: PlanSpec,
     pub(crate) fullness: f64,
     pub(crate) classes: Vec<Class>,
+    /// First class of files too large to be deleted from the filled volume without leaving the band of fullness.
+    pub(crate) large: usize,
     pub(crate) tree: DirectoryTree,
     pub(crate) size_rows: Vec<(usize, f64)>,
     /// Depth and its share of files, for rows that have files.
@@ -190,6 +197,21 @@ impl AgingPlan {
     /// The directories that the files lie in.
     pub fn directories(&self) -> &DirectoryTree {
         &self.tree
+    }
+
+    /// Brings the summary up to date after the segments were planned anew from `live` files.
+    fn resummarise(&mut self, live: u64, bytes_before: f64) {
+        let count = |counts: &[u64]| counts.iter().sum::<u64>();
+        let creates: u64 = self.segments.iter().map(|segment| count(&segment.creates)).sum();
+        let deletes: u64 = self.segments.iter().map(|segment| count(&segment.deletes)).sum();
+        let created = bytes_before + limit::bytes_created(&self.classes, &self.segments);
+        let end = live + creates - deletes;
+        self.summary.t_end = self.operations;
+        self.summary.creates = (self.operations + end) / 2;
+        self.summary.deletes = (self.operations - end) / 2;
+        self.summary.bytes_created = Bytes(created as u64);
+        self.summary.overwrites = created / self.spec.capacity.0 as f64;
+        self.summary.below_bound = (self.operations as f64) < self.summary.t_bound.floor();
     }
 
     /// Rows of the profile's size histogram that fit the volume, with their target share.

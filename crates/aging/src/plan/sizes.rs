@@ -1,6 +1,7 @@
 //! From the size histogram and the volume to the number of files of each size.
 
-use super::rounding::{apportion, fit};
+use super::counts::choose_counts;
+use super::rounding::fit;
 use super::{PlanSpec, Truncate};
 use crate::error::AgingError;
 use crate::profile::SizeRow;
@@ -60,14 +61,6 @@ impl Sizes {
         let files = choose_counts(&bins, total_files as u64, room, spec.capacity.0 as f64);
         let bytes = files.iter().zip(&bins).map(|(count, bin)| *count as f64 * bin.allocated).sum();
         Ok(Self { bins, truncated, files, total_files: total_files as u64, bytes })
-    }
-
-    /// The same bins with only `total` files, for a limit which ends before the volume is filled.
-    pub fn shrunk_to(&self, total: u64) -> Self {
-        let shares: Vec<f64> = self.bins.iter().map(|bin| bin.share).collect();
-        let files = apportion(&shares, total);
-        let bytes = files.iter().zip(&self.bins).map(|(count, bin)| *count as f64 * bin.allocated).sum();
-        Self { files, total_files: total, bytes, ..self.clone() }
     }
 }
 
@@ -173,50 +166,9 @@ pub fn mean_allocated(low: u64, high: u64) -> f64 {
         .sum()
 }
 
-/// Files of each bin: the floor or ceiling of its share, chosen by largest remainder and then exchanged in pairs until
-/// the bytes come near the target, as long as the RMSE of the shares stays at or below 0.5 / K.
-fn choose_counts(bins: &[SizeBin], total: u64, target: f64, capacity: f64) -> Vec<u64> {
-    let shares: Vec<f64> = bins.iter().map(|bin| bin.share).collect();
-    let mut files = apportion(&shares, total);
-    let exact: Vec<f64> = shares.iter().map(|share| share * total as f64).collect();
-    let mut square: f64 = files.iter().zip(&exact).map(|(count, exact)| (*count as f64 - exact).powi(2)).sum();
-    let mut excess = files.iter().zip(bins).map(|(count, bin)| *count as f64 * bin.allocated).sum::<f64>() - target;
-    let most_square = 0.2499 * bins.len() as f64;
-    // Too little is worse than too much: a deletion of the largest file starts from here.
-    let distance = |excess: f64| if excess >= 0.0 { excess } else { -4.0 * excess };
-    while distance(excess) > 2e-4 * capacity {
-        let step = |count: u64, exact: f64, up: bool| {
-            let next = if up { count as f64 + 1.0 } else { count as f64 - 1.0 };
-            (next - exact).abs().lt(&1.0).then(|| (next - exact).powi(2) - (count as f64 - exact).powi(2))
-        };
-        let mut best: Option<(f64, usize, usize, f64)> = None;
-        for (up, bin) in bins.iter().enumerate() {
-            let Some(gain) = step(files[up], exact[up], true) else { continue };
-            for (down, other) in bins.iter().enumerate() {
-                if up == down || files[down] == 0 {
-                    continue;
-                }
-                let Some(loss) = step(files[down], exact[down], false) else { continue };
-                let after = distance(excess + bin.allocated - other.allocated);
-                let better = best.is_none_or(|(known, ..)| after < known);
-                if square + gain + loss <= most_square && after < distance(excess) && better {
-                    best = Some((after, up, down, gain + loss));
-                }
-            }
-        }
-        let Some((_, up, down, change)) = best else { break };
-        files[up] += 1;
-        files[down] -= 1;
-        square += change;
-        excess += bins[up].allocated - bins[down].allocated;
-    }
-    files
-}
-
 /// Slots beyond the K files, empty at every edge of an age bin, which keep operations possible when every file is
-/// already one that stays: small files of the profile with about half a percent of the volume, at most K / 20.
-pub fn ghosts(allocated: &[f64], shares: &[f64], files: &[u64], capacity: f64) -> Vec<u64> {
-    let budget = 0.005 * capacity;
+/// already one that stays: small files of the profile with about `budget` bytes, at most K / 20.
+pub fn ghosts(allocated: &[f64], shares: &[f64], files: &[u64], budget: f64) -> Vec<u64> {
     let total: u64 = files.iter().sum();
     let small = |index: usize| files[index] > 0 && allocated[index] <= budget / 8.0;
     let weights: Vec<f64> = (0..files.len()).map(|index| if small(index) { shares[index] } else { 0.0 }).collect();

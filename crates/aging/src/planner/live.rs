@@ -96,6 +96,16 @@ impl Live {
         std::mem::replace(&mut self.records[slots.base + passing as usize], last)
     }
 
+    /// Decides anew which files stay; `records` are all live files.
+    pub fn rearrange(&mut self, records: &[Record], stays: &[bool]) {
+        for slots in &mut self.classes {
+            (slots.passing, slots.staying) = (0, 0);
+        }
+        for (record, stays) in records.iter().zip(stays) {
+            self.insert(record.class(), *stays, *record);
+        }
+    }
+
     pub fn record(&self, index: u32) -> &Record {
         &self.records[index as usize]
     }

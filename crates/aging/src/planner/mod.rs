@@ -2,14 +2,18 @@
 
 mod live;
 mod random;
+mod size;
+mod step;
 
 pub(crate) use live::Live;
 pub(crate) use random::mix;
 
-use crate::plan::{AgingPlan, Class, Segment};
+use crate::error::AgingError;
+use crate::plan::{AgingPlan, Limit, State, Survivor, replan};
 use live::Record;
 use rand_pcg::Pcg64;
-use random::{Alias, Coin, Fenwick, below};
+use random::{Alias, Coin, Fenwick};
+use size::SizeDraw;
 use std::sync::Arc;
 
 /// A file as the plan knows it.
@@ -94,6 +98,8 @@ pub struct Planner {
     creates_left: u64,
     deletes_left: u64,
     leading_deletes: u8,
+    /// Deletes left of files too large to go without something else in their place.
+    large_deletes_left: u64,
     /// Deletes left per class, for classes that have a file to delete.
     deletable: Fenwick,
     /// Class of every slot that a create may fill.
@@ -117,6 +123,11 @@ impl Planner {
         let capacity = plan.spec.capacity.0 as f64;
         let largest =
             plan.classes.iter().filter(|class| class.files > 0).map(|class| class.allocated).fold(0.0, f64::max);
+        let band = Band {
+            target: (plan.fullness * capacity) as i64,
+            free: (0.005 * capacity) as i64,
+            most: (0.01 * capacity).max(largest) as i64,
+        };
         let deal = |(depth, _): &(u32, f64)| {
             let (first, width) = plan.tree.level(*depth);
             Deal { first, width, stay: 0, pass: 0 }
@@ -130,15 +141,12 @@ impl Planner {
             creates_left: 0,
             deletes_left: 0,
             leading_deletes: 0,
+            large_deletes_left: 0,
             deletable: Fenwick::new(plan.classes.len()),
             empty: Vec::new(),
             deals: plan.depths.iter().map(deal).collect(),
             depth_alias: Alias::new(&shares),
-            band: Band {
-                target: (plan.fullness * capacity) as i64,
-                free: (0.005 * capacity) as i64,
-                most: (0.01 * capacity).max(largest) as i64,
-            },
+            band,
             totals: Totals { created: vec![0; plan.classes.len()], bytes_least: u64::MAX, ..Totals::default() },
             sizes: SizeDraw::new(seed.child("aging/spread").0, &plan.classes),
             coin: Coin::new(seed.stream("aging/kind")),
@@ -186,6 +194,39 @@ impl Planner {
         self.totals.creates - self.totals.deletes
     }
 
+    /// Plans anew from here: a new limit, counted from the beginning of the run, for the files that exist now. The
+    /// same plan, position and limit give the same continuation every time.
+    ///
+    /// # Errors
+    /// A limit that is not ahead of the operations done.
+    pub fn replan(&self, limit: Limit) -> Result<Planner, AgingError> {
+        let mut order: Vec<u32> = self.live.indices().collect();
+        order.sort_unstable_by_key(|index| self.live.record(*index).birth());
+        let tree = &self.plan.tree;
+        let depth = |directory| {
+            let level = tree.level_of(directory);
+            self.plan.depths.iter().position(|(depth, _)| *depth == level).unwrap_or(0) as u16
+        };
+        let survivor = |index: &u32| {
+            let record = self.live.record(*index);
+            Survivor { birth: record.birth(), class: record.class() as u16, depth: depth(record.directory) }
+        };
+        let state = State {
+            operations: self.totals.operations,
+            created: self.totals.created.clone(),
+            bytes_created: self.totals.bytes_created as f64,
+            survivors: order.iter().map(survivor).collect(),
+        };
+        let decision = replan(&self.plan, &state, limit)?;
+        let records: Vec<Record> = order.iter().map(|index| *self.live.record(*index)).collect();
+        let mut next = self.clone();
+        next.live.rearrange(&records, &decision.stays);
+        next.plan = Arc::new(decision.plan);
+        next.segment = 0;
+        (next.creates_left, next.deletes_left) = (0, 0);
+        Ok(next)
+    }
+
     pub(crate) fn totals(&self) -> &Totals {
         &self.totals
     }
@@ -198,175 +239,6 @@ impl Planner {
         let birth = record.birth();
         File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory }
     }
-
-    /// Begins the next segment; `false` when there is none.
-    fn advance(&mut self) -> bool {
-        let plan = self.plan.clone();
-        let Some(segment) = plan.segments.get(self.segment) else { return false };
-        self.segment += 1;
-        self.enter(segment);
-        true
-    }
-
-    fn enter(&mut self, segment: &Segment) {
-        self.creates_left = segment.creates.iter().sum();
-        self.deletes_left = segment.deletes.iter().sum();
-        self.leading_deletes = segment.leading_deletes;
-        self.stay_depths.copy_from_slice(&segment.stay_depths);
-        self.empty = Vec::new();
-        self.empty.reserve_exact(self.live.empty_slots());
-        for class in 0..self.left.len() {
-            let left =
-                Left { creates: segment.creates[class], deletes: segment.deletes[class], stay: segment.stay[class] };
-            self.left[class] = left;
-            let slots = self.live.class(class);
-            self.empty.extend((0..slots.empty()).map(|_| class as u16));
-            self.deletable.set(class, if slots.passing > 0 { left.deletes } else { 0 });
-        }
-    }
-
-    fn prefers_delete(&mut self) -> bool {
-        let deficit = self.band.target - self.totals.bytes_live as i64;
-        if deficit > self.band.free {
-            false
-        } else if self.leading_deletes > 0 || deficit < -self.band.free {
-            true
-        } else {
-            self.coin.toss()
-        }
-    }
-
-    /// Deletes a file of a class drawn by the deletes it has left, unless that leads out of the band.
-    fn delete(&mut self) -> Option<Operation> {
-        let total = self.deletable.total();
-        if total == 0 {
-            return None;
-        }
-        let class = self.deletable.find(below(&mut self.choose_class, total));
-        let deficit = self.band.target - self.totals.bytes_live as i64;
-        if deficit + self.sizes.allocated_most(class) as i64 > self.band.most {
-            return None;
-        }
-        Some(self.delete_from(class))
-    }
-
-    /// The last resort when rounding left the filled volume below its target: the smallest file that may go.
-    fn delete_smallest(&mut self) -> Option<Operation> {
-        let class =
-            (0..self.left.len()).find(|class| self.left[*class].deletes > 0 && self.live.class(*class).passing > 0)?;
-        Some(self.delete_from(class))
-    }
-
-    fn delete_from(&mut self, class: usize) -> Operation {
-        let passing = self.live.class(class).passing;
-        let victim = below(&mut self.choose_victim, u64::from(passing)) as u32;
-        let record = self.live.remove(class, victim);
-        let left = &mut self.left[class];
-        left.deletes -= 1;
-        let weight = if passing == 1 { left.deletes + 1 } else { 1 };
-        self.deletable.subtract(class, weight);
-        self.deletes_left -= 1;
-        self.empty.push(class as u16);
-        let file = self.file(&record);
-        self.totals.deletes += 1;
-        self.totals.bytes_live -= self.sizes.allocated(class, file.size);
-        Operation { kind: Kind::Delete, file }
-    }
-
-    /// Fills a random empty slot whose class has creates left.
-    fn create(&mut self) -> Option<Operation> {
-        while !self.empty.is_empty() {
-            let slot = below(&mut self.choose_slot, self.empty.len() as u64) as usize;
-            let class = usize::from(self.empty.swap_remove(slot));
-            if self.left[class].creates > 0 {
-                return Some(self.create_in(class));
-            }
-        }
-        None
-    }
-
-    fn create_in(&mut self, class: usize) -> Operation {
-        let stays = self.draw_stay(class);
-        let deal = if stays { self.draw_stay_depth() } else { self.depth_alias.draw(&mut self.choose_depth) };
-        let directory = self.deals[deal].next(stays);
-        let birth = self.totals.operations;
-        let first = self.live.insert(class, stays, Record::new(birth, class, directory));
-        let left = &mut self.left[class];
-        left.creates -= 1;
-        if first && left.deletes > 0 {
-            self.deletable.add(class, left.deletes);
-        }
-        self.creates_left -= 1;
-        let size = self.sizes.size(class, birth);
-        let allocated = self.sizes.allocated(class, size);
-        self.totals.creates += 1;
-        self.totals.created[class] += 1;
-        self.totals.bytes_created += allocated;
-        self.totals.bytes_live += allocated;
-        Operation { kind: Kind::Create, file: File { birth, size, directory } }
-    }
-
-    /// Whether the next file of a class stays to the end: with the share of stayers among the creates left, certainly
-    /// when only stayers are left, never when it would take the last slot that deletes still need.
-    fn draw_stay(&mut self, class: usize) -> bool {
-        let left = &mut self.left[class];
-        if left.stay == 0 {
-            return false;
-        }
-        let slots = self.live.class(class);
-        let forced = left.stay == left.creates;
-        let allowed = left.deletes == 0 || slots.capacity - slots.staying > 1;
-        let stays = forced || (allowed && below(&mut self.choose_stay, left.creates) < left.stay);
-        left.stay -= u64::from(stays);
-        stays
-    }
-
-    fn draw_stay_depth(&mut self) -> usize {
-        let total: u64 = self.stay_depths.iter().sum();
-        let mut place = below(&mut self.choose_depth, total.max(1));
-        for (row, left) in self.stay_depths.iter_mut().enumerate() {
-            if place < *left {
-                *left -= 1;
-                return row;
-            }
-            place -= *left;
-        }
-        0
-    }
-
-    fn count(&mut self) {
-        self.totals.operations += 1;
-        self.leading_deletes = self.leading_deletes.saturating_sub(1);
-        if self.totals.operations >= self.plan.fill {
-            self.totals.bytes_least = self.totals.bytes_least.min(self.totals.bytes_live);
-            self.totals.bytes_most = self.totals.bytes_most.max(self.totals.bytes_live);
-        }
-    }
-}
-
-impl Iterator for Planner {
-    type Item = Operation;
-
-    fn next(&mut self) -> Option<Operation> {
-        while self.creates_left + self.deletes_left == 0 {
-            if !self.advance() {
-                return None;
-            }
-        }
-        let operation = if self.prefers_delete() {
-            self.delete().or_else(|| self.create())
-        } else {
-            self.create().or_else(|| self.delete())
-        };
-        let operation = operation.or_else(|| self.delete_smallest())?;
-        self.count();
-        Some(operation)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = (self.plan.operations - self.totals.operations) as usize;
-        (left, Some(left))
-    }
 }
 
 impl Deal {
@@ -378,52 +250,5 @@ impl Deal {
             *counter = 0;
         }
         directory
-    }
-}
-
-/// Sizes of files, from class and birth alone, so that they need not be remembered.
-#[derive(Debug, Clone)]
-struct SizeDraw {
-    key: u64,
-    classes: Vec<SizeClass>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct SizeClass {
-    size: u64,
-    allocated: u64,
-    allocated_most: u64,
-    low: f64,
-    ratio: f64,
-}
-
-impl SizeDraw {
-    fn new(key: u64, classes: &[Class]) -> Self {
-        let class = |class: &Class| SizeClass {
-            size: class.high as u64,
-            allocated: class.allocated as u64,
-            allocated_most: (class.high as u64).next_multiple_of(crate::plan::BLOCK),
-            low: class.low,
-            ratio: if class.low == class.high { 1.0 } else { class.high / class.low },
-        };
-        Self { key, classes: classes.iter().map(class).collect() }
-    }
-
-    fn size(&self, class: usize, birth: u64) -> u64 {
-        let class = &self.classes[class];
-        if class.ratio == 1.0 {
-            return class.size;
-        }
-        let unit = random::mix(self.key ^ birth.wrapping_mul(0x9e37_79b9_7f4a_7c15)) as f64 / 2f64.powi(64);
-        ((class.low * libm::pow(class.ratio, unit)).ceil() as u64).min(class.size)
-    }
-
-    fn allocated(&self, class: usize, size: u64) -> u64 {
-        let class = &self.classes[class];
-        if class.ratio == 1.0 { class.allocated } else { size.next_multiple_of(crate::plan::BLOCK) }
-    }
-
-    fn allocated_most(&self, class: usize) -> u64 {
-        self.classes[class].allocated_most
     }
 }

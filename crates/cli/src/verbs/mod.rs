@@ -15,6 +15,7 @@ pub mod lab;
 pub mod layout;
 pub mod man;
 pub mod objects;
+pub mod profile;
 pub mod report;
 pub mod reproduce;
 pub mod runs;

@@ -1,0 +1,167 @@
+//! Profiles in words and tables, and what they mean for a volume.
+
+use crate::capture::AgeEdge;
+use crate::error::AgingError;
+use crate::plan::{AgingPlan, PlanSpec};
+use crate::profile::{BUILTIN, Profile};
+use senesce_core::{Analysis, Bytes, Table};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Seconds an operation takes on ext4 in memory with allocated, unwritten files (benches/results/execute.md).
+pub const SECONDS_PER_OPERATION: f64 = 25e-6;
+
+/// The built-in profiles, a row each.
+pub fn list() -> Result<Table, AgingError> {
+    let heads = ["profile", "mean size", "size bins", "depths", "directories", "age bins", "source"];
+    let mut table = Table::new("profiles", "Built-in profiles", &heads);
+    for (name, _) in BUILTIN {
+        let profile = Profile::builtin(name)?;
+        let directories = crate::plan::DirectoryTree::new(&profile).count();
+        table.row(vec![
+            json!(name),
+            json!(Bytes(profile.mean_size() as u64).to_string()),
+            json!(profile.sizes.len()),
+            json!(profile.depths.len()),
+            json!(directories),
+            json!(profile.ages.len()),
+            json!(profile.source),
+        ]);
+    }
+    Ok(table)
+}
+
+/// A profile's histograms with bars and, with a plan, what it means for a volume.
+pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
+    let mean = profile.mean_size();
+    let mut analysis = Analysis {
+        title: format!("Profile {}", profile.name),
+        summary: format!("{}\nmean file size {} ({mean:.0} bytes)", profile.source, Bytes(mean as u64)),
+        ..Analysis::default()
+    };
+    analysis.tables.push(histogram(
+        "sizes",
+        "Sizes: files of exactly this size",
+        &["size", "bytes"],
+        profile.sizes.iter().map(|row| (vec![json!(row.bytes.to_string()), json!(row.bytes.0)], row.weight)),
+    ));
+    analysis.tables.push(histogram(
+        "depths",
+        "Depths: directories above a file, and subdirectories at that depth",
+        &["depth", "subdirectories"],
+        profile.depths.iter().map(|row| (vec![json!(row.depth), json!(row.subdirectories)], row.weight)),
+    ));
+    let oldest = profile.ages[profile.ages.len() - 1].edge;
+    analysis.tables.push(histogram(
+        "ages",
+        "Ages: files up to this age",
+        &["edge", "% of the oldest"],
+        profile.ages.iter().map(|row| (vec![json!(row.edge), json!(row.edge / oldest * 100.0)], row.weight)),
+    ));
+    analysis.result = json!({"profile": profile, "mean_size": mean});
+    if let Some(plan) = plan {
+        let summary = plan.summary();
+        let seconds = summary.t_end as f64 * SECONDS_PER_OPERATION;
+        analysis.tables.push(volume_table(plan, seconds));
+        analysis.result["plan"] = json!(summary);
+        analysis.result["estimated_seconds"] = json!(seconds);
+    }
+    analysis
+}
+
+fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
+    let summary = plan.summary();
+    let title = format!("On a volume of {} at fullness {}", summary.capacity, summary.fullness);
+    let mut table = Table::new("volume", &title, &["what", "value"]);
+    let mut row = |what: &str, value: String| table.row(vec![json!(what), json!(value)]);
+    row("live files K", summary.files.to_string());
+    row("bound of T (operations)", format!("{:.0}", summary.t_bound));
+    row("operations T", summary.t_end.to_string());
+    row("bytes created", format!("{} ({:.2} times the volume)", summary.bytes_created, summary.overwrites));
+    row(
+        "estimated time",
+        format!("{seconds:.1} s at {:.0} us an operation, in memory, not written", SECONDS_PER_OPERATION * 1e6),
+    );
+    let names = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
+    let sizes = summary.empty_sizes.iter().map(Bytes::to_string).collect();
+    row("sizes that round to no file", names(sizes));
+    row("depths that round to no file", names(summary.empty_depths.iter().map(u32::to_string).collect()));
+    row("age edges that round to no file", names(summary.empty_ages.iter().map(f64::to_string).collect()));
+    let truncated = summary
+        .truncated
+        .iter()
+        .map(|cut| format!("{} {}", cut.bytes, if cut.clamped { "clamped" } else { "dropped" }));
+    row("sizes that do not fit", names(truncated.collect()));
+    table
+}
+
+fn histogram(id: &str, title: &str, heads: &[&str], rows: impl Iterator<Item = (Vec<Value>, f64)>) -> Table {
+    let rows: Vec<(Vec<Value>, f64)> = rows.collect();
+    let total: f64 = rows.iter().map(|(_, weight)| weight).sum();
+    let most = rows.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
+    let heads: Vec<&str> = heads.iter().copied().chain(["% of files", ""]).collect();
+    let mut table = Table::new(id, title, &heads);
+    for (mut cells, weight) in rows {
+        let bar = (weight / most * 40.0).round() as usize;
+        cells.push(json!(weight / total * 100.0));
+        cells.push(json!("#".repeat(if weight > 0.0 { bar.max(1) } else { 0 })));
+        table.row(cells);
+    }
+    table
+}
+
+/// Every built-in profile planned to its bound on a volume and measured at the end: the numbers of the README.
+/// `cpu_seconds` reads the processor time of this process.
+pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64) -> Result<Table, AgingError> {
+    let heads = [
+        "profile",
+        "K",
+        "T",
+        "T / bound",
+        "overwrites",
+        "RMSE age (%)",
+        "RMSE size (%)",
+        "RMSE depth (%)",
+        "fullness min",
+        "fullness max",
+        "created-size TV",
+        "CPU-seconds",
+        "M operations / CPU-s",
+    ];
+    let mut table = Table::new("planned", "Built-in profiles, planned to the bound", &heads);
+    for (name, _) in BUILTIN {
+        let begun = cpu_seconds();
+        let plan = Arc::new(AgingPlan::new(&make(Profile::builtin(name)?))?);
+        let mut planner = plan.operations();
+        planner.skip_to(u64::MAX);
+        let spent = cpu_seconds() - begun;
+        let (summary, measured) = (plan.summary(), planner.measures());
+        table.row(vec![
+            json!(name),
+            json!(summary.files),
+            json!(summary.t_end),
+            json!(summary.t_end as f64 / summary.t_bound),
+            json!(measured.overwrites),
+            json!(measured.rmse.age * 100.0),
+            json!(measured.rmse.size * 100.0),
+            json!(measured.rmse.depth * 100.0),
+            json!(measured.fullness.min),
+            json!(measured.fullness.max),
+            json!(measured.created_size_tv),
+            json!(spent),
+            json!(summary.t_end as f64 / spent / 1e6),
+        ]);
+    }
+    Ok(table)
+}
+
+/// What each age edge of a captured profile costs.
+pub fn edge_costs(edges: &[AgeEdge]) -> Table {
+    let heads = ["age up to (s)", "files", "operations per live file", "kept"];
+    let mut table = Table::new("edges", "Age edges and what they cost", &heads);
+    for edge in edges {
+        let kept = if edge.kept { "yes" } else { "no, joined with its neighbour" };
+        table.row(vec![json!(edge.seconds), json!(edge.files), json!(edge.operations_per_file), json!(kept)]);
+    }
+    table
+}

@@ -1,0 +1,361 @@
+//! Plans anew from a state that a run has reached: new limits for files that exist already.
+
+use super::build::{Segment, churn_pairs};
+use super::limit::{bytes_created, settle_bytes};
+use super::rounding::{apportion, controlled, fit};
+use super::schedule::{self, Span};
+use super::{AgingPlan, Limit};
+use crate::error::AgingError;
+use crate::measure::ChiSquare;
+
+/// A live file as a new plan sees it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Survivor {
+    pub birth: u64,
+    pub class: u16,
+    /// Row of `AgingPlan::depths`.
+    pub depth: u16,
+}
+
+/// The state to plan from. Survivors are sorted by birth.
+pub(crate) struct State {
+    pub operations: u64,
+    pub created: Vec<u64>,
+    pub bytes_created: f64,
+    pub survivors: Vec<Survivor>,
+}
+
+/// What a new plan decides about the files that exist.
+pub(crate) struct Decision {
+    pub plan: AgingPlan,
+    /// For each survivor: whether it stays to the end.
+    pub stays: Vec<bool>,
+}
+
+/// What has to happen before the volume is balanced again: deletes of files in ghost slots, creates of missing ones.
+struct Repair {
+    deletes: Vec<u64>,
+    creates: Vec<u64>,
+    /// The operation after the deletes, and the one after the creates.
+    emptied: u64,
+    filled: u64,
+}
+
+impl Repair {
+    fn new(plan: &AgingPlan, state: &State) -> Self {
+        let mut live = vec![0u64; plan.classes.len()];
+        for survivor in &state.survivors {
+            live[usize::from(survivor.class)] += 1;
+        }
+        let files = || plan.classes.iter().map(|class| class.files).zip(&live);
+        let deletes: Vec<u64> = files().map(|(files, live)| live.saturating_sub(files)).collect();
+        let creates: Vec<u64> = files().map(|(files, live)| files.saturating_sub(*live)).collect();
+        let emptied = state.operations + deletes.iter().sum::<u64>();
+        let filled = emptied + creates.iter().sum::<u64>();
+        Self { deletes, creates, emptied, filled }
+    }
+}
+
+/// Plans `limit`, counted from the beginning of the run, from `state` on: as near to the profile as the files that
+/// exist and the operations that are left allow.
+pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Decision, AgingError> {
+    let mut plan = old.clone();
+    plan.spec.limit = limit;
+    let repair = Repair::new(&plan, state);
+    let mut stays = vec![false; state.survivors.len()];
+    let draft = Draft { plan: old, state, repair: &repair };
+    plan.operations = draft.length(limit)?;
+    plan.segments = draft.segments(plan.operations, &mut stays)?;
+    if let Limit::Overwrites(times) = limit {
+        let target = times * plan.spec.capacity.0 as f64;
+        settle_bytes(&plan.classes, target, state.bytes_created, &mut plan.segments);
+    }
+    plan.resummarise(state.survivors.len() as u64, state.bytes_created);
+    Ok(Decision { plan, stays })
+}
+
+struct Draft<'a> {
+    plan: &'a AgingPlan,
+    state: &'a State,
+    repair: &'a Repair,
+}
+
+/// What an age bin can hold at the end.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Files that exist.
+    existing: u64,
+    /// Creates of the repair.
+    repair: u64,
+    pairs: u64,
+}
+
+impl Room {
+    fn all(self) -> u64 {
+        self.existing + self.repair + self.pairs
+    }
+}
+
+impl Draft<'_> {
+    fn files(&self) -> u64 {
+        self.plan.classes.iter().map(|class| class.files).sum()
+    }
+
+    fn length(&self, limit: Limit) -> Result<u64, AgingError> {
+        let done = self.state.operations;
+        let filled = self.repair.filled;
+        let length = match limit {
+            Limit::Operations(most) if most <= filled => most,
+            Limit::Operations(most) => most - (most - filled) % 2,
+            Limit::Overwrites(times) => self.for_overwrites(times)?,
+            Limit::Bound => self.nearest(|counts, shares| rms(counts, shares) <= 0.5),
+            Limit::Confidence(p) => self.nearest(|counts, shares| ChiSquare::new(counts, shares).p >= p),
+        };
+        if length <= done {
+            return Err(AgingError::Plan(format!(
+                "the run has done {done} operations ({:.3} overwrites) already; the new limit must lie beyond",
+                self.state.bytes_created / self.plan.spec.capacity.0 as f64
+            )));
+        }
+        Ok(length)
+    }
+
+    fn for_overwrites(&self, times: f64) -> Result<u64, AgingError> {
+        let classes = &self.plan.classes;
+        let target = times * self.plan.spec.capacity.0 as f64;
+        let mean: f64 = classes.iter().map(|class| class.churn * class.allocated).sum();
+        let mut pairs = 0.0;
+        for _ in 0..16 {
+            let length = self.repair.filled + 2 * pairs as u64;
+            let segments = self.segments(length, &mut vec![false; self.state.survivors.len()])?;
+            let step = ((target - self.state.bytes_created - bytes_created(classes, &segments)) / mean).round();
+            if pairs + step < 0.0 {
+                return Ok((length as f64 + step) as u64);
+            }
+            if step == 0.0 {
+                break;
+            }
+            pairs += step;
+        }
+        Ok(self.repair.filled + 2 * pairs as u64)
+    }
+
+    /// The first length from here on at which the ages that can be reached are good enough, else the last one tried.
+    fn nearest(&self, good: impl Fn(&[u64], &[f64]) -> bool) -> u64 {
+        let shares: Vec<f64> = self.plan.ages.iter().map(|bin| bin.share).collect();
+        let bound = schedule::bound(&self.plan.ages, self.files());
+        let mut length = self.repair.filled;
+        let most = 4 * length.max(bound as u64);
+        loop {
+            let rooms: Vec<u64> = self.rooms(length).iter().map(|(_, room)| room.all()).collect();
+            let counts = schedule::stayers(&self.plan.ages, &rooms, self.files());
+            if length > most || counts.is_some_and(|counts| good(&counts, &shares)) {
+                return length;
+            }
+            length += (length / 500).next_multiple_of(2).max(2);
+        }
+    }
+
+    /// The age bins of a run of `operations` and what each can hold.
+    fn rooms(&self, operations: u64) -> Vec<(Span, Room)> {
+        let spans = schedule::spans(&self.plan.ages, operations, self.repair.filled.min(operations));
+        let survivors = &self.state.survivors;
+        let born_before = |birth: u64| survivors.partition_point(|survivor| survivor.birth < birth) as u64;
+        let end = |index: usize| spans.get(index + 1).map_or(u64::MAX, |span| span.start);
+        let room = |(index, span): (usize, &Span)| {
+            let from = span.start.max(self.repair.emptied);
+            let room = Room {
+                existing: born_before(end(index)) - born_before(span.start),
+                repair: (span.start + span.fill).saturating_sub(from),
+                pairs: span.pairs,
+            };
+            (*span, room)
+        };
+        spans.iter().enumerate().map(room).collect()
+    }
+
+    fn segments(&self, operations: u64, stays: &mut [bool]) -> Result<Vec<Segment>, AgingError> {
+        let classes = self.plan.classes.len();
+        let mut segments = Vec::new();
+        let deletes = self.repair.deletes.iter().sum::<u64>();
+        if deletes > 0 {
+            segments.push(
+                self.segment(vec![0; classes], self.cut(&self.repair.deletes, operations - self.state.operations)),
+            );
+        }
+        if operations <= self.repair.filled {
+            let creates = self.cut(&self.repair.creates, operations.saturating_sub(self.repair.emptied));
+            segments.push(self.segment(creates, vec![0; classes]));
+            return Ok(segments);
+        }
+        let rooms = self.rooms(operations);
+        let quotas = Quotas::new(self, &rooms, stays)?;
+        self.fresh_segments(&rooms, quotas, &mut segments)?;
+        Ok(segments)
+    }
+
+    fn segment(&self, creates: Vec<u64>, deletes: Vec<u64>) -> Segment {
+        let stay = vec![0; creates.len()];
+        Segment { creates, deletes, stay, stay_depths: vec![0; self.plan.depths.len()], leading_deletes: 0 }
+    }
+
+    /// `counts`, or as many of them as there are operations.
+    fn cut(&self, counts: &[u64], operations: u64) -> Vec<u64> {
+        let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+        let sum = counts.iter().sum::<u64>();
+        if operations >= sum { counts.to_vec() } else { apportion(&weights, operations) }
+    }
+
+    /// The creates of the repair and the pairs, bin by bin.
+    fn fresh_segments(
+        &self,
+        rooms: &[(Span, Room)],
+        quotas: Quotas,
+        segments: &mut Vec<Segment>,
+    ) -> Result<(), AgingError> {
+        let classes = &self.plan.classes;
+        let mut kept = quotas.kept;
+        let mut missing = self.repair.creates.clone();
+        let mut created: Vec<f64> = self.state.created.iter().map(|count| *count as f64).collect();
+        let mut depths_left = quotas.depths;
+        let mut take_depths = |count: u64| {
+            let part = fit_part(&depths_left, count);
+            for (left, taken) in depths_left.iter_mut().zip(&part) {
+                *left -= taken;
+            }
+            part
+        };
+        for ((span, room), mut stay) in rooms.iter().zip(quotas.fresh) {
+            if room.repair > 0 {
+                let creates = fit_part(&missing, room.repair);
+                let total: u64 = stay.iter().sum();
+                let share = (total as f64 * room.repair as f64 / (room.repair + room.pairs) as f64).round() as u64;
+                let high: Vec<u64> = stay.iter().zip(&creates).map(|(stay, creates)| *stay.min(creates)).collect();
+                let staying = fit_part(&high, share.max(total.saturating_sub(room.pairs)).min(high.iter().sum()));
+                let mut segment = self.segment(creates, vec![0; classes.len()]);
+                segment.stay_depths = take_depths(staying.iter().sum());
+                for class in 0..classes.len() {
+                    missing[class] -= segment.creates[class];
+                    created[class] += segment.creates[class] as f64;
+                    kept[class] += staying[class];
+                    stay[class] -= staying[class];
+                }
+                segment.stay = staying;
+                segments.push(segment);
+            }
+            if room.pairs > 0 {
+                let stay = fit_part(&stay, room.pairs.min(stay.iter().sum()));
+                let pairs = churn_pairs(classes, room.pairs, &stay, &kept, &created)?;
+                let mut segment = self.segment(pairs.clone(), pairs);
+                segment.stay_depths = take_depths(stay.iter().sum());
+                segment.leading_deletes = span.leading_deletes;
+                for class in 0..classes.len() {
+                    created[class] += segment.creates[class] as f64;
+                    kept[class] += stay[class];
+                }
+                segment.stay = stay;
+                segments.push(segment);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many files of each class are to stay, from those that exist and from those to come.
+struct Quotas {
+    /// Of the files that exist, per class.
+    kept: Vec<u64>,
+    /// Of the files to come, per age bin and class.
+    fresh: Vec<Vec<u64>>,
+    /// Of the files to come, per depth.
+    depths: Vec<u64>,
+}
+
+impl Quotas {
+    /// Decides and marks which of the existing files stay.
+    fn new(draft: &Draft<'_>, rooms: &[(Span, Room)], stays: &mut [bool]) -> Result<Self, AgingError> {
+        let plan = draft.plan;
+        let most: Vec<u64> = rooms.iter().map(|(_, room)| room.all()).collect();
+        let impossible = || AgingError::Plan("the files that exist leave no room for this limit".into());
+        let quotas = schedule::stayers(&plan.ages, &most, draft.files()).ok_or_else(impossible)?;
+        let files: Vec<u64> = plan.classes.iter().map(|class| class.files).collect();
+        let table = controlled(&quotas, &files);
+        let depth_shares: Vec<f64> = plan.depths.iter().map(|(_, share)| *share).collect();
+        let mut budget = Budget { classes: files, depths: apportion(&depth_shares, draft.files()) };
+        let mut first = 0;
+        let mut taken = Vec::new();
+        for ((_, room), (quota, row)) in rooms.iter().zip(quotas.iter().zip(&table)) {
+            let group = &draft.state.survivors[first..first + room.existing as usize];
+            let share = (*quota as f64 * room.existing as f64 / room.all().max(1) as f64).round() as u64;
+            let count = share.clamp(quota.saturating_sub(room.repair + room.pairs), *quota).min(room.existing);
+            taken.push(budget.choose(group, row, count, &mut stays[first..first + room.existing as usize]));
+            first += room.existing as usize;
+        }
+        let open: Vec<u64> = quotas.iter().zip(&taken).map(|(quota, taken)| quota.saturating_sub(*taken)).collect();
+        let fresh = controlled(&open, &fit_to(&budget.classes, open.iter().sum()));
+        let depths = fit_to(&budget.depths, open.iter().sum());
+        let kept = plan.classes.iter().zip(&budget.classes).map(|(class, left)| class.files - left).collect();
+        Ok(Self { kept, fresh, depths })
+    }
+}
+
+/// Files that may still be chosen to stay.
+struct Budget {
+    classes: Vec<u64>,
+    depths: Vec<u64>,
+}
+
+impl Budget {
+    /// Marks up to `count` files of one age bin, near `row` per class and, where possible, within the depths left. The
+    /// number marked.
+    fn choose(&mut self, group: &[Survivor], row: &[u64], count: u64, stays: &mut [bool]) -> u64 {
+        let mut there = vec![0; row.len()];
+        for survivor in group {
+            there[usize::from(survivor.class)] += 1;
+        }
+        let high: Vec<u64> = there.iter().zip(&self.classes).map(|(there, left)| *there.min(left)).collect();
+        let count = count.min(high.iter().sum());
+        let sum = row.iter().sum::<u64>().max(1) as f64;
+        let targets: Vec<f64> = row.iter().map(|cell| *cell as f64 / sum * count as f64).collect();
+        let mut wanted = fit(&targets, &vec![0; row.len()], &high, count).unwrap_or(high);
+        // First files whose depth is still wanted, then any.
+        for within_depths in [true, false] {
+            for (survivor, stays) in group.iter().zip(stays.iter_mut()) {
+                let (class, depth) = (usize::from(survivor.class), usize::from(survivor.depth));
+                if *stays || wanted[class] == 0 || (within_depths && self.depths[depth] == 0) {
+                    continue;
+                }
+                *stays = true;
+                wanted[class] -= 1;
+                self.classes[class] -= 1;
+                self.depths[depth] = self.depths[depth].saturating_sub(1);
+            }
+        }
+        count - wanted.iter().sum::<u64>()
+    }
+}
+
+/// `total` of the given counts, in proportion; all of them when there are not so many.
+fn fit_part(counts: &[u64], total: u64) -> Vec<u64> {
+    let sum: u64 = counts.iter().sum();
+    let targets: Vec<f64> = counts.iter().map(|count| *count as f64 / sum.max(1) as f64 * total as f64).collect();
+    fit(&targets, &vec![0; counts.len()], counts, total).unwrap_or_else(|| counts.to_vec())
+}
+
+/// The given counts scaled to another sum.
+fn fit_to(counts: &[u64], total: u64) -> Vec<u64> {
+    let weights: Vec<f64> = counts.iter().map(|count| *count as f64).collect();
+    if counts.iter().sum::<u64>() == 0 {
+        let mut one = vec![0; counts.len()];
+        one[0] = total;
+        return one;
+    }
+    apportion(&weights, total)
+}
+
+/// Root mean square of the differences between counts and shares, in files.
+fn rms(counts: &[u64], shares: &[f64]) -> f64 {
+    let total = counts.iter().sum::<u64>() as f64;
+    let square: f64 = counts.iter().zip(shares).map(|(count, share)| (*count as f64 - share * total).powi(2)).sum();
+    (square / shares.len() as f64).sqrt()
+}

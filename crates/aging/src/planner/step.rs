@@ -1,0 +1,202 @@
+//! One operation after the other: which kind, which class, which file.
+
+use super::live::Record;
+use super::random::below;
+use super::{File, Kind, Left, Operation, Planner};
+use crate::plan::Segment;
+
+impl Planner {
+    /// Begins the next segment; `false` when there is none.
+    fn advance(&mut self) -> bool {
+        let plan = self.plan.clone();
+        let Some(segment) = plan.segments.get(self.segment) else { return false };
+        self.segment += 1;
+        self.enter(segment);
+        true
+    }
+
+    fn enter(&mut self, segment: &Segment) {
+        self.creates_left = segment.creates.iter().sum();
+        self.deletes_left = segment.deletes.iter().sum();
+        self.large_deletes_left = segment.deletes[self.plan.large..].iter().sum();
+        self.leading_deletes = segment.leading_deletes;
+        self.stay_depths.copy_from_slice(&segment.stay_depths);
+        self.empty = Vec::new();
+        self.empty.reserve_exact(self.live.empty_slots());
+        for class in 0..self.left.len() {
+            let left =
+                Left { creates: segment.creates[class], deletes: segment.deletes[class], stay: segment.stay[class] };
+            self.left[class] = left;
+            let slots = self.live.class(class);
+            self.empty.extend((0..slots.empty()).map(|_| class as u16));
+            self.deletable.set(class, if slots.passing > 0 { left.deletes } else { 0 });
+        }
+    }
+
+    fn prefers_delete(&mut self) -> bool {
+        let deficit = self.band.target - self.totals.bytes_live as i64;
+        if deficit.abs() > self.band.free {
+            deficit < 0
+        } else if self.large_deletes_left > 0 {
+            false
+        } else {
+            self.coin.toss()
+        }
+    }
+
+    /// A class of files so large that they can only be deleted while other files fill the gap that rounding left below
+    /// the target, and now can be.
+    fn urgent(&self) -> Option<usize> {
+        if self.large_deletes_left == 0 {
+            return None;
+        }
+        let can_go = |class: &usize| {
+            self.left[*class].deletes > 0 && self.live.class(*class).passing > 0 && !self.leaves_band(*class)
+        };
+        (self.plan.large..self.left.len()).rev().find(can_go)
+    }
+
+    /// Deletes a file of a class drawn by the deletes it has left, unless that leads out of the band.
+    fn delete(&mut self) -> Option<Operation> {
+        let total = self.deletable.total();
+        if total == 0 {
+            return None;
+        }
+        let class = self.deletable.find(below(&mut self.choose_class, total));
+        if self.leaves_band(class) {
+            return None;
+        }
+        Some(self.delete_from(class))
+    }
+
+    /// Deletes a file of the smallest class that may go, within the band or, as the last resort, out of it.
+    fn delete_smallest(&mut self, within_band: bool) -> Option<Operation> {
+        let may_go = |class: &usize| self.left[*class].deletes > 0 && self.live.class(*class).passing > 0;
+        let class = (0..self.left.len()).find(may_go)?;
+        let leaves = within_band && self.leaves_band(class);
+        (!leaves).then(|| self.delete_from(class))
+    }
+
+    /// Whether a delete from a class could lead farther below the target than the band allows.
+    fn leaves_band(&self, class: usize) -> bool {
+        let deficit = self.band.target - self.totals.bytes_live as i64;
+        deficit + self.sizes.allocated_most(class) as i64 > self.band.most
+    }
+
+    fn delete_from(&mut self, class: usize) -> Operation {
+        let passing = self.live.class(class).passing;
+        let victim = below(&mut self.choose_victim, u64::from(passing)) as u32;
+        let record = self.live.remove(class, victim);
+        let left = &mut self.left[class];
+        left.deletes -= 1;
+        let weight = if passing == 1 { left.deletes + 1 } else { 1 };
+        self.deletable.subtract(class, weight);
+        self.deletes_left -= 1;
+        self.large_deletes_left -= u64::from(class >= self.plan.large);
+        self.empty.push(class as u16);
+        let file = self.file(&record);
+        self.totals.deletes += 1;
+        self.totals.bytes_live -= self.sizes.allocated(class, file.size);
+        Operation { kind: Kind::Delete, file }
+    }
+
+    /// Fills a random empty slot whose class has creates left.
+    fn create(&mut self) -> Option<Operation> {
+        while !self.empty.is_empty() {
+            let slot = below(&mut self.choose_slot, self.empty.len() as u64) as usize;
+            let class = usize::from(self.empty.swap_remove(slot));
+            if self.left[class].creates > 0 {
+                return Some(self.create_in(class));
+            }
+        }
+        None
+    }
+
+    fn create_in(&mut self, class: usize) -> Operation {
+        let stays = self.draw_stay(class);
+        let deal = if stays { self.draw_stay_depth() } else { self.depth_alias.draw(&mut self.choose_depth) };
+        let directory = self.deals[deal].next(stays);
+        let birth = self.totals.operations;
+        let first = self.live.insert(class, stays, Record::new(birth, class, directory));
+        let left = &mut self.left[class];
+        left.creates -= 1;
+        if first && left.deletes > 0 {
+            self.deletable.add(class, left.deletes);
+        }
+        self.creates_left -= 1;
+        let size = self.sizes.size(class, birth);
+        let allocated = self.sizes.allocated(class, size);
+        self.totals.creates += 1;
+        self.totals.created[class] += 1;
+        self.totals.bytes_created += allocated;
+        self.totals.bytes_live += allocated;
+        Operation { kind: Kind::Create, file: File { birth, size, directory } }
+    }
+
+    /// Whether the next file of a class stays to the end: with the share of stayers among the creates left, certainly
+    /// when only stayers are left, never when it would take the last slot that deletes still need, or stand on the edge
+    /// of an age bin.
+    fn draw_stay(&mut self, class: usize) -> bool {
+        let left = &mut self.left[class];
+        if left.stay == 0 {
+            return false;
+        }
+        let slots = self.live.class(class);
+        let forced = left.stay == left.creates;
+        let allowed = self.leading_deletes == 0 && (left.deletes == 0 || slots.capacity - slots.staying > 1);
+        let stays = forced || (allowed && below(&mut self.choose_stay, left.creates) < left.stay);
+        left.stay -= u64::from(stays);
+        stays
+    }
+
+    fn draw_stay_depth(&mut self) -> usize {
+        let total: u64 = self.stay_depths.iter().sum();
+        let mut place = below(&mut self.choose_depth, total.max(1));
+        for (row, left) in self.stay_depths.iter_mut().enumerate() {
+            if place < *left {
+                *left -= 1;
+                return row;
+            }
+            place -= *left;
+        }
+        0
+    }
+
+    fn count(&mut self) {
+        self.totals.operations += 1;
+        self.leading_deletes = self.leading_deletes.saturating_sub(1);
+        if self.totals.operations >= self.plan.fill {
+            self.totals.bytes_least = self.totals.bytes_least.min(self.totals.bytes_live);
+            self.totals.bytes_most = self.totals.bytes_most.max(self.totals.bytes_live);
+        }
+    }
+}
+
+impl Iterator for Planner {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        while self.creates_left + self.deletes_left == 0 {
+            if !self.advance() {
+                return None;
+            }
+        }
+        let operation = if let Some(class) = self.urgent() {
+            Some(self.delete_from(class))
+        } else if self.leading_deletes > 0 {
+            self.delete().or_else(|| self.delete_smallest(true)).or_else(|| self.create())
+        } else if self.prefers_delete() {
+            self.delete().or_else(|| self.create())
+        } else {
+            self.create().or_else(|| self.delete())
+        };
+        let operation = operation.or_else(|| self.delete_smallest(false))?;
+        self.count();
+        Some(operation)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.plan.operations - self.totals.operations) as usize;
+        (left, Some(left))
+    }
+}

@@ -1,0 +1,257 @@
+//! `senesce profile list | show | capture | import | table`.
+
+use crate::Exit;
+use crate::display::{print_analysis, print_table};
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::{Args, Subcommand, ValueEnum};
+use senesce_aging::profile::import_geriatrix;
+use senesce_aging::{
+    AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, overview,
+};
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Bytes, ExitCode, Failure, Table};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// List, show, capture and import profiles
+#[derive(Args)]
+pub struct ProfileVerb {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// The built-in profiles
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// One profile: its histograms and, for a volume, files, operations, bytes and time
+    Show(Show),
+    /// Make a profile from a directory tree or a list of files; no names are kept
+    Capture(Capture),
+    /// Make a profile from the three text files of Geriatrix
+    Import(Import),
+    /// Plan every built-in profile on one volume and measure the result
+    Table {
+        /// Size of the volume
+        #[arg(long, default_value = "1G")]
+        size: Bytes,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Print a Markdown table
+        #[arg(long, conflicts_with = "json")]
+        markdown: bool,
+    },
+}
+
+#[derive(Args)]
+struct Show {
+    /// Name of a built-in profile, or path of a TOML file
+    profile: String,
+    /// Size of a volume to plan for
+    #[arg(long)]
+    size: Option<Bytes>,
+    /// Allocated bytes of files over the size of the volume
+    #[arg(long)]
+    fullness: Option<f64>,
+    /// What becomes of sizes that cannot fit
+    #[arg(long, value_enum, default_value = "refuse")]
+    truncate_sizes: TruncateWord,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Print the profile as TOML
+    #[arg(long, conflicts_with = "json")]
+    toml: bool,
+}
+
+#[derive(Args)]
+struct Capture {
+    /// Directory to walk; other file systems below it are not entered
+    #[arg(required_unless_present = "from_list", conflicts_with = "from_list")]
+    directory: Option<PathBuf>,
+    /// File with lines "SIZE TIME PATH", as from `find DIR -type f -printf '%s %T@ %P\n'`
+    #[arg(long, value_name = "FILE")]
+    from_list: Option<PathBuf>,
+    /// Name of the profile
+    #[arg(long, default_value = "captured")]
+    name: String,
+    /// Write the profile to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Threads that walk the tree [default: all processors]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Most operations per live file that an age edge may cost
+    #[arg(long, default_value_t = 100.0, value_name = "OPERATIONS")]
+    max_cost: f64,
+    /// Print JSON: the profile, the edges, what was counted
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Import {
+    /// File with the age distribution
+    #[arg(long, value_name = "FILE")]
+    age: PathBuf,
+    /// File with the size distribution
+    #[arg(long, value_name = "FILE")]
+    size: PathBuf,
+    /// File with the directory distribution
+    #[arg(long, value_name = "FILE")]
+    dir: PathBuf,
+    /// Name of the profile
+    #[arg(long, default_value = "imported")]
+    name: String,
+    /// Write the profile to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// `--truncate-sizes`.
+#[derive(Clone, Copy, ValueEnum)]
+enum TruncateWord {
+    /// Refuse the plan
+    Refuse,
+    /// Leave these sizes out
+    Drop,
+    /// Give their share to the largest size that fits
+    Clamp,
+}
+
+impl From<TruncateWord> for Truncate {
+    fn from(word: TruncateWord) -> Self {
+        match word {
+            TruncateWord::Refuse => Self::Refuse,
+            TruncateWord::Drop => Self::Drop,
+            TruncateWord::Clamp => Self::Clamp,
+        }
+    }
+}
+
+impl Verb for ProfileVerb {
+    const NAME: &'static str = "profile";
+    const ABOUT: &'static str = "List, show, capture and import profiles";
+
+    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        match self.action {
+            Action::List { json } => print(&overview::list()?, json)?,
+            Action::Show(show) => show.run()?,
+            Action::Capture(capture) => capture.run()?,
+            Action::Import(import) => import.run()?,
+            Action::Table { size, json, markdown } => {
+                let make =
+                    |profile| PlanSpec { truncate: Truncate::Drop, ..PlanSpec::new(profile, size, DEFAULT_SEED) };
+                let table = overview::planned(make, senesce_core::environment::cpu_seconds)?;
+                if markdown { print_markdown(&table)? } else { print(&table, json)? }
+            }
+        }
+        Ok(ExitCode::Done.into())
+    }
+}
+
+impl Show {
+    fn run(self) -> Result<(), Failure> {
+        let profile = Profile::load(&self.profile)?;
+        if self.toml {
+            return write(&profile, None);
+        }
+        let plan = self.size.map(|size| {
+            let spec = PlanSpec::new(profile.clone(), size, DEFAULT_SEED);
+            AgingPlan::new(&PlanSpec { fullness: self.fullness, truncate: self.truncate_sizes.into(), ..spec })
+        });
+        let analysis = overview::describe(&profile, plan.transpose()?.as_ref());
+        print_analysis(&analysis, self.json).map_err(output_failed)
+    }
+}
+
+impl Capture {
+    fn run(self) -> Result<(), Failure> {
+        let mut options = CaptureOptions { name: self.name, most_per_file: self.max_cost, ..CaptureOptions::default() };
+        options.threads = self.threads.unwrap_or(options.threads);
+        let captured = match (&self.directory, &self.from_list) {
+            (_, Some(list)) => capture_list(list, &options)?,
+            (Some(directory), None) => capture(directory, &options)?,
+            (None, None) => return Err(Failure::usage("name a directory, or a list with --from-list")),
+        };
+        if self.json {
+            println!("{}", json!(captured));
+        } else {
+            tell(&captured).map_err(output_failed)?;
+        }
+        if !self.json || self.out.is_some() { write(&captured.profile, self.out.as_deref()) } else { Ok(()) }
+    }
+}
+
+/// How the profile came about, on standard error.
+fn tell(captured: &Captured) -> std::io::Result<()> {
+    let mut out = std::io::stderr().lock();
+    writeln!(out, "{} files, {}", captured.files, Bytes(captured.bytes))?;
+    writeln!(out, "ages: {} by time of birth, {} by last modification", captured.by_birth, captured.by_modification)?;
+    let notes = [
+        (captured.unreadable, "directories could not be read; their files are missing from the profile"),
+        (captured.vanished, "entries went away meanwhile"),
+        (captured.other_file_systems, "mount points below were not entered"),
+    ];
+    for (count, words) in notes.iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "note: {count} {words}")?;
+    }
+    print_table(&mut out, &overview::edge_costs(&captured.edges))
+}
+
+impl Import {
+    fn run(self) -> Result<(), Failure> {
+        let (age, size, dir) = (read(&self.age)?, read(&self.size)?, read(&self.dir)?);
+        write(&import_geriatrix(&self.name, &age, &size, &dir)?, self.out.as_deref())
+    }
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("read {}: {}", path.display(), senesce_core::failure::errno_words(&error)))
+    })
+}
+
+/// Prints a profile as TOML, or writes it to a file that must not exist yet.
+fn write(profile: &Profile, path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return std::io::stdout().lock().write_all(profile.to_toml().as_bytes()).map_err(output_failed);
+    };
+    let written = fs::File::create_new(path).and_then(|mut file| file.write_all(profile.to_toml().as_bytes()));
+    written.map_err(|error| {
+        let words = senesce_core::failure::errno_words(&error);
+        Failure::new(ExitCode::RunFailed, format!("write {}: {words}", path.display()))
+    })
+}
+
+fn print(table: &Table, json: bool) -> Result<(), Failure> {
+    if json {
+        println!("{}", json!(table));
+        return Ok(());
+    }
+    print_table(&mut std::io::stdout().lock(), table).map_err(output_failed)
+}
+
+fn print_markdown(table: &Table) -> Result<(), Failure> {
+    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
+    let cell = |value: &serde_json::Value| match value {
+        serde_json::Value::Number(number) if number.is_f64() => {
+            crate::display::significant(number.as_f64().unwrap_or(f64::NAN))
+        }
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let mut out = std::io::stdout().lock();
+    let mut lines = vec![line(table.columns.clone()), line(table.columns.iter().map(|_| "---".into()).collect())];
+    lines.extend(table.rows.iter().map(|row| line(row.iter().map(cell).collect())));
+    writeln!(out, "{}", lines.join("\n")).map_err(output_failed)
+}
