@@ -8,13 +8,14 @@ use senesce_core::progress::Silent;
 use senesce_target::ClaimedDirectory;
 use senesce_workload::fileset::{Layout, Population};
 use senesce_workload::{Bench, Length, Options, builtin};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::CString;
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -68,19 +69,52 @@ fn run(name: &str, directory: &Path, time: Duration, engine: bool) -> Outcome<f6
     Ok(result.ops_per_second)
 }
 
-/// What one bare thread needs: its own share of the files, so that nothing is shared but the kernel.
+/// Which files exist, with the least bookkeeping that still gives the same order of files: two rotors and a flag each.
+struct Files {
+    paths: Vec<CString>,
+    sizes: Vec<u64>,
+    states: Vec<AtomicU8>,
+    rotor: AtomicUsize,
+    missing_rotor: AtomicUsize,
+}
+
+const MISSING: u8 = 0;
+const EXISTS: u8 = 1;
+const TAKEN: u8 = 2;
+
+impl Files {
+    /// The next existing file in rotation.
+    fn next(&self) -> usize {
+        loop {
+            let index = self.rotor.fetch_add(1, Ordering::Relaxed) % self.states.len();
+            if self.states[index].load(Ordering::Relaxed) == EXISTS {
+                return index;
+            }
+        }
+    }
+
+    /// The next file in that state, which only the caller may now change.
+    fn take(&self, state: u8) -> usize {
+        let rotor = if state == EXISTS { &self.rotor } else { &self.missing_rotor };
+        loop {
+            let index = rotor.fetch_add(1, Ordering::Relaxed) % self.states.len();
+            let taken = self.states[index].compare_exchange(state, TAKEN, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() {
+                return index;
+            }
+        }
+    }
+}
+
+/// What one bare thread needs.
 struct Thread {
     root: File,
     log_root: Option<File>,
     log_path: CString,
-    paths: Arc<Vec<CString>>,
-    sizes: Arc<Vec<u64>>,
-    existing: VecDeque<u32>,
-    missing: VecDeque<u32>,
-    position: usize,
+    files: Arc<Files>,
     memory: Vec<u8>,
     state: u64,
-    log: Option<std::os::fd::OwnedFd>,
+    log: Option<OwnedFd>,
 }
 
 const CALL: usize = 1 << 20;
@@ -91,32 +125,37 @@ impl Thread {
         ((u128::from(self.state) * u128::from(below)) >> 64) as u64
     }
 
-    fn next(&mut self) -> u32 {
-        self.position = if self.position + 1 >= self.existing.len() { 0 } else { self.position + 1 };
-        self.existing[self.position]
+    /// Opens the next existing file; one that another thread deletes at this moment is passed over.
+    fn open(&self, flags: OFlags) -> Outcome<OwnedFd> {
+        loop {
+            let path = &*self.files.paths[self.files.next()];
+            match rustix::fs::openat(&self.root, path, flags | OFlags::CLOEXEC, Mode::empty()) {
+                Err(rustix::io::Errno::NOENT) => {}
+                other => return Ok(other?),
+            }
+        }
     }
 
-    fn open(&self, index: u32, flags: OFlags) -> Outcome<std::os::fd::OwnedFd> {
-        Ok(rustix::fs::openat(
-            &self.root,
-            &*self.paths[index as usize],
-            flags | OFlags::CLOEXEC,
-            Mode::from_raw_mode(0o666),
-        )?)
-    }
-
-    fn create(&mut self) -> Outcome<(std::os::fd::OwnedFd, u32)> {
-        let index = self.missing.pop_front().ok_or("no missing file")?;
-        let file = self.open(index, OFlags::RDWR | OFlags::CREATE)?;
-        self.existing.push_back(index);
-        Ok((file, index))
+    fn create(&mut self) -> Outcome<(OwnedFd, u64)> {
+        let index = self.files.take(MISSING);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.root, &*self.files.paths[index], flags, Mode::from_raw_mode(0o666))?;
+        self.files.states[index].store(EXISTS, Ordering::Relaxed);
+        Ok((file, self.files.sizes[index]))
     }
 
     fn delete(&mut self) -> Outcome<()> {
-        let index = self.existing.pop_front().ok_or("no file")?;
-        rustix::fs::unlinkat(&self.root, &*self.paths[index as usize], AtFlags::empty())?;
-        self.missing.push_back(index);
+        let index = self.files.take(EXISTS);
+        rustix::fs::unlinkat(&self.root, &*self.files.paths[index], AtFlags::empty())?;
+        self.files.states[index].store(MISSING, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn stat(&mut self) -> Outcome<()> {
+        match rustix::fs::statat(&self.root, &*self.files.paths[self.files.next()], AtFlags::empty()) {
+            Ok(_) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn buffer(&mut self, bytes: usize) -> &mut [u8] {
@@ -124,7 +163,7 @@ impl Thread {
         &mut self.memory[offset..offset + bytes]
     }
 
-    fn write_whole(&mut self, file: &std::os::fd::OwnedFd, size: u64) -> Outcome<()> {
+    fn write_whole(&mut self, file: &OwnedFd, size: u64) -> Outcome<()> {
         let length = (size as usize).clamp(1, CALL);
         let mut left = size;
         let buffer = self.buffer(CALL);
@@ -135,14 +174,14 @@ impl Thread {
         Ok(())
     }
 
-    fn read_whole(&mut self, file: &std::os::fd::OwnedFd) -> Outcome<()> {
+    fn read_whole(&mut self, file: &OwnedFd) -> Outcome<()> {
         rustix::fs::seek(file, SeekFrom::Start(0))?;
         let buffer = self.buffer(CALL);
         while rustix::io::read(file, &mut *buffer)? > 0 {}
         Ok(())
     }
 
-    fn append(&mut self, file: &std::os::fd::OwnedFd) -> Outcome<()> {
+    fn append(&mut self, file: &OwnedFd) -> Outcome<()> {
         let bytes = self.random(16 << 10) as usize;
         if bytes > 0 {
             rustix::fs::seek(file, SeekFrom::End(0))?;
@@ -153,28 +192,23 @@ impl Thread {
     }
 
     fn fileserver(&mut self) -> Outcome<u64> {
-        let (file, index) = self.create()?;
-        let size = self.sizes[index as usize];
+        let (file, size) = self.create()?;
         self.write_whole(&file, size)?;
         drop(file);
-        let index = self.next();
-        let file = self.open(index, OFlags::RDWR)?;
+        let file = self.open(OFlags::RDWR)?;
         self.append(&file)?;
         drop(file);
-        let index = self.next();
-        let file = self.open(index, OFlags::RDWR)?;
+        let file = self.open(OFlags::RDWR)?;
         self.read_whole(&file)?;
         drop(file);
         self.delete()?;
-        let index = self.next();
-        rustix::fs::statat(&self.root, &*self.paths[index as usize], AtFlags::empty())?;
+        self.stat()?;
         Ok(11)
     }
 
     fn webserver(&mut self) -> Outcome<u64> {
         for _ in 0..10 {
-            let index = self.next();
-            let file = self.open(index, OFlags::RDONLY)?;
+            let file = self.open(OFlags::RDONLY)?;
             self.read_whole(&file)?;
         }
         if self.log.is_none() {
@@ -195,14 +229,12 @@ impl Thread {
         self.append(&file)?;
         rustix::fs::fsync(&file)?;
         drop(file);
-        let index = self.next();
-        let file = self.open(index, OFlags::RDWR)?;
+        let file = self.open(OFlags::RDWR)?;
         self.read_whole(&file)?;
         self.append(&file)?;
         rustix::fs::fsync(&file)?;
         drop(file);
-        let index = self.next();
-        let file = self.open(index, OFlags::RDWR)?;
+        let file = self.open(OFlags::RDWR)?;
         self.read_whole(&file)?;
         Ok(13)
     }
@@ -213,35 +245,29 @@ fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Out
     let strings = |layout: &Layout| -> Vec<CString> {
         layout.file_paths().into_iter().filter_map(|path| CString::new(path).ok()).collect()
     };
-    let (paths, sizes) =
-        (Arc::new(strings(layout)), Arc::new(layout.files.iter().map(|file| file.size).collect::<Vec<_>>()));
     let count = match name {
         "fileserver" => 50,
         "webserver" => 100,
         _ => 16,
     };
-    let mut exists = vec![false; paths.len()];
-    layout.existing.iter().for_each(|index| exists[*index as usize] = true);
+    let files = Files {
+        paths: strings(layout),
+        sizes: layout.files.iter().map(|file| file.size).collect(),
+        states: layout.files.iter().map(|_| AtomicU8::new(MISSING)).collect(),
+        rotor: AtomicUsize::new(0),
+        missing_rotor: AtomicUsize::new(0),
+    };
+    layout.existing.iter().for_each(|index| files.states[*index as usize].store(EXISTS, Ordering::Relaxed));
+    let files = Arc::new(files);
     let (stop, go, total) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let mut handles = Vec::new();
     for number in 0..count {
-        let own = |state: bool| {
-            let exists = &exists;
-            (0..exists.len())
-                .filter(move |index| index % count == number && exists[*index] == state)
-                .map(|index| index as u32)
-        };
-        let (existing, missing): (VecDeque<u32>, VecDeque<u32>) = (own(true).collect(), own(false).collect());
         let mut thread = Thread {
             root: File::open(directory.join(&layout.spec.name))?,
             log_root: layouts.get(1).map(|log| File::open(directory.join(&log.spec.name))).transpose()?,
             log_path: layouts.get(1).map(|log| strings(log).remove(0)).unwrap_or_default(),
-            paths: paths.clone(),
-            sizes: sizes.clone(),
-            position: existing.len() / 2,
-            existing,
-            missing,
+            files: files.clone(),
             memory: vec![0x5a; 10 << 20],
             state: number as u64 + 1,
             log: None,

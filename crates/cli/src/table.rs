@@ -51,6 +51,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::advise::Advise>(),
     Entry::of::<verbs::runs::Runs>(),
     Entry::of::<verbs::lab::Lab>(),
+    Entry::of::<verbs::bench::Bench>(),
     Entry::of::<verbs::layout::Layout>(),
     Entry::of::<verbs::device::Device>(),
     Entry::of::<verbs::tier::Tier>(),

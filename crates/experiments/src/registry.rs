@@ -15,6 +15,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
 #[rustfmt::skip]
 pub const VERBS: &[&dyn RunKind] = &[
     &crate::verbs::age::Age,
+    &crate::verbs::bench::Bench,
     &crate::import::fio::Fio,
 ];
 
@@ -22,6 +23,7 @@ pub const VERBS: &[&dyn RunKind] = &[
 pub const PAGES: &[(&str, &str)] = &[
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
+    ("bench", include_str!("../../../docs/verbs/bench.md")),
     ("device", include_str!("../../../docs/verbs/device.md")),
     ("age", include_str!("../../../docs/verbs/age.md")),
     ("verify", include_str!("../../../docs/verbs/verify.md")),

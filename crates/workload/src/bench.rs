@@ -21,7 +21,7 @@ use senesce_target::ClaimedDirectory;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -244,7 +244,6 @@ impl Bench {
             random_choice: self.options.random_choice,
             seed: self.options.seed,
             ready: AtomicUsize::new(0),
-            go: AtomicBool::new(false),
             ended: AtomicUsize::new(0),
             ending: Mutex::new(None),
             messages: Mutex::new(notes),

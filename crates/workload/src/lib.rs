@@ -5,11 +5,12 @@ pub mod builtin;
 pub mod engine;
 pub mod error;
 pub mod fileset;
+pub mod micro;
 pub mod model;
 pub mod result;
 pub mod wml;
 
-pub use bench::{Bench, Execution, Finished, Options};
+pub use bench::{Bench, Execution, Finished, Options, draw};
 pub use builtin::{PERSONALITIES, builtin};
 pub use engine::conduct::Length;
 pub use error::WorkloadError;

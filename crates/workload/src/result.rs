@@ -65,6 +65,9 @@ pub struct Repetition {
     /// Whether the user stopped it.
     #[serde(default)]
     pub interrupted: bool,
+    /// Whether an I/O error ended it.
+    #[serde(default)]
+    pub io_failed: bool,
     /// Results per flowop, in the order of the workload.
     #[serde(with = "ordered")]
     pub flowops: Vec<(String, FlowopResult)>,

@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod age;
+pub mod bench;
 pub mod bundle;
 pub mod compare;
 pub mod completions;

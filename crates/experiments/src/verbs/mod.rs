@@ -1,3 +1,5 @@
 //! Runs that a verb starts (not published experiments): one file or folder per verb.
 
 pub mod age;
+pub mod bench;
+mod bench_analysis;

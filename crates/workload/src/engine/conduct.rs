@@ -73,7 +73,7 @@ pub fn conduct<B: Backend>(
     for (number, (record, semaphores)) in records.iter().zip(semaphores).enumerate() {
         if let Err(error) = start(shared.clone(), record.clone(), number, semaphores) {
             shared.waits.stop();
-            shared.go.store(true, Ordering::SeqCst);
+            shared.waits.open_gate();
             return Err(WorkloadError::Missing {
                 what: format!("room for {} threads: thread {} could not start ({error})", records.len(), number + 1),
                 remedy: "raise `ulimit -u` and the pids limit of the control group, or run fewer threads".into(),
@@ -86,8 +86,7 @@ pub fn conduct<B: Backend>(
     let mut run =
         Run { shared: &shared, records: &records, measure, progress, reported: BTreeSet::new(), messages: Vec::new() };
     let outcome = run.measure(interrupt);
-    let left = run.wait_for_threads();
-    Ok(finish(&shared, outcome, left))
+    Ok(finish(&shared, outcome))
 }
 
 fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
@@ -121,9 +120,7 @@ fn start<B: Backend>(
             shared.end(Ending::Failed(problem));
         }
         shared.ready.fetch_add(1, Ordering::SeqCst);
-        while !shared.go.load(Ordering::Acquire) {
-            std::thread::park_timeout(Duration::from_millis(1));
-        }
+        shared.waits.wait_for_gate();
         match worker {
             Ok(mut worker) => worker.run(),
             Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
@@ -193,7 +190,7 @@ impl<B: Backend> Run<'_, B> {
         let begin_tick = self.open_window();
         let mut course = Course::new(&shared.programs.flowops, Sample::take(&shared, self.records));
         let mut cpu = cpu_seconds();
-        shared.go.store(true, Ordering::Release);
+        shared.waits.open_gate();
         let begin = Instant::now() + self.measure.warm_up;
         let mut warm = self.measure.warm_up.is_zero();
         let mut next = begin + self.measure.interval;
@@ -221,12 +218,16 @@ impl<B: Backend> Run<'_, B> {
         let end_tick = shared.stop_counting();
         let cpu_end = cpu_seconds();
         shared.waits.stop();
+        // A thread may have ended an operation in time and count it only now.
+        let left = self.wait_for_threads();
         let seconds = shared.clock.nanoseconds(end_tick.saturating_sub(begin_tick)) as f64 / 1e9;
-        if seconds > course.last_seconds() {
+        // A steady state is the result as it stands; the moments since are no interval of their own.
+        let steady = matches!(self.measure.length, Length::Steady(_)) && course.is_steady();
+        if seconds > course.last_seconds() && !steady {
             course.close(seconds, Sample::take(&shared, self.records));
         }
         let cpu = (cpu_end.0 - cpu.0, cpu_end.1 - cpu.1);
-        self.conclude(course, cpu, interrupted)
+        self.conclude(course, cpu, interrupted, left)
     }
 
     /// Sets from when to when operations count; returns the first tick.
@@ -261,15 +262,15 @@ impl<B: Backend> Run<'_, B> {
         self.progress.position(done, &note);
     }
 
-    fn conclude(&mut self, course: Course<'_>, cpu: (f64, f64), interrupted: bool) -> Measured {
+    fn conclude(&mut self, course: Course<'_>, cpu: (f64, f64), interrupted: bool, left: Option<String>) -> Measured {
         let (mut counted, mut seconds) = course.whole();
-        let mut problem = None;
+        let mut problem = left;
         if let Length::Steady(most) = self.measure.length {
             if course.is_steady() {
                 let (steady, length, begin) = course.steady();
                 (counted, seconds) = (steady, length);
                 self.messages.push(format!("steady after {begin:.1} s; the result is the {length:.1} s after it"));
-            } else if !interrupted {
+            } else if !interrupted && self.shared.ending().is_none() {
                 problem = Some(format!("no steady state within {} s", most.as_secs_f64()));
             }
         }
@@ -341,7 +342,7 @@ fn describe<B: Backend>(shared: &Shared<B>, record: &ThreadRecord) -> Option<Str
     ))
 }
 
-fn finish<B: Backend>(shared: &Shared<B>, measured: Measured, left: Option<String>) -> (Repetition, Sample) {
+fn finish<B: Backend>(shared: &Shared<B>, measured: Measured) -> (Repetition, Sample) {
     let mut result = measured.counted.repetition(&shared.programs.flowops, measured.seconds);
     (result.user_cpu_seconds, result.system_cpu_seconds) = measured.cpu;
     result.over_time = measured.intervals;
@@ -353,13 +354,18 @@ fn finish<B: Backend>(shared: &Shared<B>, measured: Measured, left: Option<Strin
         .interrupted
         .then(|| format!("interrupted after {:.1} s; the numbers so far are kept", measured.seconds));
     let failure = match &ending {
-        Some(Ending::Failed(why)) => Some(why.clone()),
-        _ => left.or(interrupted).or(measured.problem),
+        Some(Ending::Failed(why) | Ending::Invalid(why)) => Some(why.clone()),
+        _ => interrupted.or(measured.problem),
     };
     let nothing =
         (result.ops == 0 && failure.is_none()).then(|| "no operation was completed in the measured time".to_string());
     let failure = failure.or(nothing);
     result.valid = failure.is_none();
+    result.io_failed = matches!(ending, Some(Ending::Failed(_)));
+    if !result.valid && !result.interrupted {
+        // A rate of a run that does not count must not be taken for a result.
+        (result.ops_per_second, result.mb_per_second) = (0.0, 0.0);
+    }
     result.reason = failure.or(match ending {
         Some(Ending::Finished(why)) => Some(why),
         _ => None,

@@ -87,8 +87,10 @@ pub struct Totals {
 pub enum Ending {
     /// As the workload wants it (finishoncount, firstdone ...).
     Finished(String),
-    /// The run counts for nothing.
+    /// The run counts for nothing because of an I/O error.
     Failed(String),
+    /// The run counts for nothing because of the workload: no file could be obtained.
+    Invalid(String),
 }
 
 /// What a thread tells the watchdog and the statistics. Only the thread itself writes.
@@ -143,8 +145,6 @@ pub struct Shared<B: Backend> {
     pub seed: Seed,
     /// Threads that are ready to begin.
     pub ready: AtomicUsize,
-    /// Threads begin when this is set.
-    pub go: AtomicBool,
     /// Threads that have ended.
     pub ended: AtomicUsize,
     /// Why the run ended before its time: the first reason counts.

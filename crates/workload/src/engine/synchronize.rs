@@ -13,6 +13,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Waits {
     stop: AtomicBool,
+    gate: Mutex<bool>,
+    opened: Condvar,
     sleepers: Mutex<()>,
     sleep: Condvar,
     blocks: Vec<Block>,
@@ -32,6 +34,20 @@ impl Waits {
         let index = self.semaphores.len() - 1;
         self.by_name.entry(name.into()).or_default().push(index);
         index
+    }
+
+    /// Waits until the gate is opened: all threads begin together.
+    pub fn wait_for_gate(&self) {
+        let mut open = lock(&self.gate);
+        while !*open {
+            open = self.opened.wait(open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Opens the gate.
+    pub fn open_gate(&self) {
+        *lock(&self.gate) = true;
+        self.opened.notify_all();
     }
 
     /// Whether the run is over.

@@ -135,7 +135,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             Stop::NoFile(why) => match self.shared.quit_mode {
                 QuitMode::AllDone => {}
                 QuitMode::FirstDone => self.shared.end(Ending::Finished(why)),
-                QuitMode::Timeout => self.shared.end(Ending::Failed(format!(
+                QuitMode::Timeout => self.shared.end(Ending::Invalid(format!(
                     "{why}: run for a shorter time, give the file set more entries, or write 'set mode quit firstdone'"
                 ))),
             },

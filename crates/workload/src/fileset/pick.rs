@@ -203,10 +203,11 @@ struct Wait(u32);
 impl Wait {
     fn a_little(&mut self) {
         self.0 += 1;
-        if self.0 < 64 {
+        if self.0 < 16 {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(Duration::from_micros(50));
+            // Longer and longer, up to 2 ms: the holder may be one of thousands of threads that want to run.
+            std::thread::sleep(Duration::from_micros(20) * self.0.min(100));
         }
     }
 }

@@ -1,0 +1,388 @@
+//! `senesce bench TARGET WORKLOAD`: workloads, microbenchmarks, cold reads.
+
+use crate::Exit;
+use crate::display::print_analysis;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::{Args, ValueEnum};
+use senesce_core::units::parse_duration;
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_experiments::conduct::default_path;
+use senesce_experiments::verbs::bench::{self, ColdReadOptions, Request, Subject};
+use senesce_target::{FileSystem, Limits, OpenOptions, TargetSpec};
+use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
+use senesce_workload::{Execution, Length, Options, PERSONALITIES, Workload, builtin, draw};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables
+    Table,
+    /// Filebench's own breakdown and summary lines
+    Filebench,
+}
+
+/// Measure a workload, file operations, writes by size, or a cold read
+#[derive(Args)]
+pub struct Bench {
+    /// Directory, image:FILE[,size=1G], memory:1G or a block device
+    target: Option<String>,
+    /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
+    workload: Option<String>,
+    /// List the built-in workloads
+    #[arg(long)]
+    list: bool,
+    /// Parse and validate only; the target is not touched
+    #[arg(long)]
+    check: bool,
+    /// Stop after the file sets are written
+    #[arg(long)]
+    populate_only: bool,
+    /// Print what would be done and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Measure this long, for example 10s [default: as the workload says, else 60s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "steady"])]
+    time: Option<Duration>,
+    /// Measure this many operations
+    #[arg(long, value_name = "N", conflicts_with = "steady")]
+    operations: Option<u64>,
+    /// Measure until the last five intervals agree, at most this long
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    steady: Option<Duration>,
+    /// Run this long before counting
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    warm_up: Duration,
+    /// Length of the intervals over time [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    interval: Option<Duration>,
+    /// Repetitions; file sets are written anew and the target is remounted for each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    reps: u64,
+    /// Seed of everything random while the workload runs
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// Draw other file sets than Filebench does
+    #[arg(long, value_name = "N")]
+    populate_seed: Option<u64>,
+    /// Threads that write file sets
+    #[arg(long, value_name = "N")]
+    populate_threads: Option<usize>,
+    /// Set a variable of the workload
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Multiply a built-in workload's file sets
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
+    scale: f64,
+    /// How files are chosen
+    #[arg(long, value_parser = ["rotation", "random"], default_value = "rotation")]
+    choice: String,
+    /// Limit memory, page cache included
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Limit processors, for example 4 or 1.5
+    #[arg(long, value_name = "N")]
+    cpus: Option<f64>,
+    /// Do not make caches cold before measuring
+    #[arg(long)]
+    keep_caches: bool,
+    /// Report a system call that takes longer
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    stuck_after: Duration,
+    /// Execute no system calls: measures the engine itself
+    #[arg(long)]
+    null: bool,
+    /// file-ops: only these operations, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    ops: Vec<String>,
+    /// file-ops: also mail loads, unpacking and removing a source tree
+    #[arg(long)]
+    macros: bool,
+    /// append, random-write: sizes, separated by commas [default: 1 byte to 16 MiB in steps of four]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    sizes: Vec<Bytes>,
+    /// append, random-write: fsync, fdatasync, dsync or none; file-ops: none leaves out the runs with fsync
+    #[arg(long, value_name = "HOW", default_value = "fsync")]
+    sync: String,
+    /// append, random-write: most calls per size
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    calls: u64,
+    /// cold-read: wait after the remount
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
+    settle: Duration,
+    /// cold-read: off, or KiB [default: as it is]
+    #[arg(long, value_name = "KIB")]
+    read_ahead: Option<String>,
+    /// File system to make on an image or device
+    #[arg(long, value_name = "NAME")]
+    fs: Option<FileSystem>,
+    /// More options for mkfs
+    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    mkfs_options: String,
+    /// Mount options
+    #[arg(long, value_name = "OPTIONS", default_value = "")]
+    mount_options: String,
+    /// Hold the image in memory while it is used
+    #[arg(long)]
+    in_memory: bool,
+    /// Use the file system that is there
+    #[arg(long)]
+    keep: bool,
+    /// Allow the loss of what is there: repeats the path or serial number
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
+    /// Run directory [default: a new one in senesce-runs]
+    #[arg(long, value_name = "RUNDIR")]
+    out: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+}
+
+impl Verb for Bench {
+    const NAME: &'static str = "bench";
+    const ABOUT: &'static str =
+        "Measure a workload (Filebench's language), file operations, writes by size, a cold read";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        if self.list {
+            return self.print_list();
+        }
+        let (target, name) = self.names()?;
+        if self.check {
+            return self.check(&name);
+        }
+        let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench TARGET WORKLOAD"))?;
+        let mut request = self.request(&target, &name)?;
+        let plan = bench::plan(&request)?;
+        if self.dry_run {
+            return crate::verbs::reproduce::print_plan(&plan, self.json);
+        }
+        if self.out.is_none() {
+            request.out = default_path(&runs_directory(), &plan, true);
+        }
+        let outcome = bench::run(&request, session.progress(), &session.interrupt()?)?;
+        session.clear();
+        if self.format == Format::Filebench && !self.json {
+            for repetition in &outcome.repetitions {
+                writeln!(std::io::stdout(), "{}", repetition.filebench_lines()).map_err(output_failed)?;
+            }
+        } else {
+            print_analysis(&outcome.analysis, self.json).map_err(output_failed)?;
+        }
+        for (number, reason) in outcome.repetitions.iter().map(|repetition| &repetition.reason).enumerate() {
+            if let Some(reason) = reason {
+                eprintln!("repetition {}: {reason}", number + 1);
+            }
+        }
+        eprintln!("record: {path}   report: senesce report {path}", path = request.out.display());
+        Ok(outcome.exit.into())
+    }
+}
+
+impl Bench {
+    /// With `--check`, the workload alone is enough.
+    fn names(&self) -> Result<(Option<String>, String), Failure> {
+        match (&self.target, &self.workload) {
+            (target, Some(workload)) => Ok((target.clone(), workload.clone())),
+            (Some(workload), None) if self.check => Ok((None, workload.clone())),
+            _ => Err(Failure::usage(
+                "name a target and a workload: senesce bench TARGET WORKLOAD; see senesce bench --list",
+            )),
+        }
+    }
+
+    fn print_list(&self) -> Result<Exit, Failure> {
+        let micro = [
+            ("file-ops", "36 single file operations, timed alone"),
+            ("append", "latency of appends by size"),
+            ("random-write", "latency of random writes by size"),
+            ("cold-read", "read everything that is there, caches cold (the grep test)"),
+        ];
+        let list = PERSONALITIES.iter().map(|personality| (personality.name, personality.summary)).chain(micro);
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let value: Vec<_> = list.map(|(name, summary)| json!({ "name": name, "summary": summary })).collect();
+            writeln!(out, "{:#}", json!(value)).map_err(output_failed)?;
+            return Ok(ExitCode::Done.into());
+        }
+        for (name, summary) in list {
+            writeln!(out, "{name:<14} {summary}").map_err(output_failed)?;
+        }
+        Ok(ExitCode::Done.into())
+    }
+
+    fn check(&self, name: &str) -> Result<Exit, Failure> {
+        let Subject::Workload(workload, options) = self.subject(name)? else {
+            return Ok(ExitCode::Done.into());
+        };
+        let filesets = draw(&workload, &options)?;
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let value = json!({
+                "workload": workload.name,
+                "valid": true,
+                "threads": workload.thread_count(),
+                "filesets": filesets,
+                "variables": workload.variables,
+            });
+            writeln!(out, "{value:#}").map_err(output_failed)?;
+            return Ok(ExitCode::Done.into());
+        }
+        writeln!(out, "{}: valid, {} threads", workload.name, workload.thread_count()).map_err(output_failed)?;
+        for set in filesets {
+            let megabytes = set.bytes as f64 / 1_048_576.0;
+            writeln!(out, "  {}: {} files, {} directories, {megabytes:.3} MB", set.name, set.files, set.directories)
+                .map_err(output_failed)?;
+        }
+        for (name, value) in &workload.variables {
+            writeln!(out, "  ${name} = {value}").map_err(output_failed)?;
+        }
+        Ok(ExitCode::Done.into())
+    }
+
+    fn request(&self, target: &str, name: &str) -> Result<Request, Failure> {
+        let subject = self.subject(name)?;
+        let keep_existing = self.keep || matches!(subject, Subject::ColdRead(_));
+        Ok(Request {
+            target: target.parse::<TargetSpec>()?,
+            open: OpenOptions {
+                file_system: self.fs,
+                mkfs_options: self.mkfs_options.clone(),
+                mount_options: self.mount_options.clone(),
+                in_memory: self.in_memory,
+                erase: self.erase.clone(),
+                keep_existing,
+                ..OpenOptions::default()
+            },
+            subject,
+            repetitions: self.reps.max(1),
+            keep_caches: self.keep_caches,
+            limits: Limits { memory: self.memory, cpus: self.cpus },
+            populate_only: self.populate_only,
+            settings: self.settings(name)?,
+            seed: Seed(self.seed),
+            out: self.out.clone().unwrap_or_default(),
+        })
+    }
+
+    /// What tells one run from another, as the user gave it.
+    fn settings(&self, name: &str) -> Result<BTreeMap<String, String>, Failure> {
+        let mut settings = BTreeMap::new();
+        let mut put = |name: &str, value: String| settings.insert(name.to_string(), value);
+        let length = (self.time, self.operations, self.steady);
+        put("length", format!("{length:?}"));
+        put("warm-up", format!("{:?}", self.warm_up));
+        put("reps", self.reps.to_string());
+        put("set", self.set.join(" "));
+        put("scale", self.scale.to_string());
+        put("choice", self.choice.clone());
+        put("populate-seed", format!("{:?}", self.populate_seed));
+        put("limits", format!("memory {:?}, cpus {:?}", self.memory.map(|size| size.0), self.cpus));
+        put("caches", if self.keep_caches { "kept" } else { "cold" }.into());
+        put("fs", self.fs.map_or("as it is, or ext4", FileSystem::name).into());
+        put("mkfs-options", self.mkfs_options.clone());
+        put("mount-options", self.mount_options.clone());
+        put("execution", if self.null { "null" } else { "system" }.into());
+        put("populate-only", self.populate_only.to_string());
+        put("sync", self.sync.clone());
+        put("ops", format!("{} macros {}", self.ops.join(","), self.macros));
+        put("sizes", format!("{:?} calls {}", self.sizes.iter().map(|size| size.0).collect::<Vec<_>>(), self.calls));
+        put("cold", format!("settle {:?} read-ahead {:?}", self.settle, self.read_ahead));
+        if let Some(text) = self.file_text(name)? {
+            put("file-digest", format!("{:016x}", Seed(0).child(&text).0));
+        }
+        Ok(settings)
+    }
+
+    fn file_text(&self, name: &str) -> Result<Option<String>, Failure> {
+        if !name.ends_with(".f") && !name.contains('/') {
+            return Ok(None);
+        }
+        let text = std::fs::read_to_string(Path::new(name));
+        text.map(Some).map_err(|error| Failure::usage(format!("read workload file {name}: {error}")))
+    }
+
+    fn subject(&self, name: &str) -> Result<Subject, Failure> {
+        let calls = |mode| -> Result<Subject, Failure> {
+            let mut options = CallOptions { calls: self.calls, seed: Seed(self.seed), ..CallOptions::new(mode) };
+            options.sync = self.sync.parse::<SyncMode>()?;
+            if !self.sizes.is_empty() {
+                options.sizes.clone_from(&self.sizes);
+            }
+            Ok(Subject::Calls(options))
+        };
+        match name {
+            "append" => calls(WriteMode::Append),
+            "random-write" => calls(WriteMode::RandomWrite),
+            "file-ops" => {
+                let sync = if self.sync == "none" { vec![false] } else { vec![false, true] };
+                let (operations, seed) = (self.ops.clone(), Seed(self.seed));
+                let default = FileOpsOptions::default();
+                let time = self.time.unwrap_or(default.time);
+                Ok(Subject::FileOps(FileOpsOptions { operations, sync, time, macros: self.macros, seed }))
+            }
+            "cold-read" => Ok(Subject::ColdRead(ColdReadOptions {
+                settle: self.settle,
+                read_ahead_kib: self.read_ahead.as_deref().map(read_ahead).transpose()?,
+            })),
+            _ => Ok(Subject::Workload(Box::new(self.model(name)?), self.options())),
+        }
+    }
+
+    fn model(&self, name: &str) -> Result<Workload, Failure> {
+        let mut variables = BTreeMap::new();
+        for pair in &self.set {
+            let (name, value) = pair.split_once('=').ok_or_else(|| {
+                Failure::usage(format!("--set {pair}: write NAME=VALUE, for example --set nfiles=1000"))
+            })?;
+            variables.insert(name.trim_start_matches('$').to_string(), value.to_string());
+        }
+        match self.file_text(name)? {
+            Some(_) if self.scale != 1.0 => {
+                Err(Failure::usage("--scale is for built-in workloads; set the file's own variables with --set"))
+            }
+            Some(text) => Ok(Workload::parse(name, &text, &variables)?),
+            None => Ok(builtin(name, self.scale, &variables)?),
+        }
+    }
+
+    fn options(&self) -> Options {
+        let default = Options::default();
+        let length = match (self.time, self.operations, self.steady) {
+            (Some(time), _, _) => Some(Length::Time(time)),
+            (_, Some(count), _) => Some(Length::Operations(count)),
+            (_, _, Some(most)) => Some(Length::Steady(most)),
+            _ => None,
+        };
+        Options {
+            seed: Seed(self.seed),
+            populate_seed: self.populate_seed,
+            length,
+            warm_up: self.warm_up,
+            interval: self.interval,
+            random_choice: self.choice == "random",
+            populate_threads: self.populate_threads.unwrap_or(default.populate_threads),
+            stuck_after: self.stuck_after,
+            execution: if self.null { Execution::Null } else { Execution::System },
+        }
+    }
+}
+
+fn read_ahead(text: &str) -> Result<u64, Failure> {
+    match text {
+        "off" => Ok(0),
+        number => {
+            number.parse().map_err(|_| Failure::usage(format!("--read-ahead {text}: write off or a number of KiB")))
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
+
+use crate::verbs::bench_analysis;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{
+    Analysis, Bytes, Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory, RunKind, Seed,
+};
+use senesce_target::{ClaimedDirectory, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
+use senesce_workload::micro::{
+    CallOptions, CallResult, ColdRead, FileOpsOptions, FileOpsResult, cold_read, file_ops, measure_calls,
+};
+use senesce_workload::{
+    Bench as Prepared, BenchResult, Execution, FilesetSummary, Finished, Options, Repetition, Workload,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The kind of run that `senesce bench` leaves.
+pub struct Bench;
+
+impl RunKind for Bench {
+    fn kind(&self) -> &'static str {
+        "bench"
+    }
+
+    fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        bench_analysis::analyse(record)
+    }
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A workload.
+    Workload(Box<Workload>, Options),
+    /// Single file operations.
+    FileOps(FileOpsOptions),
+    /// Appends or random writes by size.
+    Calls(CallOptions),
+    /// Reading everything that is there.
+    ColdRead(ColdReadOptions),
+}
+
+/// How a cold read is done.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ColdReadOptions {
+    /// Wait this long after the remount.
+    pub settle: Duration,
+    /// Read-ahead in KiB; `None`: as it is.
+    pub read_ahead_kib: Option<u64>,
+}
+
+/// A benchmark on a target.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where.
+    pub target: TargetSpec,
+    /// How the target is opened.
+    pub open: OpenOptions,
+    /// What.
+    pub subject: Subject,
+    /// How often.
+    pub repetitions: u64,
+    /// Caches stay as preparation leaves them.
+    pub keep_caches: bool,
+    /// Memory and processors.
+    pub limits: Limits,
+    /// Stop after the file sets are written.
+    pub populate_only: bool,
+    /// What the plan says beyond this: names and values as the user gave them.
+    pub settings: BTreeMap<String, String>,
+    /// Root seed.
+    pub seed: Seed,
+    /// The run directory.
+    pub out: PathBuf,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// The analysis of the record.
+    pub analysis: Analysis,
+    /// 0; 1 when a repetition does not count; 5 when I/O failed; 130 when interrupted.
+    pub exit: ExitCode,
+    /// All repetitions, for other formats than the analysis.
+    pub repetitions: Vec<Repetition>,
+}
+
+/// Facts of a prepared repetition, in the record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreparedFacts {
+    /// File sets.
+    pub filesets: Vec<FilesetSummary>,
+    /// Seconds that writing them took.
+    pub populate_seconds: f64,
+}
+
+/// The name that a subject has in plan, record and result.
+pub fn subject_name(subject: &Subject) -> String {
+    match subject {
+        Subject::Workload(workload, _) => workload.name.clone(),
+        Subject::FileOps(_) => "file-ops".into(),
+        Subject::Calls(options) => match options.mode {
+            senesce_workload::micro::WriteMode::Append => "append".into(),
+            senesce_workload::micro::WriteMode::RandomWrite => "random-write".into(),
+        },
+        Subject::ColdRead(_) => "cold-read".into(),
+    }
+}
+
+/// The plan of a request: what it would do, before anything is touched.
+pub fn plan(request: &Request) -> Result<Plan, Failure> {
+    let name = subject_name(&request.subject);
+    let mut settings = request.settings.clone();
+    settings.insert("target".into(), request.target.to_string());
+    settings.insert("workload".into(), name.clone());
+    let mut plan = Plan::new("bench", request.seed, settings);
+    let target = request.target.to_string();
+    if let Subject::Workload(workload, options) = &request.subject {
+        let filesets = senesce_workload::draw(workload, options)?;
+        let bytes: u64 = filesets.iter().map(|fileset| fileset.existing_bytes).sum();
+        plan.bytes_to_write = bytes * request.repetitions;
+        for fileset in filesets {
+            let words = format!(
+                "write file set {} ({} files, {})",
+                fileset.name,
+                fileset.existing_files,
+                Bytes(fileset.existing_bytes)
+            );
+            plan.step(words, target.clone());
+        }
+        plan.estimated_seconds = request.repetitions as f64 * workload.run.seconds.unwrap_or(60) as f64;
+        if let Some(senesce_workload::Length::Time(time)) = options.length {
+            plan.estimated_seconds = request.repetitions as f64 * time.as_secs_f64();
+        }
+    }
+    plan.step(format!("run {name} {} time(s)", request.repetitions), target);
+    Ok(plan)
+}
+
+/// Runs a request and records every repetition as it ends.
+pub fn run(request: &Request, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Outcome, Failure> {
+    let plan = plan(request)?;
+    let mut directory = RunDirectory::open(&request.out, &plan, &Environment::capture())?;
+    if directory.is_finished() {
+        return outcome(request);
+    }
+    let limits = request.limits.apply()?;
+    let mut target = open(&request.target, &request.open)?;
+    directory.add_environment(limits.environment())?;
+    directory.add_environment(&target.environment())?;
+    let mut run = Run { request, target: &mut target, directory: &mut directory, progress, interrupt };
+    let done = run.all();
+    let warnings = target.kernel_warnings();
+    if !warnings.is_empty() {
+        directory.append("kernel-warnings", &warnings)?;
+    }
+    let closed = target.close();
+    if let Err(failure) = done {
+        directory.append("failed", &json!({ "reason": failure.to_string() }))?;
+        return Err(failure);
+    }
+    closed?;
+    let outcome = outcome(request)?;
+    if outcome.exit != ExitCode::Interrupted {
+        directory.finish(&outcome.analysis.result)?;
+    }
+    Ok(outcome)
+}
+
+fn outcome(request: &Request) -> Result<Outcome, Failure> {
+    let record = Record::open(&request.out)?;
+    let repetitions: Vec<Repetition> = record.events_of("repetition").collect();
+    let interrupted = repetitions.iter().any(|repetition| repetition.interrupted)
+        || record.events.iter().any(|event| event.kind == "interrupted");
+    let exit = if interrupted {
+        ExitCode::Interrupted
+    } else if repetitions.iter().all(|repetition| repetition.valid) {
+        ExitCode::Done
+    } else if repetitions.iter().any(|repetition| repetition.io_failed) {
+        ExitCode::RunFailed
+    } else {
+        ExitCode::Negative
+    };
+    Ok(Outcome { analysis: crate::registry::analyse(&record)?, exit, repetitions })
+}
+
+struct Run<'a> {
+    request: &'a Request,
+    target: &'a mut MountedTarget<ClaimedDirectory>,
+    directory: &'a mut RunDirectory,
+    progress: &'a dyn Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Run<'_> {
+    fn all(&mut self) -> Result<(), Failure> {
+        let event = match self.request.subject {
+            Subject::Workload(..) => "repetition",
+            _ => "measured",
+        };
+        let done = self.directory.earlier_events().iter().filter(|event_| event_.kind == event).count() as u64;
+        for number in done..self.request.repetitions {
+            if self.interrupt.requested() {
+                self.directory.append("interrupted", &json!({ "before_repetition": number + 1 }))?;
+                return Ok(());
+            }
+            match &self.request.subject {
+                Subject::Workload(workload, options) => {
+                    let seed =
+                        if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
+                    let options = Options { seed, ..*options };
+                    if !self.workload(workload, options, number)? {
+                        return Ok(());
+                    }
+                }
+                Subject::FileOps(options) => {
+                    let result = file_ops(self.target.directory(), options, self.progress, self.interrupt)?;
+                    self.directory.append("measured", &result)?;
+                }
+                Subject::Calls(options) => {
+                    self.chill(true)?;
+                    let result = measure_calls(self.target.directory(), options, self.progress, self.interrupt)?;
+                    self.directory.append("measured", &result)?;
+                }
+                Subject::ColdRead(options) => self.cold_read(*options)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// One repetition; `false` ends the run.
+    fn workload(&mut self, workload: &Workload, options: Options, number: u64) -> Result<bool, Failure> {
+        let prepared = Prepared::prepare(workload, self.target.directory(), options, self.progress, self.interrupt)?;
+        let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds: prepared.populate_seconds };
+        self.directory.append("prepared", &facts)?;
+        if self.request.populate_only {
+            self.target.sync()?;
+            return Ok(false);
+        }
+        if options.execution == Execution::System {
+            self.chill(workload.filesets.iter().all(|fileset| !fileset.cached))?;
+        }
+        let Finished { repetition, histograms } =
+            prepared.run(self.target.directory(), self.progress, self.interrupt)?;
+        for (name, histogram) in &histograms {
+            let file = format!("{}-{}", number + 1, name.replace('/', "_"));
+            self.directory.write_histogram(&file, histogram)?;
+        }
+        self.directory.append("repetition", &repetition)?;
+        Ok(!repetition.interrupted)
+    }
+
+    /// Makes the caches cold, or says why they are not.
+    fn chill(&mut self, wanted: bool) -> Result<(), Failure> {
+        if self.request.keep_caches {
+            return self.note("caches were kept as the preparation left them (--keep-caches)");
+        }
+        if !wanted {
+            return self.note("a file set asks for cached files: caches were not dropped");
+        }
+        if !rustix::process::geteuid().is_root() {
+            self.target.sync()?;
+            return self.note("measured without dropping the caches before: that needs root");
+        }
+        match self.target.remount()? {
+            Remounted::Yes => Ok(()),
+            Remounted::CachesDropped => {
+                self.note("the target is a directory: caches were dropped, the file system was not remounted")
+            }
+        }
+    }
+
+    fn note(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.directory.append("note", &json!({ "text": text }))?)
+    }
+
+    fn cold_read(&mut self, options: ColdReadOptions) -> Result<(), Failure> {
+        if let Some(kib) = options.read_ahead_kib {
+            self.target.set_read_ahead(kib)?;
+        }
+        self.chill(true)?;
+        std::thread::sleep(options.settle);
+        let result = cold_read(self.target.mount_point(), self.progress, self.interrupt)?;
+        if result.interrupted {
+            self.directory.append("interrupted", &json!({ "bytes_read": result.bytes_read }))?;
+        }
+        self.directory.append("measured", &result)?;
+        Ok(())
+    }
+}
+
+/// The result of a workload as `--json` prints it, from the record.
+pub fn workload_result(record: &Record) -> BenchResult {
+    let prepared: Option<PreparedFacts> = record.events_of("prepared").last();
+    let mut notes: Vec<String> = Vec::new();
+    for event in record.events.iter().filter(|event| event.kind == "note") {
+        let text = event.data["text"].as_str().unwrap_or_default().to_string();
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+    BenchResult {
+        workload: record.plan.settings.get("workload").cloned().unwrap_or_default(),
+        repetitions: record.events_of("repetition").collect(),
+        filesets: prepared.map(|facts| facts.filesets).unwrap_or_default(),
+        notes,
+    }
+}
+
+/// The results of the other subjects, from the record.
+pub fn measured<T: serde::de::DeserializeOwned>(record: &Record) -> Vec<T> {
+    record.events_of("measured").collect()
+}
+
+/// Result of the microbenchmarks as JSON.
+pub fn measured_value(record: &Record) -> Value {
+    let file_ops: Vec<FileOpsResult> = measured(record);
+    let calls: Vec<CallResult> = measured(record);
+    let cold: Vec<ColdRead> = measured(record);
+    let subject = record.plan.settings.get("workload").cloned().unwrap_or_default();
+    match (file_ops.is_empty(), calls.is_empty()) {
+        (false, _) => json!({ "benchmark": subject, "repetitions": file_ops }),
+        (_, false) => json!({ "benchmark": subject, "repetitions": calls }),
+        _ => json!({ "benchmark": subject, "repetitions": cold }),
+    }
+}

@@ -1,0 +1,295 @@
+//! The file-operation microbenchmark: prepared untimed, timed alone, overhead measured and subtracted.
+
+use super::macros;
+use super::operations::{OPERATIONS, Operation, Place};
+use crate::engine::clock::Clock;
+use crate::engine::memory::filled;
+use crate::error::WorkloadError;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::parameter::suggest;
+use senesce_core::progress::Progress;
+use senesce_target::ClaimedDirectory;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What is measured, and how long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileOpsOptions {
+    /// Names of operations; empty: all.
+    pub operations: Vec<String>,
+    /// Without and with fsync after each operation.
+    pub sync: Vec<bool>,
+    /// Timed time per operation, at least.
+    pub time: Duration,
+    /// The loads of many operations too: mail, unpacking and removing a source tree.
+    pub macros: bool,
+    /// Feeds the macro loads.
+    pub seed: senesce_core::Seed,
+}
+
+impl Default for FileOpsOptions {
+    fn default() -> Self {
+        Self {
+            operations: Vec::new(),
+            sync: vec![false, true],
+            time: Duration::from_millis(200),
+            macros: false,
+            seed: senesce_core::seed::DEFAULT_SEED,
+        }
+    }
+}
+
+/// The result of the microbenchmark.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileOpsResult {
+    /// Time of a pass over the loop without an operation, in ns; it is subtracted from every result.
+    pub loop_overhead_ns: f64,
+    /// Time of reading the clock twice, in ns; it falls on a whole batch and is subtracted too.
+    pub clock_overhead_ns: f64,
+    /// Results in the order of the table.
+    pub operations: Vec<OperationResult>,
+}
+
+/// The result of one operation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationResult {
+    /// Name, as in the table of operations.
+    pub name: String,
+    /// Whether every operation was followed by fsync.
+    pub fsync: bool,
+    /// Timed operations.
+    pub iterations: u64,
+    /// Batches they were timed in.
+    pub batches: u64,
+    /// Median over the batches of the mean time of an operation, overhead subtracted, in microseconds.
+    pub mean_us: f64,
+    /// Fastest batch.
+    pub min_us: f64,
+    /// Slowest batch.
+    pub max_us: f64,
+    /// Share of the timed time that was overhead, in percent.
+    pub overhead_percent: f64,
+}
+
+/// Name of the directory that the benchmark works in; it is removed at the end.
+const FOLDER: &str = "senesce-file-ops";
+/// Most instances of a batch; all lie in one directory.
+const MOST_INSTANCES: u64 = 256;
+/// Most bytes that a batch prepares.
+const MOST_PREPARED: u64 = 32 << 20;
+/// Batches at least.
+const LEAST_BATCHES: usize = 3;
+/// Batches at most.
+const MOST_BATCHES: usize = 2000;
+
+/// Runs the microbenchmark below `directory`.
+pub fn file_ops(
+    directory: &ClaimedDirectory,
+    options: &FileOpsOptions,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<FileOpsResult, WorkloadError> {
+    let chosen = choose(&options.operations)?;
+    let folder = directory.path().join(FOLDER);
+    remove(&folder)?;
+    let content = filled(128 << 10, 1).map_err(WorkloadError::io("allocate content for", &folder))?;
+    let mut bench = FileOps { folder: &folder, content: &content, clock: Clock::new(), overhead: Overhead::default() };
+    bench.overhead = bench.measure_overhead()?;
+    let mut results = Vec::new();
+    progress.phase("file operations", (chosen.len() * options.sync.len()) as u64, "operations");
+    for sync in &options.sync {
+        for operation in chosen.iter().filter(|operation| !sync || operation.changes()) {
+            if interrupt.requested() {
+                remove(&folder)?;
+                return Err(WorkloadError::Interrupted("measuring file operations".into()));
+            }
+            results.push(bench.operation(operation, *sync, options.time)?);
+            progress.position(results.len() as u64, operation.name);
+        }
+    }
+    if options.macros {
+        results.extend(macros::all(&folder, &content, options.seed, progress)?);
+    }
+    remove(&folder)?;
+    Ok(FileOpsResult {
+        loop_overhead_ns: bench.overhead.pass_ns,
+        clock_overhead_ns: bench.overhead.clock_ns,
+        operations: results,
+    })
+}
+
+fn choose(names: &[String]) -> Result<Vec<&'static Operation>, WorkloadError> {
+    if names.is_empty() {
+        return Ok(OPERATIONS.iter().collect());
+    }
+    let find = |name: &String| {
+        OPERATIONS.iter().find(|operation| operation.name == name).ok_or_else(|| {
+            let known = OPERATIONS.iter().map(|operation| operation.name);
+            WorkloadError::Usage(format!("there is no file operation '{name}'{}", suggest(name, known)))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+fn remove(folder: &Path) -> Result<(), WorkloadError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.map_err(WorkloadError::io("remove", folder)),
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Overhead {
+    pass_ns: f64,
+    clock_ns: f64,
+}
+
+struct FileOps<'a> {
+    folder: &'a Path,
+    content: &'a [u8],
+    clock: Clock,
+    overhead: Overhead,
+}
+
+impl FileOps<'_> {
+    /// The loop with an operation that does nothing, and the clock alone: the fastest of many.
+    fn measure_overhead(&self) -> Result<Overhead, WorkloadError> {
+        let empty = &OPERATIONS[0];
+        let passes = 1000;
+        let mut overhead = Overhead { pass_ns: f64::MAX, clock_ns: f64::MAX };
+        for _ in 0..50 {
+            let start = self.clock.now();
+            let end = std::hint::black_box(self.clock.now());
+            overhead.clock_ns = overhead.clock_ns.min(self.clock.nanoseconds(end - start) as f64);
+            let batch = self.batch(empty, false, passes)?;
+            overhead.pass_ns = overhead.pass_ns.min((batch - overhead.clock_ns).max(0.0) / passes as f64);
+        }
+        Ok(overhead)
+    }
+
+    fn operation(&self, operation: &Operation, sync: bool, time: Duration) -> Result<OperationResult, WorkloadError> {
+        let instances = (MOST_PREPARED / operation.prepared_bytes().max(1)).clamp(2, MOST_INSTANCES) as usize;
+        let mut batches: Vec<f64> = Vec::new();
+        let mut timed = 0.0;
+        while batches.len() < LEAST_BATCHES || timed < time.as_nanos() as f64 && batches.len() < MOST_BATCHES {
+            let nanoseconds = self.batch(operation, sync, instances)?;
+            timed += nanoseconds;
+            batches.push(nanoseconds);
+        }
+        let overhead = self.overhead.clock_ns + self.overhead.pass_ns * instances as f64;
+        let mut each: Vec<f64> =
+            batches.iter().map(|batch| (batch - overhead).max(0.0) / instances as f64 / 1000.0).collect();
+        each.sort_by(f64::total_cmp);
+        Ok(OperationResult {
+            name: operation.name.into(),
+            fsync: sync,
+            iterations: (batches.len() * instances) as u64,
+            batches: batches.len() as u64,
+            mean_us: each[each.len() / 2],
+            min_us: each[0],
+            max_us: each[each.len() - 1],
+            overhead_percent: 100.0 * overhead * batches.len() as f64 / timed.max(1.0),
+        })
+    }
+
+    /// Prepares a batch in a fresh directory, times it as a whole, removes it. Nanoseconds.
+    fn batch(&self, operation: &Operation, sync: bool, instances: usize) -> Result<f64, WorkloadError> {
+        fs::create_dir_all(self.folder).map_err(WorkloadError::io("make directory", self.folder))?;
+        let handle = File::open(self.folder).map_err(WorkloadError::io("open directory", self.folder))?;
+        let place = Place::new(handle.as_fd(), instances, self.content);
+        let failed = |what: &str, index: usize, errno: rustix::io::Errno| {
+            let path: PathBuf = self.folder.join(format!("a{index}"));
+            WorkloadError::io(format!("{what} {} of", operation.name), path)(errno)
+        };
+        for index in 0..instances {
+            operation.prepare(&place, index).map_err(|errno| failed("prepare", index, errno))?;
+        }
+        if sync && operation.prepared_bytes() > 0 {
+            // Data of the preparation must not be what the timed fsync writes.
+            rustix::fs::syncfs(&handle).map_err(WorkloadError::io("sync", self.folder))?;
+        }
+        let start = self.clock.now();
+        for index in 0..instances {
+            let done = std::hint::black_box(operation).run(&place, index, sync);
+            done.map_err(|errno| failed("do", index, errno))?;
+        }
+        let nanoseconds = self.clock.nanoseconds(self.clock.now() - start) as f64;
+        remove(self.folder)?;
+        Ok(nanoseconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::progress::Silent;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_operation_of_the_table_is_there() {
+        let table = include_str!("../../../../data/bpfs/microbench.csv");
+        let published: BTreeSet<&str> = table.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+        let ours: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
+        assert_eq!(ours, published);
+    }
+
+    #[test]
+    fn all_operations_run_as_an_ordinary_directory_and_leave_nothing() {
+        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let options =
+            FileOpsOptions { time: Duration::ZERO, sync: vec![false], macros: true, ..FileOpsOptions::default() };
+        let result = file_ops(&claimed, &options, &Silent, &Interrupt::new()).unwrap();
+        assert_eq!(result.operations.iter().filter(|operation| !operation.fsync && operation.batches > 1).count(), 36);
+        for operation in result.operations.iter().filter(|operation| operation.name != "empty") {
+            assert!(operation.mean_us > 0.0, "{operation:?}");
+        }
+        let create = result.operations.iter().find(|operation| operation.name == "create").unwrap();
+        assert!(create.overhead_percent < 1.0, "{create:?}");
+        let left: Vec<_> = fs::read_dir(room.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, [".senesce"]);
+    }
+
+    #[test]
+    fn operations_have_their_effects() {
+        let room = tempfile::tempdir().unwrap();
+        let content = filled(128 << 10, 1).unwrap();
+        for operation in OPERATIONS {
+            let folder = room.path().join(operation.name);
+            fs::create_dir(&folder).unwrap();
+            let handle = File::open(&folder).unwrap();
+            let place = Place::new(handle.as_fd(), 1, &content);
+            operation.prepare(&place, 0).unwrap();
+            let before = snapshot(&folder);
+            operation.run(&place, 0, true).unwrap();
+            let after = snapshot(&folder);
+            let unchanged = matches!(operation.name, "empty" | "read" | "readdir" | "chown");
+            assert_eq!(before == after, unchanged, "{}: {before:?} {after:?}", operation.name);
+        }
+    }
+
+    /// Names with length, mode, link count and content sum, recursively.
+    fn snapshot(folder: &Path) -> Vec<String> {
+        use std::os::unix::fs::MetadataExt;
+        let mut lines = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let found = entry.path().symlink_metadata().unwrap();
+            let sum: u64 = match found.is_file() {
+                true => {
+                    let bytes = fs::read(entry.path()).unwrap();
+                    bytes.iter().enumerate().map(|(index, byte)| (index as u64 + 1) * u64::from(*byte)).sum()
+                }
+                false => 0,
+            };
+            lines.push(format!("{:?} {} {:o} {} {sum}", entry.path(), found.len(), found.mode(), found.ino()));
+            if found.is_dir() {
+                lines.extend(snapshot(&entry.path()));
+            }
+        }
+        lines.sort();
+        lines
+    }
+}

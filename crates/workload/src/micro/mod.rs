@@ -1,0 +1,11 @@
+//! Microbenchmarks: single file operations, appends and random writes by size, cold reads.
+
+pub mod calls;
+pub mod cold_read;
+pub mod file_ops;
+pub mod macros;
+pub mod operations;
+
+pub use calls::{CallOptions, CallResult, SizeResult, SyncMode, WriteMode, measure_calls};
+pub use cold_read::{ColdRead, cold_read};
+pub use file_ops::{FileOpsOptions, FileOpsResult, OperationResult, file_ops};
