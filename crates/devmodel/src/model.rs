@@ -101,6 +101,21 @@ impl DeviceModel {
         }
     }
 
+    /// Times a few requests over the whole device; the entry point of the fuzzer.
+    pub fn exercise(&self) -> f64 {
+        let request =
+            |operation, start| request::Request { queue_depth: 3, ..request::Request::new(operation, start, 8) };
+        use request::Operation::{Discard, Flush, Read, Write};
+        let last = self.capacity_bytes() / request::SECTOR - 1;
+        self.seconds(&[
+            request(Read, 0),
+            request(Write, last),
+            request(Flush, 0),
+            request(Read, last / 2),
+            request(Discard, 1),
+        ])
+    }
+
     fn check(&self, name: &str) -> Result<(), ModelError> {
         let wrong =
             |parameter, value, expected| Err(ModelError::Parameter { name: name.into(), parameter, value, expected });

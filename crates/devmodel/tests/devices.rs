@@ -57,6 +57,20 @@ fn bad_device_files_are_told() {
 }
 
 #[test]
+fn the_corpus_of_the_fuzzer_is_read() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/device_file");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        if let Ok(model) = DeviceModel::from_toml("corpus", &text) {
+            assert!(model.exercise().is_finite());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 2);
+}
+
+#[test]
 fn the_reference_ssd_has_the_rates_of_its_data_sheet() {
     let model = DeviceModel::reference_ssd().unwrap();
     let iops = |operation, depth| {
