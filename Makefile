@@ -3,7 +3,7 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: demo test test-long build requirements fmt lint docs bench clean
+.PHONY: lab demo test test-long build requirements fmt lint docs bench clean
 
 requirements:
 	@scripts/requirements
@@ -16,11 +16,16 @@ demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
 # Everything that proves the program, under 20 minutes on 2 cores.
-test: requirements
+test: requirements lab
 	$(CARGO) test --workspace --no-fail-fast
 
+# The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
+lab:
+	$(CARGO) build -p senesce-cli
+	@target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
+
 # The long runs: other people's suites, kill -9 at many points, paper-scale checks.
-test-long: requirements build
+test-long: requirements build lab
 	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 
