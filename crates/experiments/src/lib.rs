@@ -1,5 +1,6 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
+pub mod chunk_size;
 pub mod compare;
 pub mod conduct;
 pub mod doctor;

@@ -9,6 +9,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::object_dirs::ObjectDirs,
+    &crate::chunk_size::ChunkSize,
 ];
 
 /// The verbs that leave run directories.

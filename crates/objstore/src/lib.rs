@@ -3,12 +3,15 @@
 
 pub mod advise;
 pub mod chunker;
+pub mod dedup;
 pub mod error;
 pub mod fill;
 pub mod object_id;
 pub mod occupancy;
 pub mod scheme;
 pub mod store;
+pub mod vcs;
+pub mod versions;
 
 pub use chunker::{Chunker, ChunkerSpec};
 pub use error::StoreError;

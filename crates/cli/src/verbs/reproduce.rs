@@ -63,6 +63,8 @@ fn argument(parameter: &'static Parameter) -> Arg {
     let argument = Arg::new(parameter.name).long(parameter.name).help(help).help_heading("Parameters");
     match parameter.kind {
         ParameterKind::Flag => argument.num_args(0..=1).default_missing_value("true").require_equals(true),
+        // A list may be given in one word or by repeating the flag.
+        ParameterKind::Text | ParameterKind::Choices(_) => argument.value_name("VALUE").action(ArgAction::Append),
         _ => argument.value_name("VALUE"),
     }
 }
@@ -107,8 +109,8 @@ fn settings(experiment: &dyn Experiment, chosen: &ArgMatches) -> Result<Settings
         overrides.insert(name.to_string(), value.to_string());
     }
     for parameter in experiment.parameters().iter().chain(COMMON) {
-        if let Some(value) = chosen.get_one::<String>(parameter.name) {
-            overrides.insert(parameter.name.to_string(), value.clone());
+        if let Some(values) = chosen.get_many::<String>(parameter.name) {
+            overrides.insert(parameter.name.to_string(), values.cloned().collect::<Vec<_>>().join(","));
         }
     }
     Ok(Settings::resolve(experiment.parameters(), level, &overrides)?)

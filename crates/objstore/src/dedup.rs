@@ -1,0 +1,95 @@
+//! How much of a version history a chunker finds again.
+
+use crate::chunker::ChunkerSpec;
+use crate::object_id::{HashAlgorithm, ObjectId};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Counts over all versions seen so far.
+#[derive(Debug)]
+pub struct Deduplicator {
+    spec: ChunkerSpec,
+    seen: HashSet<ObjectId>,
+    totals: Totals,
+}
+
+/// What a chunker made of a history.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Bytes of all files of all versions.
+    pub bytes: u64,
+    /// Bytes of the chunks that are kept.
+    pub unique_bytes: u64,
+    /// Chunks in all versions.
+    pub chunks: u64,
+    /// Chunks that are kept.
+    pub unique_chunks: u64,
+    /// CPU time of cutting alone.
+    pub cutting_seconds: f64,
+}
+
+impl Deduplicator {
+    /// A count for one chunker.
+    pub fn new(spec: ChunkerSpec) -> Self {
+        Self { spec, seen: HashSet::new(), totals: Totals::default() }
+    }
+
+    /// Adds one file.
+    pub fn add(&mut self, data: &[u8]) {
+        let begun = thread_cpu_time();
+        let lengths = crate::chunker::lengths(self.spec.build().as_mut(), data);
+        self.totals.cutting_seconds += (thread_cpu_time() - begun).as_secs_f64();
+        let mut rest = data;
+        for length in lengths {
+            let (chunk, after) = rest.split_at(length);
+            rest = after;
+            self.totals.chunks += 1;
+            if self.seen.insert(HashAlgorithm::Blake3.name(chunk)) {
+                self.totals.unique_chunks += 1;
+                self.totals.unique_bytes += length as u64;
+            }
+        }
+        self.totals.bytes += data.len() as u64;
+    }
+
+    /// The counts so far.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+}
+
+impl Totals {
+    /// Bytes of all versions over bytes kept.
+    pub fn ratio(&self) -> f64 {
+        self.bytes as f64 / self.unique_bytes.max(1) as f64
+    }
+}
+
+/// CPU time of this thread.
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_copy_costs_nothing_and_an_inserted_byte_little() {
+        let mut data = vec![0; 300_000];
+        crate::chunker::study::XorShift::study().fill(&mut data);
+        for (spec, most_kept) in [("fastcdc:4K", 1.1), ("fixed:4K", 2.01)] {
+            let mut counts = Deduplicator::new(spec.parse().unwrap());
+            counts.add(&data);
+            counts.add(&data);
+            assert_eq!(counts.totals().unique_bytes, 300_000);
+            let mut shifted = vec![1];
+            shifted.extend_from_slice(&data);
+            counts.add(&shifted);
+            let kept = counts.totals().unique_bytes as f64 / 300_000.0;
+            assert!(kept <= most_kept && (spec.starts_with("fixed") == (kept > 1.9)), "{spec}: {kept}");
+        }
+    }
+}

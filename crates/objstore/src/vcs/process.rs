@@ -1,0 +1,161 @@
+//! Runs a command and measures it: monotonic clock, `wait4` for CPU and memory, a time limit without polling.
+
+use crate::error::{StoreError, io};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use senesce_core::interrupt::Interrupt;
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a command ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Exit status 0.
+    Done,
+    /// Another exit status; the last lines of its output.
+    Failed(i32, String),
+    /// A signal ended it.
+    Killed(i32),
+    /// It was ended by us after its time limit.
+    TimedOut,
+}
+
+/// A command that was run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Wall-clock time from start to end.
+    pub seconds: f64,
+    /// CPU time in user mode, its waited-for children included.
+    pub user_seconds: f64,
+    /// CPU time in the kernel.
+    pub system_seconds: f64,
+    /// Largest resident set of the command or one of its children.
+    pub peak_bytes: u64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How long a command may go on after SIGTERM before SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs a command in a process group of its own. After `limit`, or on an interrupt, the group gets SIGTERM, then SIGKILL.
+pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Result<Ran, StoreError> {
+    let program = Path::new(command.get_program()).to_path_buf();
+    let mut output = tempfile().map_err(io("make a temporary file for the output of", &program))?;
+    let copy = |file: &std::fs::File| file.try_clone().map_err(io("duplicate the output of", &program));
+    command.stdin(Stdio::null()).stdout(copy(&output)?).stderr(copy(&output)?).process_group(0);
+    let started = Instant::now();
+    let child = command.spawn().map_err(io("run", &program))?;
+    let pid = Pid::from_child(&child);
+    let waited = wait(pid, started + limit, interrupt);
+    let (status, usage, timed_out) = waited.map_err(io("wait for", &program))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    let outcome = if timed_out {
+        Outcome::TimedOut
+    } else if libc::WIFSIGNALED(status) {
+        Outcome::Killed(libc::WTERMSIG(status))
+    } else if libc::WEXITSTATUS(status) == 0 {
+        Outcome::Done
+    } else {
+        Outcome::Failed(libc::WEXITSTATUS(status), last_lines(&mut output))
+    };
+    Ok(Ran {
+        seconds,
+        user_seconds: time(usage.ru_utime),
+        system_seconds: time(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss as u64 * 1024,
+        outcome,
+    })
+}
+
+/// Waits for the end of a child, ending it at the deadline or on an interrupt; whether that was needed comes last.
+fn wait(pid: Pid, deadline: Instant, interrupt: &Interrupt) -> std::io::Result<(i32, libc::rusage, bool)> {
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let mut ended = false;
+    while Instant::now() < deadline && !interrupt.requested() && !ended {
+        // A short time only so that an interrupt is seen; the end of the child wakes the poll at once.
+        ended = ends_within(&handle, Duration::from_millis(250).min(deadline - Instant::now()))?;
+    }
+    if !ended {
+        // The group may be gone meanwhile: then there is nothing to end.
+        let _ = kill_process_group(pid, Signal::TERM);
+        if !ends_within(&handle, GRACE)? {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid, and wait4 writes only to the two places it is given.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: as above; the pid is our own child, which nobody else waits for.
+        let found = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
+        if found >= 0 {
+            return Ok((status, usage, !ended));
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+fn ends_within(handle: &OwnedFd, time: Duration) -> std::io::Result<bool> {
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// An unnamed file in memory.
+fn tempfile() -> std::io::Result<std::fs::File> {
+    Ok(rustix::fs::memfd_create("output", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
+fn last_lines(output: &mut std::fs::File) -> String {
+    let mut bytes = Vec::new();
+    if output.rewind().and_then(|()| output.read_to_end(&mut bytes)).is_err() {
+        return "(its output cannot be read)".into();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().rev().take(5).collect();
+    lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limit: Duration) -> Ran {
+        run(Command::new("sh").args(["-c", script]), limit, &Interrupt::new()).unwrap()
+    }
+
+    #[test]
+    fn time_cpu_memory_and_status_are_measured() {
+        let ran = shell("sleep 0.15", Duration::from_secs(20));
+        assert_eq!(ran.outcome, Outcome::Done);
+        assert!(ran.seconds >= 0.15 && ran.peak_bytes > 100_000);
+        let ran =
+            shell("i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; echo last words; exit 3", Duration::from_secs(20));
+        assert_eq!(ran.outcome, Outcome::Failed(3, "last words".into()));
+        assert!(ran.user_seconds > 0.0);
+        assert_eq!(shell("kill -9 $$", Duration::from_secs(20)).outcome, Outcome::Killed(9));
+    }
+
+    #[test]
+    fn a_command_and_its_children_end_at_the_limit() {
+        let begun = Instant::now();
+        assert_eq!(shell("sleep 30 & sleep 30", Duration::from_millis(200)).outcome, Outcome::TimedOut);
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        let missing = run(&mut Command::new("/no/such/program"), GRACE, &Interrupt::new());
+        assert!(matches!(missing, Err(StoreError::Io { operation: "run", .. })));
+    }
+}
