@@ -12,4 +12,5 @@ pub mod lab_selftest;
 pub mod measurements;
 pub mod object_dirs;
 pub mod registry;
+pub mod vcs_scaling;
 pub mod verbs;

@@ -271,3 +271,9 @@ fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), Stor
 fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(io("sync directory", path))
 }
+
+/// Writes back everything that the file system of `path` has dirty (syncfs(2)).
+pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
+    let folder = File::open(path).map_err(io("open", path))?;
+    rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))
+}
