@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod export;
 pub mod f2fs_bandwidth;
 pub mod import;
+pub mod io_scheduler;
 mod lab_cell;
 pub mod lab_selftest;
 pub mod measurements;

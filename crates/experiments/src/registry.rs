@@ -10,6 +10,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::object_dirs::ObjectDirs,
     &crate::chunk_size::ChunkSize,
+    &crate::io_scheduler::IoScheduler,
     &crate::vcs_scaling::VcsScaling,
 ];
 

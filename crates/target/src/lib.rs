@@ -25,6 +25,7 @@ pub mod signature;
 pub mod snapshot;
 pub mod sparse;
 pub mod spec;
+pub mod throttle;
 pub mod trace;
 
 pub use block_device::{BlockDevice, drop_caches};
