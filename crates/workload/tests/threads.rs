@@ -7,6 +7,7 @@ use senesce_workload::Options;
 use std::time::Duration;
 
 #[test]
+#[ignore = "starts thousands of threads; make test-long"]
 fn ten_thousand_threads_start() {
     let room = Room::new();
     let text = "define fileset name=set, path=$dir, dirwidth=100, entries=20000, size=0, prealloc

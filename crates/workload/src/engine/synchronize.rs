@@ -229,7 +229,8 @@ mod tests {
         let index = waits.add_semaphore("s", 0);
         let waits = Arc::new(waits);
         let far = Instant::now() + Duration::from_secs(3600);
-        let jobs: Vec<Box<dyn Fn(&Waits) + Send>> = vec![
+        type Job = Box<dyn Fn(&Waits) + Send>;
+        let jobs: Vec<Job> = vec![
             Box::new(|waits| waits.block(0)),
             Box::new(move |waits| waits.take(index, 1)),
             Box::new(|waits| waits.post("s", 1, true)),

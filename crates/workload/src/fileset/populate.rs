@@ -135,7 +135,7 @@ impl Job<'_> {
                         slot.get_or_insert(problem);
                     }
                 }
-                if turn % 256 == 0 {
+                if turn.is_multiple_of(256) {
                     progress.position(self.counts.bytes.load(Ordering::Relaxed), &format!("{turn} files"));
                 }
             }

@@ -102,7 +102,7 @@ impl Walk<'_> {
             }
         }
         self.files += 1;
-        if self.files % 1024 == 0 {
+        if self.files.is_multiple_of(1024) {
             self.progress.position(self.read, &format!("{} files", self.files));
         }
         Ok(())

@@ -86,12 +86,12 @@ impl Mail {
         let mut buffer = Vec::new();
         for _ in 0..self.transactions {
             let chosen = live[between(generator, 0, live.len() as u64) as usize];
-            if generator.next_u64() % 2 == 0 {
+            if generator.next_u64().is_multiple_of(2) {
                 read(&path(chosen), &mut buffer)?;
             } else {
                 append(&path(chosen), content, generator)?;
             }
-            if generator.next_u64() % 2 == 0 || live.len() < 2 {
+            if generator.next_u64().is_multiple_of(2) || live.len() < 2 {
                 create(&path(next), content, generator)?;
                 live.push(next);
                 next += 1;

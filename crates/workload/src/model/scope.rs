@@ -66,7 +66,7 @@ impl Scope<'_> {
         }
         if let Some(environment) = name.strip_suffix(')') {
             return std::env::var(environment)
-                .map(|text| Bound::Text(text))
+                .map(Bound::Text)
                 .map_err(|_| self.source.mistake(span, format!("the environment has no variable '{environment}'")));
         }
         if let Some(value) = self.locals.get(name).or_else(|| self.globals.get(name)) {

@@ -1,0 +1,2 @@
+set $é=1 # €
+	define	fileset	name=�
