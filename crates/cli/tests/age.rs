@@ -151,6 +151,22 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
 }
 
 #[test]
+fn new_limits_plan_anew_from_what_was_reached() {
+    let room = tempfile::tempdir().expect("room");
+    let words = [&["aged", "--data", "sparse", "--out", "run", "--max-overwrites", "2"], &SMALL[..]].concat();
+    assert_eq!(json(&age(room.path(), &words))["stopped_by"], "overwrites");
+    let refused = run(room.path(), &["age", "--resume", "run", "--overwrites", "1"]);
+    assert_eq!(refused.status.code(), Some(2), "a limit that lies behind is refused");
+    let reprinted = run(room.path(), &["age", "--resume", "run", "--json"]);
+    assert!((json(&reprinted)["overwrites"].as_f64().expect("overwrites") - 2.0).abs() < 0.05);
+    let further = json(&run(room.path(), &["age", "--resume", "run", "--overwrites", "12", "--json"]));
+    assert!((further["overwrites"].as_f64().expect("overwrites") - 12.0).abs() < 0.05);
+    assert!(further["rmse"]["age"].as_f64().expect("rmse") < 0.01, "{further}");
+    let verified = run(room.path(), &["verify", "run"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+#[test]
 fn a_directory_of_somebody_else_is_refused() {
     let room = tempfile::tempdir().expect("room");
     let target = room.path().join("thesis");

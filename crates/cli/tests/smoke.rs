@@ -8,7 +8,8 @@ use common::{json, run};
 fn every_experiment_runs_at_the_smoke_scale_and_reports() {
     let room = tempfile::tempdir().expect("room");
     let list = json(&run(room.path(), &["experiments", "--json"]));
-    let ids: Vec<String> = list.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("id").to_string()).collect();
+    let ids: Vec<String> =
+        list.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("id").to_string()).collect();
     assert!(!ids.is_empty());
     let mut failed = Vec::new();
     for id in &ids {

@@ -175,8 +175,7 @@ fn show(outcome: &senesce_experiments::conduct::Outcome, json: bool, session: &S
 }
 
 fn dry_run(spec: &AgeSpec, json: bool) -> Result<Exit, Failure> {
-    let aging = spec.aging_plan()?;
-    let plan = spec.plan(&aging);
+    let plan = spec.plan(spec.planner()?.plan());
     crate::verbs::reproduce::print_plan(&plan, json)
 }
 

@@ -1,5 +1,6 @@
 //! What an ageing leaves in its record.
 
+use super::spec::Limits;
 use senesce_aging::Summary;
 use senesce_aging::measure::Measures;
 use senesce_layout::LayoutSummary;
@@ -42,6 +43,15 @@ pub struct Checkpoint {
     pub operation: u64,
     /// Seconds of execution, earlier parts included.
     pub seconds: f64,
+}
+
+/// New limits for a run that had reached some operation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Replanned {
+    /// Operations done when the run was planned anew.
+    pub operation: u64,
+    /// The limits from then on.
+    pub limits: Limits,
 }
 
 /// The end of the execution.

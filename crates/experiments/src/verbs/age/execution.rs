@@ -1,21 +1,19 @@
 //! The execution of a plan on a directory, with its samples, checkpoints and limits.
 
+use super::course::Course;
 use super::events::{Checkpoint, Executed, Sample};
 use super::run::{Hooks, peak_rss_bytes, plan_ends_by};
 use super::spec::AgeSpec;
-use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Planner, Shard, Stop, execute, reconcile};
+use senesce_aging::{Data, DirectoryBackEnd, ExecuteOptions, Planner, Shard, Stop, execute, reconcile};
 use senesce_core::{ExitCode, Failure, RunDirectory};
 use senesce_target::ClaimedDirectory;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What is to be executed.
 pub struct Execution<'a> {
-    /// The specification.
-    pub spec: &'a AgeSpec,
-    /// The plan.
-    pub plan: &'a Arc<AgingPlan>,
+    /// The course of the run.
+    pub course: &'a Course,
     /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
     pub continues: bool,
     /// Every operation below this one was done in earlier parts of the run.
@@ -35,10 +33,11 @@ pub fn run(
     directory: &mut RunDirectory,
     hooks: &Hooks<'_>,
 ) -> Result<Executed, Failure> {
-    let spec = execution.spec;
+    let spec = &execution.course.spec;
     let data = data_mode(&spec.data)?;
-    let mut planner = execution.plan.operations();
+    let mut planner = execution.course.planner()?;
     planner.skip_to(execution.from);
+    let plan = planner.plan().clone();
     if execution.continues {
         let shard = shard(spec);
         let found = reconcile(&planner, root, data, shard)?;
@@ -50,11 +49,11 @@ pub fn run(
         shard: shard(spec),
         ..ExecuteOptions::default()
     };
-    hooks.progress.phase("ageing", execution.plan.len(), "operations");
+    hooks.progress.phase("ageing", plan.len(), "operations");
     directory.append("checkpoint", &Checkpoint { operation: execution.from, seconds: execution.seconds_before })?;
     let mut watch = Watch::new(execution, directory, hooks);
     let cpu_before = cpu_seconds();
-    let backend = DirectoryBackEnd::new(execution.plan.clone(), root, data);
+    let backend = DirectoryBackEnd::new(plan.clone(), root, data);
     let outcome = execute(&mut planner, &backend, &options, hooks.interrupt, &mut |planner, completed| {
         watch.look(planner, completed)
     });
@@ -68,7 +67,7 @@ pub fn run(
     let stopped_by = match stop {
         Stop::Interrupted => "interrupt",
         Stop::Observer if timed_out => "time",
-        Stop::Observer | Stop::Finished => plan_ends_by(execution.plan),
+        Stop::Observer | Stop::Finished => plan_ends_by(&plan),
     };
     let cpu_after = cpu_seconds();
     let done = planner.operations_done() - execution.from;
@@ -137,7 +136,7 @@ impl<'a> Watch<'a> {
             self.failure = Some(failure);
             return ControlFlow::Break(());
         }
-        if self.execution.spec.max_time().is_some_and(|most| seconds >= most.as_secs_f64()) {
+        if self.execution.course.limits().max_time().is_some_and(|most| seconds >= most.as_secs_f64()) {
             self.timed_out = true;
             return ControlFlow::Break(());
         }

@@ -1,5 +1,6 @@
 //! `senesce age`: takes a file system to a profile's old age and proves that it got there.
 
+mod course;
 mod events;
 mod execution;
 mod figures;

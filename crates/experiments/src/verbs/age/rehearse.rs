@@ -1,18 +1,17 @@
 //! Plays a plan without a target: exact measures and the planning speed, before anything is touched.
 
 use super::events::Rehearsal;
-use senesce_aging::AgingPlan;
+use senesce_aging::Planner;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress};
-use std::sync::Arc;
 
 const BETWEEN_LOOKS: u64 = 1 << 22;
 
-/// Streams all operations of `plan` and measures the end.
-pub fn rehearse(plan: &Arc<AgingPlan>, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Rehearsal, Failure> {
+/// Streams what is left of `planner` and measures the end.
+pub fn rehearse(mut planner: Planner, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Rehearsal, Failure> {
+    let plan = planner.plan().clone();
     progress.phase("planning", plan.len(), "operations");
-    let before = thread_cpu_seconds();
-    let mut planner = plan.operations();
+    let (before, from) = (thread_cpu_seconds(), planner.operations_done());
     while planner.operations_done() < plan.len() {
         let reached = planner.operations_done();
         planner.skip_to((reached + BETWEEN_LOOKS).min(plan.len()));
@@ -28,7 +27,7 @@ pub fn rehearse(plan: &Arc<AgingPlan>, progress: &dyn Progress, interrupt: &Inte
     Ok(Rehearsal {
         summary: plan.summary().clone(),
         plan_cpu_seconds,
-        plan_ops_per_cpu_second: planner.operations_done() as f64 / plan_cpu_seconds.max(1e-9),
+        plan_ops_per_cpu_second: (planner.operations_done() - from) as f64 / plan_cpu_seconds.max(1e-9),
         measures: planner.measures(),
         namespace_sha256: planner.namespace_sha256(),
     })

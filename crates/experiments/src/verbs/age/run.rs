@@ -1,6 +1,7 @@
 //! The run itself: claim the target, rehearse, execute, look at the layout, close.
 
-use super::events::{Checkpoint, LayoutSeen, Rehearsal};
+use super::course::Course;
+use super::events::{Checkpoint, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
 use super::rehearse::rehearse;
 use super::room::check_room;
@@ -15,7 +16,6 @@ use senesce_target::{MountedTarget, OpenOptions, TargetSpec, open};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// What a run is given beside its specification.
 pub struct Hooks<'a> {
@@ -37,8 +37,9 @@ pub struct Place {
 
 /// Plans and measures without a target or a record; the JSON of the contract.
 pub fn plan_only(spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Value, Failure> {
-    let plan = Arc::new(spec.aging_plan()?);
-    let rehearsal = rehearse(&plan, hooks.progress, hooks.interrupt)?;
+    let planner = spec.planner()?;
+    let plan = planner.plan().clone();
+    let rehearsal = rehearse(planner, hooks.progress, hooks.interrupt)?;
     let mut value = super::measures_json(&rehearsal, None);
     value["stopped_by"] = json!(plan_ends_by(&plan));
     value["seed"] = json!(spec.seed);
@@ -49,19 +50,19 @@ pub fn plan_only(spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Value, Failure> {
 
 /// Ages the target of `spec`, or continues where an interrupted run of the same specification stopped.
 pub fn run(spec: &AgeSpec, place: &Place, erase: Option<String>, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
-    let plan = Arc::new(spec.aging_plan()?);
-    let document = spec.plan(&plan);
+    let document = spec.plan(spec.planner()?.plan());
     let path = place.out.clone().unwrap_or_else(|| default_path(&place.runs, &document, place.again));
     let environment = Environment::capture();
     if path.join("plan.toml").exists() {
         let directory = RunDirectory::open(&path, &document, &environment)?;
-        return proceed(spec, &plan, directory, erase, hooks);
+        let course = Course::of(directory.earlier_events()).unwrap_or_else(|| Course::new(spec.clone()));
+        return proceed(course, directory, erase, hooks);
     }
     // A target that is refused leaves no run directory behind.
     let target = open_target(spec, false, erase)?;
     let mut directory = RunDirectory::open(&path, &document, &environment)?;
     directory.append("spec", spec)?;
-    age(spec, &plan, directory, target, Start::default(), hooks)
+    age(&Course::new(spec.clone()), directory, target, Start::default(), hooks)
 }
 
 /// Continues the run in `path`. Limits that are given replace its own; without any, its own hold.
@@ -69,20 +70,29 @@ pub fn resume(path: &Path, limits: &Limits, erase: Option<String>, hooks: &Hooks
     let record = Record::open(path)?;
     let words =
         || Failure::usage(format!("{} is no ageing that could be continued; repeat its command", path.display()));
-    let mut spec: AgeSpec = record.events_of("spec").last().ok_or_else(words)?;
+    let mut course = Course::of(&record.events).ok_or_else(words)?;
     let mut directory = RunDirectory::resume(path)?;
-    if *limits != Limits::default() && *limits != spec.limits {
-        spec.limits = limits.clone();
-        directory.reopen_finished()?;
-        directory.append("spec", &spec)?;
+    if *limits != Limits::default() && limits != course.limits() {
+        let reached = Start::of(&course.spec, &directory);
+        if reached.continues && reached.operation > 0 {
+            let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
+            course.replans.push(replanned.clone());
+            // Limits that cannot be planned for are refused before they enter the record.
+            course.planner()?;
+            directory.reopen_finished()?;
+            directory.append("replanned", &replanned)?;
+        } else {
+            course.spec.limits = limits.clone();
+            course = Course::new(course.spec);
+            course.planner()?;
+            directory.reopen_finished()?;
+        }
     }
-    let plan = Arc::new(spec.aging_plan()?);
-    proceed(&spec, &plan, directory, erase, hooks)
+    proceed(course, directory, erase, hooks)
 }
 
 fn proceed(
-    spec: &AgeSpec,
-    plan: &Arc<AgingPlan>,
+    mut course: Course,
     mut directory: RunDirectory,
     erase: Option<String>,
     hooks: &Hooks<'_>,
@@ -92,14 +102,17 @@ fn proceed(
         let analysis = registry::analyse(&Record::open(&path)?)?;
         return Ok(Outcome { path, analysis, was_finished: true });
     }
-    let start = Start::of(spec, &directory);
-    let target = open_target(spec, start.continues, erase)?;
+    let start = Start::of(&course.spec, &directory);
+    let target = open_target(&course.spec, start.continues, erase)?;
     if start.continues {
         hooks.progress.say(&format!("continuing after operation {}", start.operation));
-    } else if directory.earlier_events().is_empty() {
-        directory.append("spec", spec)?;
+    } else {
+        // What earlier parts did is gone with its memory: the run begins anew under its last limits.
+        course.spec.limits = course.limits().clone();
+        course = Course::new(course.spec);
+        directory.append("spec", &course.spec)?;
     }
-    age(spec, plan, directory, target, start, hooks)
+    age(&course, directory, target, start, hooks)
 }
 
 /// Where an execution begins.
@@ -150,20 +163,19 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
 }
 
 fn age(
-    spec: &AgeSpec,
-    plan: &Arc<AgingPlan>,
+    course: &Course,
     mut directory: RunDirectory,
     mut target: MountedTarget,
     start: Start,
     hooks: &Hooks<'_>,
 ) -> Result<Outcome, Failure> {
     directory.add_environment(&target.environment())?;
-    let rehearsal = rehearsal(plan, &mut directory, hooks)?;
+    let rehearsal = rehearsal(course, &mut directory, hooks)?;
     if !start.continues {
         check_room(&rehearsal, target.directory().path())?;
     }
     let execution =
-        Execution { spec, plan, continues: start.continues, from: start.operation, seconds_before: start.seconds };
+        Execution { course, continues: start.continues, from: start.operation, seconds_before: start.seconds };
     let outcome = execution::run(&execution, target.directory(), &mut directory, hooks);
     let executed = match outcome {
         Ok(executed) => executed,
@@ -186,13 +198,13 @@ fn age(
 }
 
 /// The rehearsal of an earlier part of the run, or a new one.
-fn rehearsal(plan: &Arc<AgingPlan>, directory: &mut RunDirectory, hooks: &Hooks<'_>) -> Result<Rehearsal, Failure> {
-    if let Some(earlier) =
-        last::<Rehearsal>(directory, "rehearsal").filter(|earlier| earlier.summary == *plan.summary())
-    {
+fn rehearsal(course: &Course, directory: &mut RunDirectory, hooks: &Hooks<'_>) -> Result<Rehearsal, Failure> {
+    let planner = course.planner()?;
+    let earlier = last::<Rehearsal>(directory, "rehearsal");
+    if let Some(earlier) = earlier.filter(|earlier| earlier.summary == *planner.plan().summary()) {
         return Ok(earlier);
     }
-    let rehearsal = rehearse(plan, hooks.progress, hooks.interrupt)?;
+    let rehearsal = rehearse(planner, hooks.progress, hooks.interrupt)?;
     directory.append("rehearsal", &rehearsal)?;
     Ok(rehearsal)
 }

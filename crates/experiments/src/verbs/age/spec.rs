@@ -1,12 +1,13 @@
 //! What the user asked of `senesce age`, complete and comparable.
 
-use senesce_aging::{AgingPlan, Churn, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingError, AgingPlan, Churn, Limit, PlanSpec, Planner, Profile, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_target::{BlockDevice, FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When an ageing ends; without any limit at the bound, where all three histograms are exact.
@@ -22,6 +23,28 @@ pub struct Limits {
     pub max_operations: Option<u64>,
     /// Stop after this many seconds of execution.
     pub max_seconds: Option<f64>,
+}
+
+impl Limits {
+    /// Plans with `make` so that the limits hold: those known beforehand shape the plan.
+    pub fn plan(&self, make: &dyn Fn(Limit) -> Result<Planner, AgingError>) -> Result<Planner, Failure> {
+        if let Some(overwrites) = self.overwrites {
+            return Ok(make(Limit::Overwrites(overwrites))?);
+        }
+        let mut planner = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
+        if let Some(most) = self.max_overwrites.filter(|most| planner.plan().summary().overwrites > *most) {
+            planner = make(Limit::Overwrites(most))?;
+        }
+        if let Some(most) = self.max_operations.filter(|most| planner.plan().summary().t_end > *most) {
+            planner = make(Limit::Operations(most))?;
+        }
+        Ok(planner)
+    }
+
+    /// The time limit of execution, all parts of the run together.
+    pub fn max_time(&self) -> Option<Duration> {
+        self.max_seconds.map(Duration::from_secs_f64)
+    }
 }
 
 /// One ageing, from words to numbers. Everything here shapes the result, so two runs with equal specifications are the
@@ -99,8 +122,8 @@ impl AgeSpec {
         }
     }
 
-    /// The plan of operations. Limits that are known beforehand shape it.
-    pub fn aging_plan(&self) -> Result<AgingPlan, Failure> {
+    /// The operations from the first, planned to the limits.
+    pub fn planner(&self) -> Result<Planner, Failure> {
         let base = PlanSpec {
             profile: self.load_profile()?,
             capacity: self.capacity()?,
@@ -111,21 +134,7 @@ impl AgeSpec {
             truncate: self.truncate,
             limit: Limit::Bound,
         };
-        let with = |limit: Limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
-        if let Some(overwrites) = self.limits.overwrites {
-            return Ok(with(Limit::Overwrites(overwrites))?);
-        }
-        let mut plan = match self.limits.confidence {
-            Some(p) => with(Limit::Confidence(p))?,
-            None => with(Limit::Bound)?,
-        };
-        if let Some(most) = self.limits.max_overwrites.filter(|most| plan.summary().overwrites > *most) {
-            plan = with(Limit::Overwrites(most))?;
-        }
-        if let Some(most) = self.limits.max_operations.filter(|most| plan.summary().t_end > *most) {
-            plan = with(Limit::Operations(most))?;
-        }
-        Ok(plan)
+        self.limits.plan(&|limit| Ok(Arc::new(AgingPlan::new(&PlanSpec { limit, ..base.clone() })?).operations()))
     }
 
     /// The plan document of the run.
@@ -156,11 +165,6 @@ impl AgeSpec {
                 (name, text)
             })
             .collect()
-    }
-
-    /// The time limit of execution.
-    pub fn max_time(&self) -> Option<Duration> {
-        self.limits.max_seconds.map(Duration::from_secs_f64)
     }
 }
 

@@ -1,15 +1,14 @@
 //! `senesce verify`: compares a target with what its record says it holds.
 
+use super::course::Course;
 use super::events::Executed;
 use super::execution::{data_mode, shard};
 use super::run::Hooks;
-use super::spec::AgeSpec;
 use senesce_aging::{VerifyReport, verify as compare};
 use senesce_core::{Failure, Record};
 use senesce_target::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
 use std::path::Path;
-use std::sync::Arc;
 
 /// What a verification found.
 #[derive(Debug, Serialize)]
@@ -28,7 +27,8 @@ pub struct Verification {
 pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     let record = Record::open(path)?;
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
-    let spec: AgeSpec = record.events_of("spec").last().ok_or_else(|| words("is no ageing"))?;
+    let course = Course::of(&record.events).ok_or_else(|| words("is no ageing"))?;
+    let spec = &course.spec;
     let executed: Executed = record
         .events_of("executed")
         .last()
@@ -37,14 +37,13 @@ pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     if matches!(target, TargetSpec::Memory { .. }) {
         return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
     }
-    let plan = Arc::new(spec.aging_plan()?);
-    let mut planner = plan.operations();
     hooks.progress.phase("replaying the plan", 0, "");
+    let mut planner = course.planner()?;
     planner.skip_to(executed.measures.operations);
     let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
     let mut mounted = visit(&target, &options)?;
     hooks.progress.phase("comparing files", 0, "");
-    let files = compare(&planner, mounted.mount_point(), data_mode(&spec.data)?, shard(&spec))?;
+    let files = compare(&planner, mounted.mount_point(), data_mode(&spec.data)?, shard(spec))?;
     let (file_system, not_checked) = match target {
         TargetSpec::Directory(_) => (None, "a directory's file system is in use by others".to_string()),
         _ => {
