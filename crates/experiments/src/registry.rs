@@ -20,6 +20,7 @@ pub const VERBS: &[&dyn RunKind] = &[
     &crate::verbs::age::Age,
     &crate::verbs::bench::Bench,
     &crate::import::fio::Fio,
+    &crate::verbs::trace::BlockTraceRun,
 ];
 
 /// Doc pages of verbs: name and text.
@@ -37,6 +38,11 @@ pub const PAGES: &[(&str, &str)] = &[
     ("bundle", include_str!("../../../docs/verbs/bundle.md")),
     ("tier", include_str!("../../../docs/verbs/tier.md")),
     ("profile", include_str!("../../../docs/verbs/profile.md")),
+    ("image", include_str!("../../../docs/verbs/image.md")),
+    ("trace", include_str!("../../../docs/verbs/trace.md")),
+    ("snapshot", include_str!("../../../docs/verbs/snapshot.md")),
+    ("rollback", include_str!("../../../docs/verbs/rollback.md")),
+    ("run-and-rollback", include_str!("../../../docs/verbs/run-and-rollback.md")),
 ];
 
 /// The experiment with this id.

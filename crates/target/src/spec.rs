@@ -37,6 +37,14 @@ impl TargetSpec {
         }
     }
 
+    /// Reads the name of something that exists already, where a plain FILE means an image.
+    pub fn existing(text: &str) -> Result<Self, TargetError> {
+        match Path::new(text).is_file() {
+            true => Ok(Self::Image { path: text.into(), size: None }),
+            false => text.parse(),
+        }
+    }
+
     /// Whether a loop device or a mount, and so root, is needed to use it.
     pub fn needs_root(&self) -> bool {
         !matches!(self, Self::Directory(_))
@@ -114,6 +122,13 @@ mod tests {
         assert_eq!("/dev/sdz9".parse::<TargetSpec>().unwrap(), TargetSpec::Device("/dev/sdz9".into()));
         assert_eq!("/dev/shm/x".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("/dev/shm/x".into()));
         assert_eq!("some/dir".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("some/dir".into()));
+    }
+
+    #[test]
+    fn a_plain_file_that_exists_is_an_image() {
+        let image = TargetSpec::Image { path: "Cargo.toml".into(), size: None };
+        assert_eq!(TargetSpec::existing("Cargo.toml").unwrap(), image);
+        assert_eq!(TargetSpec::existing("image:Cargo.toml").unwrap(), image);
     }
 
     #[test]

@@ -53,6 +53,10 @@ fn parse_line(words: &[&str]) -> Line {
     if first.starts_with("CPU") || matches!(*first, "Total" | "Events" | "Throughput") {
         return Line::Summary;
     }
+    // "Input file sda.blktrace.0 added".
+    if *first == "Input" {
+        return Line::Other;
+    }
     let Some(device) = parse_device(first) else {
         return Line::Wrong(format!("'{first}' is no device number MAJOR,MINOR"));
     };

@@ -1,0 +1,135 @@
+//! `senesce image`.
+
+use crate::Exit;
+use crate::display::print_table;
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::{Args, Subcommand};
+use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_target::ImageStore;
+use senesce_target::images::{self, Extent};
+use serde::Serialize;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Copy, pack and keep images
+#[derive(Args)]
+pub struct Image {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Copy an image to a file or onto a device and verify the copy
+    Copy {
+        /// The image
+        image: PathBuf,
+        /// File or block device to write
+        destination: PathBuf,
+        /// Write every block, also those that hold nothing
+        #[arg(long)]
+        full: bool,
+        /// Allow the loss of what the destination holds, by repeating its path or serial number
+        #[arg(long, value_name = "IDENTITY")]
+        erase: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Pack the used parts of an image into one compressed file with manifest and hash
+    Pack {
+        /// The image
+        image: PathBuf,
+        /// File to write
+        pack: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Unpack an image and check its hash
+    Unpack {
+        /// The packed image
+        pack: PathBuf,
+        /// Image file to write
+        image: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the image store
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove images from the image store
+    Rm {
+        /// Keys, or beginnings of keys
+        #[arg(required = true)]
+        keys: Vec<String>,
+    },
+}
+
+impl Verb for Image {
+    const NAME: &'static str = "image";
+    const ABOUT: &'static str = "Copy, pack and unpack images; list and clean the image store";
+
+    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        match self.action {
+            Action::Copy { image, destination, full, erase, json } => {
+                let extent = if full { Extent::Full } else { Extent::Used };
+                let report = images::copy(&image, &destination, extent, erase.as_deref())?;
+                let (copied, size) = (Bytes(report.copied_bytes), Bytes(report.size_bytes));
+                let seconds = report.elapsed_seconds;
+                say(json, &report, &format!("{copied} of {size} copied in {seconds:.2} s and verified"))
+            }
+            Action::Pack { image, pack, json } => {
+                let report = images::pack(&image, &pack)?;
+                let (used, packed) = (Bytes(report.used_bytes), Bytes(report.packed_bytes));
+                say(json, &report, &format!("{used} packed into {packed}, blake3 {}", report.blake3))
+            }
+            Action::Unpack { pack, image, json } => {
+                let report = images::unpack(&pack, &image)?;
+                let (used, size) = (Bytes(report.used_bytes), Bytes(report.size_bytes));
+                say(json, &report, &format!("{used} of an image of {size} unpacked, hash verified"))
+            }
+            Action::List { json } => list(json),
+            Action::Rm { keys } => {
+                let store = ImageStore::open_default()?;
+                for key in keys {
+                    let entry = store.remove(&key)?;
+                    println!("removed {} ({})", entry.key, Bytes(entry.used_bytes));
+                }
+                Ok(ExitCode::Done.into())
+            }
+        }
+    }
+}
+
+fn say(as_json: bool, report: &impl Serialize, words: &str) -> Result<Exit, Failure> {
+    match as_json {
+        true => println!("{:#}", json!(report)),
+        false => println!("{words}"),
+    }
+    Ok(ExitCode::Done.into())
+}
+
+fn list(as_json: bool) -> Result<Exit, Failure> {
+    let store = ImageStore::open_default()?;
+    let entries = store.list()?;
+    if as_json {
+        println!("{:#}", json!({"folder": store.folder(), "cap_bytes": store.cap(), "images": entries}));
+        return Ok(ExitCode::Done.into());
+    }
+    let used: u64 = entries.iter().map(|entry| entry.used_bytes).sum();
+    eprintln!("{}: {} of at most {}", store.folder().display(), Bytes(used), store.cap());
+    let mut table = Table::new("images", "", &["key", "size", "room", "what it is"]);
+    for entry in entries {
+        let (size, used) = (Bytes(entry.size_bytes).to_string(), Bytes(entry.used_bytes).to_string());
+        table.row(vec![json!(entry.key), json!(size), json!(used), json!(entry.description)]);
+    }
+    print_table(&mut std::io::stdout().lock(), &table).map_err(output_failed)?;
+    Ok(ExitCode::Done.into())
+}

@@ -1,0 +1,71 @@
+//! `senesce run-and-rollback TARGET NAME -- COMMAND`.
+
+use crate::Exit;
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::rollback::{exit_of, in_words};
+use clap::Args;
+use senesce_core::record::write_atomically;
+use senesce_core::{ExitCode, Failure};
+use senesce_experiments::verbs::trace::{CommandLine, Summary, run_command};
+use senesce_target::TargetSpec;
+use senesce_target::snapshot::Snapshots;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Mount a target, run a command on it, undo what it wrote
+#[derive(Args)]
+pub struct RunAndRollback {
+    /// Image or block device; it must not be mounted and must be as the snapshot left it
+    target: String,
+    /// Name of the snapshot
+    name: String,
+    /// Compare every byte afterwards
+    #[arg(long)]
+    verify: bool,
+    /// Mount options
+    #[arg(long, default_value = "", value_name = "OPTIONS")]
+    mount_options: String,
+    /// Where snapshots lie
+    #[arg(
+        long,
+        value_name = "DIR",
+        help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
+    )]
+    store: Option<PathBuf>,
+    /// Write the result to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The command; {} and $SENESCE_MNT are the mount point
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Verb for RunAndRollback {
+    const NAME: &'static str = "run-and-rollback";
+    const ABOUT: &'static str = "Mount a target, run a command on it and restore the blocks that it wrote or discarded";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let interrupt = session.interrupt()?;
+        let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
+        let command = CommandLine { words: self.command.clone(), output_to_stderr: false };
+        let traced = snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify, |mount_point| {
+            Ok(run_command(&command, mount_point))
+        })?;
+        eprintln!("{}", in_words(&traced.rollback));
+        traced.kernel_warnings.iter().for_each(|warning| eprintln!("kernel: {warning}"));
+        let status = traced.result??;
+        if let Some(path) = &self.json {
+            let mut result = json!(traced.rollback);
+            result["exit_status"] = status.into();
+            result["trace"] = Summary::of(&traced.trace)?.to_json();
+            result["kernel_warnings"] = json!(traced.kernel_warnings);
+            write_atomically(path, format!("{result:#}\n").as_bytes())?;
+        }
+        match (traced.rollback.verified, interrupt.requested(), status) {
+            (Some(false), ..) => Ok(exit_of(&traced.rollback)),
+            (_, true, _) => Ok(ExitCode::Interrupted.into()),
+            (.., status) => Ok(Exit::Command(status)),
+        }
+    }
+}
