@@ -31,7 +31,8 @@ fn main() -> Outcome<()> {
     snapshots.create("clean", Method::Copy)?;
     let (mut by_trace, mut by_copy, mut restored) = (Vec::new(), Vec::new(), 0);
     for round in 0..rounds {
-        let traced = snapshots.run_and_rollback("clean", "", round == 0, |point| Ok(write_files(point, "new", WRITTEN)))?;
+        let traced =
+            snapshots.run_and_rollback("clean", "", round == 0, |point| Ok(write_files(point, "new", WRITTEN)))?;
         traced.result?.map_err(|error| error.to_string())?;
         if traced.rollback.method != "trace" || traced.rollback.verified == Some(false) {
             return Err(format!("the rollback was not by trace or not exact: {:?}", traced.rollback).into());
@@ -41,7 +42,9 @@ fn main() -> Outcome<()> {
         by_copy.push(full_copy(room.path())?);
     }
     let (trace, full) = (median(&mut by_trace), median(&mut by_copy));
-    println!("| rollback by trace (s) | full sparse copy (s) | ratio | restored (MB) | rounds |\n|---|---|---|---|---|");
+    println!(
+        "| rollback by trace (s) | full sparse copy (s) | ratio | restored (MB) | rounds |\n|---|---|---|---|---|"
+    );
     println!("| {trace:.3} | {full:.3} | {:.3} | {} | {rounds} |", trace / full, restored / 1_000_000);
     Ok(())
 }
@@ -51,7 +54,12 @@ fn full_copy(room: &Path) -> Outcome<f64> {
     let source = File::open(&from)?;
     let begin = Instant::now();
     let copied = File::create(&to)?;
-    copy(Named { file: &source, path: &from }, Named { file: &copied, path: &to }, source.metadata()?.len(), CopyBy::Kernel)?;
+    copy(
+        Named { file: &source, path: &from },
+        Named { file: &copied, path: &to },
+        source.metadata()?.len(),
+        CopyBy::Kernel,
+    )?;
     copied.sync_all()?;
     let seconds = begin.elapsed().as_secs_f64();
     fs::remove_file(to)?;

@@ -35,10 +35,17 @@ fn main() -> Outcome<()> {
         ratios.push(pair[1] / pair[0]);
     }
     target.close()?;
-    println!("| threads | IOPS without | IOPS with trace | loss (median of pairs) | all pairs |\n|---|---|---|---|---|");
+    println!(
+        "| threads | IOPS without | IOPS with trace | loss (median of pairs) | all pairs |\n|---|---|---|---|---|"
+    );
     let pairs: Vec<String> = ratios.iter().map(|ratio| format!("{:.1} %", (1.0 - ratio) * 100.0)).collect();
     let loss = (1.0 - median(&mut ratios)) * 100.0;
-    println!("| {threads} | {:.0} | {:.0} | {loss:.1} % | {} |", median(&mut without), median(&mut with), pairs.join(", "));
+    println!(
+        "| {threads} | {:.0} | {:.0} | {loss:.1} % | {} |",
+        median(&mut without),
+        median(&mut with),
+        pairs.join(", ")
+    );
     Ok(())
 }
 

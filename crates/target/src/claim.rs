@@ -15,6 +15,9 @@ const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be
 
 /// The root directory of a mounted target: claimed for writing or only visited.
 pub trait Rooted: Sized {
+    /// Whether it is ours while we hold it, so that no other run may have it.
+    const OURS: bool;
+
     /// Takes the directory after the target was mounted.
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
 
@@ -72,6 +75,8 @@ impl ClaimedDirectory {
 }
 
 impl Rooted for ClaimedDirectory {
+    const OURS: bool = true;
+
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         Self::claim(path, erase)
     }
@@ -98,6 +103,8 @@ impl Rooted for ClaimedDirectory {
 pub struct VisitedDirectory(PathBuf);
 
 impl Rooted for VisitedDirectory {
+    const OURS: bool = false;
+
     fn take(path: &Path, _erase: Option<&str>) -> Result<Self, TargetError> {
         Ok(Self(path.into()))
     }

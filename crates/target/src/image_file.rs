@@ -71,6 +71,7 @@ impl ImageFile {
         }
         if !options.keep {
             guard::check_image(&file, path, options.erase)?;
+            check_host_room(&file, path, size)?;
         }
         let active = if options.in_memory { memory_file(size)? } else { clone(&file, path)? };
         let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
@@ -150,6 +151,20 @@ pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, Targ
     written
 }
 
+/// A sparse image on a host that fills up fails in the middle of a run, as I/O errors of its file system.
+fn check_host_room(file: &File, path: &Path, size: Bytes) -> Result<(), TargetError> {
+    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the room around", path))?;
+    let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
+    let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
+    match free >= size {
+        true => Ok(()),
+        false => Err(TargetError::missing(
+            format!("room for the image {}: it may grow to {size}, the host's file system has {free} free; it", path.display()),
+            "make the image smaller, free some room or choose another place",
+        )),
+    }
+}
+
 fn clone(file: &File, path: &Path) -> Result<File, TargetError> {
     file.try_clone().map_err(TargetError::io("duplicate the descriptor of", path))
 }
@@ -203,6 +218,15 @@ mod tests {
         let kept = fs::read(&path).unwrap();
         assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
         assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn too_little_room_on_the_host_is_said_before_anything_is_made() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
+        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
+        assert!(!path.exists());
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod claim;
 pub mod environment;
 pub mod error;
 pub mod file_system;
+pub mod foreign;
 pub mod guard;
 mod guardian;
 pub mod image_file;

@@ -111,7 +111,7 @@ fn stage_directory<D: Rooted>(
     }
     let directory = D::take(path, options.erase.as_deref())?;
     let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
-    if !options.read_only {
+    if D::OURS {
         lock::lock(&handle, path)?;
     }
     let found = rustix::fs::statvfs(path).map_err(TargetError::errno("ask for the size of", path))?;

@@ -222,6 +222,98 @@ fn kill_9_leaves_nothing_and_the_next_run_waits_for_the_clean_up() {
 }
 
 #[test]
+fn what_a_killed_process_and_its_guardian_left_is_cleaned_by_the_next_run() {
+    if !root() {
+        return;
+    }
+    let room = room();
+    let path = room.path().join("a.img");
+    let mut process = child("child_that_holds_a_target", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
+    let point = line.strip_prefix("ready ").unwrap();
+    let guardian = guardian_of(point).expect("a guardian");
+    rustix::process::kill_process(guardian, rustix::process::Signal::KILL).unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(fs::read_to_string("/proc/mounts").unwrap().contains(point), "the mount is left");
+
+    let again = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
+    assert!(!std::path::Path::new(point).exists());
+    again.close().unwrap();
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}
+
+fn guardian_of(point: &str) -> Option<rustix::process::Pid> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let ours = words.contains("senesce-guardian") && words.split('\0').any(|word| word == point);
+        ours.then(|| rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))?
+    })
+}
+
+/// Runs a program that the system may lack; `false` when it cannot do it.
+fn can(program: &str, arguments: &[&str]) -> bool {
+    std::process::Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[test]
+fn swap_space_is_refused_whatever_is_said() {
+    if !root() {
+        return;
+    }
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(16 << 20).unwrap();
+    let device = LoopDevice::attach(&file, "test swap", false).unwrap();
+    let name = device.path().to_string_lossy().into_owned();
+    assert!(can("mkswap", &[&name]));
+    let refused = || ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
+    assert!(refused().contains("a signature of swap space"), "{}", refused());
+    if !can("swapon", &[&name]) {
+        return eprintln!("skipped: swap cannot be turned on here");
+    }
+    let error = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
+    assert!(can("swapoff", &[&name]));
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(error.to_string().contains("swap space"), "{error}");
+}
+
+#[test]
+fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused() {
+    if !root() {
+        return;
+    }
+    let room = room();
+    let path = room.path().join("disk.img");
+    let file = fs::File::create_new(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let table = room.path().join("table");
+    fs::write(&table, "label: dos\nstart=2048, size=65536, type=83\n").unwrap();
+    let made = can("sh", &["-c", &format!("sfdisk -q {} < {}", path.display(), table.display())]);
+    let device = LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
+    let name = device.path().to_string_lossy().into_owned();
+    // The kernel is asked to read the partitions, which it does for loop devices only on demand.
+    let partition = std::path::PathBuf::from(format!("{name}p1"));
+    if !made || !can("partx", &["-a", &name]) || !partition.exists() {
+        return eprintln!("skipped: partitions of loop devices cannot be made here");
+    }
+    let unused = ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
+    let target = open(&TargetSpec::Device(partition.clone()), &OpenOptions::default()).unwrap();
+    let disk = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
+    target.close().unwrap();
+    let whole = can("mkfs.ext4", &["-q", "-F", &name]);
+    assert!(can("partx", &["-d", &name]) && whole);
+    assert!(unused.contains("partition table"), "{unused}");
+    assert!(disk.to_string().contains("p1 is mounted on"), "{disk}");
+}
+
+#[test]
 fn a_missing_file_system_and_a_bad_option_leave_nothing() {
     if !root() {
         return;

@@ -1,0 +1,47 @@
+//! Every parser of foreign data on bytes in memory, for the fuzz targets in `fuzz/` and the test of their corpus.
+
+use crate::images::PackManifest;
+use crate::trace::{BlockTrace, blkparse as text, blktrace as binary};
+use std::path::Path;
+
+/// A file of blktrace.
+pub fn blktrace(bytes: &[u8]) {
+    let _ = binary::parse(bytes, Path::new("fuzz"));
+}
+
+/// The text of blkparse.
+pub fn blkparse(bytes: &[u8]) {
+    if let Ok(words) = std::str::from_utf8(bytes) {
+        let _ = text::parse(words, Path::new("fuzz"), None);
+    }
+}
+
+/// A trace file of ours.
+pub fn block_trace(bytes: &[u8]) {
+    if let Ok(trace) = BlockTrace::from_bytes(bytes, Path::new("fuzz")) {
+        let requests = trace.iter().count();
+        assert_eq!(requests, trace.len());
+    }
+}
+
+/// The head of a packed image.
+pub fn image_pack(bytes: &[u8]) {
+    let _ = PackManifest::read(&mut &*bytes, Path::new("fuzz"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_passes() {
+        let targets: [(&str, fn(&[u8])); 4] =
+            [("blktrace", blktrace), ("blkparse", blkparse), ("block_trace", block_trace), ("image_pack", image_pack)];
+        for (name, target) in targets {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+            let files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();
+            assert!(!files.is_empty(), "{name} has a corpus");
+            files.iter().for_each(|file| target(&std::fs::read(file.path()).unwrap()));
+        }
+    }
+}
