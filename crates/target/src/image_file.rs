@@ -6,6 +6,7 @@ use crate::{guard, lock};
 use rustix::fs::MemfdFlags;
 use senesce_core::Bytes;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ impl ImageFile {
             guard::check_image(&file, path, options.erase)?;
             check_host_room(&file, path, size)?;
         }
-        let active = if options.in_memory { memory_file(size)? } else { clone(&file, path)? };
+        let active = if options.in_memory { memory_file(size)? } else { reopen(&file, path, options.read_only)? };
         let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
         image.fill(options.keep, path)?;
         Ok(image)
@@ -159,14 +160,19 @@ fn check_host_room(file: &File, path: &Path, size: Bytes) -> Result<(), TargetEr
     match free >= size {
         true => Ok(()),
         false => Err(TargetError::missing(
-            format!("room for the image {}: it may grow to {size}, the host's file system has {free} free; it", path.display()),
+            format!(
+                "room for the image {}: it may grow to {size}, the host's file system has {free} free; it",
+                path.display()
+            ),
             "make the image smaller, free some room or choose another place",
         )),
     }
 }
 
-fn clone(file: &File, path: &Path) -> Result<File, TargetError> {
-    file.try_clone().map_err(TargetError::io("duplicate the descriptor of", path))
+/// Opens the same file once more. The loop device keeps what it is given, and would keep the lock with a mere duplicate.
+pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, TargetError> {
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().read(true).write(!read_only).open(descriptor).map_err(TargetError::io("open again", path))
 }
 
 /// A file in memory (memfd_create(2)) after checking that the machine and its control group have that much left.

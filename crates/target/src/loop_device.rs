@@ -49,13 +49,13 @@ struct LoopConfig {
 #[derive(Debug)]
 pub struct LoopDevice {
     path: PathBuf,
-    handle: File,
-    inode: u64,
+    handle: Option<File>,
+    backing: Option<String>,
     direct_io: bool,
 }
 
 /// How long a detach may be held up by others who look at the device, or by children that are just being started.
-const DETACH_LIMIT: Duration = Duration::from_secs(1);
+const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 impl LoopDevice {
     /// Attaches an open file. `name` is what `losetup` shows. Direct I/O to the file is turned on where the file allows it.
@@ -70,7 +70,6 @@ impl LoopDevice {
                 io::ErrorKind::PermissionDenied => needs_root(),
                 _ => TargetError::io("open", control_path)(error),
             })?;
-        let inode = file.metadata().map_err(TargetError::io("look at", Path::new(name)))?.ino();
         // Another process may take the free device first: ask again.
         for _ in 0..256 {
             let number = ioctl(&control, LOOP_CTL_GET_FREE, 0)
@@ -80,7 +79,8 @@ impl LoopDevice {
             match configure(&handle, file, name, read_only) {
                 Ok(()) => {
                     let direct_io = ioctl(&handle, LOOP_SET_DIRECT_IO, 1).is_ok();
-                    return Ok(Self { path, handle, inode, direct_io });
+                    let backing = backing_file(&path);
+                    return Ok(Self { path, handle: Some(handle), backing, direct_io });
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -108,18 +108,20 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
-        // While others have it open the kernel only notes the wish, and detaches it with the last of them.
+        if let Some(handle) = self.handle.take() {
+            let _ = ioctl(&handle, LOOP_CLR_FD, 0);
+        }
+        // The kernel detaches it with the last of all descriptors.
         let deadline = Instant::now() + DETACH_LIMIT;
-        loop {
-            let _ = ioctl(&self.handle, LOOP_CLR_FD, 0);
-            let mut info = EMPTY;
-            let attached = ioctl(&self.handle, LOOP_GET_STATUS64, &raw mut info as libc::c_ulong).is_ok();
-            if !attached || info.inode != self.inode || Instant::now() > deadline {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
+        while self.backing.is_some() && backing_file(&self.path) == self.backing && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// What sysfs says is attached. It does not open the device.
+fn backing_file(path: &Path) -> Option<String> {
+    fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
 }
 
 pub(crate) fn needs_root() -> TargetError {

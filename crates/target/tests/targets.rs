@@ -296,7 +296,8 @@ fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused(
     let table = room.path().join("table");
     fs::write(&table, "label: dos\nstart=2048, size=65536, type=83\n").unwrap();
     let made = can("sh", &["-c", &format!("sfdisk -q {} < {}", path.display(), table.display())]);
-    let device = LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
+    let device =
+        LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
     let name = device.path().to_string_lossy().into_owned();
     // The kernel is asked to read the partitions, which it does for loop devices only on demand.
     let partition = std::path::PathBuf::from(format!("{name}p1"));

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Turn foreign results into a run directory
 #[derive(Args)]
 pub struct Import {
-    /// What it is: fio
+    /// What it is: fio, blktrace, blkparse
     kind: String,
     /// The file
     file: PathBuf,
@@ -22,7 +22,7 @@ pub struct Import {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Turn other people's results into a run directory (fio: json and json+)";
+    const ABOUT: &'static str = "Turn other people's results into a run directory (fio, blktrace, blkparse)";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         importer(&self.kind)?.import(&self.file, &self.out)?;

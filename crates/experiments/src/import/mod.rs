@@ -1,5 +1,6 @@
 //! Other people's data as run directories: one importer per kind.
 
+pub mod block_trace;
 pub mod fio;
 
 use senesce_core::failure::errno_words;
@@ -19,7 +20,7 @@ pub trait Importer: Sync {
 }
 
 /// What can be imported.
-pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio];
+pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
 
 /// The importer of this name.
 pub fn importer(name: &str) -> Result<&'static dyn Importer, Failure> {

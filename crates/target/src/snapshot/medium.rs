@@ -57,6 +57,11 @@ impl Medium {
         }
     }
 
+    /// For a loop device, which must not keep the lock.
+    pub(super) fn open_again(&self) -> Result<File, TargetError> {
+        crate::image_file::reopen(self.file(), self.path(), false)
+    }
+
     pub(super) fn path(&self) -> &Path {
         match self {
             Self::Image { path, .. } => path,

@@ -169,7 +169,9 @@ impl Snapshots {
     ) -> Result<(Result<T, TargetError>, BlockTrace, Vec<String>), TargetError> {
         let attached = match self.medium.is_device() {
             true => None,
-            false => Some(LoopDevice::attach(self.medium.file(), &self.medium.path().to_string_lossy(), false)?),
+            false => {
+                Some(LoopDevice::attach(&self.medium.open_again()?, &self.medium.path().to_string_lossy(), false)?)
+            }
         };
         let path = attached.as_ref().map_or_else(|| self.medium.path(), LoopDevice::path);
         let device = BlockDevice::open(path)?;

@@ -73,7 +73,7 @@ pub(crate) fn choose(found: &[(u32, u32)], wanted: Option<(u32, u32)>, path: &Pa
         }
         ([one], None) => Ok(*one),
         _ => Err(TargetError::Usage(format!(
-            "{} holds the requests of several devices ({}): choose one with --device MAJOR,MINOR",
+            "{} holds the requests of several devices ({}): choose one by appending #MAJOR,MINOR to the path",
             path.display(),
             list()
         ))),

@@ -66,21 +66,22 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
                 let upper = number(page, at, 4).unwrap_or(0);
                 let value = upper << 27 | delta;
                 // An absolute stamp has 59 bits; the highest five are those of the time before it.
-                now_ns = if kind == TIME_EXTEND { now_ns + value } else { now_ns & !((1 << 59) - 1) | value };
+                now_ns =
+                    if kind == TIME_EXTEND { now_ns.wrapping_add(value) } else { now_ns & !((1 << 59) - 1) | value };
                 at += 4;
                 continue;
             }
             PADDING if delta == 0 => break,
             PADDING => {
                 at += number(page, at, 4).unwrap_or(4) as usize;
-                now_ns += delta;
+                now_ns = now_ns.wrapping_add(delta);
                 continue;
             }
             // The length word counts itself.
             0 => (at + 4, (number(page, at, 4).unwrap_or(4) as usize).saturating_sub(4)),
             words => (at, words as usize * 4),
         };
-        now_ns += delta;
+        now_ns = now_ns.wrapping_add(delta);
         if let Some(data) = page.get(body..body + size) {
             events.extend(parse_event(data, now_ns, formats));
         }
