@@ -1,0 +1,224 @@
+//! Planning, executing and capturing: own speed and ratios to a bare replay of the same system calls.
+//!
+//!     aging plan
+//!     aging execute DIRECTORY [OPERATIONS]     an empty directory on the file system to measure
+//!     aging capture DIRECTORY
+
+use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use senesce_aging::{
+    AgingPlan, CaptureOptions, Data, DirectoryBackEnd, ExecuteOptions, Kind, Limit, NullBackEnd, Operation, PlanSpec,
+    Profile, Truncate, capture, execute,
+};
+use senesce_core::environment::cpu_seconds;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Seed};
+use senesce_target::ClaimedDirectory;
+use std::error::Error;
+use std::ffi::CString;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["plan"] => plan(),
+        ["execute", directory] => replay(Path::new(directory), 60_000),
+        ["execute", directory, operations] => replay(Path::new(directory), operations.parse()?),
+        ["capture", directory] => walk(Path::new(directory)),
+        _ => Err("usage: aging plan | execute DIRECTORY [OPERATIONS] | capture DIRECTORY".into()),
+    }
+}
+
+fn spec(name: &str, size: Bytes) -> Result<PlanSpec, Box<dyn Error>> {
+    Ok(PlanSpec { truncate: Truncate::Drop, ..PlanSpec::new(Profile::builtin(name)?, size, Seed(42)) })
+}
+
+/// The best of a few rounds: other work on the machine only ever adds.
+fn least(rounds: usize, mut measure: impl FnMut() -> f64) -> f64 {
+    (0..rounds).map(|_| measure()).fold(f64::INFINITY, f64::min)
+}
+
+fn plan() -> Result<(), Box<dyn Error>> {
+    println!("| profile | size | K | T | CPU-seconds | million operations per CPU-second | peak bytes per live file |");
+    println!("|---|---|---|---|---|---|---|");
+    let gib = Bytes::gib(1);
+    let mut cases: Vec<(&str, Bytes, usize)> = senesce_aging::profile::BUILTIN
+        .iter()
+        .map(|(name, _)| (*name, gib, if *name == "douceur" { 1 } else { ROUNDS }))
+        .collect();
+    cases.push(("douceur", Bytes(10_000_000_000), 1));
+    for (name, size, rounds) in cases {
+        let plan = Arc::new(AgingPlan::new(&spec(name, size)?)?);
+        let seconds = least(rounds, || {
+            let begun = cpu_seconds();
+            let mut planner = plan.operations();
+            planner.skip_to(u64::MAX);
+            std::hint::black_box(planner.files_live());
+            cpu_seconds() - begun
+        });
+        let (k, t) = (plan.summary().files, plan.len());
+        println!("| {name} | {size} | {k} | {t} | {seconds:.3} | {:.1} | - |", t as f64 / seconds / 1e6);
+    }
+    let volume = Bytes(1 << 40);
+    let plan = Arc::new(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(0.9), ..spec("douceur", volume)? })?);
+    let before = peak_bytes()?;
+    let mut planner = plan.operations();
+    planner.skip_to(u64::MAX);
+    let digest = planner.namespace_sha256();
+    let k = plan.summary().files;
+    let each = (peak_bytes()? - before) as f64 / k as f64;
+    println!("| douceur | {volume} | {k} | {} | - | - | {each:.1} (with namespace {}) |", plan.len(), &digest[..8]);
+    Ok(())
+}
+
+/// Greatest resident memory of this process so far.
+fn peak_bytes() -> Result<u64, Box<dyn Error>> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
+}
+
+/// User and system seconds of this process.
+fn cpu_parts() -> (f64, f64) {
+    // SAFETY: getrusage fills the zeroed structure, which is plain data.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+    (seconds(usage.ru_utime), seconds(usage.ru_stime))
+}
+
+#[derive(Clone, Copy)]
+struct Cost {
+    user: f64,
+    cpu: f64,
+    wall: f64,
+}
+
+fn timed(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Cost, Box<dyn Error>> {
+    let (user, system) = cpu_parts();
+    let begun = Instant::now();
+    work()?;
+    let wall = begun.elapsed().as_secs_f64();
+    let (user_after, system_after) = cpu_parts();
+    Ok(Cost { user: user_after - user, cpu: user_after + system_after - user - system, wall })
+}
+
+fn replay(directory: &Path, operations: u64) -> Result<(), Box<dyn Error>> {
+    let spec = PlanSpec { limit: Limit::Operations(operations), ..spec("agrawal", Bytes::gib(1))? };
+    let plan = Arc::new(AgingPlan::new(&spec)?);
+    let list: Vec<Operation> = plan.operations().collect();
+    let count = list.len() as f64;
+    let names: Vec<CString> = list
+        .iter()
+        .map(|operation| CString::new(senesce_aging::plan::file_name(operation.file.birth)))
+        .collect::<Result<_, _>>()?;
+    let null = timed(|| {
+        let options = ExecuteOptions::default();
+        let mut planner = plan.operations();
+        execute(&mut planner, &NullBackEnd, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+        Ok(())
+    })?;
+    println!("planning and handing out alone: {:.3} us of CPU per operation", null.cpu / count * 1e6);
+    let mut costs: [Vec<Cost>; 3] = Default::default();
+    for round in 0..ROUNDS {
+        // Interleaved in turning order, each in a fresh directory of the same file system.
+        for step in 0..3 {
+            let kind = (round + step) % 3;
+            let room = directory.join(format!("room-{round}-{kind}"));
+            let target = ClaimedDirectory::claim(&room, None)?;
+            let cost = match kind {
+                0 => bare(&plan, &target, &list, &names)?,
+                threads => played(&plan, &target, threads)?,
+            };
+            costs[kind].push(cost);
+            std::fs::remove_dir_all(&room)?;
+            rustix::fs::syncfs(std::fs::File::open(directory)?)?;
+        }
+    }
+    println!("| what | user us/op | CPU us/op | wall us/op |\n|---|---|---|---|");
+    let best =
+        |costs: &[Cost], pick: fn(&Cost) -> f64| costs.iter().map(pick).fold(f64::INFINITY, f64::min) / count * 1e6;
+    for (name, costs) in ["bare replay", "senesce, 1 thread", "senesce, 2 threads"].iter().zip(&costs) {
+        let [user, cpu, wall] = [best(costs, |c| c.user), best(costs, |c| c.cpu), best(costs, |c| c.wall)];
+        println!("| {name} | {user:.2} | {cpu:.2} | {wall:.2} |");
+    }
+    let ratio = |a: usize, b: usize, pick: fn(&Cost) -> f64| best(&costs[a], pick) / best(&costs[b], pick);
+    println!("CPU, 1 thread over bare replay: {:.3}", ratio(1, 0, |c| c.cpu));
+    println!("speed, 2 threads over 1: {:.2}", ratio(1, 2, |c| c.wall));
+    Ok(())
+}
+
+fn played(plan: &Arc<AgingPlan>, target: &ClaimedDirectory, threads: usize) -> Result<Cost, Box<dyn Error>> {
+    let backend = DirectoryBackEnd::new(plan.clone(), target, Data::Fallocate);
+    senesce_aging::execute::BackEnd::prepare(&backend)?;
+    timed(|| {
+        let options = ExecuteOptions { threads, ..ExecuteOptions::default() };
+        let mut planner = plan.operations();
+        let outcome =
+            execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+        outcome.result?;
+        Ok(())
+    })
+}
+
+/// The same system calls on descriptors and names made beforehand.
+fn bare(
+    plan: &Arc<AgingPlan>,
+    target: &ClaimedDirectory,
+    list: &[Operation],
+    names: &[CString],
+) -> Result<Cost, Box<dyn Error>> {
+    let backend = DirectoryBackEnd::new(plan.clone(), target, Data::Fallocate);
+    senesce_aging::execute::BackEnd::prepare(&backend)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY;
+    let open =
+        |directory| rustix::fs::open(target.path().join(plan.directories().path(directory)), flags, Mode::empty());
+    let directories: Vec<OwnedFd> = (0..plan.directories().count()).map(open).collect::<Result<_, _>>()?;
+    timed(|| {
+        for (operation, name) in list.iter().zip(names) {
+            let above = &directories[operation.file.directory as usize];
+            if operation.kind == Kind::Delete {
+                rustix::fs::unlinkat(above, name, AtFlags::empty())?;
+                continue;
+            }
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let made = rustix::fs::openat(above, name, flags, Mode::from_raw_mode(0o644))?;
+            if operation.file.size > 0 {
+                rustix::fs::fallocate(&made, FallocateFlags::empty(), 0, operation.file.size)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn walk(directory: &Path) -> Result<(), Box<dyn Error>> {
+    for threads in [1, 2] {
+        let options = CaptureOptions { threads, ..CaptureOptions::default() };
+        let warm = capture(directory, &options)?;
+        let mut walls = f64::INFINITY;
+        let cpu = least(ROUNDS, || {
+            let (begun, wall) = (cpu_seconds(), Instant::now());
+            if let Err(error) = capture(directory, &options) {
+                eprintln!("{error}");
+            }
+            walls = walls.min(wall.elapsed().as_secs_f64());
+            cpu_seconds() - begun
+        });
+        let files = warm.files as f64;
+        println!(
+            "{threads} threads: {} files, {:.0} files per CPU-second, {:.0} files per second",
+            warm.files,
+            files / cpu,
+            files / walls
+        );
+    }
+    Ok(())
+}
