@@ -5,7 +5,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{
     Analysis, Bytes, Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory, RunKind, Seed,
 };
-use senesce_target::{ClaimedDirectory, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
+use senesce_target::{ClaimedDirectory, FileSystem, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
 use senesce_workload::micro::{
     CallOptions, CallResult, ColdRead, FileOpsOptions, FileOpsResult, cold_read, file_ops, measure_calls,
 };
@@ -280,6 +280,9 @@ impl Run<'_> {
     fn cold_read(&mut self, options: ColdReadOptions) -> Result<(), Failure> {
         if let Some(kib) = options.read_ahead_kib {
             self.target.set_read_ahead(kib)?;
+            if self.target.file_system() == Some(FileSystem::Btrfs) {
+                self.note("the queue's read-ahead was set; btrfs keeps a read-ahead of its own, which was not")?;
+            }
         }
         self.chill(true)?;
         std::thread::sleep(options.settle);
