@@ -33,7 +33,7 @@ impl Entry {
 }
 
 fn build<V: Verb>() -> Command {
-    V::augment_args(Command::new(V::NAME).about(V::ABOUT))
+    V::augment_args(Command::new(V::NAME)).about(V::ABOUT)
 }
 
 fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
