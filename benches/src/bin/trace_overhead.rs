@@ -64,10 +64,10 @@ fn rate(device: &BlockDevice, time: Duration, threads: u64, traced: bool) -> Out
         reads += worker.join().map_err(|_| "a reader failed")??;
     }
     let rate = reads as f64 / begin.elapsed().as_secs_f64();
-    if let Some(trace) = session.map(TraceSession::stop).transpose()? {
-        if trace.lost_events() > 0 || (trace.len() as u64) < reads {
-            return Err(format!("{} of {reads} reads recorded, {} lost", trace.len(), trace.lost_events()).into());
-        }
+    if let Some(trace) = session.map(TraceSession::stop).transpose()?
+        && (trace.lost_events() > 0 || (trace.len() as u64) < reads)
+    {
+        return Err(format!("{} of {reads} reads recorded, {} lost", trace.len(), trace.lost_events()).into());
     }
     Ok(rate)
 }

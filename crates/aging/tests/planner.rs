@@ -118,7 +118,7 @@ fn check(plan: &Arc<AgingPlan>) -> Watched {
             }
         }
     }
-    let largest = profile.sizes.iter().zip(&size_counts).filter(|(_, count)| **count > 0.0).next_back().unwrap().0;
+    let largest = profile.sizes.iter().zip(&size_counts).rfind(|(_, count)| **count > 0.0).unwrap().0;
     let room = (largest.bytes.round_up(4096).0 as f64 / summary.capacity.0 as f64).max(0.01) + 1e-9;
     assert!(seen.fullness_min >= summary.fullness - room, "{} {room}", seen.fullness_min);
     assert!(seen.fullness_max <= summary.fullness + room, "{} {room}", seen.fullness_max);
@@ -338,7 +338,7 @@ fn a_new_limit_continues_from_the_state_that_was_reached() {
         let mut next = planner.replan(then).unwrap();
         let again: Vec<_> = planner.replan(then).unwrap().take(1000).collect();
         assert_eq!(next.clone().take(1000).collect::<Vec<_>>(), again);
-        while let Some(operation) = next.next() {
+        for operation in next.by_ref() {
             match operation.kind {
                 Kind::Create => assert!(live.insert(operation.file.birth, operation.file).is_none()),
                 Kind::Delete => assert_eq!(live.remove(&operation.file.birth), Some(operation.file)),

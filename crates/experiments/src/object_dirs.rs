@@ -266,7 +266,7 @@ fn by_depth(
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
             points
         };
-        let kinds: [(&str, Mark, Vec<(f64, f64)>); 3] = [
+        let kinds = [
             ("", Mark::Measured, of(&|row| Some(measured(row)))),
             (", published", Mark::Published, of(&published)),
             (", predicted", Mark::Predicted, of(&|row| Some(predicted(row)))),

@@ -33,9 +33,11 @@ pub fn image_pack(bytes: &[u8]) {
 mod tests {
     use super::*;
 
+    type Target = (&'static str, fn(&[u8]));
+
     #[test]
     fn the_corpus_passes() {
-        let targets: [(&str, fn(&[u8])); 4] =
+        let targets: [Target; 4] =
             [("blktrace", blktrace), ("blkparse", blkparse), ("block_trace", block_trace), ("image_pack", image_pack)];
         for (name, target) in targets {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);

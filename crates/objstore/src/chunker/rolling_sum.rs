@@ -159,8 +159,8 @@ fn scan(
     for (new, gone) in (&mut new_steps).zip(&mut old_steps) {
         // Differences first, in vectors: the serial chain is then one addition per byte.
         let deltas: [i32; STEP] = std::array::from_fn(|step| i32::from(new[step]) - i32::from(gone[step]));
-        for step in 0..STEP {
-            sum = sum.wrapping_add(deltas[step] as u32);
+        for (step, delta) in deltas.iter().enumerate() {
+            sum = sum.wrapping_add(*delta as u32);
             if divides(sum) {
                 return (Some(index + step), sum);
             }
@@ -191,7 +191,7 @@ mod tests {
             let seen = index + 1 - window_start;
             let from = (index + 1).saturating_sub(window).max(window_start);
             let sum: u32 = data[from..=index].iter().map(|byte| u32::from(*byte)).sum();
-            if seen >= window && sum % divisor == 0 {
+            if seen >= window && sum.is_multiple_of(divisor) {
                 lengths.push(index + 1 - start);
                 start = index + 1;
                 if reset {

@@ -219,7 +219,7 @@ pub(super) fn list(objects: &Path, scheme: Scheme) -> Result<Vec<Found>, StoreEr
                 continue;
             }
             let relative = path.strip_prefix(objects).unwrap_or(&path);
-            let id = relative.to_string_lossy().replace('/', "").replace('_', "").parse::<ObjectId>();
+            let id = relative.to_string_lossy().replace(['/', '_'], "").parse::<ObjectId>();
             found.push(match id {
                 Ok(id) if Path::new(&scheme.path(&id.hex())) == relative => Found::Object(id, path),
                 _ => Found::Other(path),

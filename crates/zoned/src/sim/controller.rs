@@ -50,9 +50,7 @@ impl Controller {
     #[inline]
     fn advance(&mut self, now: u64) {
         let crowd = self.present.len() as u64;
-        if crowd > 0 {
-            self.attained += ((now - self.updated) << SCALE) / crowd;
-        }
+        self.attained += ((now - self.updated) << SCALE).checked_div(crowd).unwrap_or(0);
         self.updated = now;
     }
 

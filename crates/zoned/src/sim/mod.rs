@@ -117,7 +117,7 @@ impl SimDevice {
             controller: Controller::with_capacity(1024),
             flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib)),
             placement: Placement::new(model, &geometry, seed),
-            manager: model.zones.as_ref().map(|zones| Manager::new(zones)),
+            manager: model.zones.as_ref().map(Manager::new),
             noise: Noise::new(seed),
             slots: Vec::new(),
             free: Vec::new(),
