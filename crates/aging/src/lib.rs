@@ -1,5 +1,5 @@
 //! Aging a file system to a profile: what a population of files looks like ([`Profile`]), the stream of creates and
-//! deletes that ends in it ([`AgingPlan`], [`Planner`]), and its execution on a mounted file system ([`execute`]).
+//! deletes that ends in it ([`AgingPlan`], [`Planner`]), and its execution on a mounted file system ([`execute()`]).
 //!
 //! The plan is pure: it depends on profile, capacity, fullness, seed and options alone, never on the file system.
 

@@ -18,7 +18,7 @@ impl Drand48 {
 }
 
 /// glibc's `rand()` (additive feedback, degree 31, separation 3), which decides in Filebench which files exist at the
-/// start. glibc manual, "Pseudo-Random Numbers"; the recurrence is r[i] = r[i-3] + r[i-31] mod 2^32, output r[i] >> 1.
+/// start. glibc manual, "Pseudo-Random Numbers"; the recurrence is `r[i] = r[i-3] + r[i-31] mod 2^32`, output `r[i] >> 1`.
 #[derive(Debug, Clone)]
 pub struct GlibcRand {
     state: [u32; 31],

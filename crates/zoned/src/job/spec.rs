@@ -1,4 +1,4 @@
-//! What a job file says: actors, preparation, faults. Plain data; [`super::check`] judges it.
+//! What a job file says: actors, preparation, faults. Plain data; [`super::check()`] judges it.
 
 use crate::error::ZonedError;
 use crate::geometry::ZoneState;
