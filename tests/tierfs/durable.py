@@ -19,12 +19,12 @@ def content(path):
 
 
 def promises(path):
-    """Name -> (promised digest, digest of the change that may have been under way)."""
+    """Name -> (promised digest, digest of the change that was under way or None)."""
     found = {}
     if os.path.exists(path):
         for line in open(path):
             kind, name, digest = line.split()
-            durable, _ = found.get(name, (None, None))
+            durable, _ = found.get(name, ("none", None))
             found[name] = (digest, None) if kind == "durable" else (durable, digest)
     return found
 
@@ -86,9 +86,9 @@ def verify(mount, path):
     for name, allowed in known.items():
         target = f"{mount}/{name}"
         found = digest(content(target) if os.path.exists(target) else None)
-        # A write of more than one request can be under way in part; only its fsync promises something.
-        under_way = allowed[1] is not None
-        if found not in allowed and not (under_way and os.path.exists(target)):
+        # A change is there as a whole or not at all; a new file may be there without its first write.
+        just_made = allowed[0] == "none" and allowed[1] is not None and found == digest(b"")
+        if found not in allowed and not just_made:
             print(f"{name}: {found} is not {allowed}", file=sys.stderr)
             wrong += 1
     with open(path, "w") as log:

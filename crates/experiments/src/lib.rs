@@ -1,6 +1,7 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
 pub mod chunk_size;
+pub mod coldness;
 pub mod compare;
 pub mod conduct;
 pub mod doctor;
@@ -13,5 +14,8 @@ pub mod lab_selftest;
 pub mod measurements;
 pub mod object_dirs;
 pub mod registry;
+pub mod tier;
+pub mod tier_fileserver;
+pub mod tier_sweep;
 pub mod vcs_scaling;
 pub mod verbs;

@@ -12,6 +12,9 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::chunk_size::ChunkSize,
     &crate::io_scheduler::IoScheduler,
     &crate::vcs_scaling::VcsScaling,
+    &crate::coldness::Coldness,
+    &crate::tier_sweep::TierSweep,
+    &crate::tier_fileserver::TierFileserver,
 ];
 
 /// The verbs that leave run directories.

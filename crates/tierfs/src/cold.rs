@@ -2,6 +2,7 @@
 
 use crate::error::{TierError, io_error};
 use crate::format::BLOCK;
+use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -85,6 +86,8 @@ impl ColdStore for FileCold {
 pub struct LatencyCold {
     inner: Box<dyn ColdStore>,
     model: Latency,
+    /// The slot behind the last request: where the arm of a disk stands.
+    arm: Mutex<u32>,
 }
 
 /// What one request costs on a modelled disk.
@@ -98,6 +101,8 @@ pub struct Latency {
     pub sync: Duration,
     /// Bytes per second; 0 means that bytes cost nothing.
     pub bytes_per_s: u64,
+    /// One arm serves one request at a time, and at once where the last one ended.
+    pub arm: bool,
 }
 
 impl Latency {
@@ -107,6 +112,7 @@ impl Latency {
         write: Duration::from_micros(30),
         sync: Duration::from_micros(500),
         bytes_per_s: 500_000_000,
+        arm: false,
     };
 
     /// A disk of 7200 revolutions per minute: 8.5 ms mean seek and 4.16 ms half a turn, 150 MB/s.
@@ -115,11 +121,12 @@ impl Latency {
         write: Duration::from_micros(12_660),
         sync: Duration::from_micros(8_330),
         bytes_per_s: 150_000_000,
+        arm: true,
     };
 
     /// The same time for every request, bytes for nothing.
     pub fn fixed(per_request: Duration) -> Self {
-        Self { read: per_request, write: per_request, sync: per_request, bytes_per_s: 0 }
+        Self { read: per_request, write: per_request, sync: per_request, bytes_per_s: 0, arm: false }
     }
 
     /// Reads `ssd`, `hdd` or a number of microseconds.
@@ -155,7 +162,30 @@ impl std::fmt::Display for Latency {
 impl LatencyCold {
     /// `inner` with the latency of `model`.
     pub fn new(inner: Box<dyn ColdStore>, model: Latency) -> Self {
-        Self { inner, model }
+        Self { inner, model, arm: Mutex::new(0) }
+    }
+
+    /// Lets a request at `slot` take as long as the disk would.
+    fn timed(
+        &self,
+        base: Duration,
+        slot: u32,
+        bytes: usize,
+        request: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if !self.model.arm {
+            let started = Instant::now();
+            let result = request();
+            wait_until(started, self.model.of(base, bytes));
+            return result;
+        }
+        let mut arm = self.arm.lock();
+        let started = Instant::now();
+        let result = request();
+        let base = if *arm == slot { Duration::ZERO } else { base };
+        wait_until(started, self.model.of(base, bytes));
+        *arm = slot + (bytes / BLOCK) as u32;
+        result
     }
 }
 
@@ -173,17 +203,12 @@ fn wait_until(started: Instant, duration: Duration) {
 
 impl ColdStore for LatencyCold {
     fn read(&self, slot: u32, into: &mut [u8]) -> io::Result<()> {
-        let started = Instant::now();
-        let result = self.inner.read(slot, into);
-        wait_until(started, self.model.of(self.model.read, into.len()));
-        result
+        let bytes = into.len();
+        self.timed(self.model.read, slot, bytes, || self.inner.read(slot, into))
     }
 
     fn write(&self, slot: u32, from: &[u8]) -> io::Result<()> {
-        let started = Instant::now();
-        let result = self.inner.write(slot, from);
-        wait_until(started, self.model.of(self.model.write, from.len()));
-        result
+        self.timed(self.model.write, slot, from.len(), || self.inner.write(slot, from))
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -10,6 +10,7 @@ pub mod attr;
 pub mod background;
 pub mod cold;
 pub mod dir;
+pub mod disk;
 pub mod error;
 pub mod evict;
 mod file;

@@ -55,6 +55,21 @@ impl TierFs {
         Ok(len)
     }
 
+    /// For every block of a file whether it is in the cold store now.
+    pub fn cold_blocks_of(&self, ino: u32) -> FsResult<Vec<bool>> {
+        let (offset, slot) = self.find(ino)?;
+        let _guard = slot.lock.read();
+        let file = self.load(offset)?;
+        let mut cold = vec![false; file.size.div_ceil(B) as usize];
+        crate::tree::visit(&self.region, file.root, 0, u64::MAX / 2, &mut |index, pointer| {
+            if let Some(block) = cold.get_mut(index as usize) {
+                *block = pointer.is_cold();
+            }
+            true
+        });
+        Ok(cold)
+    }
+
     /// Copies what is in memory, zeros the holes, and returns what is cold.
     fn copy_resident(&self, root: Pointer, start: u64, out: &mut [u8]) -> Vec<Run> {
         let mut cursor = Cursor::new(&self.region, root);

@@ -17,6 +17,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Where the memory is.
@@ -55,7 +56,7 @@ pub fn default_threads() -> usize {
 pub fn serve(
     request: &MountRequest,
     interrupt: &Interrupt,
-    ready: impl FnOnce(&TierFs) -> Result<(), TierError>,
+    ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
@@ -85,6 +86,62 @@ pub fn serve(
     });
     fs.close();
     served.map_err(io_error("serve", &request.mount_point))
+}
+
+/// A mounted file system with its server in a thread of this process.
+pub struct Server {
+    fs: Arc<TierFs>,
+    interrupt: Interrupt,
+    thread: Option<JoinHandle<Result<(), TierError>>>,
+}
+
+impl Server {
+    /// Mounts; returns once that is done.
+    pub fn start(request: MountRequest) -> Result<Self, TierError> {
+        let interrupt = Interrupt::new();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let flag = interrupt.clone();
+        let thread = std::thread::spawn(move || {
+            serve(&request, &flag, |fs| {
+                // The receiver is gone only if the starter is, and then the flag is set.
+                let _ = sender.send(fs.clone());
+                Ok(())
+            })
+        });
+        match receiver.recv() {
+            Ok(fs) => Ok(Self { fs, interrupt, thread: Some(thread) }),
+            Err(_) => Err(join(thread).err().unwrap_or_else(died)),
+        }
+    }
+
+    /// The file system, for its counters.
+    pub fn fs(&self) -> &Arc<TierFs> {
+        &self.fs
+    }
+
+    /// Unmounts and waits until everything is durable.
+    pub fn stop(mut self) -> Result<(), TierError> {
+        self.interrupt.request();
+        self.thread.take().map_or(Ok(()), join)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.interrupt.request();
+        if let Some(Err(error)) = self.thread.take().map(join) {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+fn join(thread: JoinHandle<Result<(), TierError>>) -> Result<(), TierError> {
+    thread.join().unwrap_or_else(|_| Err(died()))
+}
+
+fn died() -> TierError {
+    let source = std::io::Error::other("its thread ended unexpectedly");
+    TierError::Io { operation: "serve", path: "the file system".into(), source, remedy: "" }
 }
 
 fn config(request: &MountRequest) -> Config {

@@ -1,0 +1,223 @@
+//! A mounted file system under test, all of it in memory, with or without a modelled disk.
+
+use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_target::{ClaimedDirectory, LoopDevice, MountedTarget, OpenOptions, TargetSpec};
+use senesce_tierfs::cold::{FileCold, Latency, LatencyCold};
+use senesce_tierfs::disk::DiskMount;
+use senesce_tierfs::pair::{MakeRequest, make};
+use senesce_tierfs::serve::{Memory, MountRequest, Server};
+use senesce_tierfs::{Mode, Options, Promotion, TierFs};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The tier file system with eviction.
+    Anticache,
+    /// The same without.
+    Bpfs,
+    /// ext4 on a loop device in memory.
+    Ext4,
+    /// ext4 on a disk with the cold store's latency.
+    Ext4Disk,
+}
+
+/// Their names, for parameters.
+pub const NAMES: &[&str] = &["anticache", "bpfs", "ext4", "ext4-disk"];
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anticache => "anticache",
+            Self::Bpfs => "bpfs",
+            Self::Ext4 => "ext4",
+            Self::Ext4Disk => "ext4-disk",
+        }
+    }
+
+    /// What it is, for figures and tables.
+    pub fn label(name: &str) -> &'static str {
+        match name {
+            "anticache" => "anticache: memory and cold store",
+            "bpfs" => "bpfs mode: memory only",
+            "ext4" => "ext4 on a loop device in memory",
+            _ => "ext4 on a disk with the cold store's modelled latency",
+        }
+    }
+
+    /// The kinds that a parameter lists.
+    pub fn list(names: &[String]) -> Vec<Self> {
+        let all = [Self::Anticache, Self::Bpfs, Self::Ext4, Self::Ext4Disk];
+        all.into_iter().filter(|kind| names.iter().any(|name| name == kind.name())).collect()
+    }
+}
+
+/// How the subjects are made.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Size of the region and of ext4's device.
+    pub memory: Bytes,
+    /// Threshold of the evictor.
+    pub threshold: Bytes,
+    /// Period of the evictor.
+    pub period: Duration,
+    /// Threads of the server.
+    pub threads: usize,
+    /// Latency of the cold store and of ext4's disk.
+    pub latency: Option<Latency>,
+}
+
+/// A mounted file system. Fields are dropped in their order, from the top down.
+pub struct Subject {
+    /// What it is.
+    pub kind: Kind,
+    directory: Option<ClaimedDirectory>,
+    server: Option<Server>,
+    target: Option<MountedTarget>,
+    _device: Option<LoopDevice>,
+    _disk: Option<DiskMount>,
+    _room: Room,
+}
+
+/// A folder in memory, removed at the end.
+struct Room(PathBuf);
+
+impl Room {
+    fn new() -> Result<Self, Failure> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/dev/shm/senesce-tier-{}-{number}", std::process::id()));
+        fs::create_dir_all(path.join("mount")).map_err(|error| missing(&path, &error))?;
+        Ok(Self(path))
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        self.0.join("mount")
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            tracing::warn!("remove {}: {error}", self.0.display());
+        }
+    }
+}
+
+fn missing(path: &Path, error: &std::io::Error) -> Failure {
+    let words = senesce_core::failure::errno_words(error);
+    Failure::new(ExitCode::Missing, format!("make {}: {words}; /dev/shm must be a tmpfs with room", path.display()))
+}
+
+impl Subject {
+    /// Makes and mounts an empty file system.
+    pub fn start(kind: Kind, setup: &Setup) -> Result<Self, Failure> {
+        check_memory(setup.memory)?;
+        let room = Room::new()?;
+        match kind {
+            Kind::Anticache | Kind::Bpfs => Self::mount_tier(kind, setup, room),
+            Kind::Ext4 => {
+                let target = senesce_target::open(&TargetSpec::Memory { size: setup.memory }, &OpenOptions::default())?;
+                Ok(Self {
+                    kind,
+                    directory: None,
+                    server: None,
+                    target: Some(target),
+                    _device: None,
+                    _disk: None,
+                    _room: room,
+                })
+            }
+            Kind::Ext4Disk => Self::ext4_on_disk(setup, room),
+        }
+    }
+
+    fn mount_tier(kind: Kind, setup: &Setup, room: Room) -> Result<Self, Failure> {
+        let (nvm, cold) = (room.0.join("nvm"), room.0.join("cold"));
+        make(&MakeRequest {
+            nvm: nvm.clone(),
+            nvm_size: Some(setup.memory),
+            cold: cold.clone(),
+            cold_size: None,
+            erase: None,
+        })?;
+        let mode = if kind == Kind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
+        let server = Server::start(MountRequest {
+            memory: Memory::File(nvm),
+            cold,
+            mount_point: room.mount_point(),
+            options: Options { mode, threshold: setup.threshold, period: setup.period, promotion: Promotion::Always },
+            threads: setup.threads,
+            cold_latency: setup.latency,
+        })?;
+        let directory = Some(ClaimedDirectory::claim(&room.mount_point(), None)?);
+        Ok(Self { kind, directory, server: Some(server), target: None, _device: None, _disk: None, _room: room })
+    }
+
+    fn ext4_on_disk(setup: &Setup, room: Room) -> Result<Self, Failure> {
+        let path = room.0.join("backing");
+        let file = File::create(&path).map_err(|error| missing(&path, &error))?;
+        file.set_len(setup.memory.0).map_err(|error| missing(&path, &error))?;
+        let latency = setup.latency.unwrap_or(Latency::SSD);
+        let store = LatencyCold::new(Box::new(FileCold::open(&path)?), latency);
+        let disk = DiskMount::new(Box::new(store), setup.memory.0, &room.mount_point(), 4)?;
+        let backing = File::options().read(true).write(true).open(disk.path());
+        let backing = backing.map_err(|error| missing(disk.path(), &error))?;
+        let device = LoopDevice::attach(&backing, "senesce-tier", false)?;
+        drop(backing);
+        let target = senesce_target::open(&TargetSpec::Device(device.path().into()), &OpenOptions::default())?;
+        let target = Some(target);
+        Ok(Self {
+            kind: Kind::Ext4Disk,
+            directory: None,
+            server: None,
+            target,
+            _device: Some(device),
+            _disk: Some(disk),
+            _room: room,
+        })
+    }
+
+    /// Its root directory.
+    pub fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
+        let found = self.directory.as_ref().or(self.target.as_ref().map(MountedTarget::directory));
+        found.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the file system is not mounted"))
+    }
+
+    /// The file system behind it, if it is a tier file system.
+    pub fn tier(&self) -> Option<&Arc<TierFs>> {
+        self.server.as_ref().map(Server::fs)
+    }
+
+    /// Unmounts it and removes what it was made of.
+    pub fn stop(mut self) -> Result<(), Failure> {
+        drop(self.directory.take());
+        if let Some(server) = self.server.take() {
+            server.stop()?;
+        }
+        if let Some(target) = self.target.take() {
+            target.close()?;
+        }
+        Ok(())
+    }
+}
+
+/// Region, cold store and page cache share the memory of the machine.
+fn check_memory(size: Bytes) -> Result<(), Failure> {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let available = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map(|kib| kib << 10);
+    let needed = Bytes(2 * size.0);
+    match available {
+        Some(available) if available < needed.0 => Err(Failure::new(
+            ExitCode::Missing,
+            format!("{needed} of memory are needed, {} are available; lower --memory", Bytes(available)),
+        )),
+        _ => Ok(()),
+    }
+}
