@@ -62,3 +62,26 @@ fn the_file_server_evicts_below_its_size() {
     assert!(evicted("anticache 20 %") > evicted("anticache 100 %"));
     assert_eq!(evicted("bpfs"), 0);
 }
+
+#[test]
+fn file_operations_are_compared_in_both_modes() {
+    let Some(analysis) = smoke(&senesce_experiments::file_ops::FileOps, &[]) else { return };
+    assert_eq!(analysis.tables[0].rows.len(), 6);
+    for times in analysis.result["median_us"].as_object().unwrap().values() {
+        assert!(["anticache", "bpfs", "ext4"].iter().all(|name| times[name].as_f64().unwrap() > 0.0), "{times}");
+    }
+}
+
+#[test]
+fn writes_are_measured_by_size_with_data_in_both_tiers() {
+    let Some(analysis) = smoke(&senesce_experiments::random_write::RandomWrite, &[]) else { return };
+    assert!(analysis.result["evicted"].as_u64().unwrap() > 0);
+    let times = &analysis.result["p50_us"]["4 KiB"];
+    assert!(times["ext4-disk"].as_f64().unwrap() > times["ext4"].as_f64().unwrap(), "{times}");
+}
+
+#[test]
+fn appends_are_measured_by_size() {
+    let Some(analysis) = smoke(&senesce_experiments::append::Append, &[("sizes", "8,4K")]) else { return };
+    assert_eq!(analysis.tables[0].rows.len(), 2);
+}
