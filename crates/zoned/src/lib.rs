@@ -6,9 +6,11 @@ pub mod command;
 pub mod device;
 pub mod error;
 pub mod geometry;
+pub mod hardware;
 pub mod job;
 pub mod null;
 pub mod run;
+pub mod script;
 pub mod sim;
 pub mod zone_table;
 

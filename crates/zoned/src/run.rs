@@ -107,6 +107,48 @@ pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedE
     Ok(result.with_cost(commands))
 }
 
+/// Runs a job on the drive of this name. `erase` repeats the identity of a real drive whose data may be lost.
+pub fn run_job(
+    name: &DeviceName,
+    job: &Job,
+    erase: Option<&str>,
+    options: &RunOptions<'_>,
+) -> Result<JobResult, ZonedError> {
+    match name {
+        DeviceName::Sim(model) => run_sim(&Model::load(model)?, job, options),
+        DeviceName::Null => run_null(job, options),
+        DeviceName::Path(path) => crate::hardware::run(path, job, erase, options),
+    }
+}
+
+/// What a job would do on the drive of this name, without opening it for writing.
+pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), ZonedError> {
+    let mut device: Box<dyn ZonedDevice> = match name {
+        DeviceName::Sim(model) => Box::new(open_sim(&Model::load(model)?, job, Seed(0))?),
+        DeviceName::Null => Box::new(NullDevice::new(job.lbaf)?),
+        DeviceName::Path(path) => crate::hardware::open_for_reading(path, job.path)?,
+    };
+    let checked = check_on(&mut *device, job)?;
+    Ok((checked, device.geometry().clone()))
+}
+
+/// A drive that belongs to the caller alone, for single commands.
+pub fn open(
+    name: &DeviceName,
+    block_bytes: Option<u32>,
+    erase: Option<&str>,
+    seed: Seed,
+) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    Ok(match name {
+        DeviceName::Sim(model) => {
+            let options = SimOptions { block_bytes, ..SimOptions::default() };
+            Box::new(SimDevice::new(&Model::load(model)?, options, seed)?)
+        }
+        DeviceName::Null => Box::new(NullDevice::new(block_bytes)?),
+        DeviceName::Path(path) => crate::hardware::open_claimed(path, erase)?,
+    })
+}
+
 /// A result with the processor time of its run.
 pub struct Costed {
     result: JobResult,
@@ -137,7 +179,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     workers.iter_mut().for_each(|worker| worker.begin(now, checked.job.ramp.ns()));
     options.progress.phase("run", 0, "commands");
     let cpu = thread_cpu_ns();
-    let interrupted = drive(device, &mut workers, &owner_of_tag, options.interrupt)?;
+    let interrupted = drive(device, &mut workers, &owner_of_tag, &[options.interrupt])?;
     let cpu_ns = thread_cpu_ns().saturating_sub(cpu);
     let mut result = JobResult {
         device: geometry.name.clone(),

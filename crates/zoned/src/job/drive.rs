@@ -11,12 +11,12 @@ const INTERRUPT_EVERY: u32 = 1024;
 /// In real time, the longest wait between two looks.
 const LOOK_EVERY_NS: u64 = 100_000_000;
 
-/// Runs `workers` until all are done. Returns whether the user interrupted.
+/// Runs `workers` until all are done or one of the flags is set. Returns whether one was.
 pub fn drive<D: ZonedDevice + ?Sized>(
     device: &mut D,
     workers: &mut [Worker],
     owner_of_tag: &[u16],
-    interrupt: &Interrupt,
+    interrupts: &[&Interrupt],
 ) -> Result<bool, ZonedError> {
     let mut loop_state = Loop { timers: vec![u64::MAX; workers.len()], next_timer: u64::MAX, running: workers.len() };
     let now = device.now_ns();
@@ -42,7 +42,7 @@ pub fn drive<D: ZonedDevice + ?Sized>(
         until_check -= 1;
         if until_check == 0 {
             until_check = INTERRUPT_EVERY;
-            if interrupt.requested() && !interrupted {
+            if !interrupted && interrupts.iter().any(|interrupt| interrupt.requested()) {
                 interrupted = true;
                 workers.iter_mut().for_each(Worker::end);
                 loop_state.wake_all(device, workers)?;

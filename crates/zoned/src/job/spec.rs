@@ -19,6 +19,12 @@ pub struct Job {
     /// The way to the drive.
     #[serde(default, with = "path_word")]
     pub path: HostPath,
+    /// On a real drive: a kernel thread looks for submissions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub poll_submission: bool,
+    /// On a real drive: completions are polled for; the driver needs poll queues.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub poll_completion: bool,
     /// Time before counting begins, for actors that run for a time.
     #[serde(default, skip_serializing_if = "Span::is_zero")]
     pub ramp: Span,
@@ -435,12 +441,19 @@ impl Job {
         Self {
             lbaf: None,
             path: HostPath::Direct,
+            poll_submission: false,
+            poll_completion: false,
             ramp: Span::default(),
             on_lost_zone: OnLostZone::Drop,
             prepare: None,
             actors,
             faults: Vec::new(),
         }
+    }
+
+    /// How the rings of a real drive are set up.
+    pub fn rings(&self) -> crate::hardware::RingOptions {
+        crate::hardware::RingOptions { poll_submission: self.poll_submission, poll_completion: self.poll_completion }
     }
 
     /// Reads a job file.

@@ -1,0 +1,221 @@
+//! The claim of a zoned drive: nobody uses it, and every zone is empty or its loss was allowed.
+
+use super::block::ZonedBlockDevice;
+use super::nvme::{NvmeDevice, first_with_data};
+use super::ring::RingOptions;
+use crate::command::{Command, Completion};
+use crate::device::{Clock, ZonedDevice};
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo};
+use crate::sim::HostPath;
+use senesce_target::{BlockDevice, ClaimedDevice};
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// A drive that belongs to this run. While it lives, no other run can take it.
+#[derive(Debug)]
+pub struct ClaimedDrive {
+    path: PathBuf,
+    way: HostPath,
+    epoch: Instant,
+    /// The block device of the namespace; absent where the kernel shows none.
+    claim: Option<ClaimedDevice>,
+    /// The scheduler before the run, to be put back.
+    scheduler: Option<String>,
+}
+
+fn is_character_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_char_device())
+}
+
+/// /dev/ngXnY of /dev/nvmeXnY, or the path itself when it is a character device.
+fn passthrough_path(path: &Path) -> Option<PathBuf> {
+    if is_character_device(path) {
+        return Some(path.into());
+    }
+    let real = path.canonicalize().ok()?;
+    let name = real.file_name()?.to_str()?.strip_prefix("nvme")?.to_string();
+    let found = real.with_file_name(format!("ng{name}"));
+    is_character_device(&found).then_some(found)
+}
+
+/// Whether commands can bypass the block layer.
+pub fn has_passthrough(path: &Path) -> bool {
+    passthrough_path(path).is_some()
+}
+
+/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device.
+fn block_path(path: &Path) -> Option<PathBuf> {
+    if BlockDevice::number_of(path).is_some() {
+        return Some(path.into());
+    }
+    let name = path.file_name()?.to_str()?.strip_prefix("ng")?.to_string();
+    let found = path.with_file_name(format!("nvme{name}"));
+    BlockDevice::number_of(&found).is_some().then_some(found)
+}
+
+fn open_file(path: &Path) -> Result<File, ZonedError> {
+    File::options().read(true).write(true).open(path).map_err(|source| match source.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => {
+            ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: "run as root".into() }
+        }
+        _ => ZonedError::Io {
+            operation: "open",
+            path: path.display().to_string(),
+            remedy: "`senesce doctor` lists the drives of this machine",
+            source,
+        },
+    })
+}
+
+fn open_on(
+    path: &Path,
+    way: HostPath,
+    writable: bool,
+    epoch: Instant,
+    rings: RingOptions,
+) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    if way == HostPath::Direct {
+        let Some(character) = passthrough_path(path) else {
+            return Err(ZonedError::Usage(format!(
+                "{} has no passthrough: --path direct needs an NVMe namespace (/dev/ng0n1); use --path none or mq-deadline",
+                path.display()
+            )));
+        };
+        let name = character.display().to_string();
+        return Ok(Box::new(NvmeDevice::new(open_file(&character)?, &name, epoch, rings)?));
+    }
+    let Some(block) = block_path(path) else {
+        return Err(ZonedError::Usage(format!(
+            "{} is no block device and has none: use --path direct",
+            path.display()
+        )));
+    };
+    Ok(Box::new(ZonedBlockDevice::open(&block, writable, epoch, rings)?))
+}
+
+/// A drive to be looked at: limits and zone states. Nothing is claimed, nothing may be written.
+pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    open_on(path, way, false, Instant::now(), RingOptions::default())
+}
+
+impl ClaimedDrive {
+    /// Claims a drive for one way. Refused: a drive in use, one with a signature, and a zoned one with any zone that is not
+    /// empty, unless `erase` repeats its path or serial number.
+    pub fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
+        let given = path.display().to_string();
+        let block = block_path(path);
+        // The guard of block devices knows the block device's names: the path that the user wrote stands for them.
+        let block_words = block.as_ref().map(|block| block.display().to_string());
+        let word = match (erase, &block_words) {
+            (Some(word), Some(block)) if word == given => Some(block.as_str()),
+            (word, _) => word,
+        };
+        let claim = block.as_deref().map(|block| ClaimedDevice::claim(block, word)).transpose()?;
+        let mut identities = vec![given];
+        identities.extend(block_words);
+        identities.extend(claim.as_ref().and_then(|claim| claim.device().serial()));
+        let mut drive = Self { path: path.into(), way, epoch: Instant::now(), claim, scheduler: None };
+        drive.check_zones(&identities, erase)?;
+        drive.set_scheduler()?;
+        Ok(drive)
+    }
+
+    fn check_zones(&self, identities: &[String], erase: Option<&str>) -> Result<(), ZonedError> {
+        let mut device = open_on(&self.path, self.way, true, self.epoch, RingOptions::default())?;
+        if !device.geometry().zoned {
+            return Ok(());
+        }
+        let zones = device.report(0, device.geometry().zones)?;
+        let Some(first) = first_with_data(&zones) else { return Ok(()) };
+        if erase.is_some_and(|word| identities.iter().any(|identity| identity == word)) {
+            return Ok(());
+        }
+        let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
+        Err(ZonedError::Refused {
+            target: identities[0].clone(),
+            found: format!(
+                "{count} of {} zones are not empty, the first is zone {} ({})",
+                zones.len(),
+                first.zone,
+                first.state
+            ),
+            remedy: format!("allow the loss of their data with --erase {}", identities.join(" or --erase ")),
+        })
+    }
+
+    /// Sets the I/O scheduler of the way; it is put back when the claim ends.
+    fn set_scheduler(&mut self) -> Result<(), ZonedError> {
+        let (Some(claim), true) = (&self.claim, self.way != HostPath::Direct) else { return Ok(()) };
+        self.scheduler = Some(claim.device().set_queue("scheduler", self.way.name())?);
+        Ok(())
+    }
+
+    /// One more handle on the drive, with a ring of its own.
+    pub fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+        open_on(&self.path, self.way, true, self.epoch, rings)
+    }
+
+    /// Changes the LBA format of an NVMe namespace; all data are lost.
+    pub fn format(&self, block_bytes: u32) -> Result<(), ZonedError> {
+        let Some(character) = passthrough_path(&self.path) else {
+            return Err(ZonedError::Usage(format!("{} is no NVMe namespace", self.path.display())));
+        };
+        let name = character.display().to_string();
+        NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?.format(block_bytes)
+    }
+}
+
+impl Drop for ClaimedDrive {
+    fn drop(&mut self) {
+        let (Some(claim), Some(before)) = (&self.claim, self.scheduler.take()) else { return };
+        if let Err(error) = claim.device().set_queue("scheduler", &before) {
+            tracing::warn!("the scheduler of {} stays {}: {error}", self.path.display(), self.way.name());
+        }
+    }
+}
+
+/// A device with the claim that allows its use.
+pub struct Owned {
+    device: Box<dyn ZonedDevice>,
+    _drive: ClaimedDrive,
+}
+
+impl Owned {
+    /// Keeps the claim as long as the handle.
+    pub fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
+        Self { device, _drive: drive }
+    }
+}
+
+impl ZonedDevice for Owned {
+    fn geometry(&self) -> &Geometry {
+        self.device.geometry()
+    }
+
+    fn clock(&self) -> Clock {
+        self.device.clock()
+    }
+
+    fn now_ns(&mut self) -> u64 {
+        self.device.now_ns()
+    }
+
+    fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
+        self.device.reserve(commands, transfer_bytes)
+    }
+
+    fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
+        self.device.submit(command)
+    }
+
+    fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
+        self.device.next(until_ns)
+    }
+
+    fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
+        self.device.report(first, count)
+    }
+}

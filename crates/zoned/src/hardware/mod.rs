@@ -1,0 +1,65 @@
+//! Drives of this machine: NVMe passthrough and zoned block devices, behind the guard.
+
+mod block;
+mod buffers;
+mod claim;
+mod nvme;
+mod nvme_commands;
+mod ring;
+mod threads;
+
+pub use block::ZonedBlockDevice;
+pub use claim::{ClaimedDrive, open_for_reading};
+pub use nvme::NvmeDevice;
+pub use ring::RingOptions;
+
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::job::{Job, JobResult, PrepareStep};
+use crate::run::{RunOptions, check_on};
+use crate::sim::HostPath;
+use std::path::Path;
+
+/// The regions of a conventional drive in the place of zones.
+fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
+    let region = |zone| ZoneInfo {
+        zone,
+        state: ZoneState::Conventional,
+        start: geometry.start(zone),
+        capacity: geometry.capacity_blocks,
+        pointer: 0,
+    };
+    (first..first + count).map(region).collect()
+}
+
+/// Claims a drive and opens it for single commands: by passthrough where there is one.
+pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+    let drive = ClaimedDrive::claim(path, way, erase)?;
+    let device = drive.open(RingOptions::default())?;
+    Ok(Box::new(claim::Owned::new(drive, device)))
+}
+
+/// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
+pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+    if !job.faults.is_empty() || job.prepare.as_ref().is_some_and(|steps| steps.iter().any(only_simulated)) {
+        return Err(ZonedError::Usage("faults and the step wear exist on simulated drives only".into()));
+    }
+    {
+        let mut device = open_for_reading(path, job.path)?;
+        check_on(&mut *device, job)?;
+    }
+    let drive = ClaimedDrive::claim(path, job.path, erase)?;
+    let mut device = drive.open(job.rings())?;
+    let checked = check_on(&mut *device, job)?;
+    let unusable = crate::job::prepare::prepare(&mut *device, &checked, options.progress, options.interrupt)?;
+    drop(device);
+    let mut result = threads::run(&drive, &checked, options)?;
+    result.unusable = unusable;
+    Ok(result)
+}
+
+fn only_simulated(step: &crate::job::Preparation) -> bool {
+    step.step == PrepareStep::Wear
+}

@@ -1,0 +1,331 @@
+//! NVMe commands as the kernel's passthrough takes them (`include/uapi/linux/nvme_ioctl.h`), and the structures that
+//! answer them (NVMe Base Specification 2.0, Zoned Namespace Command Set 1.1).
+
+use crate::command::{Command, Operation, ZoneFault};
+use crate::error::ZonedError;
+use crate::geometry::{LbaFormat, ZoneInfo, ZoneState};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// `NVME_IOCTL_ID`: the namespace's number.
+const IOCTL_ID: libc::c_ulong = 0x4E40;
+/// `NVME_IOCTL_ADMIN64_CMD`.
+const IOCTL_ADMIN64: libc::c_ulong = 0xC050_4E47;
+/// `NVME_IOCTL_IO64_CMD`.
+const IOCTL_IO64: libc::c_ulong = 0xC050_4E48;
+
+/// `struct nvme_passthru_cmd64`; without its last field it is `struct nvme_uring_cmd`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Passthrough {
+    /// Operation code.
+    pub opcode: u8,
+    flags: u8,
+    reserved1: u16,
+    /// Namespace.
+    pub namespace: u32,
+    dword2: u32,
+    dword3: u32,
+    metadata: u64,
+    /// Data in memory.
+    pub address: u64,
+    metadata_len: u32,
+    /// Bytes of data.
+    pub data_len: u32,
+    /// Command dwords 10 to 15.
+    pub dwords: [u32; 6],
+    /// 0: the kernel's default.
+    pub timeout_ms: u32,
+    reserved2: u32,
+    /// Dwords 0 and 1 of the completion.
+    pub result: u64,
+}
+
+impl Passthrough {
+    /// As the 80 bytes that follow the head of a large submission entry.
+    pub fn to_uring(self) -> [u8; 80] {
+        // SAFETY: both are 80 bytes of plain data; the kernel reads the first 72 (`struct nvme_uring_cmd`).
+        unsafe { std::mem::transmute(self) }
+    }
+}
+
+/// Operation code and dwords of a command for blocks or zones.
+pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
+    let (opcode, action) = match command.operation {
+        Operation::Write => (0x01, 0),
+        Operation::Read => (0x02, 0),
+        Operation::Append => (0x7D, 0),
+        Operation::Close => (0x79, 0x01),
+        Operation::Finish => (0x79, 0x02),
+        Operation::Open => (0x79, 0x03),
+        Operation::Reset => (0x79, 0x04),
+    };
+    let moves = command.operation.moves_data();
+    let (low, high) = (command.block as u32, (command.block >> 32) as u32);
+    let count = if moves { command.blocks.wrapping_sub(1) & 0xffff } else { 0 };
+    Passthrough {
+        opcode,
+        namespace,
+        address: if moves { address } else { 0 },
+        data_len: if moves { command.blocks * block_bytes } else { 0 },
+        dwords: [low, high, count, action, 0, 0],
+        ..Passthrough::default()
+    }
+}
+
+/// The result of a passthrough call: an NVMe status above 0, a negative errno, or success.
+pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
+    match result {
+        0 => Ok(block),
+        status if status > 0 => Err(ZoneFault::from_status(status as u16)),
+        errno => Err(ZoneFault::Errno(-errno)),
+    }
+}
+
+/// Runs one I/O command by ioctl.
+pub fn run_io(file: &File, command: &mut Passthrough) -> i32 {
+    ioctl(file, IOCTL_IO64, command)
+}
+
+fn ioctl(file: &File, request: libc::c_ulong, command: &mut Passthrough) -> i32 {
+    // SAFETY: the structure is the one the request number names; its data pointer is null or covers `data_len` bytes.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(command)) };
+    if result < 0 { -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { result }
+}
+
+fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
+    let source = match result {
+        errno if errno < 0 => io::Error::from_raw_os_error(-errno),
+        status => io::Error::other(format!("NVMe status {status:#06x}")),
+    };
+    ZonedError::Io { operation, path: path.into(), remedy: "passthrough needs root and an NVMe namespace", source }
+}
+
+/// What identify says about a namespace and its controller.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Number of the namespace.
+    pub namespace: u32,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// Format in use.
+    pub format: u8,
+    /// All formats.
+    pub formats: Vec<LbaFormat>,
+    /// Serial number of the controller.
+    pub serial: String,
+    /// Model of the controller.
+    pub model: String,
+    /// Most bytes of a transfer; 0: no limit.
+    pub transfer_limit: u64,
+    /// Zones, for a zoned namespace.
+    pub zoned: Option<ZonedIdentity>,
+}
+
+/// The zoned part of identify.
+#[derive(Debug, Clone, Copy)]
+pub struct ZonedIdentity {
+    /// Blocks of a zone in the format in use.
+    pub zone_blocks: u64,
+    /// 0: no limit.
+    pub max_active: u32,
+    /// 0: no limit.
+    pub max_open: u32,
+    /// Most bytes of an append.
+    pub append_limit: u64,
+}
+
+fn identify(file: &File, path: &str, namespace: u32, selector: u32, set: u32) -> Result<Vec<u8>, ZonedError> {
+    let mut data = vec![0u8; 4096];
+    let mut command = Passthrough {
+        opcode: 0x06,
+        namespace,
+        address: data.as_mut_ptr() as u64,
+        data_len: 4096,
+        dwords: [selector, set << 24, 0, 0, 0, 0],
+        ..Passthrough::default()
+    };
+    match ioctl(file, IOCTL_ADMIN64, &mut command) {
+        0 => Ok(data),
+        result => Err(failed("identify", path, result)),
+    }
+}
+
+fn u16_at(data: &[u8], at: usize) -> u16 {
+    data.get(at..at + 2).map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]))
+}
+
+fn u32_at(data: &[u8], at: usize) -> u32 {
+    u32::from(u16_at(data, at)) | u32::from(u16_at(data, at + 2)) << 16
+}
+
+fn u64_at(data: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(data, at)) | u64::from(u32_at(data, at + 4)) << 32
+}
+
+fn text_at(data: &[u8], at: usize, length: usize) -> String {
+    String::from_utf8_lossy(data.get(at..at + length).unwrap_or_default()).trim().to_string()
+}
+
+impl Identity {
+    /// Asks the namespace behind an open device file.
+    pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
+        // SAFETY: the request takes no argument.
+        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID) };
+        if namespace <= 0 {
+            let source = io::Error::last_os_error();
+            return Err(ZonedError::Io {
+                operation: "ask for the namespace of",
+                path: path.into(),
+                remedy: "it must be an NVMe namespace such as /dev/ng0n1",
+                source,
+            });
+        }
+        let namespace = namespace as u32;
+        // Identify Namespace (CNS 00h), Identify Controller (CNS 01h): NVMe Base Specification 2.0, section 5.17.
+        let space = identify(file, path, namespace, 0x00, 0)?;
+        let controller = identify(file, path, 0, 0x01, 0)?;
+        let format = space[26] & 0x0f | (space[26] >> 5 & 0x3) << 4;
+        let formats: Vec<LbaFormat> = (0..=space[25].min(63)).filter_map(|index| lba_format(&space, index)).collect();
+        let transfer_limit = match controller[77] {
+            0 => 0,
+            // In units of the smallest page, 4 KiB on every platform Linux supports NVMe on.
+            shift => 4096u64 << shift.min(20),
+        };
+        let mut identity = Self {
+            namespace,
+            blocks: u64_at(&space, 0),
+            format,
+            formats,
+            serial: text_at(&controller, 4, 20),
+            model: text_at(&controller, 24, 40),
+            transfer_limit,
+            zoned: None,
+        };
+        identity.zoned = identity.read_zoned(file, path);
+        Ok(identity)
+    }
+
+    /// Identify Namespace for the Zoned Namespace Command Set (CNS 05h, CSI 02h), figure 48 of its specification; a
+    /// conventional namespace refuses it.
+    fn read_zoned(&self, file: &File, path: &str) -> Option<ZonedIdentity> {
+        let space = identify(file, path, self.namespace, 0x05, 0x02).ok()?;
+        let zone_blocks = u64_at(&space, 2816 + 16 * usize::from(self.format));
+        if zone_blocks == 0 {
+            return None;
+        }
+        let controller = identify(file, path, 0, 0x06, 0x02).unwrap_or_default();
+        let append_limit = match controller.first() {
+            None | Some(0) => self.transfer_limit,
+            Some(shift) => 4096u64 << (*shift).min(20),
+        };
+        // Both limits count from 0; all ones stand for no limit.
+        let limit = |at| u32_at(&space, at).wrapping_add(1);
+        Some(ZonedIdentity { zone_blocks, max_active: limit(4), max_open: limit(8), append_limit })
+    }
+
+    /// Bytes per block of the format in use.
+    pub fn block_bytes(&self) -> u32 {
+        self.formats.iter().find(|format| format.index == self.format).map_or(512, |format| format.block_bytes)
+    }
+}
+
+fn lba_format(space: &[u8], index: u8) -> Option<LbaFormat> {
+    let at = 128 + 4 * usize::from(index);
+    let shift = *space.get(at + 2)?;
+    (9..=16).contains(&shift).then(|| LbaFormat { index, block_bytes: 1 << shift, metadata_bytes: u16_at(space, at) })
+}
+
+/// Reads zone descriptors (Zone Management Receive, report zones) from zone `first` on.
+pub fn report(
+    file: &File,
+    path: &str,
+    identity: &Identity,
+    zoned: &ZonedIdentity,
+    first: u32,
+    count: u32,
+) -> Result<Vec<ZoneInfo>, ZonedError> {
+    const CHUNK: u32 = 256;
+    let mut zones = Vec::with_capacity(count as usize);
+    let mut data = vec![0u8; 64 + 64 * CHUNK as usize];
+    let mut next = first;
+    while next < first + count {
+        let wanted = CHUNK.min(first + count - next);
+        let bytes = 64 + 64 * wanted;
+        let start = u64::from(next) * zoned.zone_blocks;
+        let mut command = Passthrough {
+            opcode: 0x7A,
+            namespace: identity.namespace,
+            address: data.as_mut_ptr() as u64,
+            data_len: bytes,
+            // Partial report: the count in the header is of the descriptors returned.
+            dwords: [start as u32, (start >> 32) as u32, bytes / 4 - 1, 1 << 16, 0, 0],
+            ..Passthrough::default()
+        };
+        match run_io(file, &mut command) {
+            0 => {}
+            result => return Err(failed("report the zones of", path, result)),
+        }
+        let found = u64_at(&data, 0).min(u64::from(wanted)) as u32;
+        if found == 0 {
+            break;
+        }
+        zones.extend((0..found).map(|index| descriptor(&data[64 + 64 * index as usize..], next + index)));
+        next += found;
+    }
+    Ok(zones)
+}
+
+/// Figure 38 of the Zoned Namespace Command Set Specification.
+fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
+    ZoneInfo {
+        zone,
+        state: ZoneState::from_code(data[1] >> 4).unwrap_or(ZoneState::Offline),
+        start: u64_at(data, 16),
+        capacity: u64_at(data, 8),
+        pointer: u64_at(data, 24),
+    }
+}
+
+/// Formats the namespace (Format NVM, section 5.14): all data are lost.
+pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
+    let mut command = Passthrough {
+        opcode: 0x80,
+        namespace,
+        dwords: [u32::from(index & 0x0f) | u32::from(index >> 4 & 0x3) << 12, 0, 0, 0, 0, 0],
+        timeout_ms: 600_000,
+        ..Passthrough::default()
+    };
+    match ioctl(file, IOCTL_ADMIN64, &mut command) {
+        0 => Ok(()),
+        result => Err(failed("format", path, result)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_sizes_and_places() {
+        assert_eq!(size_of::<Passthrough>(), 80);
+        let command =
+            Command { tag: 0, queue: 0, operation: Operation::Append, zone: 3, block: 0x1_0000_0003, blocks: 32 };
+        let bytes = encode(&command, 7, 0x1000, 4096).to_uring();
+        assert_eq!(bytes[0], 0x7D);
+        assert_eq!(u32_at(&bytes, 4), 7);
+        assert_eq!(u64_at(&bytes, 24), 0x1000);
+        assert_eq!(u32_at(&bytes, 36), 32 * 4096);
+        assert_eq!((u32_at(&bytes, 40), u32_at(&bytes, 44), u32_at(&bytes, 48)), (3, 1, 31));
+    }
+
+    #[test]
+    fn statuses_become_faults() {
+        assert_eq!(decode(0x41be, 0), Err(ZoneFault::TooManyOpen));
+        assert_eq!(decode(0x41bd, 0), Err(ZoneFault::TooManyActive));
+        assert_eq!(decode(0x4002, 0), Err(ZoneFault::InvalidField));
+        assert_eq!(decode(-libc::EINVAL, 0), Err(ZoneFault::Errno(libc::EINVAL)));
+        assert_eq!(decode(0, 9), Ok(9));
+    }
+}

@@ -1,0 +1,108 @@
+//! An io_uring with room for all commands in flight: entries collect until the next completion is asked for.
+
+use crate::error::ZonedError;
+use io_uring::{IoUring, cqueue, squeue, types};
+use std::io;
+use std::time::Duration;
+
+/// How the kernel is told about submissions and completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RingOptions {
+    /// A kernel thread looks for submissions.
+    pub poll_submission: bool,
+    /// Completions are polled for instead of interrupting; the drive's driver needs poll queues.
+    pub poll_completion: bool,
+}
+
+/// A ring.
+pub struct Ring<S: squeue::EntryMarker, C: cqueue::EntryMarker> {
+    ring: IoUring<S, C>,
+    path: String,
+    unsent: u32,
+}
+
+/// Milliseconds after which the kernel's submission thread sleeps.
+const POLL_IDLE_MS: u32 = 1000;
+
+impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
+    /// Room for `commands` in flight.
+    pub fn new(commands: u32, path: &str, options: RingOptions) -> Result<Self, ZonedError> {
+        let mut builder = IoUring::<S, C>::builder();
+        builder.setup_cqsize(commands.max(1).next_power_of_two() * 2);
+        if options.poll_submission {
+            builder.setup_sqpoll(POLL_IDLE_MS);
+        }
+        if options.poll_completion {
+            builder.setup_iopoll();
+        }
+        let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io {
+            operation: "set up io_uring for",
+            path: path.into(),
+            remedy: "it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0",
+            source,
+        })?;
+        Ok(Self { ring, path: path.into(), unsent: 0 })
+    }
+
+    fn failed(&self, operation: &'static str, source: io::Error) -> ZonedError {
+        let remedy = "look at the kernel log";
+        ZonedError::Io { operation, path: self.path.clone(), remedy, source }
+    }
+
+    /// Adds an entry; it is sent with the next look for completions.
+    pub fn push(&mut self, entry: S) -> Result<(), ZonedError> {
+        // SAFETY: the descriptors and buffers of every entry outlive it: the device owns them and keeps them until all
+        // its commands have completed.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.map_err(|_| self.failed("queue a command on", io::Error::other("the submission queue is full")))?;
+        self.unsent += 1;
+        Ok(())
+    }
+
+    /// Sends what was added and waits for a completion, at most `wait_ns`.
+    pub fn next(&mut self, wait_ns: u64) -> Result<Option<C>, ZonedError> {
+        let ready = !self.ring.completion().is_empty();
+        if self.unsent > 0 || !ready {
+            self.enter(usize::from(!ready), wait_ns)?;
+        }
+        Ok(self.ring.completion().next())
+    }
+
+    fn enter(&mut self, wanted: usize, wait_ns: u64) -> Result<(), ZonedError> {
+        let timeout = types::Timespec::from(Duration::from_nanos(wait_ns.min(3_600_000_000_000)));
+        let arguments = types::SubmitArgs::new().timespec(&timeout);
+        let entered =
+            if wanted == 0 { self.ring.submit() } else { self.ring.submitter().submit_with_args(wanted, &arguments) };
+        match entered {
+            Ok(_) => {
+                self.unsent = 0;
+                Ok(())
+            }
+            // The wait ended without completion, or a signal came; what was added has been taken.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {
+                self.unsent = 0;
+                Ok(())
+            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Err(error) => Err(self.failed("submit commands to", error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_waits_no_longer_than_asked() {
+        let Ok(mut ring) = Ring::<squeue::Entry, cqueue::Entry>::new(4, "a test", RingOptions::default()) else {
+            eprintln!("skipped: io_uring is not available here");
+            return;
+        };
+        let started = std::time::Instant::now();
+        assert!(ring.next(5_000_000).unwrap().is_none());
+        assert!(started.elapsed() < Duration::from_secs(5));
+        ring.push(io_uring::opcode::Nop::new().build().user_data(7)).unwrap();
+        assert_eq!(ring.next(1_000_000_000).unwrap().map(|entry| entry.user_data()), Some(7));
+    }
+}

@@ -1,0 +1,121 @@
+//! Measurements that are a fixed sequence of single commands: what opening and closing cost.
+
+use crate::command::{Command, Operation};
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use crate::job::Latency;
+use senesce_core::interrupt::Interrupt;
+use std::collections::BTreeMap;
+
+/// Latencies by what was timed.
+pub type Timed = BTreeMap<&'static str, Latency>;
+
+/// Request size while a zone is filled.
+const FILL_BYTES: u32 = 128 << 10;
+/// Timed single-block writes at the start of each zone.
+const STEADY: u64 = 32;
+
+/// How a round opens its zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opening {
+    /// By the open command, then writes.
+    Explicit,
+    /// By the first write.
+    ImplicitWrite,
+    /// By the first append.
+    ImplicitAppend,
+    /// By the open command, then appends.
+    ExplicitAppend,
+}
+
+impl Opening {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Explicit, Self::ImplicitWrite, Self::ImplicitAppend, Self::ExplicitAppend];
+
+    /// (first transfer, steady transfers, close, transfer that opens again); an empty name is not timed.
+    fn names(self) -> [&'static str; 4] {
+        match self {
+            Self::Explicit => [
+                "write, opened explicitly",
+                "write, opened explicitly",
+                "close after explicit open",
+                "write to a closed zone, opened explicitly before",
+            ],
+            Self::ImplicitWrite => [
+                "first write, opens implicitly",
+                "write, opened implicitly",
+                "close after implicit open",
+                "write to a closed zone, opened implicitly before",
+            ],
+            Self::ImplicitAppend => ["first append, opens implicitly", "append, opened implicitly", "", ""],
+            Self::ExplicitAppend => ["append, opened explicitly", "append, opened explicitly", "", ""],
+        }
+    }
+
+    fn appends(self) -> bool {
+        matches!(self, Self::ImplicitAppend | Self::ExplicitAppend)
+    }
+
+    fn explicit(self) -> bool {
+        matches!(self, Self::Explicit | Self::ExplicitAppend)
+    }
+}
+
+/// One round on an empty zone, as in the CLUSTER 2023 study: open, write all but the last block, close, write the last
+/// block; then the zone is reset.
+pub fn open_close_round(
+    device: &mut dyn ZonedDevice,
+    zone: u32,
+    opening: Opening,
+    timed: &mut Timed,
+    interrupt: &Interrupt,
+) -> Result<(), ZonedError> {
+    let geometry = device.geometry().clone();
+    let [first, steady, close, reopen] = opening.names();
+    let transfer = if opening.appends() { Operation::Append } else { Operation::Write };
+    let mut round = Round { device, zone, zone_start: geometry.start(zone), timed };
+    if opening.explicit() {
+        round.run(Operation::Open, 0, 0, "open")?;
+    }
+    round.run(transfer, 0, 1, first)?;
+    let last = geometry.capacity_blocks - 1;
+    let mut written = 1;
+    while written < last.min(STEADY) {
+        round.run(transfer, written, 1, steady)?;
+        written += 1;
+    }
+    let step = u64::from((geometry.transfer_limit.min(FILL_BYTES) / geometry.block_bytes).max(1));
+    while written < last && !close.is_empty() && !interrupt.requested() {
+        let blocks = step.min(last - written);
+        round.run(Operation::Write, written, blocks as u32, "")?;
+        written += blocks;
+    }
+    round.run(Operation::Close, 0, 0, close)?;
+    round.run(Operation::Write, written, 1, reopen)?;
+    round.run(Operation::Reset, 0, 0, "")
+}
+
+struct Round<'a> {
+    device: &'a mut dyn ZonedDevice,
+    zone: u32,
+    zone_start: u64,
+    timed: &'a mut Timed,
+}
+
+impl Round<'_> {
+    fn run(&mut self, operation: Operation, offset: u64, blocks: u32, name: &'static str) -> Result<(), ZonedError> {
+        let offset = if operation == Operation::Append { 0 } else { offset };
+        let block = self.zone_start + offset;
+        let done = self.device.execute(Command { tag: 0, queue: 0, operation, zone: self.zone, block, blocks })?;
+        done.result.map_err(|fault| ZonedError::Zone {
+            operation: operation.name(),
+            zone: self.zone,
+            fault,
+            remedy: "choose other zones with --zones, or look at them with `senesce zones DEVICE list`",
+        })?;
+        if !name.is_empty() {
+            self.timed.entry(name).or_default().record(done.completed_ns - done.submitted_ns);
+        }
+        Ok(())
+    }
+}
