@@ -61,6 +61,8 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::device::Device>(),
     Entry::of::<verbs::tier::Tier>(),
     Entry::of::<verbs::profile::ProfileVerb>(),
+    Entry::of::<verbs::zns::Zns>(),
+    Entry::of::<verbs::zones::Zones>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::compare::Compare>(),
     Entry::of::<verbs::export::Export>(),

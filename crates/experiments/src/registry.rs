@@ -1,5 +1,6 @@
 //! What there is: experiments, verbs that leave records, doc pages.
 
+use crate::zns::Zns;
 use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 
@@ -18,6 +19,16 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::coldness::Coldness,
     &crate::tier_sweep::TierSweep,
     &crate::tier_fileserver::TierFileserver,
+    &Zns(crate::zns_request_size::ZnsRequestSize),
+    &Zns(crate::zns_intra_zone::ZnsIntraZone),
+    &Zns(crate::zns_inter_zone::ZnsInterZone),
+    &Zns(crate::zns_bandwidth::ZnsBandwidth),
+    &Zns(crate::zns_reset::ZnsReset),
+    &Zns(crate::zns_finish::ZnsFinish),
+    &Zns(crate::zns_open_close::ZnsOpenClose),
+    &Zns(crate::zns_read_interference::ZnsReadInterference),
+    &Zns(crate::zns_heavy::ZnsHeavy),
+    &Zns(crate::zns_reset_interference::ZnsResetInterference),
 ];
 
 /// The verbs that leave run directories.
@@ -27,6 +38,8 @@ pub const VERBS: &[&dyn RunKind] = &[
     &crate::verbs::bench::Bench,
     &crate::import::fio::Fio,
     &crate::verbs::trace::BlockTraceRun,
+    &crate::verbs::zns::Zns,
+    &crate::import::zns_study::ZnsStudyImport,
 ];
 
 /// Doc pages of verbs: name and text.
@@ -42,6 +55,8 @@ pub const PAGES: &[(&str, &str)] = &[
     ("export", include_str!("../../../docs/verbs/export.md")),
     ("import", include_str!("../../../docs/verbs/import.md")),
     ("bundle", include_str!("../../../docs/verbs/bundle.md")),
+    ("zns", include_str!("../../../docs/verbs/zns.md")),
+    ("zones", include_str!("../../../docs/verbs/zones.md")),
     ("tier", include_str!("../../../docs/verbs/tier.md")),
     ("profile", include_str!("../../../docs/verbs/profile.md")),
     ("image", include_str!("../../../docs/verbs/image.md")),

@@ -8,6 +8,8 @@ pub mod error;
 pub mod geometry;
 pub mod hardware;
 pub mod job;
+pub mod manage;
+pub mod map;
 pub mod null;
 pub mod run;
 pub mod script;

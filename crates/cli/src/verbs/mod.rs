@@ -27,3 +27,5 @@ pub mod snapshot;
 pub mod tier;
 pub mod trace;
 pub mod verify;
+pub mod zns;
+pub mod zones;

@@ -1,7 +1,7 @@
 //! Results of fio (`--output-format=json` and `json+`), version 3 and later: latencies in nanoseconds.
 
 mod analysis;
-mod format;
+pub(crate) mod format;
 
 use super::{Importer, read_text};
 use format::{Direction, Job, Output};

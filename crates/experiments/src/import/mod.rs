@@ -2,6 +2,7 @@
 
 pub mod block_trace;
 pub mod fio;
+pub mod zns_study;
 
 use senesce_core::failure::errno_words;
 use senesce_core::{ExitCode, Failure};
@@ -20,7 +21,8 @@ pub trait Importer: Sync {
 }
 
 /// What can be imported.
-pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
+pub const IMPORTERS: &[&dyn Importer] =
+    &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE, &zns_study::ZnsStudyImport];
 
 /// The importer of this name.
 pub fn importer(name: &str) -> Result<&'static dyn Importer, Failure> {

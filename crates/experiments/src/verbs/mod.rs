@@ -4,3 +4,4 @@ pub mod age;
 pub mod bench;
 mod bench_analysis;
 pub mod trace;
+pub mod zns;

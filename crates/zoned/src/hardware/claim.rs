@@ -101,6 +101,19 @@ pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevic
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
 
+/// Refuses a drive that somebody uses.
+pub fn check_unused(path: &Path) -> Result<(), ZonedError> {
+    if let Some(block) = block_path(path) {
+        senesce_target::guard::check_unused(&BlockDevice::open(&block)?)?;
+    }
+    Ok(())
+}
+
+/// A handle for zone commands without a claim; the caller has checked that nobody uses the drive.
+pub fn open_writable(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    open_on(path, way, true, Instant::now(), RingOptions::default())
+}
+
 impl ClaimedDrive {
     /// Claims a drive for one way. Refused: a drive in use, one with a signature, and a zoned one with any zone that is not
     /// empty, unless `erase` repeats its path or serial number.

@@ -9,7 +9,7 @@ mod ring;
 mod threads;
 
 pub use block::ZonedBlockDevice;
-pub use claim::{ClaimedDrive, open_for_reading};
+pub use claim::{ClaimedDrive, has_passthrough, open_for_reading};
 pub use nvme::NvmeDevice;
 pub use ring::RingOptions;
 
@@ -39,6 +39,13 @@ pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDev
     let drive = ClaimedDrive::claim(path, way, erase)?;
     let device = drive.open(RingOptions::default())?;
     Ok(Box::new(claim::Owned::new(drive, device)))
+}
+
+/// A drive for zone commands that lose no data: refused only when it is in use.
+pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    claim::check_unused(path)?;
+    let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+    claim::open_writable(path, way)
 }
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.

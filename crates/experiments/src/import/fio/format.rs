@@ -45,7 +45,9 @@ pub struct Direction {
     pub runtime_ms: f64,
     /// Mean completion latency.
     pub latency_mean_ns: f64,
-    /// Percent and nanoseconds, rising.
+    /// Mean latency from submission on; the completion latency where fio gives nothing else.
+    pub total_mean_ns: f64,
+    /// Percent and nanoseconds, rising; of the total latency where fio was told so.
     pub percentiles: Vec<(f64, f64)>,
     /// Completion latencies (ns) and how often (json+), rising.
     pub bins: Vec<(u64, u64)>,
@@ -95,6 +97,7 @@ struct RawDirection {
     #[serde(default)]
     runtime: f64,
     clat_ns: Option<RawLatency>,
+    lat_ns: Option<RawLatency>,
 }
 
 #[derive(Deserialize)]
@@ -150,15 +153,18 @@ fn direction(name: &'static str, raw: RawDirection) -> Result<Direction, String>
         return Err("no bw_bytes or clat_ns; results of fio before version 3 are not read".into());
     };
     let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+    let total = raw.lat_ns.as_ref();
+    let of_total = total.filter(|_| latency.percentile.is_empty()).unwrap_or(&latency);
     let mut percentiles: Vec<(f64, f64)> =
-        latency.percentile.iter().filter_map(|(percent, value)| Some((number(percent)?, *value))).collect();
+        of_total.percentile.iter().filter_map(|(percent, value)| Some((number(percent)?, *value))).collect();
     percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut bins: Vec<(u64, u64)> =
         latency.bins.iter().filter_map(|(value, count)| Some((value.parse().ok()?, *count))).collect();
     bins.sort_unstable();
     let latency_mean_ns = latency.mean;
+    let total_mean_ns = total.map_or(latency.mean, |total| total.mean);
     let (iops, runtime_ms) = (raw.iops, raw.runtime);
-    Ok(Direction { name, bandwidth, iops, runtime_ms, latency_mean_ns, percentiles, bins })
+    Ok(Direction { name, bandwidth, iops, runtime_ms, latency_mean_ns, total_mean_ns, percentiles, bins })
 }
 
 #[cfg(test)]

@@ -1,0 +1,177 @@
+//! `senesce zns DEVICE [JOB.toml]`: actors on a zoned drive.
+
+use crate::Exit;
+use crate::display::print_analysis;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::Args;
+use senesce_core::units::parse_duration;
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_experiments::conduct::default_path;
+use senesce_experiments::verbs::zns::{Request, analysis_of};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
+use senesce_zoned::sim::HostPath;
+use std::path::PathBuf;
+
+/// Measure a zoned drive
+#[derive(Args)]
+pub struct Zns {
+    /// sim:MODEL, null, or a drive such as /dev/ng0n1 or /dev/nvme0n1
+    device: String,
+    /// Job file; flags then only add to it
+    job: Option<PathBuf>,
+    /// What to do: write, append, randread, seqread, reset, finish, open-close
+    #[arg(long)]
+    op: Option<String>,
+    /// Bytes per request [default: 4k]
+    #[arg(long, value_name = "SIZE")]
+    bs: Option<String>,
+    /// Commands in flight in each zone [default: 1]
+    #[arg(long)]
+    qd: Option<u32>,
+    /// Zones: a number, or a range such as 0..8; each has a worker of its own [default: 1]
+    #[arg(long)]
+    zones: Option<String>,
+    /// Bytes per logical block, 512 or 4096 [default: as the drive is formatted]
+    #[arg(long, value_name = "BYTES")]
+    lbaf: Option<u32>,
+    /// Way to the drive [default: direct]
+    #[arg(long, value_parser = ["direct", "none", "mq-deadline"])]
+    path: Option<String>,
+    /// Bytes per second of each worker, for example 100MiB/s
+    #[arg(long)]
+    rate: Option<String>,
+    /// How long to run [default: 10s, or until --count]
+    #[arg(long, value_name = "DURATION")]
+    time: Option<String>,
+    /// How many commands each worker counts
+    #[arg(long)]
+    count: Option<u64>,
+    /// Time before counting begins
+    #[arg(long, value_name = "DURATION")]
+    ramp: Option<String>,
+    /// Reset, finish: how full each zone is made before, 0 to 1
+    #[arg(long, value_name = "SHARE")]
+    occupancy: Option<f64>,
+    /// One more actor, `op=randread,bs=4k,qd=1,...` (keys of a job file); may be repeated
+    #[arg(long, value_name = "ACTOR")]
+    with: Vec<String>,
+    /// Root seed
+    #[arg(long, default_value_t = 42)]
+    seed: u64,
+    /// Allow the loss of the data on this real drive: repeat its path or serial number
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
+    /// Run directory [default: senesce-runs/zns-HASH-N]
+    #[arg(long, value_name = "RUNDIR")]
+    out: Option<PathBuf>,
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verb for Zns {
+    const NAME: &'static str = "zns";
+    const ABOUT: &'static str =
+        "Measure a zoned drive: writes, appends, reads, resets and finishes, alone and together";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let request = Request {
+            device: self.device.parse()?,
+            job: self.to_job()?,
+            erase: self.erase.clone(),
+            seed: Seed(self.seed),
+            progress: session.progress(),
+            interrupt: &session.interrupt()?,
+        };
+        let plan = request.plan()?;
+        if self.dry_run {
+            for step in &plan.steps {
+                println!("{} [{}]", step.action, step.target);
+            }
+            println!("writes at most {}", Bytes(plan.bytes_to_write));
+            println!("estimated time {:.0} s", plan.estimated_seconds);
+            return Ok(ExitCode::Done.into());
+        }
+        let path = self.out.clone().unwrap_or_else(|| default_path(&runs_directory(), &plan, true));
+        let result = request.run(&path)?;
+        session.clear();
+        for warning in &result.warnings {
+            eprintln!("warning: {warning}");
+        }
+        print_analysis(&analysis_of(result.to_json()), self.json).map_err(output_failed)?;
+        eprintln!("record: {path}   report: senesce report {path}", path = path.display());
+        Ok(if result.interrupted { ExitCode::Interrupted } else { ExitCode::Done }.into())
+    }
+}
+
+impl Zns {
+    fn to_job(&self) -> Result<Job, Failure> {
+        let mut job = match &self.job {
+            None => Job::of(Vec::new()),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    let words = senesce_core::failure::errno_words(&error);
+                    Failure::usage(format!("read the job {}: {words}; check the path", path.display()))
+                })?;
+                Job::parse(&text)?
+            }
+        };
+        job.lbaf = self.lbaf.or(job.lbaf);
+        if let Some(path) = self.path.as_deref().and_then(HostPath::from_name) {
+            job.path = path;
+        }
+        if let Some(ramp) = &self.ramp {
+            job.ramp = Span(parse_duration(ramp)?);
+        }
+        if let Some(op) = &self.op {
+            job.actors.push(self.actor(op.parse()?)?);
+        } else if self.has_actor_flags() {
+            return Err(Failure::usage("--bs, --qd, --zones, --rate, --count and --occupancy belong to --op; give it"));
+        }
+        let time = job.actors.first().and_then(|actor| actor.time);
+        for words in &self.with {
+            let mut actor = ActorSpec::parse_words(words)?;
+            if actor.time.is_none() && actor.count.is_none() {
+                actor.time = time.or(Some(Span::seconds(10.0)));
+            }
+            job.actors.push(actor);
+        }
+        Ok(job)
+    }
+
+    fn has_actor_flags(&self) -> bool {
+        let texts = [&self.bs, &self.zones, &self.rate].iter().any(|flag| flag.is_some());
+        texts || self.qd.is_some() || self.count.is_some() || self.occupancy.is_some()
+    }
+
+    fn actor(&self, op: Activity) -> Result<ActorSpec, Failure> {
+        let mut actor = ActorSpec::new(op);
+        if let Some(bs) = &self.bs {
+            actor.bs = bs.parse()?;
+        }
+        if let Some(rate) = &self.rate {
+            actor.rate = Some(rate.parse::<Rate>()?);
+        }
+        actor.qd = self.qd.unwrap_or(1);
+        actor.occupancy = self.occupancy;
+        actor.count = self.count;
+        actor.zones = match &self.zones {
+            Some(zones) => zones.parse()?,
+            // Zone commands wear one zone less when they go round several.
+            None if op.manages() => Zones::Count(16),
+            None => Zones::Count(1),
+        };
+        let once = op.manages() && self.occupancy.is_none() && op != Activity::OpenClose;
+        actor.time = match &self.time {
+            Some(time) => Some(Span(parse_duration(time)?)),
+            None if self.count.is_some() || once => None,
+            None => Some(Span::seconds(10.0)),
+        };
+        Ok(actor)
+    }
+}

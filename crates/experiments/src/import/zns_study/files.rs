@@ -1,0 +1,91 @@
+//! All files of a tree, also those inside zip archives, one after the other.
+
+use senesce_core::failure::errno_words;
+use senesce_core::{ExitCode, Failure};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Larger files are no results of the study.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A file with its path inside the tree; an archive counts as a folder of its name.
+pub struct Found {
+    /// Components joined by `/`.
+    pub path: String,
+    /// Its content, or why it could not be read.
+    pub content: Result<Vec<u8>, String>,
+}
+
+fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(ExitCode::Usage, format!("{operation} {}: {}; check the path", path.display(), errno_words(error)))
+}
+
+/// Calls `take` with every file below `root`, in the order of their names.
+pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
+    let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
+    let mut paths = Vec::new();
+    if metadata.is_dir() {
+        collect(root, &mut paths)?;
+    } else {
+        paths.push(root.to_path_buf());
+    }
+    paths.sort();
+    for path in paths {
+        let name = path.strip_prefix(root).unwrap_or(&path);
+        let name = if name.as_os_str().is_empty() { Path::new(root.file_name().unwrap_or_default()) } else { name };
+        let name = name.to_string_lossy().into_owned();
+        if name.to_ascii_lowercase().ends_with(".zip") {
+            walk_archive(&path, &name[..name.len() - 4], take)?;
+        } else {
+            take(Found { path: name, content: read_file(&path) })?;
+        }
+    }
+    Ok(())
+}
+
+fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let entries = std::fs::read_dir(folder).map_err(|error| failed("list", folder, &error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| failed("list", folder, &error))?;
+        let kind = entry.file_type().map_err(|error| failed("look at", &entry.path(), &error))?;
+        if kind.is_dir() {
+            collect(&entry.path(), paths)?;
+        } else if kind.is_file() {
+            paths.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|error| errno_words(&error))?;
+    read_limited(file)
+}
+
+fn read_limited(reader: impl Read) -> Result<Vec<u8>, String> {
+    let mut content = Vec::new();
+    let read = reader.take(MOST_BYTES + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
+    if read as u64 > MOST_BYTES { Err("larger than 1 GiB".into()) } else { Ok(content) }
+}
+
+fn walk_archive(path: &Path, name: &str, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
+    let broken = |problem: String| Found { path: format!("{name}.zip"), content: Err(problem) };
+    let file = File::open(path).map_err(|error| failed("open", path, &error))?;
+    let mut archive = match zip::ZipArchive::new(file) {
+        Ok(archive) => archive,
+        Err(error) => return take(broken(format!("not a zip archive: {error}"))),
+    };
+    for index in 0..archive.len() {
+        let found = match archive.by_index(index) {
+            Err(error) => broken(format!("entry {index}: {error}")),
+            Ok(entry) if entry.is_dir() => continue,
+            Ok(entry) => match entry.name().map(|inner| format!("{name}/{inner}")) {
+                Ok(path) => Found { path, content: read_limited(entry) },
+                Err(error) => broken(format!("entry {index}: {error}")),
+            },
+        };
+        take(found)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! The study's plain formats: `op,ns[,index]` lines of its state-machine programs, and fio's bandwidth logs.
+
+/// Fewer good lines than this share make a file something else.
+const GOOD_SHARE: f64 = 0.9;
+
+/// Reads `op,ns[,index]`. `None`: the text is of another kind. Lines with 0 ns, which the programs wrote for commands that
+/// failed, are dropped and counted.
+pub fn operations(text: &str) -> Option<(Vec<(&str, u64)>, usize)> {
+    let (mut found, mut zeros, mut lines) = (Vec::new(), 0, 0);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        lines += 1;
+        match operation(line) {
+            Some((_, 0)) => zeros += 1,
+            Some(pair) => found.push(pair),
+            None => {}
+        }
+    }
+    let good = (found.len() + zeros) as f64 >= GOOD_SHARE * lines as f64;
+    (good && !found.is_empty()).then_some((found, zeros))
+}
+
+fn operation(line: &str) -> Option<(&str, u64)> {
+    let mut fields = line.split(',').map(str::trim);
+    let (op, ns, index) = (fields.next()?, fields.next()?, fields.next());
+    let word = op.starts_with(|c: char| c.is_ascii_alphabetic()) && op.len() <= 64;
+    let ns: f64 = ns.parse().ok().filter(|ns: &f64| (0.0..1e15).contains(ns))?;
+    let index_fits = index.is_none_or(|index| index.parse::<f64>().is_ok());
+    (word && index_fits && fields.next().is_none()).then_some((op, ns as u64))
+}
+
+/// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`): MiB/s by second, reads and writes apart. `None`: the
+/// text is of another kind.
+pub fn bandwidth_log(text: &str) -> Option<[Vec<f64>; 2]> {
+    let mut sums: [Vec<(f64, u32)>; 2] = [Vec::new(), Vec::new()];
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut fields = line.split(',').map(str::trim);
+        let ms: u64 = fields.next()?.parse().ok()?;
+        let kib: f64 = fields.next()?.parse().ok()?;
+        let direction: usize = fields.next()?.parse().ok()?;
+        fields.next()?.parse::<u64>().ok()?;
+        let second = (ms.saturating_sub(1) / 1000) as usize;
+        // A day at most: a damaged time stamp must not ask for memory.
+        if direction > 1 || second > 86_400 || !kib.is_finite() {
+            return None;
+        }
+        let series = &mut sums[direction];
+        if series.len() <= second {
+            series.resize(second + 1, (0.0, 0));
+        }
+        series[second].0 += kib / 1024.0;
+        series[second].1 += 1;
+    }
+    if sums.iter().all(Vec::is_empty) {
+        return None;
+    }
+    // Several entries of one second are samples of the same rate, not parts of it.
+    Some(sums.map(|series| series.into_iter().map(|(sum, count)| sum / f64::from(count.max(1))).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn operations_are_read_and_zeros_dropped() {
+        let text = "reset_1,1600000\nreset_1,0\nreset_1,1700000,5\n";
+        assert_eq!(operations(text), Some((vec![("reset_1", 1_600_000), ("reset_1", 1_700_000)], 1)));
+        assert_eq!(operations("# a note\nhello world\n"), None);
+        assert_eq!(operations("1,2,3\n"), None, "an operation has a name");
+    }
+
+    #[test]
+    fn bandwidth_is_averaged_within_a_second() {
+        let text = "500, 1024, 1, 4096, 0\n1000, 3072, 1, 4096, 0\n2000, 1024, 1, 4096, 0\n";
+        assert_eq!(bandwidth_log(text), Some([vec![], vec![2.0, 1.0]]));
+        assert_eq!(bandwidth_log("reset,100\n"), None);
+    }
+
+    #[test]
+    fn the_committed_corpus_never_panics() {
+        let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/zns_study");
+        for entry in std::fs::read_dir(corpus).unwrap().flatten() {
+            let text = std::fs::read(entry.path()).unwrap();
+            let text = String::from_utf8_lossy(&text);
+            let _ = (operations(&text), bandwidth_log(&text));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_is_read_or_refused(text in "([a-z]{0,5}[-,.0-9e ]{0,12}\n?){0,20}") {
+            let _ = (operations(&text), bandwidth_log(&text));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Figures of points: one line per set of conditions, published ones beside ours.
+
+use super::compare::Comparison;
+use super::condition::Condition;
+use super::measure::Measured;
+use senesce_core::{Axis, Better, Figure, FigureKind, Mark, Series};
+
+/// A line of a figure: its name, and which conditions belong to it.
+pub struct Line<'a> {
+    /// Name in the legend.
+    pub name: String,
+    /// Conditions that all its points have.
+    pub of: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Line<'a> {
+    /// A line.
+    pub fn new(name: impl Into<String>, of: &[(&'a str, &'a str)]) -> Self {
+        Self { name: name.into(), of: of.to_vec() }
+    }
+}
+
+/// What a figure shows.
+pub struct Chart<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Its title.
+    pub title: &'a str,
+    /// How to read it.
+    pub caption: &'a str,
+    /// The value on the vertical axis.
+    pub metric: &'a str,
+    /// The axes.
+    pub axes: (Axis, Axis),
+    /// The condition on the horizontal axis, and what its numbers are divided by.
+    pub along: (&'a str, f64),
+    /// Direction.
+    pub better: Better,
+}
+
+impl Chart<'_> {
+    /// Draws the lines that have points.
+    pub fn draw(self, lines: &[Line<'_>], measured: &Measured, comparison: &[Comparison]) -> Figure {
+        let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
+        let mut series = Vec::new();
+        for line in lines {
+            let ours = measured.all().filter_map(|values| {
+                let x = self.position(&values.key, line)?;
+                Some((x, *values.values.get(self.metric)?))
+            });
+            push(&mut series, line.name.clone(), mark, ours.collect());
+            let published = comparison.iter().filter(|point| point.metric == self.metric);
+            let published =
+                published.filter_map(|point| Some((self.position(&point.condition, line)?, point.published)));
+            push(&mut series, format!("{} (published)", line.name), Mark::Published, published.collect());
+        }
+        Figure {
+            id: self.id.into(),
+            title: self.title.into(),
+            caption: self.caption.into(),
+            device: measured.device.clone(),
+            better: self.better,
+            kind: FigureKind::Lines { x: self.axes.0, y: self.axes.1, series },
+        }
+    }
+
+    fn position(&self, key: &str, line: &Line<'_>) -> Option<f64> {
+        let condition = Condition::parse(key)?;
+        (condition.is(&line.of) && !condition.word(self.along.0).is_empty())
+            .then(|| condition.number(self.along.0) as f64 / self.along.1)
+    }
+}
+
+fn push(series: &mut Vec<Series>, name: String, mark: Mark, mut points: Vec<(f64, f64)>) {
+    if !points.is_empty() {
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.dedup();
+        series.push(Series::new(name, mark, points));
+    }
+}

@@ -1,0 +1,107 @@
+//! What a finish costs by how full the zone is, and the reset of the finished zone.
+
+use crate::zns::compare::Comparison;
+use crate::zns::figures::{Chart, Line};
+use crate::zns::measure::{Measured, Point};
+use crate::zns::{DEVICE, ERASE, GRID, Grid, ZnsStudy, judged};
+use crate::zns_reset::{PUBLISHED_CAPACITY, ROUNDS, ZONES, fillings, timed_actor};
+use senesce_core::{Axis, Better, Failure, Figure, Finding, Parameter, Settings};
+use senesce_zoned::Operation;
+use senesce_zoned::job::{Activity, Job};
+
+/// Finishes.
+pub struct ZnsFinish;
+
+const ALL_BUT_ONE: u64 = PUBLISHED_CAPACITY as u64 - 1;
+
+fn mean_ms(measured: &Measured, op: &str, blocks: u64) -> Option<f64> {
+    Some(measured.get(&format!("op={op},blocks={blocks}"), "lat_mean_us")? / 1000.0)
+}
+
+impl ZnsStudy for ZnsFinish {
+    fn id(&self) -> &'static str {
+        "zns-finish"
+    }
+
+    fn title(&self) -> &'static str {
+        "Zoned drive: cost of a finish by occupancy, and of the reset after it"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Each zone is opened, written up to a share of its capacity and finished, then reset; both are timed."
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[DEVICE, GRID, ZONES, ROUNDS, ERASE]
+    }
+
+    fn doc(&self) -> &'static str {
+        include_str!("../../../docs/experiments/zns-finish.md")
+    }
+
+    fn published(&self) -> &'static str {
+        include_str!("../../../data/published/zns-finish.csv")
+    }
+
+    fn points(&self, settings: &Settings) -> Result<Vec<Point>, Failure> {
+        let mut points = Vec::new();
+        for blocks in fillings(Grid::of(settings), ALL_BUT_ONE) {
+            let job = Job::of(vec![timed_actor(Activity::Finish, blocks, settings)?]);
+            let after = format!("op=reset-of-finished,blocks={blocks}");
+            let point = Point::new(format!("op=finish,blocks={blocks}"), settings.text("device"), job);
+            points.push(point.and(&after, 0, Some(Operation::Reset), ""));
+        }
+        Ok(points)
+    }
+
+    fn findings(&self, measured: &Measured) -> Vec<Finding> {
+        let shrinks = || {
+            let half = mean_ms(measured, "finish", 137_856)?;
+            let full = mean_ms(measured, "finish", ALL_BUT_ONE)?;
+            let one = mean_ms(measured, "finish", 1).unwrap_or(f64::INFINITY);
+            let words = format!("{one:.0}, {half:.0} and {full:.1} ms with one block, half and all but one written");
+            Some((half < one && full < 0.1 * half, words))
+        };
+        let dearest = || {
+            let half = mean_ms(measured, "finish", 137_856)?;
+            let reset = mean_ms(measured, "reset-of-finished", 137_856)?;
+            Some((half > 10.0 * reset, format!("{half:.0} ms against {reset:.2} ms for the reset")))
+        };
+        let line = || {
+            let (empty, half) =
+                (mean_ms(measured, "reset-of-finished", 0)?, mean_ms(measured, "reset-of-finished", 137_856)?);
+            let full = mean_ms(measured, "reset-of-finished", ALL_BUT_ONE)?;
+            let straight = (empty + full) / 2.0;
+            let words = format!("{half:.2} ms at half, {straight:.2} ms on the line from empty to full");
+            Some(((half / straight - 1.0).abs() < 0.1, words))
+        };
+        vec![
+            judged("A finish takes less the fuller the zone is", "907, 457 and 3.1 ms", shrinks()),
+            judged("It is the dearest of all zone commands", "457 ms against 8.5 ms", dearest()),
+            judged(
+                "The reset of a finished zone grows with what the host wrote, not with the padding",
+                "8.52 of 8.48 ms",
+                line(),
+            ),
+        ]
+    }
+
+    fn figures(&self, measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+        let chart = |id, title, axis: Axis| Chart {
+            id,
+            title,
+            caption: "Mean latency by how much of the zone was written.",
+            metric: "lat_mean_us",
+            axes: (Axis::linear("occupancy (%)").from_zero(), axis),
+            along: ("blocks", PUBLISHED_CAPACITY / 100.0),
+            better: Better::Lower,
+        };
+        let finish = [Line::new("finish", &[("op", "finish")])];
+        let reset = [Line::new("reset of the finished zone", &[("op", "reset-of-finished")])];
+        let latency = || Axis::linear("mean latency (us)").from_zero();
+        vec![
+            chart("finish", "Finish by occupancy", latency()).draw(&finish, measured, comparison),
+            chart("reset", "Reset of finished zones", latency()).draw(&reset, measured, comparison),
+        ]
+    }
+}

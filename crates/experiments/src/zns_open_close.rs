@@ -1,0 +1,158 @@
+//! What opening and closing cost, explicitly and implicitly.
+
+use crate::zns::compare::Comparison;
+use crate::zns::measure::{Measured, Point, Values};
+use crate::zns::{DEVICE, ERASE, ZnsStudy, judged};
+use senesce_core::{
+    Axis, Better, Failure, Figure, FigureKind, Finding, Mark, Parameter, ParameterKind, RunContext, Series, Settings,
+};
+use senesce_zoned::run::{DeviceName, open};
+use senesce_zoned::script::{Opening, Timed, open_close_round};
+use senesce_zoned::{Operation, ZoneState};
+
+/// Open and close.
+pub struct ZnsOpenClose;
+
+const ZONES: Parameter = Parameter {
+    name: "zones",
+    help: "zones that are opened, one after the other",
+    kind: ParameterKind::Integer { min: 1, max: 100_000 },
+    defaults: ["4", "40", "452"],
+};
+
+const ROUNDS: Parameter = Parameter {
+    name: "rounds",
+    help: "how often each zone is opened in each way",
+    kind: ParameterKind::Integer { min: 1, max: 100 },
+    defaults: ["1", "1", "4"],
+};
+
+fn mean(measured: &Measured, name: &str) -> Option<f64> {
+    measured.get(name, "lat_mean_us")
+}
+
+impl ZnsStudy for ZnsOpenClose {
+    fn id(&self) -> &'static str {
+        "zns-open-close"
+    }
+
+    fn title(&self) -> &'static str {
+        "Zoned drive: cost of opening and closing zones"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Each zone is opened by command or by its first write or append, written up to its last block, closed, and written \
+         again; every single command is timed."
+    }
+
+    fn parameters(&self) -> &'static [Parameter] {
+        &[DEVICE, ZONES, ROUNDS, ERASE]
+    }
+
+    fn doc(&self) -> &'static str {
+        include_str!("../../../docs/experiments/zns-open-close.md")
+    }
+
+    fn published(&self) -> &'static str {
+        include_str!("../../../data/published/zns-open-close.csv")
+    }
+
+    fn points(&self, settings: &Settings) -> Result<Vec<Point>, Failure> {
+        settings.text("device").parse::<DeviceName>()?;
+        Ok(Vec::new())
+    }
+
+    fn run_more(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
+        let name: DeviceName = settings.text("device").parse()?;
+        let erase = Some(settings.text("erase")).filter(|word| !word.is_empty());
+        let mut device = open(&name, Some(4096), erase, settings.seed())?;
+        let mut facts = senesce_core::Environment::default();
+        facts.put("zns.device.0", settings.text("device"));
+        context.directory.add_environment(&facts)?;
+        let zones = (settings.integer("zones")? as u32).min(device.geometry().zones);
+        let appends = device.geometry().append_limit > 0;
+        let (mut timed, rounds) = (Timed::new(), settings.integer("rounds")?);
+        context.progress.phase("open and close", u64::from(zones) * rounds, "zones");
+        for round in 0..rounds {
+            for zone in 0..zones {
+                context.check_interrupt()?;
+                make_empty(&mut *device, zone)?;
+                for opening in Opening::ALL {
+                    let appending = matches!(opening, Opening::ImplicitAppend | Opening::ExplicitAppend);
+                    if appends || !appending {
+                        open_close_round(&mut *device, zone, opening, &mut timed, context.interrupt)?;
+                    }
+                }
+                context.progress.position(round * u64::from(zones) + u64::from(zone) + 1, "");
+            }
+        }
+        for (name, latency) in &timed {
+            context.directory.append("point", &Values::of_latency(name, latency))?;
+        }
+        Ok(())
+    }
+
+    fn findings(&self, measured: &Measured) -> Vec<Finding> {
+        let cheap = || {
+            let (open, close) = (mean(measured, "open")?, mean(measured, "close after explicit open")?);
+            let write = mean(measured, "write, opened explicitly")?;
+            let words = format!("open {open:.2} us, close {close:.2} us, write {write:.2} us");
+            Some((open < 2.0 * write && close < 2.0 * write, words))
+        };
+        let first = || {
+            let write = mean(measured, "first write, opens implicitly")? - mean(measured, "write, opened implicitly")?;
+            let append =
+                mean(measured, "first append, opens implicitly")? - mean(measured, "append, opened implicitly")?;
+            Some((write > 0.5 && append > 0.5, format!("+{write:.2} us for a write, +{append:.2} us for an append")))
+        };
+        let steady = || {
+            let implicit = mean(measured, "write, opened implicitly")?;
+            let explicit = mean(measured, "write, opened explicitly")?;
+            Some(((implicit / explicit - 1.0).abs() < 0.03, format!("{implicit:.2} against {explicit:.2} us")))
+        };
+        let reopen = || {
+            let again = mean(measured, "write to a closed zone, opened explicitly before")?;
+            let write = mean(measured, "write, opened explicitly")?;
+            Some((again > write + 1.0, format!("{again:.2} against {write:.2} us")))
+        };
+        vec![
+            judged("Opening and closing cost about as much as a small write", "9.55, 10.96 and 11.57 us", cheap()),
+            judged("The first write or append to an empty zone pays for opening it", "+2.1 and +2.9 us", first()),
+            judged("Later writes do not care how the zone was opened", "11.58 and 11.57 us", steady()),
+            judged("Writing to a closed zone pays for opening it again", "15.19 and 11.57 us", reopen()),
+        ]
+    }
+
+    fn figures(&self, measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
+        let names: Vec<String> = measured.all().map(|values| values.key.clone()).collect();
+        let place = |name: &str| names.iter().position(|known| known == name);
+        let ours = names.iter().enumerate().filter_map(|(x, name)| Some((x as f64, mean(measured, name)?)));
+        let published = comparison.iter().filter(|point| point.metric == "lat_mean_us");
+        let published = published.filter_map(|point| Some((place(&point.condition)? as f64, point.published)));
+        let mark = if measured.simulated { Mark::Modelled } else { Mark::Measured };
+        let series = vec![
+            Series::new("here", mark, ours.collect()),
+            Series::new("published", Mark::Published, published.collect()),
+        ];
+        let (x, y) = (Axis::categories("command", names), Axis::linear("mean latency (us)").from_zero());
+        vec![Figure {
+            id: "latency".into(),
+            title: "Opening, closing and the transfers around them".into(),
+            caption: "One block of 4 KiB per transfer, one command in flight.".into(),
+            device: measured.device.clone(),
+            better: Better::Lower,
+            kind: FigureKind::Bars { x, y, series },
+        }]
+    }
+}
+
+fn make_empty(device: &mut dyn senesce_zoned::ZonedDevice, zone: u32) -> Result<(), Failure> {
+    let Some(info) = device.report(zone, 1)?.into_iter().next() else { return Ok(()) };
+    if info.state == ZoneState::Empty || device.preset(zone, None)? {
+        return Ok(());
+    }
+    let reset =
+        senesce_zoned::Command { tag: 0, queue: 0, operation: Operation::Reset, zone, block: info.start, blocks: 0 };
+    device.execute(reset)?;
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Zone commands by hand, behind the guard: what `senesce zones` does.
+
+use crate::command::{Command, Operation, ZoneFault};
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo};
+use crate::hardware::ClaimedDrive;
+use crate::job::Zones;
+use crate::map::zone_map;
+use crate::run::{DeviceName, open};
+use crate::sim::HostPath;
+use senesce_core::{Figure, Seed};
+
+/// Which zones are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// All.
+    All,
+    /// First and one past the last.
+    Range(u32, u32),
+}
+
+impl Choice {
+    /// Reads `N` or `N..M`.
+    pub fn parse(text: &str) -> Result<Self, ZonedError> {
+        Ok(match text.parse::<Zones>()? {
+            Zones::Count(zone) => Self::Range(zone, zone.saturating_add(1)),
+            Zones::Range(first, end) => Self::Range(first, end),
+        })
+    }
+
+    fn range(self, geometry: &Geometry) -> Result<(u32, u32), ZonedError> {
+        match self {
+            Self::All => Ok((0, geometry.zones)),
+            Self::Range(first, end) if end <= geometry.zones => Ok((first, end)),
+            Self::Range(first, end) => Err(ZonedError::Usage(format!(
+                "zones {first}..{end} do not exist; {} has {} zones",
+                geometry.name, geometry.zones
+            ))),
+        }
+    }
+}
+
+/// A zone command by its word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Action(Operation);
+
+impl Action {
+    /// open, close, finish or reset.
+    pub fn from_word(word: &str) -> Result<Self, ZonedError> {
+        let found = Operation::ALL.into_iter().find(|operation| operation.name() == word && !operation.moves_data());
+        found.map(Self).ok_or_else(|| ZonedError::Usage(format!("there is no zone command '{word}'")))
+    }
+
+    /// Only a reset loses data; the others leave what is written as it is.
+    fn loses_data(self) -> bool {
+        self.0 == Operation::Reset
+    }
+}
+
+/// Zones after a command.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The drive.
+    pub geometry: Geometry,
+    /// The zones that were meant, as they are now.
+    pub zones: Vec<ZoneInfo>,
+    /// Zones that refused, with what the drive said.
+    pub refused: Vec<(u32, ZoneFault)>,
+}
+
+impl Outcome {
+    /// The zone map.
+    pub fn map(&self) -> Figure {
+        zone_map(&self.geometry, &self.zones)
+    }
+
+    /// What the drive is, in one line.
+    pub fn headline(&self) -> String {
+        let geometry = &self.geometry;
+        let limit = |limit: u32| if limit == 0 { "no limit".to_string() } else { limit.to_string() };
+        format!(
+            "{}: {} zones of {} every {}, blocks of {} B, open at most {}, active at most {}",
+            geometry.name,
+            geometry.zones,
+            senesce_core::Bytes(geometry.capacity_bytes()),
+            senesce_core::Bytes(geometry.zone_blocks * u64::from(geometry.block_bytes)),
+            geometry.block_bytes,
+            limit(geometry.max_open),
+            limit(geometry.max_active)
+        )
+    }
+
+    /// One line per zone; zones in a row that are alike except for their place share a line.
+    pub fn rows(&self) -> Vec<String> {
+        let alike = |a: &ZoneInfo, b: &ZoneInfo| a.state == b.state && a.written() == b.written();
+        let groups = self.zones.chunk_by(alike);
+        let line = |group: &[ZoneInfo]| {
+            let (first, last) = (&group[0], &group[group.len() - 1]);
+            let zones = if group.len() == 1 { first.zone.to_string() } else { format!("{}-{}", first.zone, last.zone) };
+            let share = first.written() as f64 / first.capacity.max(1) as f64 * 100.0;
+            let pointer = if first.state.is_active() { first.pointer.to_string() } else { "-".into() };
+            format!("{zones:>8}  {:<16} {:>16} {pointer:>16} {share:>7.2}%", first.state, first.start)
+        };
+        groups.map(line).collect()
+    }
+}
+
+/// Looks at zones; nothing is claimed.
+pub fn list(name: &DeviceName, choice: Choice) -> Result<Outcome, ZonedError> {
+    let mut device: Box<dyn ZonedDevice> = match name {
+        DeviceName::Path(path) if crate::hardware::has_passthrough(path) => {
+            crate::hardware::open_for_reading(path, HostPath::Direct)?
+        }
+        DeviceName::Path(path) => crate::hardware::open_for_reading(path, HostPath::None)?,
+        other => open(other, None, None, Seed(0))?,
+    };
+    look(&mut *device, choice, Vec::new())
+}
+
+fn look(device: &mut dyn ZonedDevice, choice: Choice, refused: Vec<(u32, ZoneFault)>) -> Result<Outcome, ZonedError> {
+    let geometry = device.geometry().clone();
+    let (first, end) = choice.range(&geometry)?;
+    Ok(Outcome { zones: device.report(first, end - first)?, geometry, refused })
+}
+
+/// Runs one zone command on the chosen zones. The guard asks for `erase` where data would be lost.
+pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&str>) -> Result<Outcome, ZonedError> {
+    let mut device: Box<dyn ZonedDevice> = match name {
+        DeviceName::Path(path) if !action.loses_data() => crate::hardware::open_unused(path)?,
+        other => open(other, None, erase, Seed(0))?,
+    };
+    let geometry = device.geometry().clone();
+    if !geometry.zoned {
+        return Err(ZonedError::Usage(format!("{} has no zones: it is a conventional drive", geometry.name)));
+    }
+    let (first, end) = choice.range(&geometry)?;
+    let mut refused = Vec::new();
+    for zone in first..end {
+        let block = geometry.start(zone);
+        let done = device.execute(Command { tag: 0, queue: 0, operation: action.0, zone, block, blocks: 0 })?;
+        if let Err(fault) = done.result {
+            refused.push((zone, fault));
+        }
+    }
+    look(&mut *device, choice, refused)
+}
+
+/// Gives an NVMe namespace another LBA format; all its data are lost.
+pub fn format_drive(name: &DeviceName, block_bytes: u32, erase: Option<&str>) -> Result<Outcome, ZonedError> {
+    let DeviceName::Path(path) = name else {
+        return Err(ZonedError::Usage(format!("{name} cannot be formatted; give --lbaf to the command that uses it")));
+    };
+    let drive = ClaimedDrive::claim(path, HostPath::Direct, erase)?;
+    drive.format(block_bytes)?;
+    drop(drive);
+    list(name, Choice::All)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_opened_and_listed_in_groups() {
+        let action = Action::from_word("open").unwrap();
+        let outcome = manage(&DeviceName::Null, Choice::parse("3..5").unwrap(), action, None).unwrap();
+        assert_eq!(outcome.rows().len(), 1);
+        assert!(outcome.rows()[0].contains("3-4  explicitly open"), "{:?}", outcome.rows());
+        let all = manage(&DeviceName::Null, Choice::All, action, None).unwrap();
+        assert_eq!(all.refused.len(), 904 - 14);
+        assert_eq!(all.refused[0].1, ZoneFault::TooManyOpen, "explicitly open zones are not closed for room");
+    }
+
+    #[test]
+    fn zones_that_do_not_exist_are_named() {
+        let error = list(&DeviceName::Null, Choice::parse("900..910").unwrap()).unwrap_err();
+        assert!(error.to_string().contains("has 904 zones"), "{error}");
+        assert!(Action::from_word("read").is_err());
+    }
+}
