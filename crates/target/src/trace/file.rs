@@ -75,6 +75,7 @@ impl BlockTrace {
             let value = Large { sector: number(8), delta_ns: number(16), latency_ns: number(24), sectors };
             trace.large.insert(number(0), value);
         }
+        trace.find_last_issue();
         Ok(trace)
     }
 

@@ -125,6 +125,11 @@ impl BlockTrace {
     pub(crate) fn push_packed(&mut self, packed: Packed) {
         self.records.push(packed);
     }
+
+    /// After packed records were taken over: the time that the next request's is counted from.
+    pub(crate) fn find_last_issue(&mut self) {
+        self.last_issue_ns = self.iter().last().map_or(0, |request| request.issue_ns);
+    }
 }
 
 impl Packed {
