@@ -68,8 +68,6 @@ impl Place {
     pub fn restored_tree(&self, system: System) -> PathBuf {
         match system {
             System::Copy => self.work.join(".backup/2").join(&self.tree),
-            // Restored with its whole path.
-            System::Restic => self.restored.join(self.tree_path().strip_prefix("/").unwrap_or(Path::new(""))),
             System::OwnPack | System::Own2x1 | System::Own2x2 => self.restored.clone(),
             _ => self.restored.join(&self.tree),
         }
