@@ -16,6 +16,7 @@ pub mod commit;
 mod loose;
 pub mod pack;
 mod reading;
+mod sink;
 pub mod snapshot;
 pub mod stats;
 pub mod verify;
