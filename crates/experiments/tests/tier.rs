@@ -40,6 +40,7 @@ fn coldness_fetches_what_it_asks_for() {
 }
 
 #[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
 fn the_sweep_measures_every_cell() {
     let Some(analysis) = smoke(&senesce_experiments::tier_sweep::TierSweep, &[]) else { return };
     let cells = analysis.result["cells"].as_array().unwrap();
@@ -52,6 +53,7 @@ fn the_sweep_measures_every_cell() {
 }
 
 #[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
 fn the_file_server_evicts_below_its_size() {
     let Some(analysis) = smoke(&senesce_experiments::tier_fileserver::TierFileserver, &[]) else { return };
     let runs = analysis.result["runs"].as_array().unwrap();
@@ -64,6 +66,7 @@ fn the_file_server_evicts_below_its_size() {
 }
 
 #[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
 fn file_operations_are_compared_in_both_modes() {
     let Some(analysis) = smoke(&senesce_experiments::file_ops::FileOps, &[]) else { return };
     assert_eq!(analysis.tables[0].rows.len(), 6);
@@ -73,6 +76,7 @@ fn file_operations_are_compared_in_both_modes() {
 }
 
 #[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
 fn writes_are_measured_by_size_with_data_in_both_tiers() {
     let Some(analysis) = smoke(&senesce_experiments::random_write::RandomWrite, &[]) else { return };
     assert!(analysis.result["evicted"].as_u64().unwrap() > 0);
@@ -81,6 +85,7 @@ fn writes_are_measured_by_size_with_data_in_both_tiers() {
 }
 
 #[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
 fn appends_are_measured_by_size() {
     let Some(analysis) = smoke(&senesce_experiments::append::Append, &[("sizes", "8,4K")]) else { return };
     assert_eq!(analysis.tables[0].rows.len(), 2);
