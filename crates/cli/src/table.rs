@@ -63,6 +63,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::profile::ProfileVerb>(),
     Entry::of::<verbs::zns::Zns>(),
     Entry::of::<verbs::zones::Zones>(),
+    Entry::of::<verbs::study::Study>(),
     Entry::of::<verbs::report::Report>(),
     Entry::of::<verbs::compare::Compare>(),
     Entry::of::<verbs::export::Export>(),

@@ -1,6 +1,7 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
 pub mod append;
+pub mod age_convergence;
 pub mod chunk_size;
 pub mod coldness;
 pub mod compare;
@@ -9,6 +10,7 @@ pub mod doctor;
 pub mod export;
 pub mod f2fs_bandwidth;
 pub mod file_ops;
+pub mod free_space;
 pub mod import;
 pub mod io_scheduler;
 mod lab_cell;
@@ -20,6 +22,7 @@ pub mod registry;
 pub mod tier;
 pub mod tier_fileserver;
 pub mod tier_sweep;
+pub mod study;
 pub mod vcs_scaling;
 pub mod verbs;
 pub mod zns;

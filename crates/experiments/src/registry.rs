@@ -7,6 +7,8 @@ use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 /// The published experiments, in the order of `senesce experiments`.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Experiment] = &[
+    &crate::age_convergence::AgeConvergence,
+    &crate::free_space::FreeSpaceExperiment,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::object_dirs::ObjectDirs,
@@ -40,6 +42,7 @@ pub const VERBS: &[&dyn RunKind] = &[
     &crate::verbs::trace::BlockTraceRun,
     &crate::verbs::zns::Zns,
     &crate::import::zns_study::ZnsStudyImport,
+    &crate::study::Study,
 ];
 
 /// Doc pages of verbs: name and text.
@@ -57,6 +60,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("bundle", include_str!("../../../docs/verbs/bundle.md")),
     ("zns", include_str!("../../../docs/verbs/zns.md")),
     ("zones", include_str!("../../../docs/verbs/zones.md")),
+    ("study", include_str!("../../../docs/verbs/study.md")),
     ("tier", include_str!("../../../docs/verbs/tier.md")),
     ("profile", include_str!("../../../docs/verbs/profile.md")),
     ("image", include_str!("../../../docs/verbs/image.md")),

@@ -24,6 +24,7 @@ pub mod rollback;
 pub mod run_and_rollback;
 pub mod runs;
 pub mod snapshot;
+pub mod study;
 pub mod tier;
 pub mod trace;
 pub mod verify;

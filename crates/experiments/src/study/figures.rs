@@ -1,0 +1,123 @@
+//! Figures of a study: bars per workload, layout against cost, free space of the images.
+
+use super::analysis::layout_pairs;
+use super::results::{Cell, Results};
+use senesce_core::Seed;
+use senesce_core::analysis::*;
+use senesce_stats::{Outcome, hierarchical_mean};
+
+pub(super) fn of(results: &Results) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for cells in results.by_metric() {
+        figures.push(bars(results, &cells));
+        figures.extend(layout(results, &cells));
+    }
+    figures.extend(free_space(results));
+    figures
+}
+
+fn slug(text: &str) -> String {
+    text.chars().map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' }).collect()
+}
+
+pub(super) fn device(results: &Results, cells: &[&Cell]) -> String {
+    match cells.first().filter(|cell| Results::is_modelled(cell)) {
+        Some(cell) => format!(
+            "{}, from the block trace of an image of {}",
+            cell.what.metric.rsplit(", ").next().unwrap_or("modelled"),
+            results.spec.size
+        ),
+        None => format!("image of {} on a loop device", results.spec.size),
+    }
+}
+
+/// A bar per state in a group per file system; an invalid cell has none.
+fn bars(results: &Results, cells: &[&Cell]) -> Figure {
+    let what = &cells[0].what;
+    let workload = &results.spec.workload[cells[0].workload].name;
+    let mark = if Results::is_modelled(cells[0]) { Mark::Modelled } else { Mark::Measured };
+    let mut series = Vec::new();
+    for (state, spec) in results.spec.state.iter().enumerate() {
+        let mut one = Series::new(&spec.name, mark, Vec::new());
+        for cell in cells.iter().filter(|cell| cell.state == state) {
+            let mut rng = Seed(0).stream(&format!("study/bar/{}/{}/{state}", what.metric, cell.fs));
+            let invalid = matches!(cell.judgement.as_ref().map(|judged| &judged.outcome), Some(Outcome::Invalid(_)));
+            let mean = hierarchical_mean(&cell.groups, &mut rng).filter(|_| !invalid);
+            let (value, low, high) =
+                mean.map_or((f64::NAN, f64::NAN, f64::NAN), |mean| (mean.value, mean.low, mean.high));
+            one.points.push((cell.fs as f64, value));
+            one.intervals.push((low, high));
+        }
+        if !one.points.is_empty() {
+            series.push(one);
+        }
+    }
+    let names = results.spec.file_system.iter().map(|one| one.name.clone()).collect();
+    Figure {
+        id: format!("{}-{}", slug(workload), slug(&what.metric)),
+        title: format!("{workload}: {} by file system and state", what.metric),
+        caption: "Means over images and repetitions with their 95 % interval.".into(),
+        device: device(results, cells),
+        better: what.better,
+        kind: FigureKind::Bars {
+            x: Axis::categories("File system", names),
+            y: Axis::linear(&format!("{} ({})", capitalised(&what.metric), what.unit)),
+            series,
+        },
+    }
+}
+
+pub(super) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Needs images that differ.
+fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
+    let pairs = layout_pairs(results, cells);
+    let distinct = pairs.iter().any(|(_, score, _)| (score - pairs[0].1).abs() > 1e-9);
+    if pairs.len() < 3 || !distinct {
+        return None;
+    }
+    let what = &cells[0].what;
+    let workload = &results.spec.workload[cells[0].workload].name;
+    let series = results.spec.file_system.iter().enumerate().map(|(fs, spec)| {
+        let of = pairs.iter().filter(|pair| pair.0 == fs).map(|(_, score, ratio)| (*score, *ratio));
+        Series::new(
+            &spec.name,
+            if Results::is_modelled(cells[0]) { Mark::Modelled } else { Mark::Measured },
+            of.collect(),
+        )
+    });
+    Some(Figure {
+        id: format!("layout-{}-{}", slug(workload), slug(&what.metric)),
+        title: format!("{workload}: {} against layout", what.metric),
+        caption: format!(
+            "One mark per image: its tree layout score (1: no jump between any two blocks) and its {} relative to the first \
+             state of its file system.",
+            what.metric
+        ),
+        device: device(results, cells),
+        better: what.better,
+        kind: FigureKind::Scatter {
+            x: Axis::linear("Tree layout score"),
+            y: Axis::linear(&format!("{} relative to '{}'", capitalised(&what.metric), results.spec.state[0].name)),
+            series: series.filter(|one| !one.points.is_empty()).collect(),
+        },
+    })
+}
+
+fn free_space(results: &Results) -> Option<Figure> {
+    let states: Vec<_> = results
+        .images
+        .values()
+        .filter(|facts| facts.id.image == 0)
+        .filter_map(|facts| {
+            let name =
+                format!("{} {}", results.spec.file_system[facts.id.fs].name, results.spec.state[facts.id.state].name);
+            Some((name, facts.free_space.clone()?))
+        })
+        .collect();
+    (!states.is_empty())
+        .then(|| senesce_layout::analysis::free_space_figure(&states, &format!("images of {}", results.spec.size)))
+}

@@ -1,0 +1,230 @@
+//! The runs of a study, in their order, and what they will take.
+
+use super::spec::{StateKind, StateSpec, StudySpec};
+use super::subject::Subject;
+use senesce_aging::{AgingPlan, Data, Limit, PlanSpec, Profile};
+use senesce_core::{Bytes, Failure, Plan, Seed};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An image: one file system in one state, aged once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ImageId {
+    /// Index of the file system.
+    pub fs: usize,
+    /// Index of the state.
+    pub state: usize,
+    /// Which of the independent agings.
+    pub image: u32,
+}
+
+/// One measurement to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId {
+    /// On which image.
+    pub on: ImageId,
+    /// Index of the workload.
+    pub workload: usize,
+    /// Which repetition.
+    pub repetition: u32,
+    /// Whether it is the second half of an A/A pair.
+    pub twin: bool,
+}
+
+/// Images that are always the same need no second one.
+fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
+    match state.kind {
+        StateKind::Fresh | StateKind::Image => 1,
+        _ => spec.images,
+    }
+}
+
+/// All runs in the order in which they are done: shuffled, so that drift of the machine hits every cell alike.
+pub fn runs(spec: &StudySpec) -> Vec<RunId> {
+    let mut runs = Vec::new();
+    for (fs, state, workload) in spec.combinations() {
+        if spec.exception(fs, state, &spec.workload[workload].name).skip {
+            continue;
+        }
+        let images = images_of(spec, &spec.state[state]);
+        // A state with a single image gets as many values as the others.
+        let repetitions = spec.repetitions * (spec.images / images);
+        for image in 0..images {
+            for repetition in 0..repetitions {
+                runs.push(RunId { on: ImageId { fs, state, image }, workload, repetition, twin: false });
+            }
+        }
+    }
+    runs.extend(twins(spec, &runs));
+    shuffle(&mut runs, Seed(spec.seed));
+    runs
+}
+
+/// Every file system and workload once more on the first image of the first state that is not left out.
+fn twins(spec: &StudySpec, runs: &[RunId]) -> Vec<RunId> {
+    if !spec.noise {
+        return Vec::new();
+    }
+    let mut first: BTreeMap<(usize, usize), ImageId> = BTreeMap::new();
+    for run in runs {
+        let on = first.entry((run.on.fs, run.workload)).or_insert(run.on);
+        *on = (*on).min(run.on);
+    }
+    let is_first = |run: &&RunId| first.get(&(run.on.fs, run.workload)) == Some(&run.on);
+    runs.iter().filter(is_first).map(|run| RunId { twin: true, ..*run }).collect()
+}
+
+fn shuffle(runs: &mut [RunId], seed: Seed) {
+    use rand::Rng;
+    let mut rng = seed.stream("study/order");
+    for last in (1..runs.len()).rev() {
+        let other = (u128::from(rng.next_u64()) * (last as u128 + 1)) >> 64;
+        runs.swap(last, other as usize);
+    }
+}
+
+/// The plan of an aged, filled or copied state.
+pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
+    let source = spec.source(state);
+    let profile = Profile::load(&source.profile)?;
+    let seed = Seed(spec.seed).child(&format!("study/image/{image}"));
+    Ok(AgingPlan::new(&PlanSpec {
+        fullness: source.fullness,
+        churn: source.churn,
+        truncate: source.truncate,
+        limit: source.overwrites.map_or(Limit::Bound, Limit::Overwrites),
+        ..PlanSpec::new(profile, spec.size, seed)
+    })?)
+}
+
+/// Whether a state is made by playing a plan.
+pub fn is_planned(state: &StateSpec) -> bool {
+    matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
+}
+
+/// Share of an image that a file system takes for itself, at most, with a 64 MiB log or journal in a 1 GiB image.
+const OVERHEAD: f64 = 0.1;
+
+/// Checks the whole matrix and estimates it: the plan that is shown before the first byte is written.
+pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
+    let settings = BTreeMap::from([("study".to_string(), toml.to_string())]);
+    let mut plan = Plan::new(super::KIND, Seed(spec.seed), settings);
+    let runs = runs(spec);
+    let (mut bytes, mut seconds) = (0.0, 0.0);
+    let mut live = BTreeMap::new();
+    let mut images: Vec<ImageId> = runs.iter().map(|run| run.on).collect();
+    images.sort();
+    images.dedup();
+    for id in &images {
+        let state = &spec.state[id.state];
+        let name = format!("{} {}", spec.file_system[id.fs].name, state.name);
+        if is_planned(state) {
+            let planned = aging_plan(spec, state, id.image)?;
+            let summary = planned.summary();
+            let (operations, created) = match state.kind {
+                StateKind::Aged => (summary.t_end, summary.bytes_created.0),
+                _ => (summary.files, summary.bytes_live.0),
+            };
+            let written = if spec.source(state).data == Data::Write { created as f64 } else { 0.0 };
+            // Measured on memory-backed images: about 30 us an operation, and about 1 GB/s of written data.
+            seconds += operations as f64 * 30e-6 + written / 1e9 + 2.0;
+            bytes += written;
+            live.insert((id.fs, id.state), summary.bytes_live.0);
+            plan.step(
+                format!("{} by {operations} operations", state.kind.word()),
+                format!("{name}, image {}", id.image),
+            );
+        } else {
+            seconds += 1.0;
+            plan.step(state.kind.word(), format!("{name}, image {}", id.image));
+        }
+    }
+    for run in &runs {
+        let used = live.get(&(run.on.fs, run.on.state)).copied().unwrap_or(0);
+        let subject = Subject::of(&spec.workload[run.workload])?;
+        let needed = subject.bytes_needed(Seed(spec.seed))?;
+        check_room(spec, run, used, needed)?;
+        seconds += subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8;
+        bytes += needed as f64 + used as f64;
+    }
+    for (fs, state, workload) in spec.combinations() {
+        let of = |run: &&RunId| run.on.fs == fs && run.on.state == state && run.workload == workload;
+        let count = runs.iter().filter(of).count();
+        let names = [&spec.file_system[fs].name, &spec.state[state].name, &spec.workload[workload].name];
+        if count > 0 {
+            plan.step(format!("run {count} times, interleaved"), format!("{} / {} / {}", names[0], names[1], names[2]));
+        }
+    }
+    plan.bytes_to_write = bytes as u64;
+    plan.estimated_seconds = seconds;
+    Ok(plan)
+}
+
+fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
+    let room = (spec.size.0 as f64 * (1.0 - OVERHEAD)) as u64;
+    if used + needed <= room {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "cell {} / {} / {}: its workload needs {} beside {} of files, and an image of {} has about {} for both; \
+         use a larger size, a smaller fullness, or scale the workload down",
+        spec.file_system[run.on.fs].name,
+        spec.state[run.on.state].name,
+        spec.workload[run.workload].name,
+        Bytes(needed),
+        Bytes(used),
+        spec.size,
+        Bytes(room),
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> StudySpec {
+        let text = r#"
+name = "t"
+size = "256M"
+images = 2
+repetitions = 3
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "agrawal"
+fullness = 0.5
+[[workload]]
+personality = "webserver"
+scale = 0.1
+seconds = 1
+"#;
+        StudySpec::parse("t", text).unwrap()
+    }
+
+    #[test]
+    fn every_cell_has_its_runs_in_a_fixed_random_order() {
+        let all = runs(&spec());
+        let twins = all.iter().filter(|run| run.twin).count();
+        assert_eq!((all.len(), twins), (2 * 2 * 6 + 2 * 6, 2 * 6));
+        assert_eq!(all, runs(&spec()));
+        let mut sorted = all.clone();
+        sorted.sort();
+        assert_ne!(all, sorted);
+        sorted.dedup();
+        assert_eq!(sorted.len(), all.len());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_before_the_start() {
+        let mut large = spec();
+        large.workload[0].scale = Some(20.0);
+        assert!(plan(&large, "").unwrap_err().to_string().contains("ext4 / fresh / webserver"));
+        let plan = plan(&spec(), "").unwrap();
+        assert!(plan.estimated_seconds > 36.0 && plan.bytes_to_write > 0);
+    }
+}

@@ -1,0 +1,74 @@
+//! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
+
+mod analysis;
+mod conduct;
+mod figures;
+pub mod images;
+pub mod matrix;
+mod modelled;
+pub mod results;
+pub mod spec;
+pub mod subject;
+
+pub use spec::StudySpec;
+
+use crate::conduct::{Conduct, Outcome, default_path};
+use crate::registry;
+use senesce_core::{Analysis, Environment, Failure, Plan, Record, RunContext, RunDirectory, RunKind};
+use std::collections::BTreeMap;
+
+/// The word in plans.
+pub const KIND: &str = "study";
+
+/// The kind of run that `senesce study` leaves.
+pub struct Study;
+
+impl RunKind for Study {
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        analysis::analyse(record)
+    }
+}
+
+pub use analysis::{analyse, of as analysis_of};
+pub use conduct::run as run_matrix;
+
+/// A study as a plan stores it: every default written out.
+pub fn embed(spec: &StudySpec) -> Result<String, Failure> {
+    toml::to_string(spec).map_err(|error| Failure::usage(format!("the study cannot be stored: {error}")))
+}
+
+/// A study read back from a plan. Files it names may be elsewhere by now, so it is not checked again.
+pub fn embedded(text: &str) -> Result<StudySpec, Failure> {
+    toml::from_str(text)
+        .map_err(|error| Failure::usage(format!("the plan holds no readable study: {}", error.message())))
+}
+
+/// Checks the whole study and says what it would do. Writes nothing.
+pub fn plan(spec: &StudySpec) -> Result<Plan, Failure> {
+    matrix::plan(spec, &embed(spec)?)
+}
+
+/// Runs a study in its run directory, or continues it, or finds it finished there.
+pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<Outcome, Failure> {
+    let path = request.out.clone().unwrap_or_else(|| default_path(&request.runs, plan, request.again));
+    let mut directory = RunDirectory::open(&path, plan, &Environment::capture())?;
+    let was_finished = directory.is_finished();
+    if !was_finished {
+        let mut context =
+            RunContext { directory: &mut directory, progress: request.progress, interrupt: request.interrupt };
+        if let Err(failure) = run_matrix(spec, &mut context) {
+            directory.append("failed", &BTreeMap::from([("reason", failure.to_string())]))?;
+            return Err(failure);
+        }
+        directory.sync()?;
+    }
+    let analysis = registry::analyse(&Record::open(&path)?)?;
+    if !was_finished {
+        directory.finish(&analysis.result)?;
+    }
+    Ok(Outcome { path, analysis, was_finished })
+}

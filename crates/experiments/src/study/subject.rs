@@ -1,0 +1,154 @@
+//! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
+
+use super::spec::WorkloadSpec;
+use senesce_core::analysis::Better;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Measurement, Progress, Seed};
+use senesce_target::MountedTarget;
+use senesce_workload::micro::{FileOpsOptions, cold_read, file_ops};
+use senesce_workload::{Bench, Length, Options, Workload, builtin};
+use std::time::Duration;
+
+/// What is measured in a cell.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A workload and its length.
+    Workload(Box<Workload>, Duration),
+    /// One operation and for how long.
+    FileOperation(String, Duration),
+    /// Everything that is there.
+    ColdRead,
+}
+
+/// Seconds of a workload for which nobody says how long.
+const DEFAULT_SECONDS: f64 = 10.0;
+
+/// What a run gave.
+pub struct Measured {
+    /// The metrics; the first is the one that is judged.
+    pub metrics: Vec<Measurement>,
+    /// Operations done, for modelled rates; GiB read for a cold read.
+    pub amount: f64,
+    /// Seconds of measurement.
+    pub seconds: f64,
+}
+
+impl Subject {
+    /// Reads what the study says; the file of a workload is read here.
+    pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
+        let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
+        if spec.cold_read {
+            return Ok(Self::ColdRead);
+        }
+        if !spec.microbenchmark.is_empty() {
+            let known: Vec<&str> = senesce_workload::micro::operations::OPERATIONS.iter().map(|one| one.name).collect();
+            if !known.contains(&spec.microbenchmark.as_str()) {
+                let hint = senesce_core::parameter::suggest(&spec.microbenchmark, known.iter().copied());
+                let problem = format!(
+                    "there is no microbenchmark '{}'{hint}; there are {}",
+                    spec.microbenchmark,
+                    known.join(", ")
+                );
+                return Err(Failure::usage(problem));
+            }
+            return Ok(Self::FileOperation(spec.microbenchmark.clone(), time));
+        }
+        let workload = match spec.file.as_str() {
+            "" => builtin(&spec.personality, spec.scale.unwrap_or(1.0), &spec.set)?,
+            file => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| Failure::usage(format!("read workload {file}: {}", errno_words(&error))))?;
+                Workload::parse(file, &text, &spec.set)?
+            }
+        };
+        Ok(Self::Workload(Box::new(workload), time))
+    }
+
+    /// Bytes of files that it needs beside what the image holds.
+    pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
+        let Self::Workload(workload, time) = self else { return Ok(0) };
+        let filesets = senesce_workload::draw(workload, &options(seed, *time))?;
+        Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
+    }
+
+    /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
+    pub fn seconds(&self, live_bytes: f64) -> f64 {
+        match self {
+            Self::Workload(_, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
+            Self::ColdRead => live_bytes / (500.0 * 1048576.0),
+        }
+    }
+
+    /// Prepares on the target, makes it cold, calls `ready`, and measures.
+    pub fn run(
+        &self,
+        target: &mut MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+        ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
+    ) -> Result<Measured, Failure> {
+        match self {
+            Self::Workload(workload, time) => {
+                let bench = Bench::prepare(workload, target.directory(), options(seed, *time), progress, interrupt)?;
+                ready(target)?;
+                let finished = bench.run(target.directory(), progress, interrupt)?.repetition;
+                if !finished.valid {
+                    let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
+                    return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
+                }
+                Ok(Measured {
+                    metrics: vec![
+                        Measurement::new("throughput", "operations/s", Better::Higher, finished.ops_per_second),
+                        Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second),
+                        Measurement::new("mean latency", "us", Better::Lower, finished.mean_us),
+                    ],
+                    amount: finished.ops as f64,
+                    seconds: finished.seconds,
+                })
+            }
+            Self::FileOperation(name, time) => {
+                ready(target)?;
+                let asked =
+                    FileOpsOptions { operations: vec![name.clone()], time: *time, seed, ..FileOpsOptions::default() };
+                let result = file_ops(target.directory(), &asked, progress, interrupt)?;
+                let Some(one) = result.operations.first() else {
+                    return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
+                };
+                let metrics = vec![Measurement::new("mean time", "us", Better::Lower, one.mean_us)];
+                Ok(Measured { metrics, amount: one.iterations as f64, seconds: time.as_secs_f64() })
+            }
+            Self::ColdRead => {
+                ready(target)?;
+                let read = cold_read(target.mount_point(), progress, interrupt)?;
+                let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
+                let metrics = vec![
+                    Measurement::new("cold read time", "s/GiB", Better::Lower, read.seconds_per_gib),
+                    Measurement::new("cold read time, whole", "s", Better::Lower, read.seconds),
+                ];
+                Ok(Measured { metrics, amount: gib, seconds: read.seconds })
+            }
+        }
+    }
+
+    /// Name, unit and direction of a modelled result, and its value for a device busy `busy` seconds.
+    pub fn modelled(&self, device: &str, measured: &Measured, busy: f64) -> Option<Measurement> {
+        let (name, unit, better, value) = match self {
+            Self::ColdRead if measured.amount > 0.0 => {
+                ("cold read time", "s/GiB", Better::Lower, busy / measured.amount)
+            }
+            Self::ColdRead => return None,
+            _ => {
+                let operations = measured.amount as u64;
+                let rate = senesce_devmodel::replay::closed_loop_rate(operations, busy, measured.seconds)?;
+                ("throughput", "operations/s", Better::Higher, rate)
+            }
+        };
+        Some(Measurement::new(&format!("{name}, modelled {device}"), unit, better, value))
+    }
+}
+
+fn options(seed: Seed, time: Duration) -> Options {
+    Options { seed, length: Some(Length::Time(time)), ..Options::default() }
+}
