@@ -1,7 +1,7 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
-pub mod append;
 pub mod age_convergence;
+pub mod append;
 pub mod chunk_size;
 pub mod coldness;
 pub mod compare;
@@ -19,10 +19,10 @@ pub mod measurements;
 pub mod object_dirs;
 pub mod random_write;
 pub mod registry;
+pub mod study;
 pub mod tier;
 pub mod tier_fileserver;
 pub mod tier_sweep;
-pub mod study;
 pub mod vcs_scaling;
 pub mod verbs;
 pub mod zns;
