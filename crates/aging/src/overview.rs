@@ -8,8 +8,8 @@ use senesce_core::{Analysis, Bytes, Table};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Seconds an operation takes on ext4 in memory with allocated, unwritten files (benches/results/execute.md).
-pub const SECONDS_PER_OPERATION: f64 = 25e-6;
+/// Seconds an operation takes on ext4 in memory with allocated, unwritten files (benches/results/aging.md).
+pub const SECONDS_PER_OPERATION: f64 = 20e-6;
 
 /// The built-in profiles, a row each.
 pub fn list() -> Result<Table, AgingError> {

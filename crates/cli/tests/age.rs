@@ -16,7 +16,7 @@ fn age(room: &Path, words: &[&str]) -> std::process::Output {
 
 #[test]
 fn the_result_has_what_the_contract_names() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let value = json(&age(room.path(), &["--plan-only", "--size", "1GB", "--profile", "agrawal", "--json"]));
     for key in [
         "operations",
@@ -54,7 +54,7 @@ fn the_result_has_what_the_contract_names() {
 
 #[test]
 fn any_number_of_threads_makes_the_same_files() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let digests: Vec<Value> = ["1", "2", "8"]
         .iter()
         .map(|threads| {
@@ -74,7 +74,7 @@ fn any_number_of_threads_makes_the_same_files() {
 
 #[test]
 fn a_finished_run_reprints_and_another_plan_is_refused() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let words = [&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
     let first = json(&age(room.path(), &words));
     let again = age(room.path(), &words);
@@ -100,7 +100,7 @@ fn kill_9_at_fifty_moments() {
 }
 
 fn kills(count: u64) {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let base = [
         "--profile",
         "wang_os",
@@ -138,21 +138,26 @@ fn kills(count: u64) {
 
 #[test]
 fn ctrl_c_keeps_a_partial_record_that_resumes() {
-    let room = tempfile::tempdir().expect("room");
-    let words = ["age", "aged", "--out", "run", "--profile", "agrawal", "--size", "1G", "--data", "sparse"];
-    let mut child = senesce(room.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
-    std::thread::sleep(Duration::from_millis(800));
-    common::interrupt(&child);
-    assert_eq!(child.wait().expect("reap").code(), Some(130));
+    let room = common::room();
+    let words = ["age", "aged", "--out", "run", "--profile", "agrawal", "--size", "1G", "--data", "sparse", "--json"];
+    let started = common::start_until(room.path(), &words, "ageing:");
+    std::thread::sleep(Duration::from_millis(300));
+    let stopped = started.interrupt();
+    assert_eq!(stopped.status.code(), Some(130));
+    let partial = json(&stopped);
+    assert_eq!(partial["stopped_by"], "interrupt");
+    assert!(partial["rmse"]["age"].is_number() && partial["chi_square"]["p"].is_number(), "{partial}");
     let report = run(room.path(), &["report", "run"]);
     assert_eq!(report.status.code(), Some(0), "a partial run has a report");
-    let resumed = run(room.path(), &["age", "--resume", "run", "--max-operations", "60000", "--json"]);
+    let further = (partial["operations"].as_u64().expect("operations") + 5000).to_string();
+    let resumed = run(room.path(), &["age", "--resume", "run", "--max-operations", &further, "--json"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
+    assert_eq!(json(&resumed)["operations"].to_string(), further);
 }
 
 #[test]
 fn new_limits_plan_anew_from_what_was_reached() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let words = [&["aged", "--data", "sparse", "--out", "run", "--max-overwrites", "2"], &SMALL[..]].concat();
     assert_eq!(json(&age(room.path(), &words))["stopped_by"], "overwrites");
     let refused = run(room.path(), &["age", "--resume", "run", "--overwrites", "1"]);
@@ -168,7 +173,7 @@ fn new_limits_plan_anew_from_what_was_reached() {
 
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let target = room.path().join("thesis");
     std::fs::create_dir(&target).expect("make");
     std::fs::write(target.join("chapter-1"), "precious").expect("write");
@@ -181,7 +186,7 @@ fn a_directory_of_somebody_else_is_refused() {
 
 #[test]
 fn wrong_words_get_one_clear_message_and_change_nothing() {
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     for (words, code, said) in [
         (vec!["aged", "--size", "1g5"], 2, "is not a size"),
         (vec!["aged", "--profile", "agrawl", "--size", "1G"], 2, "agrawal"),
@@ -207,7 +212,7 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
         eprintln!("skipped: needs root for loop devices");
         return;
     }
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let mut digests = Vec::new();
     for fs in ["ext4", "xfs", "btrfs"] {
         let target = format!("image:{}/{fs}.img,size=512M", room.path().display());
@@ -247,14 +252,13 @@ fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
         eprintln!("skipped: needs root for loop devices");
         return;
     }
-    let room = tempfile::tempdir().expect("room");
+    let room = common::room();
     let target = format!("image:{}/a.img,size=1G", room.path().display());
     let base =
         ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
-    let mut child = senesce(room.path()).args(base).stdout(std::process::Stdio::null()).spawn().expect("start");
-    std::thread::sleep(Duration::from_millis(2500));
-    common::interrupt(&child);
-    assert_eq!(child.wait().expect("reap").code(), Some(130));
+    let started = common::start_until(room.path(), &base, "ageing:");
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(started.interrupt().status.code(), Some(130));
     assert_eq!(leftovers(room.path()), Vec::<String>::new());
     let resumed = run(room.path(), &["age", "--resume", "run", "--json"]);
     assert_eq!(json(&resumed)["stopped_by"], "overwrites");

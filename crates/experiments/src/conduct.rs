@@ -30,6 +30,8 @@ pub struct Outcome {
     pub analysis: Analysis,
     /// The run had been finished before; nothing was done.
     pub was_finished: bool,
+    /// It was interrupted: the analysis is of what was done until then, and the run can be continued.
+    pub interrupted: bool,
 }
 
 /// Runs `plan` in its run directory, or finds it finished there; analyses the record and completes it.
@@ -57,7 +59,7 @@ pub fn conduct(
     if !was_finished {
         directory.finish(&analysis.result)?;
     }
-    Ok(Outcome { path, analysis, was_finished })
+    Ok(Outcome { path, analysis, was_finished, interrupted: false })
 }
 
 /// `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...

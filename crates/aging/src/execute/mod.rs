@@ -69,7 +69,7 @@ pub struct ExecuteOptions {
 
 impl Default for ExecuteOptions {
     fn default() -> Self {
-        Self { fsync_every: 0, threads: 1, shard: None, window: 1024 }
+        Self { fsync_every: 0, threads: 1, shard: None, window: 4096 }
     }
 }
 

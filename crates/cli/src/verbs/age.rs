@@ -170,6 +170,10 @@ fn show(outcome: &senesce_experiments::conduct::Outcome, json: bool, session: &S
         eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
     }
     print_analysis(&outcome.analysis, json).map_err(output_failed)?;
+    if outcome.interrupted {
+        eprintln!("senesce: interrupted; continue it with: senesce age --resume {}", outcome.path.display());
+        return Ok(ExitCode::Interrupted.into());
+    }
     eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
     Ok(ExitCode::Done.into())
 }

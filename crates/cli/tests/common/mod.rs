@@ -2,14 +2,20 @@
 #![allow(dead_code)]
 
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 /// The program, in a folder.
 pub fn senesce(folder: &Path) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
     command.current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
     command
+}
+
+/// A folder of its own for a test, in memory where there is such a place: a busy disk makes a test wait for minutes.
+pub fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("make a folder")
 }
 
 /// Runs the program to its end.
@@ -27,6 +33,41 @@ pub fn json(output: &Output) -> Value {
 /// Whether loop devices and mounts can be tried.
 pub fn is_root() -> bool {
     senesce_core::environment::is_root()
+}
+
+/// A run whose results and messages are captured, once it has said `word` on standard error.
+pub struct Started {
+    child: Child,
+    messages: BufReader<ChildStderr>,
+}
+
+/// Starts the program and waits until it says `word`: a moment that does not depend on the machine's speed.
+pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
+    let mut child =
+        senesce(folder).args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start senesce");
+    let mut messages = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    while !line.contains(word) {
+        line.clear();
+        assert!(messages.read_line(&mut line).expect("read") > 0, "it ended without saying {word}");
+    }
+    Started { child, messages }
+}
+
+impl Started {
+    /// Ctrl-C, and what it then says until it ends.
+    pub fn interrupt(self) -> Output {
+        interrupt(&self.child);
+        self.wait()
+    }
+
+    /// What it says until it ends.
+    pub fn wait(mut self) -> Output {
+        let mut stderr = Vec::new();
+        self.messages.read_to_end(&mut stderr).expect("read");
+        let output = self.child.wait_with_output().expect("reap");
+        Output { stderr, ..output }
+    }
 }
 
 /// Ctrl-C for one process.

@@ -100,7 +100,7 @@ fn proceed(
     let path = directory.path().to_path_buf();
     if directory.is_finished() {
         let analysis = registry::analyse(&Record::open(&path)?)?;
-        return Ok(Outcome { path, analysis, was_finished: true });
+        return Ok(Outcome { path, analysis, was_finished: true, interrupted: false });
     }
     let start = Start::of(&course.spec, &directory);
     let target = open_target(&course.spec, start.continues, erase)?;
@@ -213,8 +213,6 @@ fn finish(mut directory: RunDirectory, interrupted: bool, warned: bool) -> Resul
     let path = directory.path().to_path_buf();
     if interrupted {
         directory.sync()?;
-        let words = format!("interrupted; continue it with: senesce age --resume {}", path.display());
-        return Err(Failure::new(ExitCode::Interrupted, words));
     }
     let analysis = registry::analyse(&Record::open(&path)?)?;
     if warned {
@@ -222,8 +220,10 @@ fn finish(mut directory: RunDirectory, interrupted: bool, warned: bool) -> Resul
             format!("the kernel warned about the target during the run; the record {} says what", path.display());
         return Err(Failure::new(ExitCode::RunFailed, words));
     }
-    directory.finish(&analysis.result)?;
-    Ok(Outcome { path, analysis, was_finished: false })
+    if !interrupted {
+        directory.finish(&analysis.result)?;
+    }
+    Ok(Outcome { path, analysis, was_finished: false, interrupted })
 }
 
 fn record_kernel_warnings(target: &mut MountedTarget, directory: &mut RunDirectory) -> Result<bool, Failure> {
