@@ -70,5 +70,5 @@ pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<O
     if !was_finished {
         directory.finish(&analysis.result)?;
     }
-    Ok(Outcome { path, analysis, was_finished })
+    Ok(Outcome { path, analysis, was_finished, interrupted: false })
 }
