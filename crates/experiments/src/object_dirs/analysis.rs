@@ -38,6 +38,10 @@ pub(super) struct Row {
 }
 
 impl Row {
+    pub fn naive_files(&self) -> f64 {
+        occupancy::naive_files(self.filled.scheme, self.filled.full.inodes_total)
+    }
+
     fn json(&self) -> serde_json::Value {
         let full = &self.filled.full;
         json!({
@@ -51,7 +55,8 @@ impl Row {
             "writes_over_1ms": self.unusual,
             "predicted_directories": self.prediction.directories,
             "prediction_error_percent": percent(self.prediction.files as f64, full.files as f64),
-            "naive_files": occupancy::naive_files(self.filled.scheme, full.inodes_total),
+            "naive_files": self.naive_files(),
+            "naive_error_percent": percent(self.naive_files(), full.files as f64),
             "published_mean_files": mean(&self.published),
             "difference_from_published_percent": mean(&self.published).map(|mean| percent(full.files as f64, mean)),
             "bytes_total": full.bytes_total,
@@ -121,6 +126,7 @@ fn table(rows: &[Row]) -> Table {
             "law: files",
             "error of the law (%)",
             "naive formula: files",
+            "error of the formula (%)",
             "published mean: files",
             "difference (%)",
             "writes >= 1 ms",
@@ -139,7 +145,8 @@ fn table(rows: &[Row]) -> Table {
             json!(share_of_inodes(full)),
             json!(row.prediction.files),
             json!(percent(row.prediction.files as f64, full.files as f64)),
-            json!(occupancy::naive_files(row.filled.scheme, full.inodes_total)),
+            json!(row.naive_files()),
+            json!(percent(row.naive_files(), full.files as f64)),
             json!(published),
             json!(published.map(|mean| percent(full.files as f64, mean))),
             json!(row.unusual),

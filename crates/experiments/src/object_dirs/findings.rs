@@ -2,7 +2,7 @@
 
 use super::analysis::{Row, mean, percent};
 use senesce_core::{Finding, Verdict};
-use senesce_objstore::occupancy::{self, Limit};
+use senesce_objstore::occupancy::Limit;
 
 pub(super) fn findings(rows: &[Row], writes: u64, slow: u64) -> Vec<Finding> {
     let mut findings = vec![naive_finding(rows), constant_finding(rows), quick_writes_finding(writes, slow)];
@@ -15,10 +15,7 @@ fn naive_finding(rows: &[Row]) -> Finding {
     let by_inodes: Vec<&Row> = rows.iter().filter(|row| row.filled.full.ended_by == Some(Limit::Inodes)).collect();
     let errors: Vec<f64> =
         by_inodes.iter().map(|row| percent(row.prediction.files as f64, row.filled.full.files as f64).abs()).collect();
-    let negative = by_inodes
-        .iter()
-        .filter(|row| occupancy::naive_files(row.filled.scheme, row.filled.full.inodes_total) < 0.0)
-        .count();
+    let negative = by_inodes.iter().filter(|row| row.naive_files() < 0.0).count();
     let largest = errors.iter().copied().fold(0.0, f64::max);
     Finding {
         claim: "the number of objects is the inodes less all directories the scheme can have".into(),
