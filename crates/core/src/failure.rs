@@ -58,7 +58,7 @@ impl Failure {
         let mut text = self.source.to_string();
         let mut cause = self.source.source();
         while let Some(next) = cause {
-            let words = next.to_string();
+            let words = next.downcast_ref().map_or_else(|| next.to_string(), errno_words);
             if !text.contains(&words) {
                 text = format!("{text}: {words}");
             }
@@ -141,6 +141,16 @@ mod tests {
     fn errno_is_named_in_words() {
         let full = std::io::Error::from_raw_os_error(28);
         assert_eq!(errno_words(&full), "No space left on device (ENOSPC)");
+    }
+
+    #[test]
+    fn an_io_cause_is_not_said_twice() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("read x: {}", errno_words(.0))]
+        struct Outer(#[source] std::io::Error);
+        let outer = Outer(std::io::Error::from_raw_os_error(5));
+        let failure = Failure { code: ExitCode::RunFailed, source: Box::new(outer) };
+        assert_eq!(failure.to_string(), "read x: Input/output error (EIO)");
     }
 
     #[test]

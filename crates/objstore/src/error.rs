@@ -42,6 +42,9 @@ pub enum StoreError {
     /// Another process writes it.
     #[error("another process is committing to {0}; wait for it to end")]
     InUse(PathBuf),
+    /// What is to be committed is no directory.
+    #[error("{0} is not a directory that can be read; name the directory to commit")]
+    NoSource(PathBuf),
     /// The directory to check out into holds things.
     #[error("{0} is not empty; check out into a new or empty directory")]
     DestinationNotEmpty(PathBuf),
@@ -74,7 +77,9 @@ impl Classify for StoreError {
         match self {
             Self::Io { .. } => ExitCode::RunFailed,
             Self::Foreign(_) | Self::InUse(_) | Self::DestinationNotEmpty(_) => ExitCode::Refused,
-            Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSnapshot { .. } => ExitCode::Usage,
+            Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSource(_) | Self::NoSnapshot { .. } => {
+                ExitCode::Usage
+            }
             Self::Interrupted => ExitCode::Interrupted,
         }
     }

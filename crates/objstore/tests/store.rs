@@ -180,6 +180,9 @@ fn foreign_places_are_refused() {
     let mut store = Store::create(&place, settings).unwrap();
     let nothing = checkout(&store, None, &room.path().join("back"), &Silent, &Interrupt::new());
     assert!(matches!(nothing, Err(StoreError::NoSnapshot { .. })));
+    let options = CommitOptions { layout: Layout::Pack, threads: 1, log_slower_than: None };
+    let file = commit(&mut store, &room.path().join("thesis.txt"), &options, &Silent, &Interrupt::new());
+    assert!(matches!(file, Err(StoreError::NoSource(_))));
     save(&mut store, room.path(), Layout::Pack);
     let occupied = checkout(&store, Some(1), room.path(), &Silent, &Interrupt::new());
     assert!(matches!(occupied, Err(StoreError::DestinationNotEmpty(_))));

@@ -83,6 +83,9 @@ pub fn commit(
     interrupt: &Interrupt,
 ) -> Result<CommitReport, StoreError> {
     let started = Instant::now();
+    if !source.is_dir() {
+        return Err(StoreError::NoSource(source.into()));
+    }
     let _lock = store.lock()?;
     let number = store.snapshot_numbers()?.last().copied().unwrap_or(0) + 1;
     progress.phase("list", 0, "entries");

@@ -28,12 +28,13 @@ use crate::object_id::{HashAlgorithm, ObjectId};
 use crate::scheme::Scheme;
 use pack::Pack;
 use rustix::fs::{FlockOperation, flock};
+use senesce_core::failure::errno_words;
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// What a store fixes when it is made.
@@ -178,11 +179,14 @@ impl Store {
         let data = match self.index.get(id) {
             Some((pack, entry)) => {
                 let pack = &self.packs[*pack];
-                pack.read(entry).map_err(|error| format!("{}: {error}", pack.path.display()))?
+                pack.read(entry).map_err(|error| format!("{}: {}", pack.path.display(), errno_words(&error)))?
             }
             None => {
                 let path = self.loose_path(id);
-                fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?
+                fs::read(&path).map_err(|error| match error.kind() {
+                    ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
+                    _ => format!("{}: {}", path.display(), errno_words(&error)),
+                })?
             }
         };
         if self.settings.hash.name(&data) == *id { Ok(data) } else { Err("its bytes do not have its name".into()) }

@@ -6,6 +6,7 @@ use super::snapshot::Kind;
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
 use rayon::prelude::*;
+use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
@@ -133,7 +134,7 @@ impl Place {
             Self::Loose(_, path) => (std::fs::read(path), path.display().to_string()),
         };
         let problem = match data {
-            Err(error) => format!("cannot be read: {error}"),
+            Err(error) => format!("cannot be read: {}", errno_words(&error)),
             Ok(data) => {
                 bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 if store.settings.hash.name(&data) == self.id() {
