@@ -148,6 +148,26 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
 }
 
 #[test]
+fn the_watchdog_names_the_stuck_flowop_file_and_call() {
+    let room = Room::new();
+    let text = READER.replace("size=4k, prealloc", "size=4k, prealloc, readonly").replace("instances=4", "instances=1");
+    let (interrupt, workload) = (Interrupt::new(), workload(&text));
+    let options = Options { stuck_after: Duration::from_millis(300), ..time(1000) };
+    let bench = Bench::prepare(&workload, room.claimed(), options, &Silent, &interrupt).unwrap();
+    // Opening a pipe for reading waits for a writer.
+    let pipe = room.entry("set/00000001/00000003");
+    std::fs::remove_file(&pipe).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let call = format!("flowop o of thread t-1 is in openat on {}", pipe.display());
+    assert!(result.messages.iter().any(|text| text.starts_with("stuck for") && text.contains(&call)), "{result:?}");
+    assert!(!result.valid && result.reason.as_ref().is_some_and(|reason| reason.contains(&call)), "{result:?}");
+    assert_eq!(result.ops, 6, "two files were read before");
+    // Lets the thread go, which still holds its open directory.
+    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+}
+
+#[test]
 fn operations_are_exact_and_warm_up_is_not_counted() {
     let room = Room::new();
     assert_eq!(valid(run(&room, READER, operations(1234))).ops, 1234);

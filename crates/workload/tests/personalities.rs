@@ -18,7 +18,6 @@ fn small(name: &str) -> senesce_workload::Workload {
 }
 
 #[test]
-#[ignore = "known to fail at small scales: createfile finds no missing entry"]
 fn every_personality_runs() {
     for personality in PERSONALITIES {
         let room = Room::new();
@@ -36,20 +35,20 @@ fn every_personality_runs() {
 }
 
 #[test]
-#[ignore = "known to fail at small scales: createfile finds no missing entry"]
 fn every_personality_runs_without_a_file_system() {
     for personality in PERSONALITIES {
         let room = Room::new();
         let options = Options { execution: Execution::Null, ..time(100) };
         let result = valid(try_run(&room, &small(personality.name), options).unwrap().repetition);
-        assert!(result.ops > 1000, "{}: {} operations", personality.name, result.ops);
+        // The readers of videoserver are limited to a rate.
+        let least = if personality.name == "videoserver" { 40 } else { 1000 };
+        assert!(result.ops > least, "{}: {} operations", personality.name, result.ops);
         let left: Vec<_> = std::fs::read_dir(room.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(left, [".senesce"], "nothing is written");
     }
 }
 
 #[test]
-#[ignore = "known to fail at small scales: createfile finds no missing entry"]
 fn reads_and_writes_of_fileserver_are_one_to_two() {
     let room = Room::new();
     let result = valid(try_run(&room, &small("fileserver"), time(500)).unwrap().repetition);

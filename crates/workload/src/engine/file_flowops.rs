@@ -48,7 +48,7 @@ impl<'a, B: Backend> Worker<'a, B> {
         if self.shared.waits.stopped() {
             return Err(Stop::Over);
         }
-        let state = if which == Which::Existing { "existing" } else { "missing" };
+        let state = if which == Which::Missing { "missing" } else { "existing" };
         let fileset = flowop.spec.fileset.map_or("", |index| &self.shared.filesets[index].name);
         Err(Stop::NoFile(format!(
             "{} could not obtain a file: file set '{fileset}' has no {state} entry left",
@@ -175,7 +175,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             }
             None => {
                 let (index, fileset) = self.fileset(flowop)?;
-                let entry = self.pick(flowop, &fileset.files, Which::Existing, &fileset.files.rotor)?;
+                let entry = self.pick(flowop, &fileset.files, Which::Closed, &fileset.files.rotor)?;
                 FileId { fileset: index, entry }
             }
         };

@@ -4,6 +4,9 @@
 //! rotor, which then stands behind it; busy candidates are passed over without moving the rotor again. Creation has a
 //! rotor of its own over the entries that do not exist. An entry is busy while a thread opens, closes, deletes or looks
 //! it up, not while it is merely open. All state is atomic: two compare-and-swap per pick, none of them blocking.
+//!
+//! One rule is not Filebench's: deletion passes over open files. Filebench then deletes nothing, so that the file set
+//! fills up until creation finds no missing file.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +20,8 @@ const OPEN_COUNT: u32 = BUSY - 1;
 pub enum Which {
     /// Entries that exist.
     Existing,
+    /// Entries that exist and that nobody has open; when all of them are open, any that exists.
+    Closed,
     /// Entries that do not exist.
     Missing,
 }
@@ -83,12 +88,13 @@ impl EntryTable {
 
     /// Obtains an entry, which is then busy until [`Self::release`]. `None`: no entry of that kind is left, or `stop`
     /// was set while all of them were busy.
-    pub fn pick(&self, which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
+    pub fn pick(&self, mut which: Which, how: How<'_>, stop: &AtomicBool) -> Option<u32> {
         let mut wait = Wait::default();
         loop {
             match self.try_pick(which, how) {
                 Attempt::Obtained(index) => return Some(index),
                 Attempt::NoneLeft => return None,
+                Attempt::AllBusy if which == Which::Closed => which = Which::Existing,
                 Attempt::AllBusy if stop.load(Ordering::Relaxed) => return None,
                 Attempt::AllBusy => wait.a_little(),
             }
@@ -142,7 +148,7 @@ impl EntryTable {
 
     fn try_pick(&self, which: Which, how: How<'_>) -> Attempt {
         let bitmap = match which {
-            Which::Existing => &self.existing,
+            Which::Existing | Which::Closed => &self.existing,
             Which::Missing => &self.missing,
         };
         let first = match how {
@@ -170,8 +176,12 @@ impl EntryTable {
     fn claim(&self, index: u32, which: Which) -> bool {
         let state = &self.states[index as usize];
         let seen = state.load(Ordering::Relaxed);
-        let wanted = if which == Which::Existing { EXISTS } else { 0 };
-        seen & (EXISTS | BUSY) == wanted && exchange(state, seen, seen | BUSY)
+        let fits = match which {
+            Which::Existing => seen & (EXISTS | BUSY) == EXISTS,
+            Which::Closed => seen == EXISTS,
+            Which::Missing => seen & (EXISTS | BUSY) == 0,
+        };
+        fits && exchange(state, seen, seen | BUSY)
     }
 }
 
@@ -284,6 +294,23 @@ mod tests {
         assert_eq!(rotate(&table), Some(1), "0 is busy");
         assert_eq!(table.rotor.load(Ordering::Relaxed), 1, "behind the busy candidate 0, not behind 1");
         assert_eq!(rotate(&table), Some(2), "1 is busy");
+    }
+
+    #[test]
+    fn a_closed_entry_is_preferred_and_an_open_one_is_the_last_resort() {
+        let table = EntryTable::new(4, 0..3);
+        let closed = || table.pick(Which::Closed, How::Rotation(&table.rotor), &never());
+        assert_eq!(rotate(&table), Some(0));
+        table.release(0, 1);
+        table.rotor.store(0, Ordering::Relaxed);
+        assert_eq!(closed(), Some(1), "0 is open");
+        table.release_missing(1);
+        assert_eq!(closed(), Some(2));
+        table.release_missing(2);
+        assert_eq!(closed(), Some(0), "only the open one is left");
+        assert_eq!(table.open_count(0), 1);
+        table.release(0, -1);
+        assert_eq!(closed(), Some(0));
     }
 
     #[test]
