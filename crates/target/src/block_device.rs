@@ -141,10 +141,20 @@ impl BlockDevice {
 
     /// Sets a file of its disk's `queue` folder; returns what was there before.
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
-        let path = self.disk().folder().join("queue").join(name);
-        let before = fs::read_to_string(&path).map_err(TargetError::io("read", &path))?;
-        fs::write(&path, value).map_err(TargetError::io(&format!("write {value} to"), &path))?;
-        Ok(chosen(&before).to_string())
+        exchange(&self.queue_file(name), value)
+    }
+
+    /// The path of a file of its disk's `queue` folder.
+    pub fn queue_file(&self, name: &str) -> PathBuf {
+        self.disk().folder().join("queue").join(name)
+    }
+
+    /// The read-ahead setting of the btrfs that is mounted from this device: btrfs reads ahead by a backing device of
+    /// its own, not by the queue's (fs/btrfs/sysfs.c, since Linux 5.9). `None`: no btrfs is mounted from it.
+    pub fn btrfs_read_ahead(&self) -> Option<PathBuf> {
+        let mounted = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
+        let own = mounted.filter(|folder| folder.join("devices").join(&self.name).exists());
+        own.map(|folder| folder.join("bdi/read_ahead_kb")).find(|path| path.exists())
     }
 
     /// Drops what the kernel caches of the device itself (ioctl BLKFLSBUF, include/uapi/linux/fs.h).
@@ -158,6 +168,13 @@ impl BlockDevice {
             _ => Err(TargetError::io("flush the buffers of", &self.path)(std::io::Error::last_os_error())),
         }
     }
+}
+
+/// Writes a setting of the kernel and returns what was there before.
+pub fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
+    let before = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
+    fs::write(path, value).map_err(TargetError::io(&format!("write {value} to"), path))?;
+    Ok(chosen(&before).to_string())
 }
 
 /// The word in brackets of a choice ("none [mq-deadline] kyber"), or the whole text.

@@ -12,7 +12,7 @@ use crate::mount::Mount;
 use crate::spec::TargetSpec;
 use senesce_core::{Bytes, Environment};
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What lies below the mounted file system.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ pub enum Remounted {
 #[derive(Debug)]
 pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     directory: D,
-    queue: ChangedQueue,
+    settings: ChangedSettings,
     mount: Option<Mount>,
     backing: Backing,
     log: KernelLog,
@@ -48,14 +48,23 @@ pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     mkfs_command: Option<String>,
 }
 
-/// Queue settings to put back: name and former value.
+/// Settings of the kernel to put back: file and former value.
 #[derive(Debug, Default)]
-struct ChangedQueue(Vec<(BlockDevice, String, String)>);
+struct ChangedSettings(Vec<(PathBuf, String)>);
 
-impl Drop for ChangedQueue {
+impl ChangedSettings {
+    fn set(&mut self, file: PathBuf, value: &str) -> Result<(), TargetError> {
+        let before = block_device::exchange(&file, value)?;
+        self.0.push((file, before));
+        Ok(())
+    }
+}
+
+impl Drop for ChangedSettings {
     fn drop(&mut self) {
-        for (device, name, before) in self.0.iter().rev() {
-            let _ = device.set_queue(name, before);
+        for (file, before) in self.0.iter().rev() {
+            // The settings of a mount are gone with it.
+            let _ = std::fs::write(file, before);
         }
     }
 }
@@ -70,8 +79,8 @@ impl<D: Rooted> MountedTarget<D> {
         capacity: Bytes,
         mkfs_command: Option<String>,
     ) -> Self {
-        let queue = ChangedQueue::default();
-        Self { directory, queue, mount, backing, log, spec: spec.clone(), capacity, mkfs_command }
+        let settings = ChangedSettings::default();
+        Self { directory, settings, mount, backing, log, spec: spec.clone(), capacity, mkfs_command }
     }
 
     /// What the user named.
@@ -188,17 +197,22 @@ impl<D: Rooted> MountedTarget<D> {
         self.set_queue("scheduler", name)
     }
 
-    /// Sets read-ahead in KiB; the former value comes back at the end.
-    pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), TargetError> {
-        self.set_queue("read_ahead_kb", &kib.to_string())
+    /// Sets read-ahead in KiB: that of the device's queue and, where the file system keeps its own (btrfs), that of the
+    /// mount, which a remount forgets. Returns the files that were set; the former values come back at the end.
+    pub fn set_read_ahead(&mut self, kib: u64) -> Result<Vec<PathBuf>, TargetError> {
+        let device = self.device()?;
+        let mut files = vec![device.queue_file("read_ahead_kb")];
+        files.extend(device.btrfs_read_ahead());
+        for file in &files {
+            self.settings.set(file.clone(), &kib.to_string())?;
+        }
+        Ok(files)
     }
 
     /// Sets a file of the device's queue folder in sysfs; the former value comes back at the end.
     pub fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
-        let device = self.device()?;
-        let before = device.set_queue(name, value)?;
-        self.queue.0.push((device, name.into(), before));
-        Ok(())
+        let file = self.device()?.queue_file(name);
+        self.settings.set(file, value)
     }
 
     /// Everything about the target that a result depends on.
@@ -249,7 +263,7 @@ impl<D: Rooted> MountedTarget<D> {
             mount.unmount()?;
         }
         let result = last(self.block_device().filter(|_| self.mount.is_some()))?;
-        drop(self.queue);
+        drop(self.settings);
         if let Backing::Image { device, image } = self.backing {
             drop(device);
             image.keep_result()?;

@@ -176,6 +176,26 @@ fn queue_settings_come_back() {
 }
 
 #[test]
+fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
+    if !root() {
+        return;
+    }
+    let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
+    let mut target = match open(&"memory:128M".parse().unwrap(), &options) {
+        Ok(target) => target,
+        Err(error) => return eprintln!("skipped: needs btrfs ({error})"),
+    };
+    for _ in 0..2 {
+        let files = target.set_read_ahead(0).unwrap();
+        assert_eq!(files.len(), 2, "{files:?}");
+        assert!(files.iter().all(|file| fs::read_to_string(file).unwrap().trim() == "0"));
+        target.remount().unwrap();
+        assert_ne!(fs::read_to_string(&files[1]).unwrap().trim(), "0", "a new mount has a setting of its own");
+    }
+    target.close().unwrap();
+}
+
+#[test]
 fn a_panic_leaves_nothing() {
     if !root() {
         return;
