@@ -119,6 +119,9 @@ pub struct Bench {
     /// cold-read: off, or KiB [default: as it is]
     #[arg(long, value_name = "KIB")]
     read_ahead: Option<String>,
+    /// cold-read: record the device's requests meanwhile
+    #[arg(long)]
+    trace: bool,
     /// File system to make on an image or device
     #[arg(long, value_name = "NAME")]
     fs: Option<FileSystem>,
@@ -297,7 +300,7 @@ impl Bench {
         put("sync", self.sync.clone());
         put("ops", format!("{} macros {}", self.ops.join(","), self.macros));
         put("sizes", format!("{:?} calls {}", self.sizes.iter().map(|size| size.0).collect::<Vec<_>>(), self.calls));
-        put("cold", format!("settle {:?} read-ahead {:?}", self.settle, self.read_ahead));
+        put("cold", format!("settle {:?} read-ahead {:?} trace {}", self.settle, self.read_ahead, self.trace));
         if let Some(text) = self.file_text(name)? {
             put("file-digest", format!("{:016x}", Seed(0).child(&text).0));
         }
@@ -334,6 +337,7 @@ impl Bench {
             "cold-read" => Ok(Subject::ColdRead(ColdReadOptions {
                 settle: self.settle,
                 read_ahead_kib: self.read_ahead.as_deref().map(read_ahead).transpose()?,
+                trace: self.trace,
             })),
             _ => Ok(Subject::Workload(Box::new(self.model(name)?), self.options())),
         }

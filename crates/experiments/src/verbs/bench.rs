@@ -1,11 +1,12 @@
 //! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
 
 use crate::verbs::bench_analysis;
+use crate::verbs::trace::Summary;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{
     Analysis, Bytes, Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory, RunKind, Seed,
 };
-use senesce_target::{ClaimedDirectory, FileSystem, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
+use senesce_target::{ClaimedDirectory, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, open};
 use senesce_workload::micro::{
     CallOptions, CallResult, ColdRead, FileOpsOptions, FileOpsResult, cold_read, file_ops, measure_calls,
 };
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The kind of run that `senesce bench` leaves.
 pub struct Bench;
@@ -51,6 +52,19 @@ pub struct ColdReadOptions {
     pub settle: Duration,
     /// Read-ahead in KiB; `None`: as it is.
     pub read_ahead_kib: Option<u64>,
+    /// Record the device's requests meanwhile.
+    pub trace: bool,
+}
+
+/// A cold read with the requests that it caused, where they were recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredColdRead {
+    /// What was read, and how long it took.
+    #[serde(flatten)]
+    pub read: ColdRead,
+    /// Layout, load and modelled time of the requests; the trace itself is the file `trace-N.blocks` of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Summary>,
 }
 
 /// A benchmark on a target.
@@ -225,7 +239,7 @@ impl Run<'_> {
                     let result = measure_calls(self.target.directory(), options, self.progress, self.interrupt)?;
                     self.directory.append("measured", &result)?;
                 }
-                Subject::ColdRead(options) => self.cold_read(*options)?,
+                Subject::ColdRead(options) => self.cold_read(*options, number)?,
             }
         }
         Ok(())
@@ -277,21 +291,43 @@ impl Run<'_> {
         Ok(self.directory.append("note", &json!({ "text": text }))?)
     }
 
-    fn cold_read(&mut self, options: ColdReadOptions) -> Result<(), Failure> {
-        if let Some(kib) = options.read_ahead_kib {
-            self.target.set_read_ahead(kib)?;
-            if self.target.file_system() == Some(FileSystem::Btrfs) {
-                self.note("the queue's read-ahead was set; btrfs keeps a read-ahead of its own, which was not")?;
-            }
-        }
+    fn cold_read(&mut self, options: ColdReadOptions, number: u64) -> Result<(), Failure> {
         self.chill(true)?;
-        std::thread::sleep(options.settle);
-        let result = cold_read(self.target.mount_point(), self.progress, self.interrupt)?;
-        if result.interrupted {
-            self.directory.append("interrupted", &json!({ "bytes_read": result.bytes_read }))?;
+        if let Some(kib) = options.read_ahead_kib {
+            let files = self.target.set_read_ahead(kib)?;
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            self.note(&format!("read-ahead was {kib} KiB ({})", files.join(", ")))?;
         }
-        self.directory.append("measured", &result)?;
+        self.settle(options.settle)?;
+        let session = if options.trace { Some(self.trace()?) } else { None };
+        let read = cold_read(self.target.mount_point(), self.progress, self.interrupt)?;
+        let trace = session.map(TraceSession::stop).transpose()?;
+        if let Some(trace) = &trace {
+            trace.save(&self.request.out.join(format!("trace-{}.blocks", number + 1)))?;
+        }
+        if read.interrupted {
+            self.directory.append("interrupted", &json!({ "bytes_read": read.bytes_read }))?;
+        }
+        let trace = trace.as_ref().map(Summary::of).transpose()?;
+        Ok(self.directory.append("measured", &MeasuredColdRead { read, trace })?)
+    }
+
+    /// Waits until the file system's own work after the mount is done, or the user has enough.
+    fn settle(&self, time: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + time;
+        self.progress.phase("settling", time.as_secs(), "seconds");
+        while Instant::now() < end && !self.interrupt.requested() {
+            std::thread::sleep((end - Instant::now()).min(Duration::from_millis(100)));
+        }
         Ok(())
+    }
+
+    fn trace(&self) -> Result<TraceSession, Failure> {
+        let device = self.target.block_device_info().ok_or_else(|| {
+            let message = format!("{} lies on no block device: trace an image or a device", self.request.target);
+            Failure::new(ExitCode::Missing, message)
+        })?;
+        Ok(TraceSession::start(&device)?)
     }
 }
 
@@ -322,11 +358,19 @@ pub fn measured<T: serde::de::DeserializeOwned>(record: &Record) -> Vec<T> {
 pub fn measured_value(record: &Record) -> Value {
     let file_ops: Vec<FileOpsResult> = measured(record);
     let calls: Vec<CallResult> = measured(record);
-    let cold: Vec<ColdRead> = measured(record);
+    let cold: Vec<MeasuredColdRead> = measured(record);
     let subject = record.plan.settings.get("workload").cloned().unwrap_or_default();
     match (file_ops.is_empty(), calls.is_empty()) {
         (false, _) => json!({ "benchmark": subject, "repetitions": file_ops }),
         (_, false) => json!({ "benchmark": subject, "repetitions": calls }),
-        _ => json!({ "benchmark": subject, "repetitions": cold }),
+        _ => json!({ "benchmark": subject, "repetitions": cold.iter().map(cold_value).collect::<Vec<_>>() }),
     }
+}
+
+fn cold_value(measured: &MeasuredColdRead) -> Value {
+    let mut value = json!(measured.read);
+    if let Some(trace) = &measured.trace {
+        value["trace"] = trace.to_json();
+    }
+    value
 }

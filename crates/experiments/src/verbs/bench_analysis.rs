@@ -1,8 +1,8 @@
 //! Tables and figures of a `bench` record.
 
-use crate::verbs::bench::{measured, measured_value, workload_result};
+use crate::verbs::bench::{MeasuredColdRead, measured, measured_value, workload_result};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Record, Series, Table};
-use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult};
+use senesce_workload::micro::{CallResult, FileOpsResult};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
 
@@ -274,21 +274,49 @@ fn calls(record: &Record, target: &str, analysis: &mut Analysis) {
 }
 
 fn cold_read(record: &Record, analysis: &mut Analysis) {
-    let results: Vec<ColdRead> = measured(record);
+    let results: Vec<MeasuredColdRead> = measured(record);
     let columns = ["repetition", "files", "read (MiB)", "allocated (MiB)", "seconds", "seconds per GiB"];
     let mut table = Table::new("cold-read", "Cold read", &columns);
-    for (number, result) in results.iter().enumerate() {
+    for (number, MeasuredColdRead { read, .. }) in results.iter().enumerate() {
         table.row(vec![
             json!(number + 1),
-            json!(result.files),
-            rounded(result.bytes_read as f64 / 1_048_576.0),
-            rounded(result.allocated_bytes as f64 / 1_048_576.0),
-            rounded(result.seconds),
-            rounded(result.seconds_per_gib),
+            json!(read.files),
+            rounded(read.bytes_read as f64 / 1_048_576.0),
+            rounded(read.allocated_bytes as f64 / 1_048_576.0),
+            rounded(read.seconds),
+            rounded(read.seconds_per_gib),
         ]);
     }
     analysis.summary =
         "Every file read once in directory order by one thread with a 32 KiB buffer, caches cold.".into();
     analysis.tables.push(table);
+    if results.iter().any(|result| result.trace.is_some()) {
+        requests(&results, analysis);
+    }
     analysis.result = measured_value(record);
+}
+
+fn requests(results: &[MeasuredColdRead], analysis: &mut Analysis) {
+    let columns =
+        ["repetition", "requests", "read (MiB)", "discontinuities", "dynamic layout score", "HDD (s)", "SSD (s)"];
+    let mut table = Table::new("requests", "Requests of the device", &columns);
+    for (number, trace) in
+        results.iter().enumerate().filter_map(|(number, result)| Some((number, result.trace.as_ref()?)))
+    {
+        let measures = &trace.measures;
+        table.row(vec![
+            json!(number + 1),
+            json!(measures.requests),
+            rounded(measures.bytes.read as f64 / 1_048_576.0),
+            json!(measures.layout.discontinuities),
+            json!(measures.layout.score),
+            rounded(trace.hdd.seconds),
+            rounded(trace.ssd.seconds),
+        ]);
+        if measures.lost_events > 0 {
+            analysis.caveats.push(format!("repetition {}: {} events were lost", number + 1, measures.lost_events));
+        }
+    }
+    analysis.tables.push(table);
+    analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
 }
