@@ -1,11 +1,13 @@
 //! How much of a bare program's speed the workload engine reaches: fileserver, webserver and varmail at their default
 //! thread counts, against threads that issue the same system calls in the same order and do nothing else. The two are
-//! run alternately; the ratio is that of the medians. Usage: `workload_ratio DIRECTORY [SECONDS [ROUNDS]]`.
+//! run alternately; the ratios are those of the medians. Processor time per operation, user and system together, is less
+//! disturbed by other programs than the rate. Usage: `workload_ratio DIRECTORY [SECONDS [ROUNDS]]`.
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_target::ClaimedDirectory;
+use senesce_workload::engine::conduct::cpu_seconds;
 use senesce_workload::fileset::{Layout, Population};
 use senesce_workload::{Bench, Length, Options, builtin};
 use std::collections::BTreeMap;
@@ -26,7 +28,10 @@ fn main() -> Outcome<()> {
     let seconds: f64 = arguments.next().map_or(Ok(5.0), |text| text.parse())?;
     let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let only = arguments.next();
-    println!("| personality | engine ops/s | bare ops/s | ratio | rounds (engine / bare) |\n|---|---|---|---|---|");
+    println!(
+        "| personality | ops/s, engine | bare | ratio | CPU us per op, engine | bare | ratio | rounds (ops/s, engine/bare) |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     for name in ["fileserver", "webserver", "varmail"]
         .into_iter()
         .filter(|name| only.as_deref().is_none_or(|only| only == *name))
@@ -35,24 +40,45 @@ fn main() -> Outcome<()> {
         for round in 0..rounds {
             let order = if round % 2 == 0 { [true, false] } else { [false, true] };
             for of_engine in order {
-                let rate = run(name, Path::new(&directory), Duration::from_secs_f64(seconds), of_engine)?;
-                if of_engine { engine.push(rate) } else { bare.push(rate) }
+                let speed = run(name, Path::new(&directory), Duration::from_secs_f64(seconds), of_engine)?;
+                if of_engine { engine.push(speed) } else { bare.push(speed) }
             }
         }
-        let pairs: Vec<String> = engine.iter().zip(&bare).map(|(a, b)| format!("{a:.0}/{b:.0}")).collect();
-        let (a, b) = (median(&mut engine), median(&mut bare));
-        println!("| {name} | {a:.0} | {b:.0} | {:.3} | {} |", a / b, pairs.join(", "));
+        let pairs = engine
+            .iter()
+            .zip(&bare)
+            .map(|(a, b)| format!("{:.0}/{:.0}", a.operations_per_second, b.operations_per_second));
+        let pairs: Vec<String> = pairs.collect();
+        let rates = [&engine, &bare].map(|side| median(side, |speed| speed.operations_per_second));
+        let costs = [&engine, &bare].map(|side| median(side, |speed| speed.cpu_us_per_operation));
+        println!(
+            "| {name} | {:.0} | {:.0} | {:.3} | {:.3} | {:.3} | {:.3} | {} |",
+            rates[0],
+            rates[1],
+            rates[0] / rates[1],
+            costs[0],
+            costs[1],
+            costs[1] / costs[0],
+            pairs.join(", ")
+        );
     }
     Ok(())
 }
 
-fn median(values: &mut [f64]) -> f64 {
+/// What one side did.
+struct Speed {
+    operations_per_second: f64,
+    cpu_us_per_operation: f64,
+}
+
+fn median(speeds: &[Speed], of: fn(&Speed) -> f64) -> f64 {
+    let mut values: Vec<f64> = speeds.iter().map(of).collect();
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// Populates anew and runs one side; operations per second.
-fn run(name: &str, directory: &Path, time: Duration, engine: bool) -> Outcome<f64> {
+/// Populates anew and runs one side.
+fn run(name: &str, directory: &Path, time: Duration, engine: bool) -> Outcome<Speed> {
     let claimed = ClaimedDirectory::claim(directory, None)?;
     let workload = builtin(name, 1.0, &BTreeMap::new())?;
     let options = Options { length: Some(Length::Time(time)), ..Options::default() };
@@ -66,7 +92,11 @@ fn run(name: &str, directory: &Path, time: Duration, engine: bool) -> Outcome<f6
     if !result.valid {
         return Err(format!("{name}: {}", result.reason.unwrap_or_default()).into());
     }
-    Ok(result.ops_per_second)
+    let cpu_seconds = result.user_cpu_seconds + result.system_cpu_seconds;
+    Ok(Speed {
+        operations_per_second: result.ops_per_second,
+        cpu_us_per_operation: cpu_seconds * 1e6 / result.ops as f64,
+    })
 }
 
 /// Which files exist, with the least bookkeeping that still gives the same order of files: two rotors and a flag each.
@@ -240,7 +270,7 @@ impl Thread {
     }
 }
 
-fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Outcome<f64> {
+fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Outcome<Speed> {
     let layout = &layouts[0];
     let strings = |layout: &Layout| -> Vec<CString> {
         layout.file_paths().into_iter().filter_map(|path| CString::new(path).ok()).collect()
@@ -289,13 +319,22 @@ fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Out
         }));
     }
     std::thread::sleep(Duration::from_millis(50));
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_seconds());
     go.store(true, Ordering::Release);
     std::thread::sleep(time);
-    let (operations, elapsed) = (total.load(Ordering::Relaxed), start.elapsed());
+    let (operations, elapsed, cpu) =
+        (total.load(Ordering::Relaxed) as f64, start.elapsed(), added(cpu_seconds()) - added(cpu));
     stop.store(true, Ordering::Relaxed);
     for handle in handles {
         handle.join().map_err(|_| "a thread panicked")??;
     }
-    Ok(operations as f64 / elapsed.as_secs_f64())
+    Ok(Speed {
+        operations_per_second: operations / elapsed.as_secs_f64(),
+        cpu_us_per_operation: cpu * 1e6 / operations,
+    })
+}
+
+/// User and system time together.
+fn added((user, system): (f64, f64)) -> f64 {
+    user + system
 }
