@@ -23,56 +23,83 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = arguments.next().transpose()?.unwrap_or(100_000);
     let rounds = arguments.next().transpose()?.unwrap_or(3);
     let mut seconds = vec![Vec::new(); SYSTEMS.len()];
+    let mut cpu = seconds.clone();
     for round in 0..rounds {
         for turn in 0..SYSTEMS.len() {
             let system = (turn + round) % SYSTEMS.len();
-            seconds[system].push(measure(SYSTEMS[system], files)?);
-            eprintln!("round {}: {} {:.3} s", round + 1, SYSTEMS[system], seconds[system][round]);
+            let (wall, used) = measure(SYSTEMS[system], files)?;
+            seconds[system].push(wall);
+            cpu[system].push(used);
+            eprintln!("round {}: {} {wall:.3} s, {used:.3} s of CPU", round + 1, SYSTEMS[system]);
         }
     }
-    println!("| system | seconds, each round | median | times as fast as git |\n|-|-|-|-|");
-    let median = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        sorted[sorted.len() / 2]
-    };
-    let git = median(&seconds[0]);
-    for (name, values) in SYSTEMS.iter().zip(&seconds) {
-        let each: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
-        println!("| {name} | {} | {:.3} | {:.2} |", each.join(", "), median(values), git / median(values));
+    println!(
+        "| system | seconds, each round | median | times as fast as git | CPU seconds | git's CPU / its |\n|-|-|-|-|-|-|"
+    );
+    let (git, git_cpu) = (median(&seconds[0]), median(&cpu[0]));
+    for (index, name) in SYSTEMS.iter().enumerate() {
+        let each: Vec<String> = seconds[index].iter().map(|value| format!("{value:.2}")).collect();
+        let (wall, used) = (median(&seconds[index]), median(&cpu[index]));
+        println!(
+            "| {name} | {} | {wall:.2} | {:.2} | {used:.2} | {:.2} |",
+            each.join(", "),
+            git / wall,
+            git_cpu / used
+        );
     }
     Ok(())
 }
 
-/// Seconds of one commit of `files` fresh files of 1 KiB.
-fn measure(system: &str, files: usize) -> Result<f64, Box<dyn Error>> {
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+/// Seconds of one commit of `files` fresh files of 1 KiB, on the clock and of CPU (without the kernel's write-back threads).
+fn measure(system: &str, files: usize) -> Result<(f64, f64), Box<dyn Error>> {
     let options = OpenOptions { mkfs_options: "-N 700000".into(), ..OpenOptions::fresh(FileSystem::Ext4) };
     let target = open(&TargetSpec::Memory { size: Bytes::gib(2) }, &options)?;
     let work = target.mount_point().join("work");
     generate(&work, files)?;
     target.sync()?;
-    let elapsed = if system == "git" {
+    let (elapsed, used) = if system == "git" {
         git(&work, &["init", "-q"])?;
+        let before = cpu_seconds();
         let started = Instant::now();
         git(&work, &["add", "."])?;
         git(&work, &["-c", "user.name=bench", "-c", "user.email=bench@localhost", "commit", "-q", "-m", "all"])?;
-        started.elapsed()
+        (started.elapsed(), cpu_seconds() - before)
     } else {
         let layout = if system == "packed" { Layout::Pack } else { Layout::Loose };
         let place = target.mount_point().join("store");
+        let before = cpu_seconds();
         let started = Instant::now();
         let mut store = Store::create(&place, StoreSettings::default())?;
         let how = CommitOptions { layout, threads: 2, log_slower_than: None };
         let report = commit(&mut store, &work, &how, &Silent, &Interrupt::new())?;
-        let elapsed = started.elapsed();
+        let spent = (started.elapsed(), cpu_seconds() - before);
         let sound = verify(&Store::open(&place)?, &Silent, &Interrupt::new())?.is_sound();
         if report.objects != files as u64 || !sound {
             return Err(format!("the commit does not hold the files: {report:?}").into());
         }
-        elapsed
+        spent
     };
     target.close()?;
-    Ok(elapsed.as_secs_f64())
+    Ok((elapsed.as_secs_f64(), used))
+}
+
+/// User and system time of this process and of the children it has waited for.
+fn cpu_seconds() -> f64 {
+    let of = |who| {
+        // SAFETY: an all-zero rusage is valid, and getrusage writes only to it.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        unsafe { libc::getrusage(who, &mut usage) };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
+        seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    };
+    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
 }
 
 /// The many-files layout of the DMV study: the first two decimal digits of the index are the directory.

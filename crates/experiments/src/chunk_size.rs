@@ -1,6 +1,7 @@
 //! Chunk sizes of the rolling sum (DMV study), and what FastCDC and fixed sizes make of today's data.
 
 mod analysis;
+mod findings;
 mod history;
 
 use senesce_core::parameter::ParameterError;

@@ -7,12 +7,13 @@ use senesce_core::{
     Analysis, Bytes, ExitCode, Experiment, Failure, Parameter, ParameterKind, Plan, Record, RunContext, RunKind,
     Settings, Silent,
 };
-use senesce_objstore::store::commit::{CommitOptions, commit};
+use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::vcs::files::generate_many;
-use senesce_objstore::{Layout, Scheme, Store, StoreSettings};
+use senesce_objstore::{Layout, Scheme, Store, StoreError, StoreSettings};
 use senesce_target::throttle::RateLimit;
 use senesce_target::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 /// The experiment.
 pub struct IoScheduler;
@@ -22,6 +23,12 @@ pub struct IoScheduler;
 struct Condition {
     files: u64,
     threads: u64,
+}
+
+/// A number of files that did not fit on the target; more are not tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct NoRoom {
+    files: u64,
 }
 
 /// One commit.
@@ -43,7 +50,8 @@ impl RunKind for IoScheduler {
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
         let measured: Vec<Measured> = record.events_of("commit").collect();
         let settings = Settings::from_plan(&record.plan.settings);
-        analysis::analyse(&measured, &settings, self.published())
+        let no_room = record.events_of::<NoRoom>("no-room").map(|one| one.files).min();
+        analysis::analyse(&measured, no_room, &settings, self.published())
     }
 }
 
@@ -65,12 +73,12 @@ impl Experiment for IoScheduler {
             },
             Parameter {
                 name: "files",
-                help: "numbers of files of 1 KiB, separated by commas",
+                help: "numbers of files of 1 KiB, separated by commas; those that do not fit on the target are left out",
                 kind: ParameterKind::Text,
                 defaults: [
                     "50",
-                    "1000,5000",
-                    "1,2,4,6,10,25,50,75,100,250,500,750,1000,2500,5000,7500,10000,25000,50000,75000,100000,250000",
+                    "10,1000,5000",
+                    "1,2,4,6,10,25,50,75,100,250,500,750,1000,2500,5000,7500,10000,25000,50000,75000,100000,250000,500000,750000,1000000,2500000,5000000",
                 ],
             },
             Parameter {
@@ -113,7 +121,7 @@ impl Experiment for IoScheduler {
                 name: "target",
                 help: "where; made anew for every commit: memory:SIZE, image:FILE,size=SIZE, a block device",
                 kind: ParameterKind::Text,
-                defaults: ["memory:128M", "memory:256M", "image:io-scheduler.img,size=8G"],
+                defaults: ["memory:128M", "memory:256M", "image:io-scheduler.img,size=16G"],
             },
             Parameter {
                 name: "fs",
@@ -153,17 +161,35 @@ impl Experiment for IoScheduler {
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
         let request = Request::read(settings)?;
         request.check_schedulers()?;
-        let earlier = context.directory.earlier_events().iter().filter(|event| event.kind == "commit").count();
+        let (done, mut room) = earlier(context);
         let arms = request.arms(settings);
         context.progress.phase("io-scheduler", arms.len() as u64, "commits");
-        for (index, arm) in arms.iter().enumerate().skip(earlier) {
+        for (index, arm) in arms.iter().enumerate() {
+            let files = arm.condition.files;
+            if files >= room || done.contains(arm) {
+                continue;
+            }
             context.check_interrupt()?;
             context.progress.position(index as u64, &arm.words());
-            let seconds = request.measure(arm, settings, context)?;
-            context.directory.append("commit", &Measured { seconds, ..arm.clone() })?;
+            if let Some(seconds) = request.measure(arm, settings, context)? {
+                context.directory.append("commit", &Measured { seconds, ..arm.clone() })?;
+            } else {
+                context.directory.append("no-room", &NoRoom { files })?;
+                room = files;
+            }
         }
         Ok(())
     }
+}
+
+/// The commits that an earlier part of the run made, as [`Request::arms`] names them, and the number of files that did not fit.
+fn earlier(context: &RunContext<'_>) -> (Vec<Measured>, u64) {
+    let events = context.directory.earlier_events();
+    let commits = events.iter().filter(|event| event.kind == "commit");
+    let done = commits.filter_map(|event| Measured::deserialize(&event.data).ok());
+    let no_room = events.iter().filter(|event| event.kind == "no-room");
+    let room = no_room.filter_map(|event| Some(NoRoom::deserialize(&event.data).ok()?.files)).min();
+    (done.map(|arm| Measured { seconds: 0.0, ..arm }).collect(), room.unwrap_or(u64::MAX))
 }
 
 impl Measured {
@@ -266,34 +292,53 @@ impl Request {
         }
     }
 
-    /// Seconds until a commit is durable.
-    fn measure(&self, arm: &Measured, settings: &Settings, context: &mut RunContext<'_>) -> Result<f64, Failure> {
+    /// Seconds until a commit is durable; `None` when the files do not fit.
+    fn measure(
+        &self,
+        arm: &Measured,
+        settings: &Settings,
+        context: &mut RunContext<'_>,
+    ) -> Result<Option<f64>, Failure> {
         let mut target: MountedTarget = open(&self.target, &self.options)?;
         target.set_scheduler(&arm.scheduler)?;
         let mut facts = target.environment();
         // It changes from commit to commit and is in every event.
         facts.0.remove("queue.scheduler");
         context.directory.add_environment(&facts)?;
-        let work = target.mount_point().join("many_files_dir");
         let mut random = settings.seed().stream(&format!("io-scheduler/{}", arm.condition.files));
-        generate_many(&work, arm.condition.files, &mut random)?;
-        target.sync()?;
-        let device = target.block_device_info();
-        let limit = device.map(|device| self.limit.apply(&device)).transpose()?;
-        let mut store = Store::create(
-            &target.mount_point().join("store"),
-            StoreSettings { scheme: self.scheme, ..StoreSettings::default() },
-        )?;
-        let options =
-            CommitOptions { layout: self.layout, threads: arm.condition.threads as usize, log_slower_than: None };
-        let report = commit(&mut store, &work, &options, &Silent, context.interrupt)?;
-        drop(store);
-        drop(limit);
-        if report.files != arm.condition.files {
-            return Err(Failure::new(ExitCode::RunFailed, format!("the commit holds {} files", report.files)));
-        }
+        let work = target.mount_point().join("many_files_dir");
+        let report = match generate_many(&work, arm.condition.files, &mut random) {
+            Ok(()) => {
+                target.sync()?;
+                self.commit(arm, &target, &work, context)?
+            }
+            Err(error) => Err(error),
+        };
         target.close()?;
-        Ok(report.elapsed_seconds)
+        match report {
+            Ok(report) if report.files == arm.condition.files => Ok(Some(report.elapsed_seconds)),
+            Ok(report) => Err(Failure::new(ExitCode::RunFailed, format!("the commit holds {} files", report.files))),
+            Err(error) if error.is_full() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Commits to a new store on the target, slowed down if that is asked for.
+    fn commit(
+        &self,
+        arm: &Measured,
+        target: &MountedTarget,
+        work: &Path,
+        context: &RunContext<'_>,
+    ) -> Result<Result<CommitReport, StoreError>, Failure> {
+        let limit = target.block_device_info().map(|device| self.limit.apply(&device)).transpose()?;
+        let settings = StoreSettings { scheme: self.scheme, ..StoreSettings::default() };
+        let threads = arm.condition.threads as usize;
+        let options = CommitOptions { layout: self.layout, threads, log_slower_than: None };
+        let outcome = Store::create(&target.mount_point().join("store"), settings)
+            .and_then(|mut store| commit(&mut store, work, &options, &Silent, context.interrupt));
+        drop(limit);
+        Ok(outcome)
     }
 }
 
@@ -312,7 +357,7 @@ mod tests {
     fn every_round_has_every_scheduler_and_the_control() {
         let settings = settings(&[]);
         let arms = Request::read(&settings).unwrap().arms(&settings);
-        assert_eq!(arms.len(), 6 * 4 * 5);
+        assert_eq!(arms.len(), 6 * 6 * 5);
         for round in arms.chunks(5) {
             let counted = round.iter().fold(BTreeMap::<_, u32>::new(), |mut counted, arm| {
                 *counted.entry(arm.scheduler.as_str()).or_default() += 1;

@@ -222,7 +222,7 @@ impl Request {
                 self.target, self.object_bytes, full.failed_call
             )));
         }
-        let device = format!("{} on {}, {} total", self.fs, self.target, Bytes(full.bytes_total));
+        let device = format!("{} on {}, {} total", self.fs, settings.text("target"), Bytes(full.bytes_total));
         let filled = Filled { scheme, object_bytes: self.object_bytes.0, device, full };
         context.directory.append("scheme", &filled)?;
         Ok(target.close()?)

@@ -63,6 +63,13 @@ pub enum StoreError {
     Interrupted,
 }
 
+impl StoreError {
+    /// Whether room or inodes ran out.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+    }
+}
+
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(28) => "; free some room or some inodes there (`senesce advise objects` tells how many a store needs)",

@@ -44,7 +44,15 @@ struct Pair {
     verdict: Verdict,
 }
 
-pub(super) fn analyse(measured: &[Measured], settings: &Settings, published: &str) -> Result<Analysis, Failure> {
+/// A noise floor above this hides differences of the published size.
+const QUIET: f64 = 0.10;
+
+pub(super) fn analyse(
+    measured: &[Measured],
+    no_room: Option<u64>,
+    settings: &Settings,
+    published: &str,
+) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
     let (mut samples, mut controls) = (Samples::new(), Samples::new());
     for one in measured {
@@ -71,9 +79,9 @@ pub(super) fn analyse(measured: &[Measured], settings: &Settings, published: &st
             .map(|threads| figure(threads, &cells, &published, &device))
             .collect(),
         tables: vec![cell_table(&cells), pair_table(&pairs)],
-        findings: findings(&pairs),
-        caveats: caveats(settings),
-        result: json!({"cells": cells, "pairs": pairs, "noise_floor": floor}),
+        findings: findings(&pairs, floor),
+        caveats: caveats(settings, no_room, floor),
+        result: json!({"cells": cells, "pairs": pairs, "noise_floor": floor, "no_room_for_files": no_room}),
     })
 }
 
@@ -81,7 +89,7 @@ fn floor_words(floor: Option<f64>) -> String {
     floor.map_or("not known".into(), |floor| format!("{:.1} %", 100.0 * floor))
 }
 
-fn caveats(settings: &Settings) -> Vec<String> {
+fn caveats(settings: &Settings, no_room: Option<u64>, floor: Option<f64>) -> Vec<String> {
     let mut caveats = vec![
         "Published times are of a hard disk and of a store that did not sync; only the order of the schedulers can be compared.".to_string(),
     ];
@@ -89,7 +97,16 @@ fn caveats(settings: &Settings) -> Vec<String> {
     for (name, unit) in limits.into_iter().filter(|(name, _)| !matches!(settings.text(name), "" | "0")) {
         caveats.push(format!("The device was slowed down to {} {unit} per second.", settings.text(name)));
     }
+    caveats.extend(no_room.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
+    if is_noisy(floor) {
+        let words = floor_words(floor);
+        caveats.push(format!("The same scheduler measured twice differs by {words}: smaller differences cannot be seen. Measure again on a quiet machine, or with more --repeats."));
+    }
     caveats
+}
+
+fn is_noisy(floor: Option<f64>) -> bool {
+    floor.is_some_and(|floor| floor > QUIET)
 }
 
 fn cell((condition, scheduler): &(Condition, String), sample: &[f64], random: &mut impl rand::Rng) -> Option<Cell> {
@@ -237,7 +254,7 @@ fn pair_table(pairs: &[Pair]) -> Table {
     table
 }
 
-fn findings(pairs: &[Pair]) -> Vec<Finding> {
+fn findings(pairs: &[Pair], floor: Option<f64>) -> Vec<Finding> {
     let judged: Vec<&Pair> = pairs.iter().filter(|pair| pair.verdict != Verdict::Invalid).collect();
     let told = |pairs: &mut dyn Iterator<Item = &&Pair>| -> (usize, usize) {
         pairs.fold((0, 0), |(different, all), pair| {
@@ -254,10 +271,15 @@ fn findings(pairs: &[Pair]) -> Vec<Finding> {
             measured: format!("{different} of {all} pairs differ beyond noise and chance"),
             verdict: match (all, different) {
                 (0, _) => Verdict::Invalid,
+                (_, 0) if is_noisy(floor) => Verdict::NotTestable,
                 (_, 0) => Verdict::Seen,
                 _ => Verdict::NotSeen,
             },
-            note: if all == 0 { "too few repeats to tell any pair apart".into() } else { String::new() },
+            note: match (all, different) {
+                (0, _) => "too few repeats to tell any pair apart".into(),
+                (_, 0) => format!("the noise floor is {}", floor_words(floor)),
+                _ => String::new(),
+            },
         },
         Finding {
             claim: "a single process hides what the scheduler does".into(),
@@ -265,6 +287,7 @@ fn findings(pairs: &[Pair]) -> Vec<Finding> {
             measured: format!("pairs that differ: {single} of {singles} with one thread, {multi} of {multis} with several"),
             verdict: match (singles, multis) {
                 (0, _) | (_, 0) => Verdict::NotTestable,
+                _ if different == 0 && is_noisy(floor) => Verdict::NotTestable,
                 _ if multi as f64 / multis as f64 > single as f64 / singles as f64 => Verdict::Seen,
                 _ => Verdict::NotSeen,
             },
@@ -292,7 +315,7 @@ mod tests {
 
     fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
         let settings = Settings::from_plan(&Default::default());
-        let analysis = analyse(measured, &settings, super::super::IoScheduler.published()).unwrap();
+        let analysis = analyse(measured, None, &settings, super::super::IoScheduler.published()).unwrap();
         let pairs = analysis.result["pairs"].as_array().unwrap().clone();
         pairs.into_iter().map(|pair| serde_json::from_value(pair["verdict"].clone()).unwrap()).collect()
     }

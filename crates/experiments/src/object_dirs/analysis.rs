@@ -238,10 +238,24 @@ fn by_depth(
             (", predicted", Mark::Predicted, of(&|row| Some(predicted(row)))),
         ];
         for (suffix, mark, points) in kinds.into_iter().filter(|(_, _, points)| !points.is_empty()) {
-            series.push(Series { name: format!("{digits} digits{suffix}"), mark, points, ..Series::default() });
+            series.push(Series { name: format!("{}{suffix}", digit_words(digits)), mark, points, ..Series::default() });
         }
     }
-    FigureKind::Lines { x: Axis::linear("levels of directories"), y: Axis::linear(label).from_zero(), series }
+    let deepest = rows.iter().map(|row| row.filled.scheme.depth()).max().unwrap_or(0);
+    let levels = (0..=deepest).map(|depth| depth.to_string()).collect();
+    FigureKind::Lines {
+        x: Axis::categories("levels of directories", levels),
+        y: Axis::linear(label).from_zero(),
+        series,
+    }
+}
+
+fn digit_words(digits: u32) -> String {
+    match digits {
+        0 => "no directories".into(),
+        1 => "1 digit".into(),
+        _ => format!("{digits} digits"),
+    }
 }
 
 fn limits(rows: &[Row]) -> FigureKind {

@@ -267,11 +267,6 @@ impl Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        match &error {
-            StoreError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-                Self::Problem(error.to_string())
-            }
-            _ => Self::Failure(error.into()),
-        }
+        if error.is_full() { Self::Problem(error.to_string()) } else { Self::Failure(error.into()) }
     }
 }
