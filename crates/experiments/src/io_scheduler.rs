@@ -279,17 +279,19 @@ impl Request {
         let list = target.block_device_info().and_then(|device| device.queue("scheduler")).unwrap_or_default();
         target.close()?;
         let known: Vec<&str> = list.split_whitespace().map(|word| word.trim_matches(['[', ']'])).collect();
-        match self.schedulers.iter().find(|wanted| !known.contains(&wanted.as_str())) {
-            None => Ok(()),
-            Some(missing) => Err(Failure::new(
-                ExitCode::Missing,
-                format!(
-                    "the device of {} has no scheduler {missing}; it has {}: choose among them with --schedulers, or load the module ({missing}-iosched)",
-                    self.target,
-                    known.join(", ")
-                ),
-            )),
-        }
+        let Some(missing) = self.schedulers.iter().find(|wanted| !known.contains(&wanted.as_str())) else {
+            return Ok(());
+        };
+        let words = if known.is_empty() {
+            format!("the device of {} takes requests without any scheduler: name a device that has them", self.target)
+        } else {
+            format!(
+                "the device of {} has no scheduler {missing}; it has {}: choose among them with --schedulers, or load the module ({missing}-iosched)",
+                self.target,
+                known.join(", ")
+            )
+        };
+        Err(Failure::new(ExitCode::Missing, words))
     }
 
     /// Seconds until a commit is durable; `None` when the files do not fit.

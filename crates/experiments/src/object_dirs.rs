@@ -11,6 +11,7 @@ use senesce_objstore::fill::{Full, Write, fill};
 use senesce_objstore::{Scheme, advise, occupancy};
 use senesce_target::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The experiment.
 pub struct ObjectDirs;
@@ -155,10 +156,12 @@ struct Request {
 
 impl Request {
     fn read(settings: &Settings) -> Result<Self, Failure> {
-        let schemes = match settings.text("schemes") {
+        let mut schemes = match settings.text("schemes") {
             "published" => Scheme::published(),
             _ => settings.list("schemes").iter().map(|text| text.parse()).collect::<Result<Vec<Scheme>, _>>()?,
         };
+        let mut seen = BTreeSet::new();
+        schemes.retain(|scheme| seen.insert(*scheme));
         if schemes.is_empty() {
             return Err(Failure::usage("no scheme is given: write for example --schemes 2x1,2x2"));
         }
@@ -257,6 +260,6 @@ mod tests {
         }
         let failure = ObjectDirs.plan(&settings(&[("object-size", "200M")])).unwrap_err();
         assert!(failure.to_string().contains("does not hold one object"), "{failure}");
-        assert!(ObjectDirs.plan(&settings(&[("schemes", "4x10,0x0")])).is_ok());
+        assert_eq!(ObjectDirs.plan(&settings(&[("schemes", "4x10,0x0,4x10")])).unwrap().steps.len(), 2);
     }
 }

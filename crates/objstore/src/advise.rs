@@ -54,6 +54,15 @@ impl Volume {
         Some(Self { file_system: file_system.into(), size: size.0, room, source: source.into() })
     }
 
+    /// The smallest volume of 2^n bytes on which `count` objects fit under some scheme. `None`: the file system is not known
+    /// here, or no volume is large enough.
+    pub fn least(file_system: &str, count: u64, object_bytes: u64) -> Option<Self> {
+        let mut volumes = (20..63).filter_map(|power| Self::planned(file_system, Bytes(1 << power)));
+        let volume = volumes.find(|volume| recommend(volume.clone(), count, object_bytes).recommended.is_some())?;
+        let source = format!("the smallest power of two that holds them; {}", volume.source);
+        Some(Self { source, ..volume })
+    }
+
     /// What the file system mounted at `path` offers now.
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
         let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
@@ -232,6 +241,17 @@ mod tests {
         assert_eq!(recommend(volume(), 9_000_000, 4096).recommended.unwrap().to_string(), "3x1");
         let full = recommend(volume(), 1 << 40, 4096);
         assert_eq!((full.recommended, full.packed_fits), (None, false));
+    }
+
+    #[test]
+    fn the_smallest_volume_holds_them_and_half_of_it_does_not() {
+        for file_system in FILE_SYSTEMS {
+            let least = Volume::least(file_system, 1_000_000, 4096).unwrap();
+            assert!(recommend(least.clone(), 1_000_000, 4096).recommended.is_some());
+            let half = Volume::planned(file_system, Bytes(least.size / 2)).unwrap();
+            assert_eq!(recommend(half, 1_000_000, 4096).recommended, None, "{file_system}");
+        }
+        assert_eq!(Volume::least("ext4", u64::MAX, 4096), None);
     }
 
     #[test]

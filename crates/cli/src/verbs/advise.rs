@@ -36,7 +36,11 @@ struct Objects {
     #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(FILE_SYSTEMS))]
     fs: String,
     /// Size of the volume
-    #[arg(long, required_unless_present = "path", conflicts_with = "path")]
+    #[arg(
+        long,
+        conflicts_with = "path",
+        help = "Size of the volume [default: the smallest power of two that holds them]"
+    )]
     volume: Option<Bytes>,
     /// A directory of a mounted file system instead of --fs and --volume
     #[arg(long)]
@@ -56,7 +60,8 @@ impl Verb for Advise {
             (Some(path), _) => Volume::mounted(path)?,
             (None, Some(size)) => Volume::planned(&options.fs, size)
                 .ok_or_else(|| Failure::usage(format!("nothing is known about volumes of {}", options.fs)))?,
-            (None, None) => return Err(Failure::usage("give the size of the volume with --volume, or --path")),
+            (None, None) => Volume::least(&options.fs, options.count, options.size.0)
+                .ok_or_else(|| Failure::usage(format!("no volume of {} holds so many objects", options.fs)))?,
         };
         let found = recommend(volume, options.count, options.size.0);
         if options.json {

@@ -2,14 +2,14 @@
 
 use super::cell::{Kind, Measured, Skipped};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
+use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
     let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
     let mut caveats = vec![
-        "git's background repacking is turned off (gc.auto=0). Nothing is synced within the measured time; what was left to the page cache is the time of the sync afterwards.".to_string(),
+        "git's background repacking is turned off (gc.auto=0). Each system syncs what it chooses to within the measured time; what it left to the page cache is the time of the sync afterwards.".to_string(),
         "Published times are of a hard disk in 2016, and the harness rounded most up to 0.1 s per command.".to_string(),
     ];
     caveats.extend(skipped.iter().map(Skipped::words));
@@ -112,28 +112,33 @@ fn figures(measured: &[Measured], published: &[PublishedValue]) -> Vec<Figure> {
     let figure = |id: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>| Figure {
         id: id.into(),
         title: title.into(),
-        caption: "Mean over the repeats. Published values are of a hard disk in 2016.".into(),
+        caption:
+            "Mean over the repeats. Published values are of a hard disk in 2016, with commands rounded up to 0.1 s."
+                .into(),
         device: "fresh file system for every cell".into(),
         better: Better::Lower,
         kind: FigureKind::Lines { x, y, series },
     };
-    let with = |metric: &str, mut series: Vec<Series>| {
-        series.extend(published_series(measured, published, metric));
+    let with = |metric: &str, x: fn(Kind) -> Option<f64>, mut series: Vec<Series>| {
+        series.extend(published_series(measured, published, metric, x, |seconds, _| seconds));
         series
     };
+    let mut ratios = lines(measured, many, ratio);
+    ratios.extend(published_series(measured, published, "size2", many, |bytes, kind| bytes / kind.bytes() as f64));
+    let steps = |step: &'static str, x: fn(Kind) -> Option<f64>| with(step, x, lines(measured, x, seconds(step)));
     vec![
-        figure("commit-many", "First commit of many files", files(), time(), with("commit1", lines(measured, many, seconds("commit1")))),
-        figure("status-many", "Status after the edit", files(), time(), with("status2", lines(measured, many, seconds("status2")))),
-        figure("recommit-many", "Second commit of many files", files(), time(), with("commit2", lines(measured, many, seconds("commit2")))),
+        figure("commit-many", "First commit of many files", files(), time(), steps("commit1", many)),
+        figure("status-many", "Status after the edit", files(), time(), steps("status2", many)),
+        figure("recommit-many", "Second commit of many files", files(), time(), steps("commit2", many)),
         figure(
             "size-many",
             "Bytes on disk after two commits, over the data",
             files(),
-            Axis::linear("bytes on disk / bytes of the files").from_zero(),
-            lines(measured, many, ratio),
+            Axis::linear("bytes on disk / bytes of the files").log10(),
+            ratios,
         ),
-        figure("commit-large", "First commit of a large file", size(), time(), lines(measured, large, seconds("commit1"))),
-        figure("recommit-large", "Second commit of a large file", size(), time(), lines(measured, large, seconds("commit2"))),
+        figure("commit-large", "First commit of a large file", size(), time(), steps("commit1", large)),
+        figure("recommit-large", "Second commit of a large file", size(), time(), steps("commit2", large)),
         figure(
             "memory-large",
             "Peak memory",
@@ -167,27 +172,45 @@ fn lines(measured: &[Measured], x: impl Fn(Kind) -> Option<f64>, y: impl Fn(&Mea
 }
 
 /// Published lines of the systems that were measured here too, within the measured numbers of files.
-fn published_series(measured: &[Measured], published: &[PublishedValue], metric: &str) -> Vec<Series> {
-    let most = measured.iter().filter_map(|cell| many(cell.kind)).fold(0.0, f64::max);
+/// A line per system that was measured here and in the study, up to the largest x measured; zeros are steps that the study did
+/// not have.
+fn published_series(
+    measured: &[Measured],
+    published: &[PublishedValue],
+    metric: &str,
+    x: fn(Kind) -> Option<f64>,
+    y: fn(f64, Kind) -> f64,
+) -> Vec<Series> {
+    let most = measured.iter().filter_map(|cell| x(cell.kind)).fold(0.0, f64::max);
     let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
-    for value in published.iter().filter(|value| value.metric == metric) {
+    for value in published.iter().filter(|value| value.metric == metric && value.value > 0.0) {
         let Some((system, condition)) = value.condition.split_once("; ") else { continue };
-        let Some(files) = condition.strip_suffix(" files").and_then(|count| count.parse::<f64>().ok()) else {
-            continue;
-        };
-        if files <= most && measured.iter().any(|cell| cell.system == system) {
-            lines.entry(system).or_default().push((files, value.value));
+        let Some((system, counterpart)) = known_system(system) else { continue };
+        let Some(kind) = published_kind(condition) else { continue };
+        let Some(x) = x(kind).filter(|x| *x <= most) else { continue };
+        if measured.iter().any(|cell| cell.system == counterpart) {
+            lines.entry(system).or_default().push((x, y(value.value, kind)));
         }
     }
-    lines
-        .into_iter()
-        .map(|(system, points)| Series {
-            name: format!("{system}, published"),
-            mark: Mark::Published,
-            points,
-            ..Series::default()
-        })
-        .collect()
+    let series = lines.into_iter();
+    series.map(|(system, points)| Series::new(format!("{system}, published"), Mark::Published, points)).collect()
+}
+
+/// A published system's name in the legend, and ours to compare with; none for variants of the study's prototype.
+fn known_system(name: &str) -> Option<(&str, &str)> {
+    match name {
+        "git" | "hg" | "bup" | "copy" => Some((name, name)),
+        "dmv" | "prototype2x1mem" => Some(("DMV prototype 2x1", "own-2x1")),
+        _ => None,
+    }
+}
+
+fn published_kind(condition: &str) -> Option<Kind> {
+    if let Some(count) = condition.strip_suffix(" files") {
+        return count.parse().ok().map(Kind::ManyFiles);
+    }
+    let size = condition.strip_prefix("a file of ")?.parse::<Bytes>().ok()?;
+    Some(Kind::FileSize(size.0))
 }
 
 fn findings(measured: &[Measured]) -> Vec<Finding> {
