@@ -223,13 +223,12 @@ impl Bench {
         let measure = self.measure();
         let mut waits = Waits::new(programs.blocks.len());
         let semaphores = semaphores(&programs, &mut waits);
-        let threads = programs.threads() as usize;
         let shared = Arc::new(Shared {
             backend,
             clock: Clock::new(),
             filesets: self.open_filesets(directory)?,
             randoms: self.workload.randoms.clone(),
-            latencies: Latencies::new(programs.flowops.len(), threads),
+            latencies: Latencies::new(programs.flowops.len()),
             count_from: AtomicU64::new(u64::MAX),
             count_until: AtomicU64::new(u64::MAX),
             operations_wanted: match measure.length {

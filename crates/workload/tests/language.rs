@@ -64,6 +64,7 @@ fn unsupported_constructs_are_named() {
         ("foreach $x in 1,2 { run 1 }", "command 'foreach'"),
         ("load fileserver", "command 'load'"),
         ("log \"x\"", "command 'log'"),
+        ("set $a=2 set $b=$a * 3", "'*': arithmetic"),
         ("stats dump \"file\"", "'stats dump'"),
         ("define posset name=$p", "position sets"),
         ("define fileset name=a,path=$dir,sizegamma=1", "attribute 'sizegamma'"),

@@ -24,36 +24,93 @@ fn middle(cell: usize) -> u64 {
     (mantissa << shift) + ((1u64 << shift) >> 1)
 }
 
-/// One histogram per flowop, in several copies so that threads rarely meet in one cell.
+/// One histogram per flowop, with a copy for every processor: cells stay in the cache of the processor that counts.
 pub struct Latencies {
-    shards: Vec<Box<[AtomicU64]>>,
+    /// All cells of the first copy, then of the next.
+    cells: Box<[AtomicU64]>,
+    copies: usize,
     flowops: usize,
 }
 
 impl Latencies {
-    /// Histograms for `flowops` flowops and about `threads` threads.
-    pub fn new(flowops: usize, threads: usize) -> Self {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let count = threads.clamp(1, 2 * processors).next_power_of_two();
-        Self { shards: (0..count).map(|_| zeroed(flowops * CELLS)).collect(), flowops }
+    /// Histograms for `flowops` flowops.
+    pub fn new(flowops: usize) -> Self {
+        let copies = std::thread::available_parallelism().map_or(1, usize::from).next_power_of_two();
+        Self { cells: zeroed(copies * flowops * CELLS), copies, flowops }
     }
 
-    /// Adds one latency of a flowop, seen by a thread.
+    /// Adds one latency of a flowop.
     #[inline]
-    pub fn record(&self, thread: usize, flowop: usize, nanoseconds: u64) {
-        let shard = &self.shards[thread & (self.shards.len() - 1)];
-        shard[flowop * CELLS + cell(nanoseconds)].fetch_add(1, Ordering::Relaxed);
+    pub fn record(&self, flowop: usize, nanoseconds: u64) {
+        self.add(self.place(flowop, nanoseconds));
+    }
+
+    #[inline]
+    fn add(&self, place: usize) {
+        self.cells[place].fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn place(&self, flowop: usize, nanoseconds: u64) -> usize {
+        // SAFETY: no arguments, no memory. The thread may move on to another processor at once; the copies are added up.
+        let processor = unsafe { libc::sched_getcpu() } as usize;
+        ((processor & (self.copies - 1)) * self.flowops + flowop) * CELLS + cell(nanoseconds)
+    }
+
+    /// Brings a cell near the processor.
+    #[inline]
+    fn fetch(&self, place: usize) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a hint, which never faults.
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_ET0>(self.cells.as_ptr().wrapping_add(place).cast());
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = place;
     }
 
     /// The histograms so far.
     pub fn snapshot(&self) -> Snapshot {
         let mut counts = vec![0u64; self.flowops * CELLS];
-        for shard in &self.shards {
-            for (count, cell) in counts.iter_mut().zip(shard.iter()) {
+        for copy in self.cells.chunks(counts.len().max(1)) {
+            for (count, cell) in counts.iter_mut().zip(copy) {
                 *count += cell.load(Ordering::Relaxed);
             }
         }
         Snapshot { counts }
+    }
+}
+
+/// One thread's way to count latencies: a short one is added when the next comes, after its cell has arrived from memory,
+/// because an atomic addition waits for it. At most one latency per thread is behind.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    pending: std::cell::Cell<Option<usize>>,
+}
+
+/// Latencies from this on are added at once: waiting for memory makes no difference to them.
+const LONG_NANOSECONDS: u64 = 100_000;
+
+impl Recorder {
+    /// Adds one latency of a flowop, perhaps later.
+    #[inline]
+    pub fn record(&self, latencies: &Latencies, flowop: usize, nanoseconds: u64) {
+        let place = latencies.place(flowop, nanoseconds);
+        if nanoseconds < LONG_NANOSECONDS {
+            latencies.fetch(place);
+            self.pending.set(Some(place));
+        } else {
+            latencies.add(place);
+        }
+    }
+
+    /// Adds the latency that was put off.
+    #[inline]
+    pub fn settle(&self, latencies: &Latencies) {
+        if let Some(place) = self.pending.take() {
+            latencies.add(place);
+        }
     }
 }
 
@@ -150,10 +207,22 @@ mod tests {
     }
 
     #[test]
+    fn a_recorder_loses_nothing() {
+        let (latencies, recorder) = (Latencies::new(1), Recorder::default());
+        for nanoseconds in [10, 20, 200_000, 30] {
+            recorder.settle(&latencies);
+            recorder.record(&latencies, 0, nanoseconds);
+        }
+        assert_eq!(latencies.snapshot().flowop(0).count(), 3, "the last is short");
+        recorder.settle(&latencies);
+        assert_eq!(latencies.snapshot().flowop(0).count(), 4);
+    }
+
+    #[test]
     fn quantiles_of_a_known_sample() {
-        let latencies = Latencies::new(2, 3);
+        let latencies = Latencies::new(2);
         for value in 1..=1000u64 {
-            latencies.record(value as usize % 3, 1, value * 1000);
+            latencies.record(1, value * 1000);
         }
         let snapshot = latencies.snapshot();
         let [median, high, last] = snapshot.flowop(1).quantiles_us([0.5, 0.99, 0.9999]);

@@ -93,7 +93,9 @@ pub enum Ending {
     Invalid(String),
 }
 
-/// What a thread tells the watchdog and the statistics. Only the thread itself writes.
+/// What a thread tells the watchdog and the statistics. Only the thread itself writes, and no other thread's record lies
+/// in the same cache lines (two: processors fetch them in pairs).
+#[repr(align(128))]
 pub struct ThreadRecord {
     /// Index of its program.
     pub program: usize,

@@ -2,6 +2,7 @@
 
 use super::aio::AioQueue;
 use super::backend::Backend;
+use super::latency::Recorder;
 use super::memory::Memory;
 use super::program::{Flowop, Operation, Program};
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
@@ -55,8 +56,6 @@ pub struct Worker<'a, B: Backend> {
     pub program: &'a Program,
     /// What the thread tells others.
     pub record: &'a ThreadRecord,
-    /// Number of the thread in the run.
-    pub number: usize,
     /// Descriptor slots.
     pub slots: Vec<Slot<B::Handle>>,
     /// The next slot of the rotation (`opennext`); 0 before the first.
@@ -77,12 +76,14 @@ pub struct Worker<'a, B: Backend> {
     pub constants: Vec<(u64, u64)>,
     /// Asynchronous writes.
     pub aio: Option<AioQueue>,
+    /// Counts latencies.
+    pub latencies: Recorder,
     /// Sums of testrandvar: count, sum, sum of squares.
     pub tested: (u64, f64, f64),
 }
 
 impl<'a, B: Backend> Worker<'a, B> {
-    /// A thread before it begins. `semaphores` has one index per flowop.
+    /// A thread before it begins: the `number`-th of the run. `semaphores` has one index per flowop.
     pub fn new(
         shared: &'a Shared<B>,
         record: &'a ThreadRecord,
@@ -95,7 +96,6 @@ impl<'a, B: Backend> Worker<'a, B> {
             shared,
             program,
             record,
-            number,
             slots: (0..=MAX_SLOT).map(|_| Slot { handle: None, file: None }).collect(),
             slot_rotor: 0,
             rotors: shared.filesets.iter().map(|_| AtomicU32::new(0)).collect(),
@@ -108,6 +108,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             limit_seen: vec![None; program.flowops],
             constants: Vec::new(),
             aio: None,
+            latencies: Recorder::default(),
             tested: (0, 0.0, 0.0),
         };
         worker.constants = program
@@ -128,6 +129,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     /// Executes the program until the run ends.
     pub fn run(&mut self) {
         let stop = self.loops();
+        self.latencies.settle(&self.shared.latencies);
         match stop {
             Stop::Over => {}
             Stop::Finished(why) => self.shared.end(Ending::Finished(why)),
@@ -227,6 +229,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     pub fn end(&self, flowop: &Flowop, start: u64, bytes: u64) {
         let shared = self.shared;
         let end = shared.clock.now();
+        self.latencies.settle(&shared.latencies);
         self.record.activity.store(0, Ordering::Relaxed);
         if shared.totals.kept && flowop.counted {
             self.add_to_totals(flowop, bytes);
@@ -242,7 +245,7 @@ impl<'a, B: Backend> Worker<'a, B> {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         sum.store(sum.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         time.store(time.load(Ordering::Relaxed) + nanoseconds, Ordering::Relaxed);
-        shared.latencies.record(self.number, flowop.global, nanoseconds);
+        self.latencies.record(&shared.latencies, flowop.global, nanoseconds);
     }
 
     fn add_to_totals(&self, flowop: &Flowop, bytes: u64) {

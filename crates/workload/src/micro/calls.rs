@@ -170,13 +170,13 @@ fn measure_size(
     let offsets = offsets(options, size, calls);
     let file = prepare(&path, content, options, size).map_err(WorkloadError::io("prepare", &path))?;
     let data = &content[..size as usize];
-    let (clock, latencies) = (Clock::new(), Latencies::new(1, 1));
+    let (clock, latencies) = (Clock::new(), Latencies::new(1));
     let (mut total, mut done) = (0u64, 0u64);
     for offset in offsets {
         let start = clock.now();
         call(&file, data, offset, options.sync).map_err(WorkloadError::io("write", &path))?;
         let nanoseconds = clock.nanoseconds(clock.now() - start);
-        latencies.record(0, 0, nanoseconds);
+        latencies.record(0, nanoseconds);
         total += nanoseconds;
         done += 1;
         if interrupt.requested() {

@@ -110,6 +110,11 @@ impl Lexer<'_> {
             c if is_word_start(c) => Ok(Token::Word(self.take_while(is_word))),
             c => {
                 let span = Span { start, end: start + c.len_utf8() };
+                if matches!(c, '*' | '+' | '-') {
+                    let why =
+                        "arithmetic was removed from the language in 1.5; write the result, or give it with --set";
+                    return Err(self.source.unsupported(span, format!("'{c}': {why}")));
+                }
                 Err(self.source.mistake(span, format!("illegal character {c:?}")))
             }
         }
