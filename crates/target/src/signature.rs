@@ -40,6 +40,8 @@ const MAGICS: &[(&str, u64, &[u8])] = &[
     ("md RAID member", 4096, &[0xfc, 0x4e, 0x2b, 0xa9]),
     ("GUID partition table", 512, b"EFI PART"),
     ("GUID partition table", 4096, b"EFI PART"),
+    ("a senesce tier region", 0, b"SNSCTIER"),
+    ("a senesce cold store", 0, b"SNSCCOLD"),
 ];
 
 /// Magic numbers counted back from the end of the device.
