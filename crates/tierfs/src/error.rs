@@ -80,7 +80,7 @@ pub enum TierError {
         path: PathBuf,
     },
     /// The mount point cannot be used.
-    #[error("cannot mount on {path}: {problem}")]
+    #[error("mount point {path}: {problem}")]
     MountPoint {
         /// The mount point.
         path: PathBuf,
@@ -128,6 +128,7 @@ pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) 
         let remedy = match source.raw_os_error() {
             Some(libc::ENOSPC) => "; free some room there or choose a smaller size",
             Some(libc::EACCES | libc::EPERM) => "; check its permissions or run as root",
+            Some(libc::ENOENT) => "; check the path, or make it with `senesce tier mkfs` or mkdir",
             _ => "",
         };
         TierError::Io { operation, path, source, remedy }

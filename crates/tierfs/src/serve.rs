@@ -20,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Device number of /dev/fuse: misc, 229 (kernel: Documentation/admin-guide/devices.txt).
+const FUSE_DEVICE: u64 = libc::makedev(10, 229);
+
 /// Where the memory is.
 #[derive(Debug, Clone)]
 pub enum Memory {
@@ -58,6 +61,9 @@ pub fn serve(
     interrupt: &Interrupt,
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
+    if request.options.period.is_zero() {
+        return Err(TierError::Usage("the evictor cannot look every 0 ms; give a longer --period".into()));
+    }
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
     let fs = Arc::new(open(request)?);
@@ -202,7 +208,7 @@ fn check_mount_point(path: &Path) -> Result<(), TierError> {
 fn check_fuse() -> Result<(), TierError> {
     let path = Path::new("/dev/fuse");
     match std::fs::metadata(path) {
-        Ok(found) if found.file_type().is_char_device() => Ok(()),
+        Ok(found) if found.file_type().is_char_device() && found.rdev() == FUSE_DEVICE => Ok(()),
         _ => Err(TierError::Missing {
             what: "/dev/fuse".into(),
             remedy: "load it with `modprobe fuse`; in a container, pass --device /dev/fuse".into(),

@@ -12,6 +12,7 @@ use senesce_tierfs::serve::{Memory, MountRequest, default_threads};
 use senesce_tierfs::{Latency, Mode, Options, Promotion, background, pair, serve};
 use serde_json::json;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// Make, mount and check a file system that keeps hot blocks in memory and cold ones on disk
@@ -82,7 +83,7 @@ struct Mount {
     promote: String,
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", help = "Threads that answer the kernel [default: processors, at least 2]")]
-    threads: Option<usize>,
+    threads: Option<NonZeroUsize>,
     /// Latency added to the cold store: ssd, hdd or microseconds
     #[arg(long, value_name = "LATENCY")]
     cold_latency: Option<String>,
@@ -184,7 +185,7 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
                 _ => Promotion::Always,
             },
         },
-        threads: options.threads.unwrap_or_else(default_threads),
+        threads: options.threads.map_or_else(default_threads, NonZeroUsize::get),
         cold_latency: options.cold_latency.as_deref().map(Latency::parse).transpose()?,
     })
 }
