@@ -1,7 +1,7 @@
 //! The memory that keeps the hot blocks: byte-addressable, changed by plain stores, made durable by `persist`.
 
 use crate::error::{TierError, io_error};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -101,6 +101,7 @@ impl MappedNvm {
             .map_anon()
             .map(MmapRaw::from)
             .map_err(io_error("map anonymous memory", Path::new("anonymous")))?;
+        populate(&map);
         Ok(Self { map, flush: Flush::Nothing, failed: AtomicBool::new(false), _file: None })
     }
 
@@ -115,7 +116,18 @@ impl MappedNvm {
         }
         let flush = kind_of_memory(&file, len).map_err(io_error("look at the file system of", path))?;
         let map = MmapOptions::new().len(len).map_raw(&file).map_err(io_error("map", path))?;
+        if flush == Flush::Nothing {
+            populate(&map);
+        }
         Ok(Self { map, flush, failed: AtomicBool::new(false), _file: Some(file) })
+    }
+}
+
+/// Enters all pages into the page table now, so that no write waits for a page fault. Kernels before 5.14 cannot: there,
+/// each page is entered at its first use. Pages of a file on a disk would all become dirty by it.
+fn populate(map: &MmapRaw) {
+    if let Err(error) = map.advise(Advice::PopulateWrite) {
+        tracing::debug!("the region is not populated: {error}");
     }
 }
 
