@@ -6,6 +6,8 @@ TOOLS=${TOOLS:-$ROOT/target/test-tools}
 ROOM=$(mktemp -d -p /dev/shm tierfs-test.XXXXXX)
 MOUNT=$ROOM/mount
 SERVER=
+# Tests of permissions reach the mount point as other users.
+chmod 755 "$ROOM"
 mkdir "$MOUNT"
 
 say() { echo "$*" >&2; }
