@@ -8,9 +8,12 @@ use crate::tree::{self, Tree};
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use rustix::thread::UnshareFlags;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files that one task opens through one directory handle.
 const BATCH: usize = 512;
@@ -93,17 +96,43 @@ pub fn read_files(
     keep_map: bool,
 ) -> Result<Vec<Collector>, LayoutError> {
     sort_for_reading(tree, &mut files);
-    batches(tree, &files)
-        .par_iter()
-        .try_fold(
-            || (Collector::new(keep_map), Fiemap::default(), Vec::new()),
-            |(mut collector, mut fiemap, mut extents), batch| {
-                read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
-                Ok((collector, fiemap, extents))
-            },
-        )
-        .map(|part| part.map(|(collector, _, _)| collector))
-        .collect()
+    let batches = batches(tree, &files);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let _descriptors = OwnDescriptors::new();
+        let (mut collector, mut fiemap, mut extents) = (Collector::new(keep_map), Fiemap::default(), Vec::new());
+        while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
+            read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
+        }
+        Ok(collector)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    })
+}
+
+/// A descriptor table of this thread alone: threads that open and close files in a shared one wait for its lock.
+struct OwnDescriptors {
+    owned: bool,
+}
+
+impl OwnDescriptors {
+    fn new() -> Self {
+        // SAFETY: descriptors that are open now stay open, under their numbers, in this thread's copy of the table.
+        Self { owned: unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }.is_ok() }
+    }
+}
+
+impl Drop for OwnDescriptors {
+    /// Closes the copies at once; the kernel would close them only after the thread is seen to have ended, and a mount
+    /// point would still be busy then.
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: the table is this thread's own and the thread ends here.
+            unsafe { libc::close_range(0, u32::MAX, 0) };
+        }
+    }
 }
 
 fn sort_for_reading(tree: &Tree, files: &mut [u32]) {
