@@ -8,9 +8,8 @@ use crate::tree::{self, Tree};
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::thread::UnshareFlags;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,7 +98,7 @@ pub fn read_files(
     let batches = batches(tree, &files);
     let next = AtomicUsize::new(0);
     let work = || {
-        let _descriptors = OwnDescriptors::new();
+        let _descriptors = OwnDescriptors::keeping(root);
         let (mut collector, mut fiemap, mut extents) = (Collector::new(keep_map), Fiemap::default(), Vec::new());
         while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
             read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
@@ -118,14 +117,18 @@ struct OwnDescriptors {
 }
 
 impl OwnDescriptors {
-    fn new() -> Self {
-        // SAFETY: descriptors that are open now stay open, under their numbers, in this thread's copy of the table.
-        Self { owned: unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FILES) }.is_ok() }
+    /// A table with the standard streams and `kept`. Other descriptors are not copied, as that would keep their files open.
+    fn keeping(kept: BorrowedFd<'_>) -> Self {
+        let kept = kept.as_raw_fd().max(2) as u32;
+        // SAFETY: the table is unshared before anything in it is closed, and this thread uses no other descriptor.
+        let close =
+            |from, to| from > to || unsafe { libc::close_range(from, to, libc::CLOSE_RANGE_UNSHARE as i32) } == 0;
+        Self { owned: close(kept + 1, u32::MAX) && close(3, kept - 1) }
     }
 }
 
 impl Drop for OwnDescriptors {
-    /// Closes the copies at once; the kernel would close them only after the thread is seen to have ended, and a mount
+    /// Closes the copy at once; the kernel would close them only after the thread is seen to have ended, and a mount
     /// point would still be busy then.
     fn drop(&mut self) {
         if self.owned {
