@@ -34,7 +34,9 @@ fn compare_with_filefrag(image: &Image, layout: &Layout) {
 
 /// Two ways to read extents see the same files and scores.
 fn compare_methods(one: &Layout, other: &Layout) {
-    assert_eq!(one.files, other.files);
+    assert_eq!(one.files.len(), other.files.len());
+    let different: Vec<_> = one.files.iter().zip(&other.files).filter(|(one, other)| one != other).collect();
+    assert!(different.is_empty(), "{} differ, for example {:?}", different.len(), different[0]);
     assert_eq!(one.summary.static_layout_score, other.summary.static_layout_score);
     assert_eq!(one.summary.tree_layout_score, other.summary.tree_layout_score);
     assert_eq!(one.summary.discontinuities, other.summary.discontinuities);
@@ -102,6 +104,9 @@ fn compare_xfs(mkfs: &str, method: Method) {
         "cd {} && cp --reflink=always d1/e1/f1 copy && dd if=/dev/zero of=copy bs=4096 seek=1 count=1 conv=notrunc status=none && sync -f .",
         image.mount_point().display()
     ));
+    // xfs gives back what it allocated ahead of a growing file at some time after its last close: have it done now.
+    image.unmount();
+    image.mount("rw");
     let layout = examine(&image, None);
     assert_eq!(layout.summary.method, method);
     assert!(layout.summary.shared.extents >= 2, "{:?}", layout.summary.shared);
