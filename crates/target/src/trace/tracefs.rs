@@ -72,8 +72,10 @@ impl Instance {
             complete: read_format(&tracefs.path, "block_rq_complete")?,
         };
         let path = tracefs.path.join("instances").join(format!("senesce-{}", unique_name()));
+        let named = ProcessNames::off(&tracefs.path);
         fs::create_dir(&path).map_err(|error| locked(&format!("a tracefs instance ({error})")))?;
         let guardian = Guardian::of_directory(&path)?;
+        drop(named);
         let mut instance = Self { path, guardian, _tracefs: tracefs, formats, page_size: 4096 };
         instance.set_up(options)?;
         Ok(instance)
@@ -140,6 +142,26 @@ impl Drop for Instance {
         let _ = self.record(false);
         let _ = fs::remove_dir(&self.path);
         self.guardian.dismiss();
+    }
+}
+
+/// The recording of process names, which an instance inherits when it is made and cannot change: it would hook every
+/// context switch of the machine. It is off while this lives.
+struct ProcessNames {
+    path: PathBuf,
+}
+
+impl ProcessNames {
+    fn off(tracefs: &Path) -> Option<Self> {
+        let path = tracefs.join("options/record-cmd");
+        let is_on = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
+        (is_on && fs::write(&path, "0").is_ok()).then_some(Self { path })
+    }
+}
+
+impl Drop for ProcessNames {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, "1");
     }
 }
 
