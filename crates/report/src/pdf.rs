@@ -34,7 +34,30 @@ pub fn render_pdf(figure: &Figure) -> Result<Vec<u8>, PdfError> {
     let options = usvg::Options { fontdb: fonts(), font_family: FAMILY.into(), ..usvg::Options::default() };
     let tree = usvg::Tree::from_str(&drawing, &options).map_err(|problem| error(problem.to_string()))?;
     let page = svg2pdf::PageOptions { dpi: 72.0 };
-    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page).map_err(|problem| error(problem.to_string()))
+    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
+        .map(with_sorted_resources)
+        .map_err(|problem| error(problem.to_string()))
+}
+
+/// Resource dictionaries whose entries svg2pdf writes in the order of a hash map.
+const DICTIONARIES: [&[u8]; 6] =
+    [b"/ExtGState <<", b"/XObject <<", b"/Pattern <<", b"/Shading <<", b"/Font <<", b"/ColorSpace <<"];
+
+/// The same file with the entries of every resource dictionary in the order of their names, so that equal figures are
+/// equal files. Entries are whole lines and only change places: lengths and the offsets of objects stay.
+fn with_sorted_resources(pdf: Vec<u8>) -> Vec<u8> {
+    let mut lines: Vec<&[u8]> = pdf.split(|byte| *byte == b'\n').collect();
+    let mut first = 0;
+    while first < lines.len() {
+        let begins = DICTIONARIES.iter().any(|head| lines[first].ends_with(head));
+        first += 1;
+        if begins {
+            let entries = lines[first..].iter().take_while(|line| line.ends_with(b" 0 R")).count();
+            lines[first..first + entries].sort_unstable();
+            first += entries;
+        }
+    }
+    lines.join(&b'\n')
 }
 
 fn fonts() -> Arc<usvg::fontdb::Database> {
@@ -71,5 +94,12 @@ mod tests {
             first.windows(9).any(|bytes| bytes == b"FontFile2") || first.windows(9).any(|bytes| bytes == b"FontFile3")
         );
         assert_eq!(first, render_pdf(&figure).unwrap());
+    }
+
+    #[test]
+    fn entries_of_resource_dictionaries_are_sorted_and_nothing_else_moves() {
+        let one = b"<<\n /ExtGState <<\n  /gs1 4 0 R\n  /gs0 7 0 R\n >>\n /B 2 0 R\n /A 1 0 R\n>>\n\xff".to_vec();
+        let sorted = b"<<\n /ExtGState <<\n  /gs0 7 0 R\n  /gs1 4 0 R\n >>\n /B 2 0 R\n /A 1 0 R\n>>\n\xff".to_vec();
+        assert_eq!(with_sorted_resources(one), sorted);
     }
 }

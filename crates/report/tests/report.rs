@@ -138,7 +138,6 @@ proptest! {
 }
 
 #[test]
-#[ignore = "known to fail: two bundles of one run differ in bytes"]
 fn a_bundle_holds_everything_and_is_always_the_same() {
     let room = tempfile::tempdir().unwrap();
     let record = common::record(&room.path().join("run"), true);
@@ -149,7 +148,9 @@ fn a_bundle_holds_everything_and_is_always_the_same() {
         bytes.into_inner()
     };
     let bundle = make();
-    assert!(bundle == make());
+    for _ in 0..3 {
+        assert!(bundle == make());
+    }
     let archive = zip::ZipArchive::new(std::io::Cursor::new(&bundle)).unwrap();
     let names: Vec<String> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
     for name in [
