@@ -206,7 +206,13 @@ fn spec(settings: &Settings) -> Result<StudySpec, Failure> {
             path: String::new(),
         }
     };
-    let fs = |name: String| FileSystemSpec { kind: name.clone(), name, mkfs: String::new(), mount: String::new() };
+    let fs = |name: String| FileSystemSpec {
+        kind: name.clone(),
+        name,
+        mkfs: String::new(),
+        mount: String::new(),
+        kernel: String::new(),
+    };
     Ok(StudySpec {
         name: "free space".into(),
         size: settings.size("size")?,
@@ -216,6 +222,8 @@ fn spec(settings: &Settings) -> Result<StudySpec, Failure> {
         noise: false,
         models: Vec::new(),
         threads: 1,
+        kernels: Vec::new(),
+        guest_memory: senesce_core::Bytes::gib(2),
         file_system: settings.list("fs").into_iter().map(fs).collect(),
         state: STATES.into_iter().map(state).collect(),
         workload: Vec::new(),

@@ -1,6 +1,9 @@
 //! Published experiments and the verbs that leave records, composed from the rooms.
 
 pub mod age_convergence;
+pub mod aged_fileserver;
+pub mod aged_server;
+pub mod aged_webserver;
 pub mod append;
 pub mod chunk_size;
 pub mod coldness;

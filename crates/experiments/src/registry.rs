@@ -9,6 +9,8 @@ use senesce_core::{Analysis, Experiment, Failure, Record, RunKind};
 pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::age_convergence::AgeConvergence,
     &crate::free_space::FreeSpaceExperiment,
+    &crate::aged_fileserver::EXPERIMENT,
+    &crate::aged_webserver::EXPERIMENT,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::object_dirs::ObjectDirs,

@@ -109,6 +109,14 @@ impl FileSystem {
         self.programs().inspect_mount
     }
 
+    /// Whether the running kernel has it, built in or as a module that it can load. Without root nothing can be tried: `true`.
+    pub fn is_supported(self) -> bool {
+        // The type is looked up before the device, which does not exist: ENODEV is about the type (mount(2)).
+        let none = rustix::mount::MountFlags::empty();
+        let tried = rustix::mount::mount("senesce-no-such-device", "/", self.name(), none, None);
+        tried != Err(rustix::io::Errno::NODEV)
+    }
+
     /// What `mkfs` says about its version.
     pub fn mkfs_version(self) -> Result<String, TargetError> {
         let output = run(self.programs().version, &[], self.package())?;

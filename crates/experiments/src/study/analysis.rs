@@ -50,6 +50,14 @@ fn caveats(results: &Results) -> Vec<String> {
     if !results.spec.noise {
         caveats.push("measured without a noise floor: the study switched it off".into());
     }
+    caveats.extend(results.lab.iter().map(|cells| {
+        let emulated = if cells.accelerator == "tcg" {
+            ": emulated (TCG), so order, limits and layout hold and times are the emulator's"
+        } else {
+            ""
+        };
+        format!("{} runs were done in the lab on kernel {} ({}){emulated}", cells.runs, cells.kernel, cells.accelerator)
+    }));
     if results.spec.repetitions < 2 {
         caveats.push("measured without repetition: nothing can be judged".into());
     }

@@ -1,11 +1,14 @@
 //! Does what a study asks for: images first, then every run on a restored image.
 
+use super::device_state::DeviceState;
 use super::images::{ImageFacts, Images, fail_on};
+use super::lab;
 use super::matrix::{ImageId, RunId, is_planned, runs};
-use super::spec::StudySpec;
+use super::spec::{CellSpec, StudySpec};
 use super::subject::{Measured, Subject};
+use senesce_aging::Data;
 use senesce_core::measurement::EVENT;
-use senesce_core::{Environment, Failure, Measurement, RunContext, Seed};
+use senesce_core::{Environment, Event, Failure, Measurement, RunContext, Seed};
 use senesce_devmodel::DeviceModel;
 use senesce_target::{AppliedLimits, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open};
 use serde::{Deserialize, Serialize};
@@ -36,8 +39,18 @@ pub struct FailureEvent {
 
 /// Does what is not done yet.
 pub fn run(spec: &StudySpec, context: &mut RunContext<'_>) -> Result<(), Failure> {
-    let done = done(context);
+    let done = done_in(context.directory.earlier_events());
     let left: Vec<RunId> = runs(spec).into_iter().filter(|run| !done.contains(run)).collect();
+    let (here, in_lab) = lab::split(spec, left);
+    run_here(spec, &here, context)?;
+    for (kernel, wanted) in &in_lab {
+        context.check_interrupt()?;
+        lab::run_group(spec, kernel, wanted, context)?;
+    }
+    Ok(())
+}
+
+fn run_here(spec: &StudySpec, left: &[RunId], context: &mut RunContext<'_>) -> Result<(), Failure> {
     if left.is_empty() {
         return Ok(());
     }
@@ -68,9 +81,10 @@ pub fn run(spec: &StudySpec, context: &mut RunContext<'_>) -> Result<(), Failure
     Ok(())
 }
 
-fn done(context: &RunContext<'_>) -> BTreeSet<RunId> {
-    let events = context.directory.earlier_events().iter();
+/// The runs that these events settle.
+pub(super) fn done_in(events: &[Event]) -> BTreeSet<RunId> {
     events
+        .iter()
         .filter(|event| event.kind == "run" || event.kind == "failed-run")
         .filter_map(|event| serde_json::from_value(event.data.get("id")?.clone()).ok())
         .collect()
@@ -80,8 +94,9 @@ fn done(context: &RunContext<'_>) -> BTreeSet<RunId> {
 fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
-        let full = spec.source(state).fullness.unwrap_or(0.8) + 0.1;
-        spec.size.0 as f64 * if is_planned(state) { full } else { 0.1 }
+        let source = spec.source(state);
+        let full = if source.data == Data::Write { source.fullness.unwrap_or(0.8) } else { 0.1 };
+        spec.size.0 as f64 * if is_planned(state) { full + 0.1 } else { 0.1 }
     };
     (wanted.iter().map(used).sum::<f64>() + 2.0 * spec.size.0 as f64) as u64
 }
@@ -127,12 +142,18 @@ fn one(
     let begun = Instant::now();
     images.restore(&facts.key)?;
     let working = images.working();
+    let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
+    let device_state = exception.device_state.unwrap_or_default();
+    device_state.prepare(&working, Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
     let options = OpenOptions {
         mount_options: spec.file_system[id.on.fs].mount.clone(),
         erase: Some(working.to_string_lossy().into_owned()),
         ..OpenOptions::existing()
     };
     let mut target = open(&TargetSpec::Image { path: working, size: None }, &options)?;
+    if device_state == DeviceState::Discard {
+        target.discard_free_space()?;
+    }
     let mut overhead = begun.elapsed().as_secs_f64();
     let subject = Subject::of(&spec.workload[id.workload])?;
     let seed = Seed(spec.seed).child(&format!("study/run/{}/{}", id.repetition, id.twin));
@@ -142,7 +163,7 @@ fn one(
         let begun = Instant::now();
         target.remount()?;
         overhead += begun.elapsed().as_secs_f64();
-        limits = apply_limits(spec, id)?;
+        limits = apply_limits(&exception)?;
         trace = start_trace(spec, target)?;
         Ok(())
     });
@@ -157,8 +178,7 @@ fn one(
     Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64() })
 }
 
-fn apply_limits(spec: &StudySpec, id: RunId) -> Result<Option<AppliedLimits>, Failure> {
-    let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
+fn apply_limits(exception: &CellSpec) -> Result<Option<AppliedLimits>, Failure> {
     let limits = Limits { memory: exception.memory, cpus: exception.cpus };
     Ok(if limits == Limits::default() { None } else { Some(limits.apply()?) })
 }

@@ -110,7 +110,7 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
     let settings = BTreeMap::from([("study".to_string(), toml.to_string())]);
     let mut plan = Plan::new(super::KIND, Seed(spec.seed), settings);
     let runs = runs(spec);
-    let (mut bytes, mut seconds) = (0.0, 0.0);
+    let (mut bytes, mut drive, mut seconds) = (0.0, 0.0, 0.0);
     let mut live = BTreeMap::new();
     let mut images: Vec<ImageId> = runs.iter().map(|run| run.on).collect();
     images.sort();
@@ -145,7 +145,10 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
         let needed = subject.bytes_needed(Seed(spec.seed))?;
         check_room(spec, run, used, needed)?;
         seconds += subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8;
-        bytes += needed as f64 + used as f64;
+        let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
+        let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
+        seconds += rewritten / 3e8;
+        drive += needed as f64 + used as f64 + rewritten;
     }
     for (fs, state, workload) in spec.combinations() {
         let of = |run: &&RunId| run.on.fs == fs && run.on.state == state && run.workload == workload;
@@ -155,7 +158,11 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
             plan.step(format!("run {count} times, interleaved"), format!("{} / {} / {}", names[0], names[1], names[2]));
         }
     }
-    plan.bytes_to_write = bytes as u64;
+    plan.step(
+        format!("of all that is written, about {} by restoring images and by runs", Bytes(drive as u64)),
+        "memory where the images find room there, else the drive of the run directory",
+    );
+    plan.bytes_to_write = (bytes + drive) as u64;
     plan.estimated_seconds = seconds;
     Ok(plan)
 }

@@ -1,14 +1,18 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
 mod analysis;
+mod check;
 mod conduct;
+pub mod device_state;
 mod figures;
 pub mod images;
+mod lab;
 pub mod matrix;
 mod modelled;
 pub mod results;
 pub mod spec;
 pub mod subject;
+mod support;
 
 pub use spec::StudySpec;
 
@@ -35,6 +39,7 @@ impl RunKind for Study {
 
 pub use analysis::{analyse, of as analysis_of};
 pub use conduct::run as run_matrix;
+pub use figures::capitalised;
 
 /// A study as a plan stores it: every default written out.
 pub fn embed(spec: &StudySpec) -> Result<String, Failure> {
@@ -49,6 +54,8 @@ pub fn embedded(text: &str) -> Result<StudySpec, Failure> {
 
 /// Checks the whole study and says what it would do. Writes nothing.
 pub fn plan(spec: &StudySpec) -> Result<Plan, Failure> {
+    support::check(spec)?;
+    lab::check(spec)?;
     matrix::plan(spec, &embed(spec)?)
 }
 

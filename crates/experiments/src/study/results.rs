@@ -2,6 +2,7 @@
 
 use super::conduct::{FailureEvent, RunEvent};
 use super::images::ImageFacts;
+use super::lab::LabCells;
 use super::matrix::{ImageId, RunId, runs};
 use super::spec::StudySpec;
 use senesce_core::analysis::Better;
@@ -45,6 +46,8 @@ pub struct Results {
     pub images: BTreeMap<ImageId, ImageFacts>,
     /// Noise floor (fraction) of each workload and metric.
     pub noise: Noise,
+    /// Cells that guests measured.
+    pub lab: Vec<LabCells>,
     /// Failed runs.
     pub failed: Vec<FailureEvent>,
     /// Runs done, twins included, and runs planned.
@@ -56,7 +59,11 @@ pub struct Results {
 /// Reads a record.
 pub fn read(record: &Record) -> Result<Results, Failure> {
     let text = record.plan.settings.get("study").map_or("", String::as_str);
-    let spec: StudySpec = super::embedded(text)?;
+    Ok(read_as(record, super::embedded(text)?))
+}
+
+/// Reads a record as that of `spec`, for experiments that derive their study from other settings.
+pub fn read_as(record: &Record, spec: StudySpec) -> Results {
     let events: Vec<RunEvent> = record.events_of("run").collect();
     let failed: Vec<FailureEvent> = record.events_of("failed-run").collect();
     let images = record.events_of::<ImageFacts>("image").map(|facts| (facts.id, facts)).collect();
@@ -68,16 +75,17 @@ pub fn read(record: &Record) -> Result<Results, Failure> {
     let (mut judged, others): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(|cell| is_judged(&cell.what.metric));
     judge_all(&mut judged, &noise);
     let overhead_seconds = events.iter().map(|event| event.overhead_seconds).collect();
-    Ok(Results {
+    Results {
         spec,
         judged,
         others,
         images,
         noise,
+        lab: record.events_of("lab-cells").collect(),
         progress: (events.len() + failed.len(), planned),
         failed,
         overhead_seconds,
-    })
+    }
 }
 
 type Key = (usize, usize, usize, String);

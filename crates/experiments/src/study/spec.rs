@@ -1,7 +1,9 @@
 //! What a study asks for: the TOML file, read and checked as a whole.
 
-use senesce_aging::{Churn, Data, Profile, Truncate};
-use senesce_core::parameter::{nearest, suggest};
+use super::check::with_suggestion;
+use super::device_state::DeviceState;
+use senesce_aging::{Churn, Data, Truncate};
+use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, Failure};
 use senesce_target::FileSystem;
 use serde::{Deserialize, Serialize};
@@ -30,6 +32,13 @@ pub struct StudySpec {
     /// Built-in device models that time the block trace of every run; empty: no trace is taken.
     #[serde(default)]
     pub models: Vec<String>,
+    /// Kernels as an axis: every file system on each of them, `host` or a release of the lab. Written out into the file
+    /// systems when the study is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<String>,
+    /// Memory of the lab's guest.
+    #[serde(default = "defaults::guest_memory")]
+    pub guest_memory: Bytes,
     /// Threads that age.
     #[serde(default = "defaults::two")]
     pub threads: usize,
@@ -60,6 +69,9 @@ mod defaults {
     pub fn two() -> usize {
         2
     }
+    pub fn guest_memory() -> senesce_core::Bytes {
+        senesce_core::Bytes::gib(2)
+    }
     pub fn yes() -> bool {
         true
     }
@@ -80,6 +92,9 @@ pub struct FileSystemSpec {
     /// Mount options.
     #[serde(default)]
     pub mount: String,
+    /// Kernel: `host` (also when empty), or a release of the lab.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
 }
 
 /// How an image comes to its state.
@@ -185,7 +200,19 @@ pub struct CellSpec {
     /// CPUs of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,
+    /// Run them in the lab's guest.
+    #[serde(default)]
+    pub lab: bool,
+    /// Kernel: `host`, or a release of the lab.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// What happens to the device below before every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_state: Option<DeviceState>,
 }
+
+/// The kernel that is running.
+pub const HOST: &str = "host";
 
 impl StudySpec {
     /// Reads and checks a study. Every problem that can be known beforehand is found here.
@@ -193,6 +220,7 @@ impl StudySpec {
         let mut spec: Self = toml::from_str(text)
             .map_err(|error| Failure::usage(format!("{origin}: {}", with_suggestion(&error.to_string()))))?;
         spec.fill_names();
+        spec.spread_kernels();
         spec.check().map_err(|problem| Failure::usage(format!("{origin}: {problem}")))?;
         Ok(spec)
     }
@@ -211,91 +239,6 @@ impl StudySpec {
                 .find(|text| !text.is_empty())
                 .map_or_else(|| "cold-read".into(), Clone::clone);
         }
-    }
-
-    /// What is wrong with it, if anything.
-    pub fn check(&self) -> Result<(), String> {
-        let counts = [self.file_system.len(), self.state.len(), self.workload.len()];
-        for (count, what) in counts.into_iter().zip(["file_system", "state", "workload"]) {
-            if count == 0 {
-                return Err(format!("it has no [[{what}]]; a study needs at least one"));
-            }
-        }
-        if self.repetitions == 0 || self.images == 0 || self.threads == 0 {
-            return Err("repetitions, images and threads must be at least 1".into());
-        }
-        unique("file_system", self.file_system.iter().map(|one| &one.name))?;
-        unique("state", self.state.iter().map(|one| &one.name))?;
-        unique("workload", self.workload.iter().map(|one| &one.name))?;
-        for one in &self.file_system {
-            one.kind().map_err(|problem| format!("file_system '{}': {problem}", one.name))?;
-        }
-        for one in &self.state {
-            self.check_state(one).map_err(|problem| format!("state '{}': {problem}", one.name))?;
-        }
-        for one in &self.workload {
-            one.check().map_err(|problem| format!("workload '{}': {problem}", one.name))?;
-        }
-        for one in &self.cell {
-            self.check_cell(one)?;
-        }
-        for name in &self.models {
-            senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
-        }
-        self.check_cold_reads()
-    }
-
-    fn check_state(&self, state: &StateSpec) -> Result<(), String> {
-        let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
-        if needs_profile {
-            Profile::load(&state.profile).map_err(|error| error.to_string())?;
-        } else if !state.profile.is_empty() || state.fullness.is_some() || state.overwrites.is_some() {
-            return Err(format!("profile, fullness and overwrites mean nothing for kind '{}'", state.kind.word()));
-        }
-        if state.kind == StateKind::Copy {
-            let of = find("state", &state.of, self.state.iter().map(|one| one.name.as_str()))?;
-            if self.state[of].kind != StateKind::Aged {
-                return Err(format!("of = '{}' is not an aged state", state.of));
-            }
-        }
-        if state.kind == StateKind::Image && !std::path::Path::new(&state.path).is_file() {
-            return Err(format!("path = '{}' is not a file", state.path));
-        }
-        Ok(())
-    }
-
-    fn check_cell(&self, cell: &CellSpec) -> Result<(), String> {
-        let named = |what, name: &str, known: Vec<&str>| match name {
-            "" => Ok(()),
-            _ => find(what, name, known.into_iter()).map(|_| ()).map_err(|problem| format!("cell: {problem}")),
-        };
-        named("file_system", &cell.file_system, self.file_system.iter().map(|one| one.name.as_str()).collect())?;
-        named("state", &cell.state, self.state.iter().map(|one| one.name.as_str()).collect())?;
-        named("workload", &cell.workload, self.workload.iter().map(|one| one.name.as_str()).collect())
-    }
-
-    /// A file whose extents were never written reads as zeros without touching the device: a cold read of it measures
-    /// nothing.
-    fn check_cold_reads(&self) -> Result<(), String> {
-        for (fs, state, workload) in self.combinations() {
-            let workload = &self.workload[workload];
-            if !workload.cold_read || self.exception(fs, state, &workload.name).skip {
-                continue;
-            }
-            let one = &self.state[state];
-            let data = self.source(one).data;
-            let problem = match one.kind {
-                StateKind::Fresh => "it holds no files",
-                StateKind::Image => continue,
-                _ if data != Data::Write => "its files are allocated but never written; set data = \"write\"",
-                _ => continue,
-            };
-            return Err(format!(
-                "cell {} / {} / {} cannot be read cold: {problem}, or leave it out with [[cell]] skip = true",
-                self.file_system[fs].name, one.name, workload.name
-            ));
-        }
-        Ok(())
     }
 
     /// The state that says how the files of `state` come to be: itself, or for a copy the state it copies.
@@ -326,9 +269,40 @@ impl StudySpec {
                 merged.skip |= one.skip;
                 merged.memory = one.memory.or(merged.memory);
                 merged.cpus = one.cpus.or(merged.cpus);
+                merged.lab |= one.lab;
+                merged.device_state = one.device_state.or(merged.device_state);
+                if !one.kernel.is_empty() {
+                    merged.kernel.clone_from(&one.kernel);
+                }
             }
         }
         merged
+    }
+
+    /// The kernel of the lab on which a cell runs, empty for any that is set up; `None`: it runs here.
+    pub fn lab_kernel(&self, fs: usize, state: usize, workload: &str) -> Option<String> {
+        let exception = self.exception(fs, state, workload);
+        let asked = [exception.kernel, self.file_system[fs].kernel.clone()].into_iter().find(|name| !name.is_empty());
+        match asked {
+            Some(name) if name == HOST => None,
+            Some(name) => Some(name),
+            None => exception.lab.then(String::new),
+        }
+    }
+
+    /// Every file system once per kernel, when kernels are an axis.
+    fn spread_kernels(&mut self) {
+        let kernels = std::mem::take(&mut self.kernels);
+        if kernels.is_empty() {
+            return;
+        }
+        let on = |one: &FileSystemSpec, kernel: &String| FileSystemSpec {
+            name: format!("{} on {kernel}", one.name),
+            kernel: kernel.clone(),
+            ..one.clone()
+        };
+        self.file_system =
+            self.file_system.iter().flat_map(|one| kernels.iter().map(move |kernel| on(one, kernel))).collect();
     }
 }
 
@@ -352,118 +326,5 @@ impl StateKind {
             Self::WriteOnce => "write-once",
             Self::Image => "image",
         }
-    }
-}
-
-impl WorkloadSpec {
-    fn check(&self) -> Result<(), String> {
-        let said = [&self.personality, &self.file, &self.microbenchmark].into_iter().filter(|text| !text.is_empty());
-        match said.count() + usize::from(self.cold_read) {
-            1 => {}
-            _ => return Err("say exactly one of personality, file, microbenchmark, cold_read".into()),
-        }
-        if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
-            return Err("seconds must lie between 0.1 and 1000000".into());
-        }
-        super::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
-    }
-}
-
-fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
-    let mut seen = std::collections::BTreeSet::new();
-    for name in names {
-        if !seen.insert(name) {
-            return Err(format!("two [[{what}]] are called '{name}'; give one another name"));
-        }
-        if name.contains(['=', '\n']) {
-            return Err(format!("[[{what}]] '{name}': a name holds no '=' and no line end"));
-        }
-    }
-    Ok(())
-}
-
-fn find<'a>(what: &str, name: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Result<usize, String> {
-    let all = known.clone();
-    known.position(|one| one == name).ok_or_else(|| format!("there is no {what} '{name}'{}", suggest(name, all)))
-}
-
-/// Adds the nearest known key to serde's message about an unknown one.
-fn with_suggestion(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (Some(unknown), true) = (quoted.first(), message.contains("unknown ")) else { return message.into() };
-    let unknown = *unknown;
-    match nearest(unknown, quoted[1..].iter().copied()) {
-        Some(known) => format!("{}\ndid you mean `{known}`?", message.trim_end()),
-        None => message.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"
-name = "does age matter"
-size = "256M"
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-name = "xfs small log"
-mkfs = "-l size=16m"
-[[state]]
-kind = "fresh"
-[[state]]
-kind = "aged"
-profile = "agrawal"
-fullness = 0.7
-data = "write"
-[[workload]]
-personality = "webserver"
-scale = 0.1
-seconds = 5
-[[workload]]
-cold_read = true
-[[cell]]
-state = "fresh"
-workload = "cold-read"
-skip = true
-"#;
-
-    fn problem(from: &str, to: &str) -> String {
-        let text = GOOD.replacen(from, to, 1);
-        assert_ne!(text, GOOD);
-        StudySpec::parse("s.toml", &text).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_good_study_is_read_and_names_are_filled_in() {
-        let spec = StudySpec::parse("s.toml", GOOD).unwrap();
-        let names: Vec<&str> = spec.workload.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(names, ["webserver", "cold-read"]);
-        assert!(spec.exception(1, 0, "cold-read").skip);
-        assert!(!spec.exception(1, 1, "cold-read").skip);
-    }
-
-    #[test]
-    fn unknown_names_get_the_nearest() {
-        assert!(problem("fullness", "fulness").contains("did you mean `fullness`"));
-        assert!(problem("\"xfs\"", "\"xsf\"").contains("did you mean 'xfs'"));
-        assert!(problem("\"agrawal\"", "\"agraval\"").contains("did you mean 'agrawal'"));
-        assert!(problem("\"webserver\"", "\"webservr\"").contains("did you mean 'webserver'"));
-        assert!(problem("workload = \"cold-read\"", "workload = \"cold-raed\"").contains("did you mean 'cold-read'"));
-    }
-
-    #[test]
-    fn a_cold_read_of_files_that_were_never_written_is_refused() {
-        assert!(problem("data = \"write\"", "").contains("never written"));
-        assert!(problem("skip = true", "").contains("holds no files"));
-    }
-
-    #[test]
-    fn contradictions_are_refused() {
-        assert!(problem("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"").contains("mean nothing"));
-        assert!(problem("cold_read = true", "cold_read = true\nfile = \"x.f\"").contains("exactly one"));
-        assert!(problem("name = \"xfs small log\"", "name = \"ext4\"").contains("two [[file_system]]"));
     }
 }

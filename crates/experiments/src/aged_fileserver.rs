@@ -1,0 +1,17 @@
+//! A file server on fresh and aged file systems (technical report CMU-PDL-16-105).
+
+use crate::aged_server::{Aged, Server};
+
+/// The fileserver.
+pub struct Fileserver;
+
+/// The experiment.
+pub const EXPERIMENT: Aged<Fileserver> = Aged(Fileserver);
+
+impl Server for Fileserver {
+    const KIND: &'static str = "aged-fileserver";
+    const TITLE: &'static str = "A file server on fresh and aged file systems";
+    const PERSONALITY: &'static str = "fileserver";
+    const DOC: &'static str = include_str!("../../../docs/experiments/aged-fileserver.md");
+    const PUBLISHED: &'static str = include_str!("../../../data/published/aged-fileserver.csv");
+}

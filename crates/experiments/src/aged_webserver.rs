@@ -1,0 +1,17 @@
+//! A web server on fresh and aged file systems (technical report CMU-PDL-16-105).
+
+use crate::aged_server::{Aged, Server};
+
+/// The webserver.
+pub struct Webserver;
+
+/// The experiment.
+pub const EXPERIMENT: Aged<Webserver> = Aged(Webserver);
+
+impl Server for Webserver {
+    const KIND: &'static str = "aged-webserver";
+    const TITLE: &'static str = "A web server on fresh and aged file systems";
+    const PERSONALITY: &'static str = "webserver";
+    const DOC: &'static str = include_str!("../../../docs/experiments/aged-webserver.md");
+    const PUBLISHED: &'static str = include_str!("../../../data/published/aged-webserver.csv");
+}

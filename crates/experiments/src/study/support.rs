@@ -1,0 +1,30 @@
+//! Whether this machine can do what a study asks of it.
+
+use super::spec::StudySpec;
+use senesce_core::{ExitCode, Failure};
+
+/// Refuses a study with cells for this machine whose file system lacks its mkfs or the kernel's support.
+pub fn check(spec: &StudySpec) -> Result<(), Failure> {
+    for (fs, state, workload) in spec.combinations() {
+        let name = &spec.workload[workload].name;
+        if spec.exception(fs, state, name).skip || spec.lab_kernel(fs, state, name).is_some() {
+            continue;
+        }
+        let kind = spec.file_system[fs].kind().map_err(Failure::usage)?;
+        kind.mkfs_version()?;
+        if !kind.is_supported() {
+            return Err(Failure::new(
+                ExitCode::Missing,
+                format!(
+                    "cell {} / {} / {name}: this kernel has no {}; run its cells in the lab: [[cell]] file_system = \"{}\", \
+                     lab = true",
+                    spec.file_system[fs].name,
+                    spec.state[state].name,
+                    kind.name(),
+                    spec.file_system[fs].name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
