@@ -121,7 +121,7 @@ fn what_is_wrong_is_said_before_the_start() {
     let wrong = |from: &str, to: &str| refused(room.path(), &STUDY.replacen(from, to, 1));
     assert!(wrong("\"wang_os\"", "\"wang_so\"").contains("did you mean 'wang_os'"));
     assert!(wrong("of = \"aged\"", "of = \"agd\"").contains("did you mean 'aged'"));
-    assert!(wrong("scale = 0.02", "scale = 2").contains("needs"));
+    assert!(wrong("scale = 0.02", "scale = 20").contains("needs"));
     assert!(wrong("precondition 0.5", "precondtion 0.5").contains("full-rewrite"));
     assert!(wrong("state = \"aged\"", "state = \"aged\"\nkernel = \"9.9\"").contains("kernel"));
     assert!(wrong("memory = \"512M\"", "memroy = \"512M\"").contains("did you mean `memory`"));

@@ -57,13 +57,13 @@ const PARAMETERS: &[Parameter] = &[
         name: "size",
         help: "size of an image, or published",
         kind: ParameterKind::Text,
-        defaults: ["256M", "1G", "published"],
+        defaults: ["400M", "2G", "published"],
     },
     Parameter {
         name: "fullness",
         help: "allocated bytes of files over the size, or published",
         kind: ParameterKind::Text,
-        defaults: ["0.4", "published", "published"],
+        defaults: ["0.3", "published", "published"],
     },
     Parameter {
         name: "profiles",
@@ -93,7 +93,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "scale-files",
         help: "factor for the number of files of the workload",
         kind: ParameterKind::Real { min: 0.001, max: 1000.0 },
-        defaults: ["0.02", "0.05", "1"],
+        defaults: ["0.01", "0.02", "1"],
     },
     Parameter {
         name: "memory",

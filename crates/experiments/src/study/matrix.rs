@@ -102,8 +102,14 @@ pub fn is_planned(state: &StateSpec) -> bool {
     matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
 }
 
-/// Share of an image that a file system takes for itself, at most, with a 64 MiB log or journal in a 1 GiB image.
-const OVERHEAD: f64 = 0.1;
+/// What a file system takes of an image for itself, at most: a share (a 64 MiB log or journal in 1 GiB; btrfs keeps metadata
+/// twice), and for btrfs its reserves whatever the size.
+fn overhead(kind: &str, size: Bytes) -> u64 {
+    match kind {
+        "btrfs" => (size.0 as f64 * 0.06) as u64 + Bytes::mib(64).0,
+        _ => (size.0 as f64 * 0.1) as u64,
+    }
+}
 
 /// Checks the whole matrix and estimates it: the plan that is shown before the first byte is written.
 pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
@@ -168,7 +174,7 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
 }
 
 fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
-    let room = (spec.size.0 as f64 * (1.0 - OVERHEAD)) as u64;
+    let room = spec.size.0.saturating_sub(overhead(&spec.file_system[run.on.fs].kind, spec.size));
     if used + needed <= room {
         return Ok(());
     }
