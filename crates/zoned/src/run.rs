@@ -1,4 +1,4 @@
-//! Runs a job on a drive named by the user: `sim:MODEL`, `null` or a device path.
+//! Runs a job on a drive named by the user: `sim:MODEL`, `null`, `auto` or a device path.
 
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
@@ -34,9 +34,10 @@ impl FromStr for DeviceName {
         match text.strip_prefix("sim:") {
             Some(model) => Ok(Self::Sim(model.into())),
             None if text == "null" => Ok(Self::Null),
+            None if text == "auto" => crate::hardware::only_zoned_drive().map(Self::Path),
             None if text.starts_with('/') || text.starts_with('.') => Ok(Self::Path(text.into())),
             None => Err(ZonedError::Usage(format!(
-                "'{text}' is no device: write sim:MODEL, null, or a path such as /dev/ng0n1 or /dev/nvme0n1"
+                "'{text}' is no device: write sim:MODEL, null, auto, or a path such as /dev/ng0n1 or /dev/nvme0n1"
             ))),
         }
     }
@@ -64,6 +65,7 @@ pub struct RunOptions<'a> {
 
 /// A simulated drive that suits a job.
 pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, ZonedError> {
+    without_kernel(job)?;
     let mut device = SimDevice::new(model, SimOptions { block_bytes: job.lbaf, path: job.path }, seed)?;
     let wears = |steps: &Vec<crate::job::Preparation>| steps.iter().any(|step| step.step == PrepareStep::Wear);
     if job.prepare.as_ref().is_some_and(wears) {
@@ -72,11 +74,28 @@ pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, Zoned
     Ok(device)
 }
 
+fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
+    without_kernel(job)?;
+    NullDevice::new(job.lbaf)
+}
+
 /// Checks a job against a drive without running it.
 pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
     check(job, &geometry, &zones)
+}
+
+/// Refuses what a job says about the kernel's interfaces where no kernel is asked.
+fn without_kernel(job: &Job) -> Result<(), ZonedError> {
+    if job.rings() == crate::hardware::RingOptions::default() {
+        return Ok(());
+    }
+    Err(ZonedError::Job {
+        place: "job".into(),
+        problem: "submission and polling belong to drives of this machine".into(),
+        remedy: "leave them out on sim: and null".into(),
+    })
 }
 
 /// Runs a job on a simulated drive.
@@ -98,7 +117,7 @@ pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<Job
 
 /// Runs a job on the null drive.
 pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
-    let mut device = NullDevice::new(job.lbaf)?;
+    let mut device = open_null(job)?;
     let checked = check_on(&mut device, job)?;
     let unusable = prepare(&mut device, &checked, options.progress, options.interrupt)?;
     let mut result = run_prepared(&mut device, &checked, options)?;
@@ -125,7 +144,7 @@ pub fn run_job(
 pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Sim(model) => Box::new(open_sim(&Model::load(model)?, job, Seed(0))?),
-        DeviceName::Null => Box::new(NullDevice::new(job.lbaf)?),
+        DeviceName::Null => Box::new(open_null(job)?),
         DeviceName::Path(path) => crate::hardware::open_for_reading(path, job.path)?,
     };
     let checked = check_on(&mut *device, job)?;

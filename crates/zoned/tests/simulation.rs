@@ -3,7 +3,7 @@
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed, Silent};
 use senesce_zoned::job::{Activity, ActorSpec, FaultSpec, Job, JobResult, OnLostZone, Rate, Span, Zones};
-use senesce_zoned::run::{RunOptions, run_null, run_sim};
+use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_null, run_sim};
 use senesce_zoned::sim::HostPath;
 use senesce_zoned::sim::model::Model;
 use senesce_zoned::{Operation, ZoneState, ZonedError};
@@ -158,4 +158,29 @@ fn the_null_drive_runs_jobs_in_real_time() {
         Job::of(vec![ActorSpec { count: Some(20_000), time: None, ..actor(Activity::Append, 4, 1, Zones::Count(1)) }]);
     let result = run_null(&job, &RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt }).unwrap();
     assert_eq!(result.actors[0].tally.latency(Operation::Append).unwrap().count(), 20_000);
+}
+
+#[test]
+fn the_committed_jobs_are_judged_without_panic() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/zns_job");
+    let (mut fit, mut refused) = (0, 0);
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let text = String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap()).into_owned();
+        let judged = Job::parse(&text).and_then(|job| plan_job(&DeviceName::Sim("zn540".into()), &job));
+        match judged {
+            Ok(_) => fit += 1,
+            Err(error) => {
+                refused += 1;
+                assert!(!error.to_string().is_empty());
+            }
+        }
+    }
+    assert!(fit >= 2 && refused >= 4, "{fit} {refused}");
+}
+
+#[test]
+fn one_write_astray_in_a_prepared_zone_is_named() {
+    let text = "[[prepare]]\nstep = 'fill'\nzones = '3..4'\nto = 0.5\n[[actor]]\nop = 'write'\nzones = '3..4'\nat = '4k'\ncount = 1\n";
+    let error = try_run(&Job::parse(text).unwrap(), 1).unwrap_err().to_string();
+    assert!(error.contains("zone 3 at block 1, the write pointer will be at 137856"), "{error}");
 }

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 /// Turn foreign results into a run directory
 #[derive(Args)]
 pub struct Import {
-    /// What it is: fio, blktrace, blkparse
+    /// What it is: fio, blktrace, blkparse, zns-study
     kind: String,
-    /// The file
+    /// The file or folder
     file: PathBuf,
     /// Run directory to write
     #[arg(long, value_name = "RUNDIR")]
@@ -22,7 +22,7 @@ pub struct Import {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Turn other people's results into a run directory (fio, blktrace, blkparse)";
+    const ABOUT: &'static str = "Turn other people's results into a run directory (fio, blktrace, blkparse, zns-study)";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         importer(&self.kind)?.import(&self.file, &self.out)?;

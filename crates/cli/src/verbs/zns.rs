@@ -10,6 +10,7 @@ use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use senesce_experiments::conduct::default_path;
 use senesce_experiments::verbs::zns::{Request, analysis_of};
+use senesce_zoned::hardware::Submission;
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
 use senesce_zoned::sim::HostPath;
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 /// Measure a zoned drive
 #[derive(Args)]
 pub struct Zns {
-    /// sim:MODEL, null, or a drive such as /dev/ng0n1 or /dev/nvme0n1
+    /// sim:MODEL, null, a drive such as /dev/ng0n1 or /dev/nvme0n1, or auto for the only zoned drive
     device: String,
     /// Job file; flags then only add to it
     job: Option<PathBuf>,
@@ -39,6 +40,9 @@ pub struct Zns {
     /// Way to the drive [default: direct]
     #[arg(long, value_parser = ["direct", "none", "mq-deadline"])]
     path: Option<String>,
+    /// How commands reach an NVMe drive on the direct path [default: io-uring]
+    #[arg(long, value_parser = ["io-uring", "ioctl"])]
+    submission: Option<String>,
     /// Bytes per second of each worker, for example 100MiB/s
     #[arg(long)]
     rate: Option<String>,
@@ -124,6 +128,9 @@ impl Zns {
         job.lbaf = self.lbaf.or(job.lbaf);
         if let Some(path) = self.path.as_deref().and_then(HostPath::from_name) {
             job.path = path;
+        }
+        if let Some(word) = &self.submission {
+            job.submission = if word == "ioctl" { Submission::Ioctl } else { Submission::IoUring };
         }
         if let Some(ramp) = &self.ramp {
             job.ramp = Span(parse_duration(ramp)?);

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// Look at zones and change their state
 #[derive(Args)]
 pub struct Zones {
-    /// A drive such as /dev/ng0n1 or /dev/nvme0n1; sim:MODEL and null start with empty zones
+    /// A drive such as /dev/ng0n1 or /dev/nvme0n1, or auto for the only zoned one; sim:MODEL and null start with empty zones
     device: String,
     /// list, open, close, finish, reset, or format (NVMe: another LBA format)
     #[arg(value_parser = ["list", "open", "close", "finish", "reset", "format"])]

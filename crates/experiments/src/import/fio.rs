@@ -14,6 +14,11 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+/// Reads text as `import` would; says why it is no result of fio.
+pub fn check(text: &str) -> Result<(), String> {
+    format::parse(text).map(drop)
+}
+
 /// The importer, and the reader of its records.
 pub struct Fio;
 

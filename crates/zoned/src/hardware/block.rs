@@ -79,10 +79,9 @@ impl ZonedBlockDevice {
     pub fn open(path: &Path, writable: bool, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let device = BlockDevice::open(path)?;
         let name = path.display().to_string();
-        let file =
-            File::options().read(true).write(writable).custom_flags(libc::O_DIRECT).open(path).map_err(|source| {
-                ZonedError::Io { operation: "open", path: name.clone(), remedy: "it needs root", source }
-            })?;
+        let mut flags = File::options();
+        flags.read(true).write(writable).custom_flags(libc::O_DIRECT);
+        let file = flags.open(path).map_err(|source| super::claim::not_opened(path, source))?;
         let geometry = geometry(&device, &file, &name)?;
         Ok(Self {
             file,

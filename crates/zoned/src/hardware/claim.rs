@@ -57,7 +57,12 @@ fn block_path(path: &Path) -> Option<PathBuf> {
 }
 
 fn open_file(path: &Path) -> Result<File, ZonedError> {
-    File::options().read(true).write(true).open(path).map_err(|source| match source.raw_os_error() {
+    File::options().read(true).write(true).open(path).map_err(|source| not_opened(path, source))
+}
+
+/// Why a drive could not be opened.
+pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
+    match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: "run as root".into() }
         }
@@ -67,7 +72,7 @@ fn open_file(path: &Path) -> Result<File, ZonedError> {
             remedy: "`senesce doctor` lists the drives of this machine",
             source,
         },
-    })
+    }
 }
 
 fn open_on(
@@ -77,6 +82,7 @@ fn open_on(
     epoch: Instant,
     rings: RingOptions,
 ) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+    path.metadata().map_err(|source| not_opened(path, source))?;
     if way == HostPath::Direct {
         let Some(character) = passthrough_path(path) else {
             return Err(ZonedError::Usage(format!(

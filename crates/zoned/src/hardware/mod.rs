@@ -3,6 +3,7 @@
 mod block;
 mod buffers;
 mod claim;
+mod find;
 mod nvme;
 mod nvme_commands;
 mod ring;
@@ -10,8 +11,9 @@ mod threads;
 
 pub use block::ZonedBlockDevice;
 pub use claim::{ClaimedDrive, has_passthrough, open_for_reading};
+pub use find::only_zoned_drive;
 pub use nvme::NvmeDevice;
-pub use ring::RingOptions;
+pub use ring::{RingOptions, Submission};
 
 use crate::device::ZonedDevice;
 use crate::error::ZonedError;
@@ -36,8 +38,18 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
 /// Claims a drive and opens it for single commands: by passthrough where there is one.
 pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+    open_claimed_by(path, way, RingOptions::default(), erase)
+}
+
+/// Claims a drive and opens it for single commands by the way named.
+pub fn open_claimed_by(
+    path: &Path,
+    way: HostPath,
+    rings: RingOptions,
+    erase: Option<&str>,
+) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let drive = ClaimedDrive::claim(path, way, erase)?;
-    let device = drive.open(RingOptions::default())?;
+    let device = drive.open(rings)?;
     Ok(Box::new(claim::Owned::new(drive, device)))
 }
 

@@ -1,16 +1,17 @@
-//! `nvme`: passthrough on /dev/ngXnY by io_uring commands, zone reports by ioctl.
+//! `nvme`: passthrough on /dev/ngXnY by io_uring commands or by ioctl; zone reports by ioctl.
 
 use super::buffers::Buffers;
-use super::nvme_commands::{Identity, decode, encode, report};
-use super::ring::{Ring, RingOptions};
+use super::nvme_commands::{Identity, Passthrough, decode, encode, report, run_io};
+use super::ring::{Ring, RingOptions, Submission};
 use crate::command::{Command, Completion, Operation};
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// `NVME_URING_CMD_IO`.
 const URING_CMD_IO: u32 = 0xC048_4E80;
@@ -28,6 +29,8 @@ pub struct NvmeDevice {
     ring: Option<Ring<squeue::Entry128, cqueue::Entry32>>,
     buffers: Option<Buffers>,
     in_flight: Vec<(u64, Command)>,
+    /// What an ioctl has completed.
+    done: VecDeque<Completion>,
 }
 
 /// Limits and zones as identify tells them.
@@ -81,6 +84,7 @@ impl NvmeDevice {
             ring: None,
             buffers: None,
             in_flight: Vec::new(),
+            done: VecDeque::new(),
         })
     }
 
@@ -90,9 +94,6 @@ impl NvmeDevice {
     }
 
     fn ring(&mut self) -> Result<&mut Ring<squeue::Entry128, cqueue::Entry32>, ZonedError> {
-        if self.ring.is_none() {
-            self.reserve(1, 128 << 10)?;
-        }
         self.ring.as_mut().ok_or_else(|| ZonedError::Usage("the ring was not set up".into()))
     }
 }
@@ -111,7 +112,10 @@ impl ZonedDevice for NvmeDevice {
     }
 
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
-        self.ring = Some(Ring::new(commands, &self.path, self.options)?);
+        match self.options.submission {
+            Submission::IoUring => self.ring = Some(Ring::new(commands, &self.path, self.options)?),
+            Submission::Ioctl => self.done.reserve(commands as usize),
+        }
         self.buffers = Some(Buffers::new(commands, transfer_bytes)?);
         let idle = Command { tag: 0, queue: 0, operation: Operation::Read, zone: 0, block: 0, blocks: 0 };
         self.in_flight = vec![(0, idle); commands as usize];
@@ -119,9 +123,15 @@ impl ZonedDevice for NvmeDevice {
     }
 
     fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
-        self.ring()?;
+        if self.buffers.is_none() {
+            self.reserve(1, 128 << 10)?;
+        }
         let address = self.buffers.as_ref().map_or(0, |buffers| buffers.address(command.tag) as u64);
         let body = encode(&command, self.identity.namespace, address, self.geometry.block_bytes);
+        if self.options.submission == Submission::Ioctl {
+            self.run_now(command, body);
+            return Ok(());
+        }
         let fd = types::Fd(self.file.as_raw_fd());
         let entry =
             opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(body.to_uring()).build().user_data(u64::from(command.tag));
@@ -130,6 +140,9 @@ impl ZonedDevice for NvmeDevice {
     }
 
     fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
+        if self.options.submission == Submission::Ioctl {
+            return Ok(self.next_done(until_ns));
+        }
         let now = self.now_ns();
         let Some(entry) = self.ring()?.next(until_ns.saturating_sub(now))? else { return Ok(None) };
         let tag = entry.user_data() as u32;
@@ -149,6 +162,25 @@ impl ZonedDevice for NvmeDevice {
 }
 
 impl NvmeDevice {
+    /// Runs one command by ioctl; its completion waits to be taken.
+    fn run_now(&mut self, command: Command, mut body: Passthrough) {
+        let submitted_ns = self.now_ns();
+        let result = run_io(&self.file, &mut body);
+        let completed_ns = self.now_ns();
+        let block = if command.operation == Operation::Append { body.result } else { command.block };
+        let result = decode(result, block);
+        self.done.push_back(Completion { tag: command.tag, submitted_ns, completed_ns, result });
+    }
+
+    /// What an ioctl has completed; without that nothing is in flight, and the time until `until_ns` passes.
+    fn next_done(&mut self, until_ns: u64) -> Option<Completion> {
+        let found = self.done.pop_front();
+        if found.is_none() {
+            std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(self.now_ns())));
+        }
+        found
+    }
+
     /// Changes the LBA format; everything on the namespace is lost. The caller holds the claim.
     pub fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
         let wanted = self.geometry.formats.iter().find(|format| format.block_bytes == block_bytes);

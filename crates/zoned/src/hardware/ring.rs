@@ -2,12 +2,26 @@
 
 use crate::error::ZonedError;
 use io_uring::{IoUring, cqueue, squeue, types};
+use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
+
+/// How commands reach an NVMe namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Submission {
+    /// io_uring, at any depth.
+    #[default]
+    IoUring,
+    /// One passthrough ioctl per command: depth 1, for kernels before 5.19 and to compare.
+    Ioctl,
+}
 
 /// How the kernel is told about submissions and completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
+    /// By ring or by ioctl.
+    pub submission: Submission,
     /// A kernel thread looks for submissions.
     pub poll_submission: bool,
     /// Completions are polled for instead of interrupting; the drive's driver needs poll queues.
@@ -38,7 +52,7 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
         let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io {
             operation: "set up io_uring for",
             path: path.into(),
-            remedy: "it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0",
+            remedy: "it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0; on NVMe, submission = \"ioctl\" does without",
             source,
         })?;
         Ok(Self { ring, path: path.into(), unsent: 0 })

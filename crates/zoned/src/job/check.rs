@@ -1,8 +1,10 @@
 //! Judges a job against a drive before the first command, and settles what it leaves open.
 
-use super::spec::{Activity, ActorSpec, Job, Preparation, PrepareStep, Zones};
+use super::spec::{Activity, ActorSpec, Job, Preparation, PrepareStep};
+use super::values::Zones;
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::hardware::Submission;
 use crate::sim::HostPath;
 use std::ops::Range;
 
@@ -80,6 +82,7 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
             format!("it has the formats {}; change the format first or leave lbaf out", known.join(", ")),
         ));
     }
+    check_rings(job)?;
     let mut next_zone = 0;
     let mut actors = Vec::new();
     for (index, spec) in job.actors.iter().enumerate() {
@@ -109,6 +112,20 @@ pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<Check
     let checked = CheckedJob { job: job.clone(), steps, warnings: warnings(job, &actors), actors };
     check_states(&checked, geometry, zones)?;
     Ok(checked)
+}
+
+/// An ioctl waits for its one command and exists beside the block layer only.
+fn check_rings(job: &Job) -> Result<(), ZonedError> {
+    if job.submission == Submission::IoUring {
+        return Ok(());
+    }
+    let polls = job.poll_submission || job.poll_completion;
+    let deep = job.actors.iter().any(|actor| actor.qd > 1);
+    if polls || deep || job.path != HostPath::Direct {
+        let problem = "ioctl runs one command at a time, by passthrough and without polling";
+        return Err(wrong("submission", problem, "use path direct and qd 1, or io-uring"));
+    }
+    Ok(())
 }
 
 fn check_actor(
@@ -227,6 +244,8 @@ fn default_steps(actors: &[CheckedActor], geometry: &Geometry) -> Vec<CheckedSte
                 steps.push(step(PrepareStep::Reset, actor, 0));
             }
             op if op.reads() => steps.push(step(PrepareStep::Fill, actor, capacity)),
+            // Each round fills the zone from its start.
+            _ if actor.occupancy_blocks.is_some() => steps.push(step(PrepareStep::Reset, actor, 0)),
             _ => {}
         }
     }

@@ -6,9 +6,11 @@ pub mod prepare;
 pub mod result;
 pub mod spec;
 pub mod tally;
+pub mod values;
 pub mod worker;
 
 pub use check::{CheckedActor, CheckedJob, check};
 pub use result::{ActorResult, JobResult};
-pub use spec::{Activity, ActorSpec, FaultSpec, Job, OnLostZone, Preparation, PrepareStep, Rate, Span, Zones};
+pub use spec::{Activity, ActorSpec, FaultSpec, Job, OnLostZone, Preparation, PrepareStep};
 pub use tally::{Latency, Tally};
+pub use values::{Rate, Span, Zones};

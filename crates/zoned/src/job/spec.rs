@@ -1,13 +1,13 @@
 //! What a job file says: actors, preparation, faults. Plain data; [`super::check()`] judges it.
 
+use super::values::{Rate, Span, Zones};
 use crate::error::ZonedError;
 use crate::geometry::ZoneState;
+use crate::hardware::{RingOptions, Submission};
 use crate::sim::HostPath;
-use senesce_core::units::{Bytes, parse_duration};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
+use senesce_core::units::Bytes;
+use serde::{Deserialize, Serialize};
 use std::str::FromStr;
-use std::time::Duration;
 
 /// A job: actors that work on one drive at the same time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Job {
     /// The way to the drive.
     #[serde(default, with = "path_word")]
     pub path: HostPath,
+    /// On an NVMe drive: how commands reach it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub submission: Submission,
     /// On a real drive: a kernel thread looks for submissions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub poll_submission: bool,
@@ -41,6 +44,10 @@ pub struct Job {
     /// Zones that fail by order, on a simulated drive.
     #[serde(default, rename = "fault", skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What an actor does over and over.
@@ -290,135 +297,6 @@ pub enum OnLostZone {
     Stop,
 }
 
-/// Zones of an actor or a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Zones {
-    /// So many, after those of the actors before.
-    Count(u32),
-    /// First and one past the last.
-    Range(u32, u32),
-}
-
-impl Default for Zones {
-    fn default() -> Self {
-        Self::Count(1)
-    }
-}
-
-impl FromStr for Zones {
-    type Err = ZonedError;
-
-    fn from_str(text: &str) -> Result<Self, ZonedError> {
-        let wrong =
-            || ZonedError::Usage(format!("'{text}' names no zones: write a number of zones, or a range such as 0..8"));
-        let text = text.trim();
-        match text.split_once("..") {
-            None => text.parse().map(Self::Count).map_err(|_| wrong()),
-            Some((first, end)) => {
-                let inclusive = end.strip_prefix('=');
-                let first: u32 = first.trim().parse().map_err(|_| wrong())?;
-                let last: u32 = inclusive.unwrap_or(end).trim().parse().map_err(|_| wrong())?;
-                let end = if inclusive.is_some() { last.checked_add(1).ok_or_else(wrong)? } else { last };
-                if end <= first {
-                    return Err(wrong());
-                }
-                Ok(Self::Range(first, end))
-            }
-        }
-    }
-}
-
-impl fmt::Display for Zones {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Count(count) => write!(formatter, "{count}"),
-            Self::Range(first, end) => write!(formatter, "{first}..{end}"),
-        }
-    }
-}
-
-impl Serialize for Zones {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Zones {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Form {
-            Number(u32),
-            Text(String),
-        }
-        match Form::deserialize(deserializer)? {
-            Form::Number(count) => Ok(Self::Count(count)),
-            Form::Text(text) => text.parse().map_err(serde::de::Error::custom),
-        }
-    }
-}
-
-/// A duration as users write it: `10s`, `500ms`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Default)]
-pub struct Span(pub Duration);
-
-impl Span {
-    /// Whether it is nothing.
-    pub fn is_zero(&self) -> bool {
-        self.0.is_zero()
-    }
-
-    /// So many seconds.
-    pub fn seconds(seconds: f64) -> Self {
-        Self(Duration::from_secs_f64(seconds.max(0.0)))
-    }
-
-    /// Nanoseconds, at most `u64::MAX / 4` so that sums do not overflow.
-    pub fn ns(self) -> u64 {
-        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX).min(u64::MAX / 4)
-    }
-}
-
-impl Serialize for Span {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{}ns", self.0.as_nanos()))
-    }
-}
-
-impl<'de> Deserialize<'de> for Span {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        parse_duration(&text).map(Span).map_err(serde::de::Error::custom)
-    }
-}
-
-/// Bytes per second: `100MiB/s`, `100M`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate(pub Bytes);
-
-impl FromStr for Rate {
-    type Err = ZonedError;
-
-    fn from_str(text: &str) -> Result<Self, ZonedError> {
-        let size = text.trim().strip_suffix("/s").unwrap_or(text).trim();
-        size.parse().map(Rate).map_err(|_| {
-            ZonedError::Usage(format!("'{text}' is not a rate: write bytes per second, for example 100MiB/s"))
-        })
-    }
-}
-
-impl Serialize for Rate {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&format!("{}/s", self.0.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Rate {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
 mod path_word {
     use super::HostPath;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -441,6 +319,7 @@ impl Job {
         Self {
             lbaf: None,
             path: HostPath::Direct,
+            submission: Submission::default(),
             poll_submission: false,
             poll_completion: false,
             ramp: Span::default(),
@@ -452,8 +331,12 @@ impl Job {
     }
 
     /// How the rings of a real drive are set up.
-    pub fn rings(&self) -> crate::hardware::RingOptions {
-        crate::hardware::RingOptions { poll_submission: self.poll_submission, poll_completion: self.poll_completion }
+    pub fn rings(&self) -> RingOptions {
+        RingOptions {
+            submission: self.submission,
+            poll_submission: self.poll_submission,
+            poll_completion: self.poll_completion,
+        }
     }
 
     /// Reads a job file.

@@ -10,10 +10,10 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 
+mod rounds;
+
 /// A worker gives up after so many refused commands in a row.
 const PATIENCE: u32 = 100;
-/// Request size while a zone is filled before a reset or finish.
-const FILL_BYTES: u32 = 128 << 10;
 
 /// What a worker wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -302,76 +302,6 @@ impl Worker {
         })
     }
 
-    /// Zone commands: one at a time.
-    fn manage(&mut self) -> Wish {
-        if self.busy() {
-            return Wish::WaitForCompletion;
-        }
-        let place = self.places[self.at];
-        match self.phase {
-            Phase::Wrap => self.submit(Operation::Reset, place.zone, 0, 0, false),
-            Phase::Preset => self.begin_round(place),
-            Phase::FillOpen => self.submit(Operation::Open, place.zone, 0, 0, false),
-            Phase::Fill(done) => self.fill(place, done),
-            Phase::Round(step) => self.round(place, step),
-            Phase::Flow | Phase::Ended => Wish::Finished,
-        }
-    }
-
-    fn begin_round(&mut self, place: Place) -> Wish {
-        if self.counted_enough() {
-            self.phase = Phase::Ended;
-            return Wish::Finished;
-        }
-        match self.actor.occupancy_blocks {
-            None => {
-                self.phase = Phase::Round(0);
-                self.round(place, 0)
-            }
-            Some(blocks) if !self.preset_refused => Wish::Preset(place.zone, Some(blocks)),
-            Some(_) => {
-                self.phase = Phase::FillOpen;
-                self.submit(Operation::Open, place.zone, 0, 0, false)
-            }
-        }
-    }
-
-    /// The answer to [`Wish::Preset`].
-    pub fn preset_done(&mut self, done: bool) {
-        if done {
-            self.phase = Phase::Round(0);
-        } else {
-            self.preset_refused = true;
-        }
-    }
-
-    fn fill(&mut self, place: Place, done: u64) -> Wish {
-        let left = self.actor.occupancy_blocks.unwrap_or(0).saturating_sub(done);
-        if left == 0 {
-            self.phase = Phase::Round(0);
-            return self.round(place, 0);
-        }
-        let blocks = left.min(u64::from((FILL_BYTES / self.block_bytes).max(1)));
-        self.submit(Operation::Write, place.zone, done, blocks as u32, false)
-    }
-
-    /// The commands of one round: what is measured, then what makes the zone ready for the next round.
-    fn round(&mut self, place: Place, step: u8) -> Wish {
-        let zone = place.zone;
-        let blocks = self.actor.blocks;
-        match (self.actor.spec.op, step) {
-            (Activity::Reset, 0) => self.submit(Operation::Reset, zone, 0, 0, true),
-            (Activity::Finish, 0) => self.submit(Operation::Finish, zone, 0, 0, true),
-            (Activity::Finish, 1) => self.submit(Operation::Reset, zone, 0, 0, false),
-            (Activity::OpenClose, 0) => self.submit(Operation::Open, zone, 0, 0, true),
-            (Activity::OpenClose, 1) => self.submit(Operation::Write, zone, 0, blocks, false),
-            (Activity::OpenClose, 2) => self.submit(Operation::Close, zone, 0, 0, false),
-            (Activity::OpenClose, 3) => self.submit(Operation::Write, zone, u64::from(blocks), blocks, false),
-            (Activity::OpenClose, 4) => self.submit(Operation::Reset, zone, 0, 0, false),
-            _ => Wish::Finished,
-        }
-    }
-
     /// Takes the completion of one of its commands.
     #[inline]
     pub fn complete(&mut self, completion: &Completion) {
@@ -449,56 +379,6 @@ impl Worker {
         if self.stop_on_lost_zone && fault.loses_zone() {
             self.stopped = true;
             self.phase = Phase::Ended;
-        }
-    }
-
-    /// Goes on in a round after one of its commands.
-    fn advance(&mut self, done: &InFlight, completion: &Completion) {
-        if self.phase == Phase::Ended || self.places.is_empty() {
-            return;
-        }
-        if let Err(fault) = completion.result {
-            if !fault.loses_zone() {
-                self.next_round(completion.completed_ns);
-            }
-            return;
-        }
-        self.phase = match self.phase {
-            Phase::Wrap if done.operation == Operation::Reset => {
-                self.places[self.at] = Place { pointer: 0, used: false, ..self.places[self.at] };
-                Phase::Flow
-            }
-            Phase::FillOpen => Phase::Fill(0),
-            Phase::Fill(written) => Phase::Fill(written + u64::from(done.blocks)),
-            Phase::Round(step) => {
-                let last = match self.actor.spec.op {
-                    Activity::Reset => 0,
-                    Activity::Finish => 1,
-                    _ => 4,
-                };
-                if step >= last {
-                    return self.next_round(completion.completed_ns);
-                }
-                Phase::Round(step + 1)
-            }
-            other => other,
-        };
-    }
-
-    fn next_round(&mut self, now_ns: u64) {
-        if !self.actor.spec.op.manages() {
-            self.phase = Phase::Flow;
-            return;
-        }
-        self.phase = Phase::Preset;
-        self.next_due_ns = now_ns + self.actor.spec.pause.ns();
-        self.at += 1;
-        if self.at >= self.places.len() {
-            self.at = 0;
-            let once = self.actor.occupancy_blocks.is_none() && self.actor.spec.op != Activity::OpenClose;
-            if once {
-                self.phase = Phase::Ended;
-            }
         }
     }
 

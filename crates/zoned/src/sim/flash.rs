@@ -68,8 +68,8 @@ pub struct Flash {
     sense: [u64; 2],
     channel_by_kib: Vec<u64>,
     channel_ns_per_kib: f64,
-    link_ns: f64,
-    link_ns_per_kib: f64,
+    /// (per command, per KiB) of the drive's link and of the way to it; the slower one is felt.
+    links: [(f64, f64); 2],
     segment: u64,
     segments: u32,
     garbage_segments: u32,
@@ -78,7 +78,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// Idle dies. `slowest_link` is the (command, KiB) time in microseconds of the way to the drive.
+    /// Idle dies. `way` is the (command, KiB) time in microseconds of the way to the drive.
     pub fn new(flash: &FlashModel, read: &ReadModel, garbage: Option<&GarbageModel>, way: (f64, f64)) -> Self {
         let die = || Die {
             busy: Busy::Idle,
@@ -103,8 +103,7 @@ impl Flash {
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
-            link_ns: read.link_us.max(way.0) * 1000.0,
-            link_ns_per_kib: read.link_us_per_kib.max(way.1) * 1000.0,
+            links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
             segment: ns(flash.segment_us),
             segments: flash.segments,
             garbage_segments: garbage.map_or(0, |model| model.read_segments),
@@ -214,7 +213,8 @@ impl Flash {
         let target = &mut self.dies[die as usize];
         target.busy = Busy::Idle;
         let PageRead { slot, kib, .. } = target.reading;
-        let link = (self.link_ns + self.link_ns_per_kib * f64::from(kib)) as u64;
+        let [drive, way] = self.links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
+        let link = drive.max(way) as u64;
         self.link_free = now.max(self.link_free) + link;
         self.dispatch(now, die, events);
         (slot, self.link_free)

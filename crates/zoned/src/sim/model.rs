@@ -276,6 +276,10 @@ impl Model {
         if geometry.zone_capacity_mib > geometry.zone_size_mib || geometry.zone_size_mib > 1 << 20 {
             return wrong("zone_capacity_mib must not exceed zone_size_mib, nor that 1 TiB");
         }
+        let largest = geometry.transfer_limit_kib.max(geometry.append_limit_kib);
+        if geometry.zones > 1 << 20 || geometry.max_open > 1 << 20 || largest > 1 << 20 {
+            return wrong("at most 1048576 zones, as many open ones, and 1 GiB per transfer or append");
+        }
         if geometry.formats.is_empty() || geometry.formats.iter().any(|bytes| !(512..=65536).contains(bytes)) {
             return wrong("formats needs block sizes from 512 to 65536");
         }
@@ -285,13 +289,20 @@ impl Model {
         if geometry.max_active > 0 && geometry.max_open > geometry.max_active {
             return wrong("max_open must not exceed max_active");
         }
-        if flash.dies <= flash.parity_dies || flash.dies > 1024 || flash.channels == 0 || flash.unit_kib == 0 {
-            return wrong("flash needs more dies than parity dies (at most 1024), a channel and a unit");
+        if flash.dies <= flash.parity_dies || flash.dies > 1024 || !(1..=1024).contains(&flash.channels) {
+            return wrong("flash needs more dies than parity dies and a channel, at most 1024 of each");
         }
-        if flash.segments == 0 || flash.segment_us < 0.001 {
-            return wrong("a program needs at least one segment of at least 0.001 us");
+        if !(1..=1 << 20).contains(&flash.unit_kib) || !(1..=4096).contains(&flash.segments) {
+            return wrong("unit_kib must be from 1 to 1048576, segments from 1 to 4096");
         }
-        if flash.buffer_kib < geometry.max_active.max(1) * flash.unit_kib {
+        if !(0.001..1e6).contains(&flash.segment_us) {
+            return wrong("a segment must take from 0.001 us to 1 s");
+        }
+        let garbage = self.garbage.iter().flat_map(|g| [g.fresh_free_mib, g.start_below_mib, g.stop_above_mib]);
+        if garbage.into_iter().any(|mib| mib > 1 << 30) {
+            return wrong("garbage levels must not exceed 1 PiB");
+        }
+        if u64::from(flash.buffer_kib) < u64::from(geometry.max_active.max(1)) * u64::from(flash.unit_kib) {
             return wrong("buffer_kib must hold one unit_kib per active zone, else writes would wait for ever");
         }
         Ok(())
@@ -347,4 +358,46 @@ pub fn at(curve: &Curve, kib: f64) -> f64 {
         }
     }
     curve[curve.len() - 1].1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::{SimDevice, SimOptions};
+    use senesce_core::Seed;
+
+    /// Every number of every built-in model in turn becomes something extreme: a drive or an error, never a panic.
+    #[test]
+    fn extreme_numbers_are_a_drive_or_an_error() {
+        let (mut drives, mut errors) = (0, 0);
+        for (_, text) in BUILT_IN {
+            let lines: Vec<&str> = text.lines().collect();
+            for (index, line) in lines.iter().enumerate() {
+                let Some((key, value)) = line.split_once(" = ") else { continue };
+                if value.starts_with('"') {
+                    continue;
+                }
+                for extreme in ["0", "-1", "1", "4294967295", "9223372036854775807", "0.0", "1e300", "nan", "inf"] {
+                    let value = match value.starts_with('[') {
+                        true if value.starts_with("[[") => format!("[[{extreme}, {extreme}]]"),
+                        true => format!("[{extreme}]"),
+                        false => extreme.to_string(),
+                    };
+                    let mut changed: Vec<String> = lines.iter().map(|line| (*line).to_string()).collect();
+                    changed[index] = format!("{key} = {value}");
+                    match Model::parse(&changed.join("\n")) {
+                        Ok(model) => {
+                            drives += 1;
+                            let _ = SimDevice::new(&model, SimOptions::default(), Seed(1));
+                        }
+                        Err(error) => {
+                            errors += 1;
+                            assert!(error.to_string().starts_with("model"), "{error}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(drives > 100 && errors > 100, "{drives} {errors}");
+    }
 }

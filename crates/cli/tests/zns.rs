@@ -1,0 +1,112 @@
+//! The contract of `senesce zns` and `senesce zones`.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::Path;
+
+fn senesce(room: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::cargo_bin("senesce").unwrap();
+    command.current_dir(room).args(arguments);
+    command
+}
+
+fn result(room: &Path, arguments: &[&str]) -> Value {
+    let output = senesce(room, arguments).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {words}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+#[test]
+fn every_actor_has_the_promised_numbers() {
+    let room = tempfile::tempdir().unwrap();
+    let with = "op=randread,bs=4k,qd=4,zones=100..200,jobs=1";
+    let value = result(
+        room.path(),
+        &[
+            "zns",
+            "sim:zn540",
+            "--op",
+            "write",
+            "--bs",
+            "128k",
+            "--zones",
+            "2",
+            "--rate",
+            "100MiB/s",
+            "--time",
+            "500ms",
+            "--with",
+            with,
+            "--json",
+        ],
+    );
+    let actors = value["actors"].as_array().unwrap();
+    assert_eq!(actors.len(), 2);
+    for actor in actors {
+        for name in ["iops", "bw_mib", "commands", "errors"] {
+            assert!(actor[name].is_number(), "{name} in {actor}");
+        }
+        for name in ["mean", "p50", "p95", "p99", "max"] {
+            assert!(actor["lat_us"][name].as_f64().unwrap() > 0.0, "{name} in {actor}");
+        }
+        assert_eq!(actor["errors"], 0);
+    }
+    assert!((actors[0]["bw_mib"].as_f64().unwrap() - 200.0).abs() < 4.0, "the rate is per worker");
+    assert!(value["sim_seconds"].as_f64().unwrap() >= 0.5);
+    assert!(value["commands_per_cpu_second"].as_f64().unwrap() > 0.0);
+    assert_eq!(std::fs::read_dir(room.path().join("senesce-runs")).unwrap().count(), 1, "the run left its record");
+}
+
+#[test]
+fn resets_and_finishes_report_their_latency() {
+    let room = tempfile::tempdir().unwrap();
+    for (op, low, high) in [("reset", 10_000.0, 13_000.0), ("finish", 440_000.0, 470_000.0)] {
+        let value =
+            result(room.path(), &["zns", "sim:zn540", "--op", op, "--occupancy", "0.5", "--count", "20", "--json"]);
+        let actor = &value["actors"][0];
+        assert_eq!(actor["commands"], 20);
+        let mean = actor["lat_us"]["mean"].as_f64().unwrap();
+        assert!((low..high).contains(&mean), "{op}: {mean} us");
+    }
+}
+
+#[test]
+fn a_record_can_be_reported_again() {
+    let room = tempfile::tempdir().unwrap();
+    let arguments = ["zns", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
+    result(room.path(), &arguments);
+    senesce(room.path(), &["report", "run"]).assert().success();
+}
+
+#[test]
+fn wrong_words_end_with_two_before_any_command() {
+    let room = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str); 8] = [
+        (&["zns", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
+        (&["zns", "floppy", "--op", "write"], "is no device"),
+        (&["zns", "sim:zn540", "--op", "wriet"], "did you mean 'write'"),
+        (&["zns", "sim:zn540", "--op", "write", "--bs", "5000"], "not a multiple"),
+        (&["zns", "sim:zn540", "--op", "write", "--zones", "20"], "14 open zones"),
+        (&["zns", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
+        (&["zns", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
+        (&["zones", "sim:zn540", "reset"], "--all"),
+    ];
+    for (arguments, words) in cases {
+        let output = senesce(room.path(), arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(words), "{arguments:?}: {error}");
+    }
+    assert!(!room.path().join("senesce-runs").exists(), "nothing ran");
+}
+
+#[test]
+fn zones_are_listed_with_a_map() {
+    let room = tempfile::tempdir().unwrap();
+    let value = result(room.path(), &["zones", "null", "list", "--json", "--svg", "map.svg"]);
+    assert_eq!(value["zones"].as_array().unwrap().len(), 904);
+    assert!(std::fs::read_to_string(room.path().join("map.svg")).unwrap().contains("<svg"));
+    senesce(room.path(), &["zones", "null", "open", "--zone", "0..14"]).assert().success();
+    senesce(room.path(), &["zones", "null", "open", "--zone", "0..15"]).assert().code(5);
+}
