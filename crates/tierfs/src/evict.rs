@@ -26,6 +26,8 @@ pub struct Evictor {
     period: Duration,
     work: Mutex<Work>,
     stopped: AtomicBool,
+    /// Whether it found no free slot when it last looked for one.
+    full: AtomicBool,
     /// Cold slots that were read since they were written, for the second-use policy.
     used: Marks,
     shutdown: Mutex<bool>,
@@ -52,6 +54,7 @@ impl Evictor {
             period,
             work: Mutex::new(Work { hand: 0, buffer: None }),
             stopped: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             used: Marks::new(slots),
             shutdown: Mutex::new(false),
             wake: Condvar::new(),
@@ -71,6 +74,20 @@ impl Evictor {
     /// Marks a slot as used and says whether it was marked before.
     pub(crate) fn used_before(&self, slot: u32) -> bool {
         self.used.set(slot)
+    }
+
+    /// Whether nothing can be evicted because the cold store is full.
+    pub fn cold_store_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Remembers whether the cold store has room, and says when it no longer has.
+    fn note_room(&self, free: u64) {
+        let full = free == 0;
+        if full && !self.full.load(Ordering::Relaxed) {
+            eprintln!("tier: the cold store is full: eviction stopped until blocks of it are freed");
+        }
+        self.full.store(full, Ordering::Relaxed);
     }
 
     /// Ends [`TierFs::run_evictor`].
@@ -121,6 +138,7 @@ impl TierFs {
             return 0;
         }
         let mut work = self.evictor.work.lock();
+        self.evictor.note_room(self.slots.free());
         let want = want.min(BATCH).min(self.slots.free() as usize);
         let mut batch = self.pick(&mut work.hand, want);
         batch.sort_unstable();

@@ -3,15 +3,17 @@
 //! The kernel checks permissions (default_permissions) and may cache names, attributes and pages for as long as it
 //! likes, because nobody else changes them. Its write-back cache stays off: a write is durable when write(2) returns.
 
-use crate::attr::{Attr, SetAttr};
-use crate::error::FsResult;
+mod answer;
+
+use crate::attr::SetAttr;
 use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
-use crate::fs::{TierFs, now};
+use crate::fs::TierFs;
 use crate::namespace::NewInode;
+use answer::{TTL, attributes, done, entry, errno, file_attr, file_type, nanoseconds, new_inode, number, xattr};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -19,10 +21,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-/// How long the kernel may believe what it was told: only it changes the file system.
-const TTL: Duration = Duration::from_secs(3600);
 const MAX_WRITE: u32 = 1 << 20;
 /// The extended attribute of the root by which `tier stats` asks.
 pub const STATS_XATTR: &str = "senesce.tier";
@@ -37,97 +37,6 @@ impl Adapter {
     pub fn new(fs: Arc<TierFs>) -> Self {
         Self { fs }
     }
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    Errno::from_i32(error.raw_os_error())
-}
-
-fn number(ino: INodeNo) -> u32 {
-    u32::try_from(ino.0).unwrap_or(0)
-}
-
-fn time(ns: i64) -> SystemTime {
-    let span = Duration::from_nanos(ns.unsigned_abs());
-    if ns >= 0 { UNIX_EPOCH + span } else { UNIX_EPOCH - span }
-}
-
-/// Nanoseconds since the epoch; times that 64 bits cannot hold (before 1677, after 2262) become the nearest.
-fn nanoseconds(time: TimeOrNow) -> i64 {
-    match time {
-        TimeOrNow::Now => now(),
-        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
-            Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
-        },
-    }
-}
-
-fn file_type(mode: u32) -> FileType {
-    match mode & libc::S_IFMT {
-        libc::S_IFDIR => FileType::Directory,
-        libc::S_IFLNK => FileType::Symlink,
-        libc::S_IFIFO => FileType::NamedPipe,
-        libc::S_IFSOCK => FileType::Socket,
-        libc::S_IFCHR => FileType::CharDevice,
-        libc::S_IFBLK => FileType::BlockDevice,
-        _ => FileType::RegularFile,
-    }
-}
-
-fn file_attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(u64::from(attr.ino)),
-        size: attr.size,
-        blocks: attr.blocks * (BLOCK as u64 / 512),
-        atime: time(attr.atime),
-        mtime: time(attr.mtime),
-        ctime: time(attr.ctime),
-        crtime: UNIX_EPOCH,
-        kind: file_type(attr.mode),
-        perm: (attr.mode & 0o7777) as u16,
-        nlink: attr.links,
-        uid: attr.uid,
-        gid: attr.gid,
-        rdev: attr.rdev,
-        blksize: BLOCK as u32,
-        flags: 0,
-    }
-}
-
-fn entry(result: FsResult<Attr>, reply: ReplyEntry) {
-    match result {
-        Ok(attr) => reply.entry(&TTL, &file_attr(&attr), Generation(u64::from(attr.generation))),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn attributes(result: FsResult<Attr>, reply: ReplyAttr) {
-    match result {
-        Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn done(result: FsResult<()>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-/// Answers a question for an attribute: its size where the caller has no room yet.
-fn xattr(result: FsResult<Vec<u8>>, room: u32, reply: ReplyXattr) {
-    match result {
-        Ok(value) if room == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn new_inode(request: &Request, mode: u32) -> NewInode<'static> {
-    NewInode { mode, uid: request.uid(), gid: request.gid(), rdev: 0, target: b"" }
 }
 
 impl Filesystem for Adapter {

@@ -18,6 +18,7 @@ pub mod format;
 mod fs;
 pub mod fuse;
 mod heat;
+mod holes;
 mod namespace;
 pub mod nvm;
 pub mod open;

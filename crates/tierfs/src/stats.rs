@@ -79,6 +79,8 @@ pub struct Stats {
     pub cold_store: String,
     /// The first failure of the cold store, after which eviction stopped.
     pub cold_store_failure: Option<String>,
+    /// Whether eviction stopped because the cold store is full; it goes on once blocks of it are freed.
+    pub cold_store_full: bool,
 }
 
 impl TierFs {
@@ -105,6 +107,7 @@ impl TierFs {
             durability: self.region.nvm().durability().into(),
             cold_store: self.cold.describe(),
             cold_store_failure: self.counters.complaint.lock().clone(),
+            cold_store_full: self.evictor.cold_store_full(),
         }
     }
 

@@ -76,6 +76,8 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
             size += BLOCK as u64;
         }
         assert!(size > 280 * BLOCK as u64, "round {round}: {size}");
+        fs.evict(1);
+        assert!(fs.stats().cold_store_full);
         let data = read_all(&fs, a).unwrap();
         for (index, block) in data.chunks(BLOCK).enumerate() {
             assert_eq!(block, pattern(BLOCK, index as u8), "block {index}");
@@ -88,6 +90,8 @@ fn a_full_file_system_can_be_emptied_and_filled_again() {
         let stats = fs.stats();
         assert_eq!((stats.resident_blocks, stats.cold_blocks), (0, 0));
         assert_eq!(stats.free_cold_blocks, 199);
+        fs.evict(1);
+        assert!(!fs.stats().cold_store_full);
     }
 }
 

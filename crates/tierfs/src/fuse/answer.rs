@@ -1,0 +1,105 @@
+//! Between the types of the core and those of the kernel's protocol.
+
+use crate::attr::Attr;
+use crate::error::FsResult;
+use crate::format::BLOCK;
+use crate::fs::now;
+use crate::namespace::NewInode;
+use fuser::{
+    Errno, FileAttr, FileType, Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyXattr, Request, TimeOrNow,
+};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long the kernel may believe what it was told: only it changes the file system.
+pub const TTL: Duration = Duration::from_secs(3600);
+
+pub fn errno(error: rustix::io::Errno) -> Errno {
+    Errno::from_i32(error.raw_os_error())
+}
+
+pub fn number(ino: INodeNo) -> u32 {
+    u32::try_from(ino.0).unwrap_or(0)
+}
+
+fn time(ns: i64) -> SystemTime {
+    let span = Duration::from_nanos(ns.unsigned_abs());
+    if ns >= 0 { UNIX_EPOCH + span } else { UNIX_EPOCH - span }
+}
+
+/// Nanoseconds since the epoch; times that 64 bits cannot hold (before 1677, after 2262) become the nearest.
+pub fn nanoseconds(time: TimeOrNow) -> i64 {
+    match time {
+        TimeOrNow::Now => now(),
+        TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+        },
+    }
+}
+
+pub fn file_type(mode: u32) -> FileType {
+    match mode & libc::S_IFMT {
+        libc::S_IFDIR => FileType::Directory,
+        libc::S_IFLNK => FileType::Symlink,
+        libc::S_IFIFO => FileType::NamedPipe,
+        libc::S_IFSOCK => FileType::Socket,
+        libc::S_IFCHR => FileType::CharDevice,
+        libc::S_IFBLK => FileType::BlockDevice,
+        _ => FileType::RegularFile,
+    }
+}
+
+pub fn file_attr(attr: &Attr) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(u64::from(attr.ino)),
+        size: attr.size,
+        blocks: attr.blocks * (BLOCK as u64 / 512),
+        atime: time(attr.atime),
+        mtime: time(attr.mtime),
+        ctime: time(attr.ctime),
+        crtime: UNIX_EPOCH,
+        kind: file_type(attr.mode),
+        perm: (attr.mode & 0o7777) as u16,
+        nlink: attr.links,
+        uid: attr.uid,
+        gid: attr.gid,
+        rdev: attr.rdev,
+        blksize: BLOCK as u32,
+        flags: 0,
+    }
+}
+
+pub fn entry(result: FsResult<Attr>, reply: ReplyEntry) {
+    match result {
+        Ok(attr) => reply.entry(&TTL, &file_attr(&attr), Generation(u64::from(attr.generation))),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub fn attributes(result: FsResult<Attr>, reply: ReplyAttr) {
+    match result {
+        Ok(attr) => reply.attr(&TTL, &file_attr(&attr)),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub fn done(result: FsResult<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// Answers a question for an attribute: its size where the caller has no room yet.
+pub fn xattr(result: FsResult<Vec<u8>>, room: u32, reply: ReplyXattr) {
+    match result {
+        Ok(value) if room == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+pub fn new_inode(request: &Request, mode: u32) -> NewInode<'static> {
+    NewInode { mode, uid: request.uid(), gid: request.gid(), rdev: 0, target: b"" }
+}
