@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An image ready to be attached to a loop device; locked against other runs while it lives.
 #[derive(Debug)]
@@ -186,8 +187,10 @@ fn memory_file(size: Bytes) -> Result<File, TargetError> {
         ));
     }
     let name = Path::new("the image in memory");
-    let descriptor =
-        rustix::fs::memfd_create("senesce-image", MemfdFlags::CLOEXEC).map_err(TargetError::errno("make", name))?;
+    // mkfs.btrfs takes two loop devices over files of one name for the same, and refuses when the other is mounted.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let own = format!("senesce-image-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let descriptor = rustix::fs::memfd_create(&*own, MemfdFlags::CLOEXEC).map_err(TargetError::errno("make", name))?;
     let file = File::from(descriptor);
     file.set_len(size.0).map_err(TargetError::io("set the size of", name))?;
     Ok(file)

@@ -181,6 +181,7 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
         return;
     }
     let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
+    let _other_image_in_memory = open(&"memory:32M".parse().unwrap(), &OpenOptions::default()).unwrap();
     let mut target = match open(&"memory:128M".parse().unwrap(), &options) {
         Ok(target) => target,
         Err(error) => return eprintln!("skipped: needs btrfs ({error})"),
