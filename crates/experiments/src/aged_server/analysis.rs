@@ -24,7 +24,8 @@ pub(super) fn analyse(record: &Record, spec: &StudySpec, variant: &str, csv: &st
     let free = analysis.figures.into_iter().filter(|figure| figure.id.starts_with("free"));
     figures.extend(free);
     analysis.figures = figures;
-    findings.extend(analysis.findings);
+    // What the models say of each cell is in the table; the claims above are held against the published values.
+    findings.extend(analysis.findings.into_iter().filter(|finding| !finding.claim.contains("modelled")));
     analysis.findings = findings;
     analysis.caveats.insert(
         0,

@@ -57,7 +57,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "size",
         help: "size of an image, or published",
         kind: ParameterKind::Text,
-        defaults: ["400M", "2G", "published"],
+        defaults: ["400M", "4G", "published"],
     },
     Parameter {
         name: "fullness",
@@ -75,13 +75,13 @@ const PARAMETERS: &[Parameter] = &[
         name: "overwrites",
         help: "bytes created while aging, over the size; 0: until convergence",
         kind: ParameterKind::Real { min: 0.0, max: 100_000.0 },
-        defaults: ["1.2", "5", "0"],
+        defaults: ["1.2", "2", "0"],
     },
     Parameter {
         name: "time",
         help: "length of a run",
         kind: ParameterKind::Duration,
-        defaults: ["200ms", "2s", "10min"],
+        defaults: ["200ms", "1s", "10min"],
     },
     Parameter {
         name: "repetitions",

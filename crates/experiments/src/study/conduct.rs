@@ -4,7 +4,7 @@ use super::device_state::DeviceState;
 use super::images::{ImageFacts, Images, fail_on};
 use super::lab;
 use super::matrix::{ImageId, RunId, is_planned, runs};
-use super::spec::{CellSpec, StudySpec};
+use super::spec::{CellSpec, StateKind, StudySpec};
 use super::subject::{Measured, Subject};
 use senesce_aging::Data;
 use senesce_core::measurement::EVENT;
@@ -90,16 +90,22 @@ pub(super) fn done_in(events: &[Event]) -> BTreeSet<RunId> {
         .collect()
 }
 
-/// Masters and one working copy; what is free in an image takes no room.
+/// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
 fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
         let source = spec.source(state);
-        let full = if source.data == Data::Write { source.fullness.unwrap_or(0.8) } else { 0.1 };
-        spec.size.0 as f64 * if is_planned(state) { full + 0.1 } else { 0.1 }
+        let holds_data = state.kind == StateKind::Image || is_planned(state) && source.data == Data::Write;
+        METADATA + if holds_data { source.fullness.unwrap_or(0.8) } else { 0.0 }
     };
-    (wanted.iter().map(used).sum::<f64>() + 2.0 * spec.size.0 as f64) as u64
+    let fullest = wanted.iter().map(used).fold(0.0, f64::max);
+    let shares = wanted.iter().map(used).sum::<f64>() + 2.0 * (fullest + WORKLOAD).min(1.0);
+    (spec.size.0 as f64 * shares) as u64
 }
+
+/// Share of an image that metadata and a journal take, and share that a workload writes, at most.
+const METADATA: f64 = 0.1;
+const WORKLOAD: f64 = 0.2;
 
 type Ready = BTreeMap<ImageId, Result<ImageFacts, String>>;
 

@@ -94,7 +94,7 @@ fn measure(
     let text = super::embed(&part)?;
     fs::write(&toml, &text).map_err(|error| failed("write", &toml, &error))?;
     let words = ["senesce", "-q", "study", &toml.to_string_lossy(), "--out", &inside.to_string_lossy()];
-    let expected = super::plan(&part)?.estimated_seconds;
+    let expected = super::matrix::plan(&part, "")?.estimated_seconds;
     let lab = LabRun {
         kernel,
         drives: Vec::new(),

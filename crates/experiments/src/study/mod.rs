@@ -9,6 +9,7 @@ pub mod images;
 mod lab;
 pub mod matrix;
 mod modelled;
+mod order;
 pub mod results;
 pub mod spec;
 pub mod subject;
