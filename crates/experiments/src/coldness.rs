@@ -103,7 +103,11 @@ impl RunKind for Coldness {
     }
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
-        let points: Vec<Point> = record.events_of("point").collect();
+        let mut points: Vec<Point> = record.events_of("point").collect();
+        points.sort_by(|a, b| {
+            let share = a.cold_percent.total_cmp(&b.cold_percent);
+            a.subject.cmp(&b.subject).then(share).then(a.round.cmp(&b.round))
+        });
         let latency = record.events_of::<String>("latency").last().unwrap_or("none".into());
         let mut table = Table::new(
             "coldness",
@@ -111,6 +115,7 @@ impl RunKind for Coldness {
             &[
                 "file system",
                 "asked cold (%)",
+                "round",
                 "fetched (%)",
                 "evicted (blocks)",
                 "mean (us)",
@@ -122,6 +127,7 @@ impl RunKind for Coldness {
             table.row(vec![
                 json!(point.subject),
                 json!(point.cold_percent),
+                json!(point.round + 1),
                 json!(point.fetched_percent),
                 json!(point.evicted),
                 json!(point.mean_us),
