@@ -129,7 +129,12 @@ impl Experiment for VcsScaling {
                 let missing =
                     Skipped { system: system.name().into(), program: program.into(), package: package.into() };
                 context.progress.say(&missing.words());
-                context.directory.append("skipped", &missing)?;
+                let said = context.directory.earlier_events().iter().any(|event| {
+                    event.kind == "skipped" && event.data.get("system").is_some_and(|name| name == system.name())
+                });
+                if !said {
+                    context.directory.append("skipped", &missing)?;
+                }
                 skipped.push(*system);
             }
         }
