@@ -59,8 +59,10 @@ fn hold(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64, expected: &
         assert!(group.misordered_by < within && turned < share, "{}", report.join("\n"));
     }
     for finding in study.findings(&measured) {
-        let artefact = finding.claim.starts_with("Resets get a 56");
-        let wanted = if artefact { Verdict::NotSeen } else { Verdict::Seen };
+        // An artefact of the study's host, and what the model of the garbage collector does not reach.
+        let unseen = ["Resets get a 56", "Its reads suffer too"];
+        let expected_unseen = unseen.iter().any(|claim| finding.claim.starts_with(claim));
+        let wanted = if expected_unseen { Verdict::NotSeen } else { Verdict::Seen };
         assert_eq!(finding.verdict, wanted, "{}: {}", finding.claim, finding.measured);
     }
 }
