@@ -262,6 +262,10 @@ fn figure(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural], fs: usiz
         let mut seen = 0;
         let mut points = vec![(free.buckets.first().map_or(4096.0, |one| one.from_bytes as f64), 0.0)];
         for bucket in &free.buckets {
+            // Sizes without any extent are flat: the line rises within its bucket only.
+            if points.last().is_some_and(|last| last.0 < bucket.from_bytes as f64) {
+                points.push((bucket.from_bytes as f64, seen as f64 / total * 100.0));
+            }
             seen += bucket.blocks;
             points.push((bucket.to_bytes as f64, seen as f64 / total * 100.0));
         }
