@@ -6,6 +6,7 @@ use super::spec::{CellSpec, StudySpec};
 use crate::study::conduct::FailureEvent;
 use senesce_core::failure::errno_words;
 use senesce_core::{Environment, ExitCode, Failure, Record, RunContext};
+use senesce_lab::guest::CONTROL;
 use senesce_lab::{LabRun, kernel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,7 +94,20 @@ fn measure(
     let (toml, inside) = (share.join("study.toml"), share.join("run"));
     let text = super::embed(&part)?;
     fs::write(&toml, &text).map_err(|error| failed("write", &toml, &error))?;
-    let words = ["senesce", "-q", "study", &toml.to_string_lossy(), "--out", &inside.to_string_lossy()];
+    // Nothing in the guest makes the node of the loop devices before their module is there.
+    let load_loop = format!("{CONTROL}/modprobe -q -- loop; exec \"$@\"");
+    let words = [
+        "sh",
+        "-c",
+        &load_loop,
+        "sh",
+        "senesce",
+        "-q",
+        "study",
+        &toml.to_string_lossy(),
+        "--out",
+        &inside.to_string_lossy(),
+    ];
     let expected = super::matrix::plan(&part, "")?.estimated_seconds;
     let lab = LabRun {
         kernel,
