@@ -13,6 +13,8 @@ pub mod doctor;
 pub mod export;
 pub mod f2fs_bandwidth;
 pub mod file_ops;
+pub mod frag_intra;
+mod fragmentation;
 pub mod free_space;
 pub mod import;
 pub mod io_scheduler;

@@ -11,6 +11,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::free_space::FreeSpaceExperiment,
     &crate::aged_fileserver::EXPERIMENT,
     &crate::aged_webserver::EXPERIMENT,
+    &crate::frag_intra::FragIntra,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::object_dirs::ObjectDirs,

@@ -1,0 +1,273 @@
+//! From the record to tables, figures and findings.
+
+use super::correlations::{self, ScoreCost, overall, words};
+use super::figures;
+use super::point::{self, Clock, Point, read_ahead_words};
+use super::rounds::{PLACE, SEQUENTIAL, Sequential, WITHOUT};
+use super::sketch::{self, Sketch};
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{Analysis, Failure, Finding, Record, Table, Verdict};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What differs between the experiments.
+pub struct Story<'a> {
+    /// Heading.
+    pub title: &'a str,
+    /// What a round is called.
+    pub round: &'a str,
+    /// What was done.
+    pub summary: &'a str,
+    /// The CSV of published values.
+    pub published: &'a str,
+    /// Further findings of the experiment's own.
+    pub claims: Option<fn(&Seen<'_>) -> Vec<Finding>>,
+}
+
+/// Everything that was recorded.
+pub struct Seen<'a> {
+    /// The experiment.
+    pub story: &'a Story<'a>,
+    /// Points, of each state the last one recorded, in the order of file system, round, aged before unaged.
+    pub points: Vec<Point>,
+    /// Sketches, of each state the last one recorded.
+    pub sketches: Vec<Sketch>,
+    /// Sequential reads.
+    pub sequential: Vec<Sequential>,
+    /// File systems in the order in which they were run.
+    pub systems: Vec<String>,
+    /// Read-ahead settings in the order in which they were used.
+    pub settings: Vec<Option<u64>>,
+    /// Correlations of score and cost.
+    pub correlations: Vec<ScoreCost>,
+    /// On what was measured.
+    pub device: String,
+}
+
+impl<'a> Seen<'a> {
+    /// Reads a record.
+    pub fn of(record: &Record, story: &'a Story<'a>) -> Self {
+        let mut systems: Vec<String> = Vec::new();
+        let mut settings = Vec::new();
+        let mut points = BTreeMap::new();
+        for point in record.events_of::<Point>(point::EVENT) {
+            let place = systems.iter().position(|fs| *fs == point.fs).unwrap_or_else(|| {
+                systems.push(point.fs.clone());
+                systems.len() - 1
+            });
+            for reading in &point.readings {
+                if !settings.contains(&reading.read_ahead_kib) {
+                    settings.push(reading.read_ahead_kib);
+                }
+            }
+            points.insert((place, point.round, !point.aged), point);
+        }
+        let points: Vec<Point> = points.into_values().collect();
+        let sketches: BTreeMap<_, Sketch> =
+            record.events_of::<Sketch>(sketch::EVENT).map(|one| ((one.fs.clone(), one.round, one.aged), one)).collect();
+        let correlations = correlations::all(&points, &systems, &settings);
+        Self {
+            story,
+            points,
+            sketches: sketches.into_values().collect(),
+            sequential: record.events_of(SEQUENTIAL).collect(),
+            systems,
+            settings,
+            correlations,
+            device: record.events_of(PLACE).last().unwrap_or_default(),
+        }
+    }
+
+    /// The last round of a file system, aged or copied.
+    pub fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
+        self.points.iter().filter(|point| point.fs == fs && point.aged == aged).max_by_key(|point| point.round)
+    }
+
+    /// How much longer the aged files of the last round take to read than their copy.
+    pub fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
+        let setting = figures::usual(self, clock);
+        let cost = |aged| {
+            let point = self.last(fs, aged)?;
+            point.cost(point.reading(setting)?, clock)
+        };
+        Some(cost(true)? / cost(false)?)
+    }
+}
+
+/// Analyses the record of any of the experiments.
+pub fn analyse(record: &Record, story: &Story<'_>) -> Result<Analysis, Failure> {
+    let seen = Seen::of(record, story);
+    let published = published::parse(story.published).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut caveats: Vec<String> = record.events_of::<String>(WITHOUT).collect();
+    caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+    let mut findings = claims(&seen, &published);
+    findings.extend(slower(&seen, &published));
+    findings.extend(story.claims.iter().flat_map(|claims| claims(&seen)));
+    Ok(Analysis {
+        title: story.title.into(),
+        summary: format!("{} {}", story.summary, in_words(&seen)),
+        figures: figures::all(&seen),
+        tables: vec![table(&seen), correlation_table(&seen), published_table(&published)],
+        findings,
+        caveats,
+        result: result(&seen),
+    })
+}
+
+fn in_words(seen: &Seen<'_>) -> String {
+    let found: Vec<String> =
+        seen.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", seen.slowdown(fs, Clock::Hdd)?))).collect();
+    match found.is_empty() {
+        true => format!("{} points were measured.", seen.points.len()),
+        false => format!(
+            "Modelled on the disk drive, the last {} takes this many times as long as its unaged copy: {}.",
+            seen.story.round,
+            found.join(", ")
+        ),
+    }
+}
+
+fn result(seen: &Seen<'_>) -> Value {
+    let slowdown = |clock| -> BTreeMap<&String, f64> {
+        seen.systems.iter().filter_map(|fs| Some((fs, seen.slowdown(fs, clock)?))).collect()
+    };
+    let analysis = seen.points.iter().flat_map(|point| &point.readings).filter_map(|one| one.traced.as_ref());
+    json!({
+        "points": seen.points,
+        "sequential": seen.sequential,
+        "correlations": seen.correlations,
+        "correlation": {
+            "hdd": overall(&seen.correlations, Clock::Hdd, figures::usual(seen, Clock::Hdd)),
+            "ssd": overall(&seen.correlations, Clock::Ssd, figures::usual(seen, Clock::Ssd)),
+            "volume": overall(&seen.correlations, Clock::Wall, figures::usual(seen, Clock::Wall)),
+        },
+        "slowdown": {"hdd": slowdown(Clock::Hdd), "ssd": slowdown(Clock::Ssd), "volume": slowdown(Clock::Wall)},
+        "longest_trace_analysis_seconds": analysis.map(|one| one.analysis_seconds).fold(0.0, f64::max),
+    })
+}
+
+fn table(seen: &Seen<'_>) -> Table {
+    let round = seen.story.round;
+    let columns = [
+        "file system",
+        round,
+        "state",
+        "read-ahead",
+        "modelled disk drive (s/GiB)",
+        "modelled solid-state drive (s/GiB)",
+        "volume itself (s/GiB)",
+        "dynamic layout score",
+        "tree layout score",
+        "static layout score",
+        "discontinuities",
+        "seek distance (MiB)",
+        "requests",
+    ];
+    let mut table = Table::new("points", "Cold reads", &columns);
+    for point in &seen.points {
+        for reading in &point.readings {
+            let traced = reading.traced.as_ref();
+            table.row(vec![
+                json!(point.fs),
+                json!(point.round),
+                json!(point.state()),
+                json!(read_ahead_words(reading.read_ahead_kib)),
+                json!(point.cost(reading, Clock::Hdd)),
+                json!(point.cost(reading, Clock::Ssd)),
+                json!(point.cost(reading, Clock::Wall)),
+                json!(traced.and_then(|one| one.dynamic_layout_score)),
+                json!(point.tree_layout_score),
+                json!(point.static_layout_score),
+                json!(traced.map(|one| one.discontinuities)),
+                json!(traced.map(|one| one.seek_distance_bytes >> 20)),
+                json!(traced.map(|one| one.requests)),
+            ]);
+        }
+    }
+    table
+}
+
+fn correlation_table(seen: &Seen<'_>) -> Table {
+    let columns = ["file systems", "device", "read-ahead", "Pearson", "from", "to", "Spearman", "points"];
+    let mut table = Table::new("correlations", "Correlation of layout score and cost, 95 % intervals", &columns);
+    for one in &seen.correlations {
+        let Some(pearson) = one.pearson else { continue };
+        table.row(vec![
+            json!(one.fs),
+            json!(one.device),
+            json!(read_ahead_words(one.read_ahead_kib)),
+            json!(pearson.value),
+            json!(pearson.low),
+            json!(pearson.high),
+            json!(one.spearman.map(|spearman| spearman.value)),
+            json!(pearson.count),
+        ]);
+    }
+    table
+}
+
+fn published_table(published: &[PublishedValue]) -> Table {
+    let mut table =
+        Table::new("published", "Published values", &["metric", "condition", "value", "unit", "source", "note"]);
+    for one in published {
+        table.row(vec![
+            json!(one.metric),
+            json!(one.condition),
+            json!(one.value),
+            json!(one.unit),
+            json!(one.source),
+            json!(one.note),
+        ]);
+    }
+    table
+}
+
+/// Published correlations against ours.
+fn claims(seen: &Seen<'_>, published: &[PublishedValue]) -> Vec<Finding> {
+    let devices = [(Clock::Hdd, "hdd", "disk drive"), (Clock::Ssd, "ssd", "solid-state drive")];
+    devices
+        .into_iter()
+        .filter_map(|(clock, condition, device)| {
+            let theirs = published.iter().find(|one| one.metric == "correlation" && one.condition == condition)?;
+            let setting = figures::usual(seen, clock);
+            let ours = overall(&seen.correlations, clock, setting);
+            Some(Finding {
+                claim: format!("the lower the layout score, the higher the cost on a {device}"),
+                published: format!("{} ({})", theirs.value, theirs.source),
+                measured: ours.map_or_else(
+                    || "no correlation can be computed".into(),
+                    |ours| format!("{}, modelled, read-ahead {}", words(&ours), read_ahead_words(setting)),
+                ),
+                verdict: match ours {
+                    None => Verdict::NotTestable,
+                    Some(ours) if ours.high < 0.0 => Verdict::Seen,
+                    Some(ours) if ours.count < 8 => Verdict::NotTestable,
+                    Some(_) => Verdict::NotSeen,
+                },
+                note: match ours {
+                    Some(ours) if ours.count < 8 => "too few points to say more".into(),
+                    _ => String::new(),
+                },
+            })
+        })
+        .collect()
+}
+
+/// Published slowdowns of file systems in the last round against ours.
+fn slower(seen: &Seen<'_>, published: &[PublishedValue]) -> Vec<Finding> {
+    let theirs = published.iter().filter(|one| one.metric == "slowdown");
+    theirs
+        .filter_map(|one| {
+            let (fs, device) = one.condition.split_once(' ')?;
+            let clock = if device.starts_with("ssd") { Clock::Ssd } else { Clock::Hdd };
+            let ours = seen.slowdown(fs, clock)?;
+            Some(Finding {
+                claim: format!("{fs} takes several times as long to read when aged, {device}"),
+                published: format!("{} times ({})", one.value, one.source),
+                measured: format!("{ours:.1} times its unaged copy, modelled"),
+                verdict: if ours >= 1.5 { Verdict::Seen } else { Verdict::NotSeen },
+                note: one.note.clone(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,152 @@
+//! What is recorded: one state of one volume, and how it was read.
+
+use senesce_core::Measurement;
+use senesce_core::analysis::Better;
+use serde::{Deserialize, Serialize};
+
+/// Kind of the events that hold a [`Point`].
+pub const EVENT: &str = "point";
+
+/// One state of one volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// File system.
+    pub fs: String,
+    /// Round, number of pulls or of cycles; what ages.
+    pub round: u64,
+    /// Laid out by the experiment; else the same files copied in order onto a fresh volume.
+    pub aged: bool,
+    /// Files.
+    pub files: u64,
+    /// Bytes allocated to them.
+    pub allocated_bytes: u64,
+    /// Seconds to write them, write-back included.
+    pub write_seconds: f64,
+    /// Share of blocks that follow their predecessor inside files; none where the file system does not tell.
+    pub static_layout_score: Option<f64>,
+    /// The same over all files in directory order.
+    pub tree_layout_score: Option<f64>,
+    /// Jumps of that sequence by length: element k counts those of 2^k blocks of 4 KiB and more.
+    pub tree_log2_blocks: Vec<u64>,
+    /// Cold reads, one per read-ahead setting.
+    pub readings: Vec<Reading>,
+}
+
+/// One cold read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Read-ahead in KiB; none where it was left as it was.
+    pub read_ahead_kib: Option<u64>,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// What the trace told; none where requests cannot be traced.
+    pub traced: Option<Traced>,
+}
+
+/// What the trace of a cold read told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    /// 1 - discontinuities / 4 KiB blocks read; none when nothing was read from the device.
+    pub dynamic_layout_score: Option<f64>,
+    /// Requests that do not begin where the one before ended.
+    pub discontinuities: u64,
+    /// They by length, as in [`Point::tree_log2_blocks`].
+    pub log2_blocks: Vec<u64>,
+    /// Sum of their lengths.
+    pub seek_distance_bytes: u64,
+    /// Read requests.
+    pub requests: u64,
+    /// Modelled seconds on the reference disk drive.
+    pub hdd_seconds: f64,
+    /// Modelled seconds on the reference solid-state drive.
+    pub ssd_seconds: f64,
+    /// Seconds to compute all this from the trace.
+    pub analysis_seconds: f64,
+}
+
+/// Where the time of a read is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Clock {
+    /// Measured on the volume itself.
+    Wall,
+    /// Modelled on the reference disk drive.
+    Hdd,
+    /// Modelled on the reference solid-state drive.
+    Ssd,
+}
+
+impl Clock {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Hdd, Self::Ssd, Self::Wall];
+
+    /// Word for ids and keys.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Wall => "volume",
+            Self::Hdd => "hdd",
+            Self::Ssd => "ssd",
+        }
+    }
+}
+
+impl Point {
+    /// Seconds per GiB of allocated bytes.
+    pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
+        let seconds = match clock {
+            Clock::Wall => reading.seconds,
+            Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
+            Clock::Ssd => reading.traced.as_ref()?.ssd_seconds,
+        };
+        (self.allocated_bytes > 0).then(|| seconds / (self.allocated_bytes as f64 / f64::from(1u32 << 30)))
+    }
+
+    /// The reading with a read-ahead setting.
+    pub fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
+        self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
+    }
+
+    /// The score that goes with a reading: of the trace, or of the tree where there is no trace.
+    pub fn score(&self, reading: &Reading) -> Option<f64> {
+        match &reading.traced {
+            Some(traced) => traced.dynamic_layout_score,
+            None => self.tree_layout_score,
+        }
+    }
+
+    /// `aged` or `unaged`.
+    pub fn state(&self) -> &'static str {
+        if self.aged { "aged" } else { "unaged" }
+    }
+
+    /// Its single values, for comparisons and exports.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let mut found = Vec::new();
+        for reading in &self.readings {
+            let under = |one: Measurement| {
+                one.under("fs", &self.fs)
+                    .under("round", self.round.to_string())
+                    .under("state", self.state())
+                    .under("read_ahead", read_ahead_words(reading.read_ahead_kib))
+            };
+            for clock in Clock::ALL {
+                let metric = format!("cold read, {}", clock.key());
+                let cost = self.cost(reading, clock);
+                found.extend(cost.map(|cost| under(Measurement::new(&metric, "s/GiB", Better::Lower, cost))));
+            }
+            let score = reading.traced.as_ref().and_then(|traced| traced.dynamic_layout_score);
+            found.extend(score.map(|score| under(Measurement::new("dynamic layout score", "", Better::Higher, score))));
+        }
+        found
+    }
+}
+
+/// `128 KiB`, `off` or `as it was`.
+pub fn read_ahead_words(kib: Option<u64>) -> String {
+    match kib {
+        None => "as it was".into(),
+        Some(0) => "off".into(),
+        Some(kib) => format!("{kib} KiB"),
+    }
+}

@@ -1,0 +1,148 @@
+//! Volumes: fresh file systems in memory, on an image or on a device, or a directory as it is.
+
+use super::tree::Tree;
+use senesce_core::failure::errno_words;
+use senesce_core::{Bytes, ExitCode, Failure, Settings};
+use senesce_target::{BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Name of the file system of a directory that is used as it is.
+pub const AS_FOUND: &str = "as found";
+
+/// The files lie in this folder of a volume, apart from what the file system and the guard keep in its root.
+const FOLDER: &str = "data";
+
+/// Where volumes are made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    /// A file system is made for every volume.
+    Made {
+        /// On what.
+        spec: TargetSpec,
+        /// What may be lost.
+        erase: Option<String>,
+    },
+    /// A directory that is emptied for every volume.
+    Directory(Option<PathBuf>),
+}
+
+impl Place {
+    /// From the parameters. Without root nothing can be mounted: then it is a directory in the run directory.
+    pub fn of(settings: &Settings) -> Result<Self, Failure> {
+        let erase = Some(settings.text("erase").to_string()).filter(|text| !text.is_empty());
+        let spec = match settings.text("target") {
+            "memory" if !senesce_core::environment::is_root() => return Ok(Self::Directory(None)),
+            "memory" => TargetSpec::Memory { size: settings.size("size")? },
+            text => text.parse()?,
+        };
+        Ok(match spec {
+            TargetSpec::Directory(path) => Self::Directory(Some(path)),
+            TargetSpec::Image { path, size: None } => {
+                Self::Made { spec: TargetSpec::Image { path, size: Some(settings.size("size")?) }, erase }
+            }
+            spec => Self::Made { spec, erase },
+        })
+    }
+
+    /// Words for reports.
+    pub fn words(&self, size: Bytes) -> String {
+        match self {
+            Self::Made { spec: TargetSpec::Memory { .. }, .. } => format!("images of {size} in memory"),
+            Self::Made { spec, .. } => spec.to_string(),
+            Self::Directory(Some(path)) => format!("directory {}", path.display()),
+            Self::Directory(None) => "a directory in the run directory".into(),
+        }
+    }
+}
+
+/// A volume in use.
+pub struct Volume {
+    target: MountedTarget,
+    folder: PathBuf,
+}
+
+impl Volume {
+    /// A volume without files. `room` is where a directory is made when none was named.
+    pub fn fresh(place: &Place, fs: &str, room: &Path) -> Result<Self, Failure> {
+        let (spec, options) = match place {
+            Place::Made { spec, erase } => {
+                (spec.clone(), OpenOptions { erase: erase.clone(), ..OpenOptions::fresh(fs.parse::<FileSystem>()?) })
+            }
+            Place::Directory(path) => {
+                let path = path.clone().unwrap_or_else(|| room.join("volume"));
+                (TargetSpec::Directory(path), OpenOptions::default())
+            }
+        };
+        let target = open(&spec, &options)?;
+        let folder = target.directory().path().join(FOLDER);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(failed("empty", &folder))?;
+        }
+        fs::create_dir(&folder).map_err(failed("make folder", &folder))?;
+        Ok(Self { target, folder })
+    }
+
+    /// Where the files lie.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The device below, if there is one.
+    pub fn device(&self) -> Option<BlockDevice> {
+        self.target.block_device_info()
+    }
+
+    /// Its file system's own name.
+    pub fn file_system(&self) -> String {
+        self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
+    }
+
+    /// Everything a result depends on.
+    pub fn environment(&self) -> senesce_core::Environment {
+        self.target.environment()
+    }
+
+    /// Writes everything back.
+    pub fn sync(&self) -> Result<(), Failure> {
+        Ok(self.target.sync()?)
+    }
+
+    /// Makes it cold; the words say what stayed warm.
+    pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
+        if !senesce_core::environment::is_root() {
+            self.target.sync()?;
+            Tree::below(&self.folder)?.forget(&self.folder)?;
+            return Ok(Some("measured without dropping the caches of directories and metadata: that needs root"));
+        }
+        Ok(match self.target.remount()? {
+            Remounted::Yes => None,
+            Remounted::CachesDropped => {
+                Some("measured without remounting: a directory cannot be unmounted by us, its caches were dropped")
+            }
+        })
+    }
+
+    /// Sets read-ahead; after a remount it must be set again.
+    pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
+        self.target.set_read_ahead(kib)?;
+        Ok(())
+    }
+
+    /// Undoes the mount; a warning of the kernel is an error.
+    pub fn close(mut self) -> Result<(), Failure> {
+        crate::study::images::fail_on(self.target.kernel_warnings())?;
+        Ok(self.target.close()?)
+    }
+}
+
+/// An I/O error with operation and path. A full volume says what to do.
+pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::StorageFull => "; choose a larger --size",
+            _ => "",
+        };
+        Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_words(&error)))
+    }
+}
