@@ -211,8 +211,11 @@ pub(crate) struct Ended {
 
 impl Ended {
     pub(crate) fn failure(self) -> TargetError {
-        let lines: Vec<&str> = self.text.lines().rev().take(6).collect();
-        let output = lines.into_iter().rev().collect::<Vec<_>>().join(" / ");
+        // Some programs add their whole usage to the reason.
+        let reason = self.text.split("Usage:").next().filter(|reason| !reason.trim().is_empty()).unwrap_or(&self.text);
+        let mut lines: Vec<&str> = reason.lines().filter(|line| !line.trim().is_empty()).rev().take(6).collect();
+        lines.reverse();
+        let output = lines.join(" / ");
         TargetError::Program { command: self.command, status: self.status, output }
     }
 }
