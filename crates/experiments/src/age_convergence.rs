@@ -241,7 +241,7 @@ fn cpu_seconds() -> f64 {
 fn play(settings: &Settings, name: &str, context: &RunContext<'_>) -> Result<Executed, Failure> {
     let plan = Arc::new(aging_plan(settings, name, Churn::Profile)?);
     // Metadata and the journal need room beside the declared size.
-    let size = senesce_core::Bytes(settings.size("size")?.0.div_ceil(1 << 20) * 1152 << 10);
+    let size = senesce_core::Bytes(settings.size("size")?.0.div_ceil(1 << 20) * (1152 << 10));
     let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(FileSystem::Ext4))?;
     let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
     context.progress.phase(&format!("age by {name}"), plan.len(), "operations");

@@ -251,7 +251,7 @@ fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
     large as f64 / free.free_blocks.max(1) as f64
 }
 
-fn of_state<'a>(images: &'a [ImageFacts], fs: usize, state: usize) -> impl Iterator<Item = &'a FreeSpace> {
+fn of_state(images: &[ImageFacts], fs: usize, state: usize) -> impl Iterator<Item = &FreeSpace> {
     images.iter().filter(move |one| one.id.fs == fs && one.id.state == state).filter_map(|one| one.free_space.as_ref())
 }
 

@@ -94,20 +94,27 @@ fn key(id: RunId, metric: &str) -> Key {
     (id.workload, id.on.fs, id.on.state, metric.to_string())
 }
 
+/// What the runs of one cell gave: by image, and in the order in which they ran.
+struct Gathered {
+    what: Measurement,
+    groups: BTreeMap<ImageId, Vec<f64>>,
+    in_order: Vec<f64>,
+}
+
 fn cells(events: &[RunEvent]) -> Vec<Cell> {
-    let mut all: BTreeMap<Key, (Measurement, BTreeMap<ImageId, Vec<f64>>, Vec<f64>)> = BTreeMap::new();
+    let mut all: BTreeMap<Key, Gathered> = BTreeMap::new();
     for event in events.iter().filter(|event| !event.id.twin) {
         for one in &event.metrics {
-            let (_, groups, order) =
-                all.entry(key(event.id, &one.metric)).or_insert_with(|| (one.clone(), BTreeMap::new(), Vec::new()));
-            groups.entry(event.id.on).or_default().push(one.value);
-            order.push(one.value);
+            let cell = all.entry(key(event.id, &one.metric)).or_insert_with(|| Gathered {
+                what: one.clone(),
+                groups: BTreeMap::new(),
+                in_order: Vec::new(),
+            });
+            cell.groups.entry(event.id.on).or_default().push(one.value);
+            cell.in_order.push(one.value);
         }
     }
-    let cell = |((workload, fs, state, _), (what, groups, in_order)): (
-        Key,
-        (Measurement, BTreeMap<_, Vec<f64>>, Vec<f64>),
-    )| {
+    let cell = |((workload, fs, state, _), Gathered { what, groups, in_order }): (Key, Gathered)| {
         let (images, groups) = groups.into_iter().unzip();
         Cell { fs, state, workload, what, groups, images, in_order, judgement: None }
     };
