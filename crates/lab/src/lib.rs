@@ -10,6 +10,7 @@ pub mod modules;
 pub mod payload;
 pub mod qemu;
 pub mod run;
+pub mod scratch;
 
 pub use drive::{Drive, DriveKind};
 pub use error::LabError;

@@ -7,6 +7,7 @@ use crate::initramfs::Archive;
 use crate::kernel::Kernel;
 use crate::modules::BOOT;
 use crate::qemu::{Accelerator, Machine, probe_accelerator};
+use crate::scratch::Scratch;
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
 use serde::Serialize;
@@ -56,6 +57,9 @@ pub struct LabOutcome {
 
 const POLL: Duration = Duration::from_millis(10);
 
+/// A boot takes seconds, on a crowded machine a minute; one that takes longer hangs.
+const BOOT_LIMIT: Duration = Duration::from_secs(180);
+
 impl LabRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
     pub fn run(
@@ -76,7 +80,8 @@ impl LabRun {
         self.write_initramfs(&initramfs, &self.job(accelerator))?;
         let machine = self.machine(&scratch, &initramfs, accelerator, &control)?;
         let begin = Instant::now();
-        let mut watched = Watched { child: machine.start()?, control: &control, begin, boot_seconds: None };
+        let child = machine.start()?;
+        let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
         let ended = watched.watch(interrupt, self.time_limit, out, errors);
         let _ = watched.child.kill();
         let _ = watched.child.wait();
@@ -110,6 +115,14 @@ impl LabRun {
                     self.memory
                 ),
                 remedy: "give less with --memory".into(),
+            });
+        }
+        if self.accelerator == Some(Accelerator::Kvm)
+            && let Err(error) = File::options().read(true).write(true).open("/dev/kvm")
+        {
+            return Err(LabError::Missing {
+                what: format!("/dev/kvm cannot be used ({error})"),
+                remedy: "let yourself into the group kvm, or leave out --accelerator kvm".into(),
             });
         }
         let wanted: u64 = self.drives.iter().map(|drive| drive.size.0).sum();
@@ -222,7 +235,7 @@ impl LabRun {
             memory_mib: self.memory.0 >> 20,
             cpus: self.cpus,
             accelerator,
-            console: &scratch.console,
+            console: scratch.console(),
             shares,
             drives,
         })
@@ -252,6 +265,7 @@ fn own_libraries() -> Result<Vec<PathBuf>, LabError> {
 struct Watched<'a> {
     child: Child,
     control: &'a Path,
+    console: &'a Path,
     begin: Instant,
     boot_seconds: Option<f64>,
 }
@@ -278,15 +292,25 @@ impl Watched<'_> {
             if interrupt.requested() {
                 return Err(LabError::Interrupted);
             }
-            if limit.is_some_and(|limit| self.begin.elapsed() > limit) {
-                return Err(LabError::Guest {
-                    what: format!("did not end within {:.0} s", limit.unwrap_or_default().as_secs_f64()),
-                    console: String::new(),
-                    remedy: "give it more time with --time-limit".into(),
-                });
-            }
+            self.check_limits(limit)?;
             std::thread::sleep(POLL);
         }
+    }
+
+    fn check_limits(&self, limit: Option<Duration>) -> Result<(), LabError> {
+        let late = |limit: &Duration| self.begin.elapsed() > *limit;
+        let error = |what: String, remedy: &str| {
+            Err(LabError::Guest { what, console: last_lines(&said(self.console)), remedy: remedy.into() })
+        };
+        if let Some(limit) = limit.filter(late) {
+            let what = format!("did not end within {:.0} s and was ended", limit.as_secs_f64());
+            return error(what, "give it more time with --time-limit");
+        }
+        if self.boot_seconds.is_none() && late(&BOOT_LIMIT) {
+            let what = format!("did not boot within {} s and was ended", BOOT_LIMIT.as_secs());
+            return error(what, "try --accelerator tcg, or another kernel with --kernel RELEASE");
+        }
+        Ok(())
     }
 }
 
@@ -318,24 +342,33 @@ impl<'a> Tail<'a> {
     }
 }
 
+/// The command's exit status, or why there is none.
 fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
-    if let Ok(text) = fs::read_to_string(control.join("exit"))
-        && let Ok(status) = text.trim().parse::<u8>()
-    {
-        return Ok(status);
-    }
+    let said = said(console);
+    let out_of_memory = said.to_lowercase().contains("out of memory");
+    let status = fs::read_to_string(control.join("exit")).ok().and_then(|text| text.trim().parse::<u8>().ok());
+    let (what, remedy) = match status {
+        Some(status) if status == 0 || !out_of_memory => return Ok(status),
+        _ if out_of_memory => ("ran out of memory", "give it more with --memory"),
+        _ if said.contains("Kernel panic") => (
+            "panicked",
+            "the kernel's own words say why; another kernel: senesce lab setup --kernel FILE --modules DIR",
+        ),
+        _ => ("ended before the command did", "`senesce lab status` says what is set up"),
+    };
+    Err(LabError::Guest { what: what.into(), console: last_lines(&said), remedy: remedy.into() })
+}
+
+/// What the guest's console and QEMU itself printed.
+fn said(console: &Path) -> String {
     let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
-    let (what, remedy) = if said.contains("Out of memory") || said.contains("out of memory") {
-        ("ran out of memory", "give it more with --memory")
-    } else if said.contains("Kernel panic") {
-        ("panicked", "the kernel's own words say why; another kernel: senesce lab setup --kernel FILE --modules DIR")
-    } else {
-        ("ended before the command did", "`senesce lab status` says what is set up")
-    };
+    said
+}
+
+fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
-    let tail = lines[lines.len().saturating_sub(12)..].join("\n");
-    Err(LabError::Guest { what: what.into(), console: tail, remedy: remedy.into() })
+    lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
 fn memory_available() -> Bytes {
@@ -345,43 +378,4 @@ fn memory_available() -> Bytes {
         .find_map(|line| line.strip_prefix("MemAvailable:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     Bytes(kib.map_or(u64::MAX / 2, |kib| kib << 10))
-}
-
-/// A private folder for one run, removed at its end; those of processes that are gone are removed at the next start.
-struct Scratch {
-    folder: PathBuf,
-    console: PathBuf,
-}
-
-const PREFIX: &str = "senesce-lab-";
-
-impl Scratch {
-    fn new() -> Result<Self, LabError> {
-        let base = std::env::temp_dir();
-        sweep(&base);
-        let folder = base.join(format!("{PREFIX}{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(io_error("make folder", &folder))?;
-        let console = folder.join("console");
-        Ok(Self { folder, console })
-    }
-
-    fn path(&self) -> &Path {
-        &self.folder
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn sweep(base: &Path) {
-    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(pid) = name.strip_prefix(PREFIX).and_then(|text| text.parse::<u32>().ok()) else { continue };
-        if !Path::new("/proc").join(pid.to_string()).exists() {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
 }
