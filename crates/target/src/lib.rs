@@ -26,6 +26,7 @@ pub mod signature;
 pub mod snapshot;
 pub mod sparse;
 pub mod spec;
+pub mod stitch;
 pub mod throttle;
 pub mod trace;
 
@@ -41,4 +42,5 @@ pub use mounted::{MountedTarget, Remounted};
 pub use open::{OpenOptions, open, visit};
 pub use probe::DeviceProbe;
 pub use spec::TargetSpec;
+pub use stitch::Stitched;
 pub use trace::{BlockTrace, Operation, Request, TraceSession};

@@ -6,12 +6,15 @@ use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand};
+use senesce_core::record::write_atomically;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
-use senesce_target::ImageStore;
+use senesce_experiments::verbs::trace::{CommandLine, run_command};
 use senesce_target::images::{self, Extent};
+use senesce_target::{ClaimedDevice, ImageStore, Stitched};
 use serde::Serialize;
 use serde_json::json;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Copy, pack and keep images
 #[derive(Args)]
@@ -58,6 +61,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Make a device of slices spread over a large one, for as long as a command runs
+    Stitch(Stitch),
     /// List the image store
     List {
         /// Print JSON
@@ -72,11 +77,33 @@ enum Action {
     },
 }
 
+#[derive(Args)]
+struct Stitch {
+    /// The large block device
+    device: PathBuf,
+    /// How many slices
+    #[arg(long, value_name = "N")]
+    slices: u64,
+    /// Size of the stitched device
+    #[arg(long, value_name = "SIZE")]
+    size: Bytes,
+    /// Allow the loss of what the large device holds, by repeating its path or serial number
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
+    /// Write the new device and its slices to FILE
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The command; {} is the stitched device. Without one it is kept until Ctrl-C
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
 impl Verb for Image {
     const NAME: &'static str = "image";
-    const ABOUT: &'static str = "Copy, pack and unpack images; list and clean the image store";
+    const ABOUT: &'static str =
+        "Copy, pack and unpack images; stitch a device of slices; list and clean the image store";
 
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
             Action::Copy { image, destination, full, erase, json } => {
                 let extent = if full { Extent::Full } else { Extent::Used };
@@ -95,6 +122,7 @@ impl Verb for Image {
                 let (used, size) = (Bytes(report.used_bytes), Bytes(report.size_bytes));
                 say(json, &report, &format!("{used} of an image of {size} unpacked, hash verified"))
             }
+            Action::Stitch(options) => stitch(&options, session),
             Action::List { json } => list(json),
             Action::Rm { keys } => {
                 let store = ImageStore::open_default()?;
@@ -114,6 +142,27 @@ fn say(as_json: bool, report: &impl Serialize, words: &str) -> Result<Exit, Fail
         false => println!("{words}"),
     }
     Ok(ExitCode::Done.into())
+}
+
+fn stitch(options: &Stitch, session: &Session) -> Result<Exit, Failure> {
+    let interrupt = session.interrupt()?;
+    let claimed = ClaimedDevice::claim(&options.device, options.erase.as_deref())?;
+    let stitched = Stitched::create(claimed, options.slices, options.size)?;
+    let path = stitched.path();
+    if let Some(file) = &options.json {
+        let text = format!("{:#}\n", json!({"device": path, "slices": stitched.slices()}));
+        write_atomically(file, text.as_bytes())?;
+    }
+    if options.command.is_empty() {
+        println!("{}", path.display());
+        eprintln!("kept until Ctrl-C");
+        while !interrupt.requested() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        return Ok(ExitCode::Interrupted.into());
+    }
+    let status = run_command(&CommandLine { words: options.command.clone(), output_to_stderr: false }, path)?;
+    Ok(if interrupt.requested() { ExitCode::Interrupted.into() } else { Exit::Command(status) })
 }
 
 fn list(as_json: bool) -> Result<Exit, Failure> {
