@@ -79,9 +79,138 @@ fn a_missing_command_and_a_hang_end_clearly() {
     let missing = run(&["lab", "run", "--", "no-such-command"]);
     assert_eq!(missing.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&missing.stderr).contains("cannot run no-such-command in the guest"));
-    let hang = run(&["lab", "run", "--time-limit", "6s", "--", "sleep", "1000"]);
+    let hang = run(&["lab", "run", "--time-limit", "20s", "--", "sleep", "1000"]);
     assert_eq!(hang.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&hang.stderr).contains("--time-limit"));
+}
+
+#[test]
+fn output_streams_and_a_guest_that_hangs_says_where() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let script = "echo before; echo trouble >/dev/ttyS0; sleep 1000";
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["lab", "run", "--time-limit", "40s", "--", "sh", "-c", script])
+        .output()
+        .expect("run senesce");
+    assert_eq!(output.status.code(), Some(125));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "before\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("trouble"), "the console's last lines are shown");
+}
+
+#[test]
+fn a_panic_and_a_guest_out_of_memory_are_told_from_a_failing_command() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let run = |words: &[&str]| {
+        let output = senesce().current_dir(room.path()).args(["lab", "run"]).args(words).output().expect("run senesce");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = run(&["--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("panicked") && said.contains("sysrq"), "{said}");
+    let (code, said) = run(&["--memory", "512M", "--", "sh", "-c", "head -c 2000000000 /dev/zero | tail"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("ran out of memory") && said.contains("--memory"), "{said}");
+}
+
+#[test]
+fn ctrl_c_ends_the_guest() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+        .current_dir(room.path())
+        .env("TMPDIR", room.path())
+        .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
+        .spawn()
+        .expect("start senesce");
+    wait_for_guest(room.path());
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.expect("send SIGINT").success());
+    assert_eq!(child.wait().expect("reap").code(), Some(130));
+    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+}
+
+/// One small job per room: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
+#[test]
+fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let reproduce = |words: &[&str]| -> serde_json::Value {
+        let output = senesce()
+            .current_dir(room.path())
+            .args(["-q", "reproduce"])
+            .args(words)
+            .args(["--scale", "smoke", "--json"])
+            .output()
+            .expect("run senesce");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let every = "file-systems=ext4,xfs,btrfs,f2fs,nilfs2,zoned-btrfs,zoned-f2fs";
+    let tested = reproduce(&["lab-selftest", "--set", every, "--set", "time-limit=3min"]).to_string();
+    assert!(tested.contains("\"working\":7"), "{tested}");
+    if std::process::Command::new("db_bench").arg("--version").output().is_err() {
+        eprintln!("skipped: needs db_bench (apt-get install rocksdb-tools)");
+        return;
+    }
+    let database = reproduce(&["zns-rocksdb"]).to_string();
+    for word in ["fillrandom", "readwhilewriting-limited", "\"file_system\":"] {
+        assert!(database.contains(word), "{word}: {database}");
+    }
+}
+
+#[test]
+fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let script = r#"
+        set -e
+        d=/dev/nvme0n1
+        senesce image stitch $d --slices 4 --size 64M --json=/tmp/stitch -- sh -c '
+            echo {}; mkfs.ext4 -q {}; mkdir -p /mnt/x; mount {} /mnt/x; head -c 40000000 /dev/urandom >/mnt/x/f; umount /mnt/x'
+        cat /tmp/stitch
+        test ! -e /dev/dm-0
+        dd if=$d bs=1M skip=1008 count=16 2>/dev/null | tr -d '\0' | wc -c
+        senesce image stitch $d --slices 4 --size 64M -- true && exit 90
+        senesce image stitch $d --slices 4 --size 64M --erase $d -- mount -r {} /mnt/x
+        test -e /mnt/x/f; umount /mnt/x
+        senesce image stitch $d --slices 4 --size 64M --erase $d & sleep 4; test -e /dev/dm-0
+        kill -9 $!; wait $! || true; sleep 1; test ! -e /dev/dm-0
+        senesce image stitch $d --slices 3 --size 64M --erase $d -- true || echo status $?
+    "#;
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "3min", "--", "sh", "-c", script])
+        .output()
+        .expect("run senesce");
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{errors}");
+    for word in ["/dev/dm-0", "\"offset\": 352321536", "status 2"] {
+        assert!(out.contains(word), "{word}: {out}{errors}");
+    }
+    assert!(errors.contains("--erase /dev/nvme0n1"), "the drive holds something: {errors}");
+    assert!(errors.contains("the nearest size is"), "{errors}");
+}
+
+fn wait_for_guest(scratch: &Path) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while qemu_processes(scratch) == 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(qemu_processes(scratch), 1, "the guest runs");
 }
 
 #[test]
@@ -96,11 +225,7 @@ fn a_killed_senesce_leaves_no_guest() {
         .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
         .spawn()
         .expect("start senesce");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while qemu_processes(room.path()) == 0 && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    assert_eq!(qemu_processes(room.path()), 1, "the guest runs");
+    wait_for_guest(room.path());
     child.kill().expect("kill -9");
     child.wait().expect("reap");
     std::thread::sleep(std::time::Duration::from_millis(500));

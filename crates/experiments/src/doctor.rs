@@ -27,7 +27,7 @@ pub struct Check {
 }
 
 /// Programs, what needs them, and the Debian package that has them.
-const PROGRAMS: [(&str, &str, &str); 14] = [
+const PROGRAMS: [(&str, &str, &str); 16] = [
     ("mkfs.ext4", "ext4 images", "e2fsprogs"),
     ("mkfs.xfs", "xfs images", "xfsprogs"),
     ("mkfs.btrfs", "btrfs images", "btrfs-progs"),
@@ -37,6 +37,8 @@ const PROGRAMS: [(&str, &str, &str); 14] = [
     ("mkfs.f2fs", "f2fs in the lab", "f2fs-tools"),
     ("mkfs.nilfs2", "nilfs2 in the lab", "nilfs-tools"),
     ("qemu-system-x86_64", "the lab guest", "qemu-system-x86"),
+    ("db_bench", "zns-rocksdb", "rocksdb-tools"),
+    ("dmsetup", "image stitch", "dmsetup"),
     ("fusermount3", "the tiered file system as user", "fuse3"),
     ("git", "vcs-scaling, git-aging", "git"),
     ("hg", "vcs-scaling", "mercurial"),

@@ -1,5 +1,6 @@
 //! Sustained write bandwidth of F2FS on a conventional drive and on a zoned one of the same size, with cleaning.
 
+use crate::drives::{self, Wanted};
 use crate::lab_cell::{LabCell, run_in_lab};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published;
@@ -12,14 +13,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// The experiment.
 pub struct F2fsBandwidth;
-
-/// Metadata goes to a conventional drive of this size beside the zoned one; a larger one would be filled with data first.
-const METADATA_DRIVE: &str = "128M";
 
 /// Bandwidth over one stretch of the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -223,9 +221,9 @@ impl Experiment for F2fsBandwidth {
         if settings.text("conventional") == "lab" {
             return run_in_lab(&cell(settings)?, context);
         }
-        let zoned = find_device(settings.text("zoned"), Wanted::Zoned)?;
-        let metadata = find_device(settings.text("metadata"), Wanted::Smallest)?;
-        let conventional = find_device(settings.text("conventional"), Wanted::Largest)?;
+        let zoned = drives::find(settings.text("zoned"), Wanted::Zoned)?;
+        let metadata = drives::find(settings.text("metadata"), Wanted::Smallest)?;
+        let conventional = drives::find(settings.text("conventional"), Wanted::Largest)?;
         write_on("conventional", &conventional, None, settings, context)?;
         write_on("zoned", &metadata, Some(&zoned), settings, context)
     }
@@ -237,12 +235,7 @@ fn kernel_is_set_up() -> Result<(), Failure> {
 }
 
 fn cell(settings: &Settings) -> Result<LabCell, Failure> {
-    let size = settings.size("size")?.0;
-    let drives = vec![
-        format!("nvme,size={size}"),
-        format!("nvme,size={METADATA_DRIVE}"),
-        format!("zns,size={size},zone={0},cap={0},open=14,active=14", zone_size(size)),
-    ];
+    let drives = drives::emulated(settings.size("size")?);
     let mut arguments =
         ["reproduce", "f2fs-bandwidth", "--scale", settings.level().name()].map(str::to_string).to_vec();
     for name in ["size", "overwrites", "fullness", "file-size", "seed"] {
@@ -252,39 +245,6 @@ fn cell(settings: &Settings) -> Result<LabCell, Failure> {
         arguments.extend(["--set".to_string(), format!("{name}=auto")]);
     }
     Ok(LabCell { drives, memory: Bytes::gib(1), time_limit: settings.duration("time-limit")?, arguments })
-}
-
-/// mkfs.f2fs asks for some 30 zones; 64 leave room for its reserve on small drives.
-fn zone_size(drive_size: u64) -> u64 {
-    (drive_size / 64).next_power_of_two().min(64 << 20)
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Wanted {
-    Zoned,
-    Smallest,
-    Largest,
-}
-
-/// A device by path; `auto` is the only zoned NVMe namespace, or the smallest or largest conventional one.
-fn find_device(text: &str, wanted: Wanted) -> Result<PathBuf, Failure> {
-    if text != "auto" {
-        return Ok(PathBuf::from(text));
-    }
-    let mut found: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default().trim().to_string();
-        let zoned = read("queue/zoned") == "host-managed";
-        if name.starts_with("nvme") && zoned == (wanted == Wanted::Zoned) {
-            found.push((read("size").parse().unwrap_or(0), Path::new("/dev").join(&name)));
-        }
-    }
-    found.sort();
-    let chosen = if wanted == Wanted::Largest { found.pop() } else { found.into_iter().next() };
-    chosen
-        .map(|(_, path)| path)
-        .ok_or_else(|| Failure::new(ExitCode::Missing, "auto: there is no such NVMe namespace; name a device, or lab"))
 }
 
 fn write_on(

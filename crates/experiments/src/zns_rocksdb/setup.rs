@@ -1,0 +1,140 @@
+//! Where the database lies: a file system made for the run, or the drive itself through ZenFS.
+
+use crate::drives::{self, Wanted};
+use senesce_core::{ExitCode, Failure, Settings};
+use senesce_target::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What can be compared. ZenFS comes in by `db-bench` alone.
+pub const SETUPS: &[&str] = &["xfs-conventional", "f2fs-conventional", "f2fs-zns", "btrfs-zns"];
+
+/// The setup of a db_bench that has the ZenFS plugin.
+pub const ZENFS: &str = "zenfs-zns";
+
+/// A place for a database, with the drives below it.
+pub struct Place {
+    kind: Kind,
+    drives: Vec<BlockDevice>,
+    used_when_new: u64,
+}
+
+enum Kind {
+    Mounted(Box<MountedTarget>),
+    ZenFs { claimed: ClaimedDevice, auxiliary: PathBuf },
+}
+
+impl Place {
+    /// Makes it anew on the drives that the settings name.
+    pub fn make(setup: &str, settings: &Settings) -> Result<Self, Failure> {
+        let zoned = || drives::find(settings.text("zoned"), Wanted::Zoned);
+        let conventional = || drives::find(settings.text("conventional"), Wanted::Largest);
+        match setup {
+            "xfs-conventional" => mounted(FileSystem::Xfs, &conventional()?, None, ""),
+            "f2fs-conventional" => mounted(FileSystem::F2fs, &conventional()?, None, ""),
+            "f2fs-zns" => {
+                let (zoned, metadata) = (zoned()?, drives::find(settings.text("metadata"), Wanted::Smallest)?);
+                let words = format!("-m -c {}", zoned.display());
+                mounted(FileSystem::F2fs, &metadata, Some(&zoned), &words)
+            }
+            "btrfs-zns" => mounted(FileSystem::Btrfs, &zoned()?, None, "-O zoned -m single -d single"),
+            _ => zenfs(&zoned()?, settings.text("db-bench")),
+        }
+    }
+
+    /// The words that tell db_bench where the database is.
+    pub fn arguments(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Mounted(target) => vec![format!("--db={}", target.mount_point().join("db").display())],
+            Kind::ZenFs { claimed, .. } => {
+                vec![format!("--fs_uri=zenfs://dev:{}", claimed.device().name())]
+            }
+        }
+    }
+
+    /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`
+    /// (Documentation/block/stat.rst of the kernel).
+    pub fn bytes_written(&self) -> Result<u64, Failure> {
+        self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
+            Failure::new(
+                ExitCode::RunFailed,
+                "the kernel does not count what is written to the drive (/sys/block/*/stat)",
+            )
+        })
+    }
+
+    /// Bytes in use beyond those of the empty file system, everything written back. `None`: ZenFS does not tell.
+    pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
+        let Kind::Mounted(target) = &self.kind else { return Ok(None) };
+        target.sync()?;
+        Ok(Some(used(target.mount_point())?.saturating_sub(self.used_when_new)))
+    }
+
+    /// Drops what is cached of it, so that reads reach the drive.
+    pub fn drop_caches(&self) -> Result<(), Failure> {
+        match &self.kind {
+            Kind::Mounted(target) => Ok(target.drop_caches()?),
+            Kind::ZenFs { .. } => Ok(()),
+        }
+    }
+
+    /// Unmounts it.
+    pub fn close(self) -> Result<(), Failure> {
+        match self.kind {
+            Kind::Mounted(target) => Ok(target.close()?),
+            Kind::ZenFs { auxiliary, .. } => {
+                let _ = fs::remove_dir_all(auxiliary);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn mounted(kind: FileSystem, device: &Path, second: Option<&Path>, words: &str) -> Result<Place, Failure> {
+    // mkfs and mount take the second drive themselves: it is only asked whether it may be used.
+    second.map(|path| ClaimedDevice::claim(path, None)).transpose()?;
+    let options = OpenOptions { mkfs_options: words.into(), ..OpenOptions::fresh(kind) };
+    let drives = [Some(device), second].into_iter().flatten().map(BlockDevice::open).collect::<Result<_, _>>()?;
+    let target = open(&TargetSpec::Device(device.into()), &options)?;
+    target.sync()?;
+    let used_when_new = used(target.mount_point())?;
+    Ok(Place { kind: Kind::Mounted(Box::new(target)), drives, used_when_new })
+}
+
+/// Prepares the drive with the `zenfs` program that the plugin builds beside db_bench.
+fn zenfs(device: &Path, db_bench: &str) -> Result<Place, Failure> {
+    let claimed = ClaimedDevice::claim(device, None)?;
+    let program = Path::new(db_bench).parent().unwrap_or(Path::new("")).join("zenfs");
+    let auxiliary = std::env::temp_dir().join(format!("senesce-zenfs-{}", std::process::id()));
+    let words = [
+        "mkfs".to_string(),
+        format!("--zbd={}", claimed.device().name()),
+        format!("--aux_path={}", auxiliary.display()),
+        "--finish_threshold=20".into(),
+        "--force".into(),
+    ];
+    let output = Command::new(&program).args(&words).stdin(Stdio::null()).output().map_err(|error| {
+        let words = senesce_core::failure::errno_words(&error);
+        let remedy = "ZenFS's own program zenfs must lie beside the db_bench given with --db-bench";
+        Failure::new(ExitCode::Missing, format!("run {}: {words}; {remedy}", program.display()))
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+        return Err(Failure::new(ExitCode::RunFailed, format!("{} mkfs: {said}", program.display())));
+    }
+    let drives = vec![claimed.device().clone()];
+    Ok(Place { kind: Kind::ZenFs { claimed, auxiliary }, drives, used_when_new: 0 })
+}
+
+fn sectors_written(device: &BlockDevice) -> Option<u64> {
+    device.attribute("stat")?.split_whitespace().nth(6)?.parse().ok()
+}
+
+fn used(path: &Path) -> Result<u64, Failure> {
+    let stat = rustix::fs::statvfs(path).map_err(|errno| {
+        let words = senesce_core::failure::errno_words(&errno.into());
+        Failure::new(ExitCode::RunFailed, format!("look at {}: {words}", path.display()))
+    })?;
+    Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+}
