@@ -244,13 +244,24 @@ fn claims(seen: &Seen<'_>, published: &[PublishedValue]) -> Vec<Finding> {
                     Some(ours) if ours.count < 8 => Verdict::NotTestable,
                     Some(_) => Verdict::NotSeen,
                 },
-                note: match ours {
-                    Some(ours) if ours.count < 8 => "too few points to say more".into(),
-                    _ => String::new(),
-                },
+                note: note(seen, clock, ours.map_or(0, |ours| ours.count)),
             })
         })
         .collect()
+}
+
+fn note(seen: &Seen<'_>, clock: Clock, points: usize) -> String {
+    let on = seen.settings.iter().copied().max().flatten();
+    match overall(&seen.correlations, clock, on) {
+        _ if points < 8 => "too few points to say more".into(),
+        Some(found) if clock == Clock::Ssd => format!(
+            "the model takes the same time for every single 4 KiB read, wherever it is, so without read-ahead only larger \
+             requests tell layouts apart; with read-ahead {} the correlation is {}",
+            read_ahead_words(on),
+            words(&found)
+        ),
+        _ => String::new(),
+    }
 }
 
 /// Published slowdowns of file systems in the last round against ours.

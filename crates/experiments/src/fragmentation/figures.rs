@@ -8,9 +8,12 @@ use senesce_core::analysis::{Axis, Better, CellRow, Figure, FigureKind, Mark, Se
 use senesce_devmodel::{DeviceModel, Parameters};
 use std::collections::BTreeSet;
 
-/// Cells of one strip over all file systems, and between two of them.
-const CELLS: usize = 690;
-const GAP: usize = 10;
+/// Cells of one strip over all file systems: many strips are drawn with small cells, few with large ones. And cells between
+/// two file systems.
+const MANY: usize = 8;
+const SMALL_CELLS: usize = 670;
+const LARGE_CELLS: usize = 240;
+const GAP: usize = 5;
 /// Most files with a colour of their own; of more, neighbours in directory order share one.
 const COLOURS: u32 = 12;
 
@@ -43,12 +46,13 @@ fn strips(seen: &Seen<'_>) -> Option<Figure> {
     let systems: Vec<&String> =
         seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
     let files = sketches.iter().flat_map(|one| &one.extents).map(|extent| extent.2 + 1).max()?;
-    let cells = (CELLS + GAP) / systems.len().max(1) - GAP;
-    let lenses: Vec<Lens> = systems.iter().map(|fs| Lens::over(&sketches, fs, cells)).collect();
-    let mut states: BTreeSet<(u64, bool)> = sketches.iter().map(|one| (one.round, one.aged)).collect();
     // Of the copies the one of the last round stands for all.
-    let last = states.iter().map(|state| state.0).max()?;
-    states.retain(|(round, aged)| *aged || *round == last);
+    let rounds: BTreeSet<u64> = sketches.iter().map(|one| one.round).collect();
+    let mut states: Vec<(u64, bool)> = rounds.iter().map(|round| (*round, true)).collect();
+    states.push((*rounds.last()?, false));
+    let total = if states.len() > MANY { SMALL_CELLS } else { LARGE_CELLS };
+    let cells = (total + GAP) / systems.len().max(1) - GAP;
+    let lenses: Vec<Lens> = systems.iter().map(|fs| Lens::over(&sketches, fs, cells)).collect();
     let colours = files.min(COLOURS);
     let rows = states.iter().map(|(round, aged)| {
         let mut row = Vec::new();
@@ -165,6 +169,14 @@ fn sequential(seen: &Seen<'_>, clock: Clock) -> Option<f64> {
     Some(f64::from(1u32 << 30) / (mb_per_s * 1e6))
 }
 
+fn short(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Wall => "the volume itself",
+        Clock::Hdd => "disk drive",
+        Clock::Ssd => "solid-state drive",
+    }
+}
+
 /// Where times of a clock are from.
 pub fn device_words(seen: &Seen<'_>, clock: Clock) -> String {
     match clock {
@@ -209,7 +221,7 @@ fn cost(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
     }
     Some(figure(
         format!("cost-{}", clock.key()),
-        format!("Cost of the cold read over {}s", seen.story.round),
+        format!("Cost of the cold read over {}s: {}", seen.story.round, short(clock)),
         format!(
             "Read-ahead {}. The dashed line is what the device needs for one run over as many bytes.",
             read_ahead_words(setting)
@@ -268,7 +280,7 @@ fn scatter(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
     (!series.is_empty()).then(|| {
         figure(
             format!("score-cost-{}", clock.key()),
-            "Layout score against cost".into(),
+            format!("Layout score against cost: {}", short(clock)),
             match found {
                 Some(found) => format!(
                     "Read-ahead {}. Pearson's correlation over all points with its 95 % interval: {}.",
@@ -294,7 +306,7 @@ fn requests(seen: &Seen<'_>, fs: &str) -> Option<Figure> {
         seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
     let chosen: BTreeSet<usize> = [0, aged.len() / 2, aged.len().checked_sub(1)?].into();
     let series = chosen.into_iter().map(|index| {
-        let points = aged[index].requests.iter().map(|(order, block)| (*order as f64, *block as f64 * 4096.0));
+        let points = near(&aged[index].requests).map(|(order, block)| (order as f64, block as f64 * 4096.0));
         Series::new(format!("{} {}", seen.story.round, aged[index].round), Mark::Measured, points.collect())
     });
     let setting = seen.settings.last().copied().flatten();
@@ -302,7 +314,8 @@ fn requests(seen: &Seen<'_>, fs: &str) -> Option<Figure> {
         format!("requests-{fs}"),
         format!("{fs}: address against order of requests"),
         format!(
-            "Read requests of the cold read, read-ahead {}; of many requests every so many-th. One rising line is one run.",
+            "Read requests of the cold read, read-ahead {}; of many requests every so many-th, and none far from where most \
+             are. One rising line is one run.",
             read_ahead_words(setting)
         ),
         seen.device.clone(),
@@ -313,6 +326,17 @@ fn requests(seen: &Seen<'_>, fs: &str) -> Option<Figure> {
             series: series.collect(),
         },
     ))
+}
+
+/// Requests whose address lies near those of most: a few of metadata elsewhere would flatten the rest.
+fn near(requests: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> + '_ {
+    let mut blocks: Vec<u64> = requests.iter().map(|request| request.1).collect();
+    blocks.sort_unstable();
+    let at = |share: usize| blocks.get(blocks.len() * share / 100).copied().unwrap_or(0);
+    let (low, high) = (at(3), at(97));
+    let margin = (high - low) / 2 + 16;
+    let kept = low.saturating_sub(margin)..=high + margin;
+    requests.iter().copied().filter(move |request| kept.contains(&request.1))
 }
 
 /// Jumps by length, aged and unaged, in the last round.

@@ -60,6 +60,7 @@ impl Place {
 pub struct Volume {
     target: MountedTarget,
     folder: PathBuf,
+    in_memory: bool,
 }
 
 impl Volume {
@@ -80,7 +81,8 @@ impl Volume {
             fs::remove_dir_all(&folder).map_err(failed("empty", &folder))?;
         }
         fs::create_dir(&folder).map_err(failed("make folder", &folder))?;
-        Ok(Self { target, folder })
+        let in_memory = matches!(place, Place::Made { spec: TargetSpec::Memory { .. }, .. });
+        Ok(Self { target, folder, in_memory })
     }
 
     /// Where the files lie.
@@ -114,6 +116,11 @@ impl Volume {
             self.target.sync()?;
             Tree::below(&self.folder)?.forget(&self.folder)?;
             return Ok(Some("measured without dropping the caches of directories and metadata: that needs root"));
+        }
+        if self.in_memory {
+            // An unmounted file system has no caches but those of its device, and nothing below them forgets anything.
+            self.target.while_unmounted(BlockDevice::flush_buffers)?;
+            return Ok(None);
         }
         Ok(match self.target.remount()? {
             Remounted::Yes => None,

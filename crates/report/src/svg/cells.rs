@@ -48,7 +48,7 @@ impl Grid {
         let longest = rows.iter().map(|row| row.cells.len()).max().unwrap_or(0).max(1);
         let left = if names == 0.0 { 0.0 } else { names.min(canvas.format.width * 0.3) + em * 0.6 };
         let one_line = (canvas.format.width - left) / longest as f64;
-        if one_line >= em * 0.2 || (one_line >= 1.0 && rows.len() > 24) {
+        if one_line >= em * 0.2 || (one_line >= 1.0 && rows.len() > 8) {
             let side = one_line.min(em * WIDEST);
             let height = if rows.len() > 40 { (em * 0.55).max(2.0) } else { em * 1.1 };
             return Self { left, side, height, per_line: longest };
