@@ -14,6 +14,7 @@ mod drives;
 pub mod export;
 pub mod f2fs_bandwidth;
 pub mod file_ops;
+pub mod frag_inter;
 pub mod frag_intra;
 mod fragmentation;
 pub mod free_space;

@@ -12,6 +12,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::aged_fileserver::EXPERIMENT,
     &crate::aged_webserver::EXPERIMENT,
     &crate::frag_intra::FragIntra,
+    &crate::frag_inter::FragInter,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::zns_rocksdb::ZnsRocksdb,
