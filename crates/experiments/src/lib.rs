@@ -9,6 +9,7 @@ pub mod chunk_size;
 pub mod coldness;
 pub mod compare;
 pub mod conduct;
+pub mod copy_order;
 pub mod doctor;
 mod drives;
 pub mod export;

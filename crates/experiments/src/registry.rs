@@ -13,6 +13,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::aged_webserver::EXPERIMENT,
     &crate::frag_intra::FragIntra,
     &crate::frag_inter::FragInter,
+    &crate::copy_order::CopyOrder,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::zns_rocksdb::ZnsRocksdb,
