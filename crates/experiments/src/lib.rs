@@ -19,6 +19,7 @@ pub mod frag_inter;
 pub mod frag_intra;
 mod fragmentation;
 pub mod free_space;
+pub mod git_aging;
 pub mod import;
 pub mod io_scheduler;
 mod lab_cell;

@@ -6,7 +6,6 @@
 
 pub mod analysis;
 pub mod correlations;
-#[allow(dead_code)]
 pub mod course;
 pub mod figures;
 pub mod point;
