@@ -24,6 +24,7 @@ pub mod import;
 pub mod io_scheduler;
 mod lab_cell;
 pub mod lab_selftest;
+pub mod mail_aging;
 pub mod measurements;
 pub mod object_dirs;
 pub mod random_write;

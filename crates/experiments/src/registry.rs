@@ -15,6 +15,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &crate::frag_inter::FragInter,
     &crate::copy_order::CopyOrder,
     &crate::git_aging::GitAging,
+    &crate::mail_aging::MailAging,
     &crate::lab_selftest::LabSelftest,
     &crate::f2fs_bandwidth::F2fsBandwidth,
     &crate::zns_rocksdb::ZnsRocksdb,
