@@ -60,8 +60,10 @@ fn serve() -> Result<(), String> {
         return Ok(());
     }
     load_boot_modules()?;
-    enter_host_tree(&job)?;
+    enter_host_tree()?;
     mount_rest();
+    // After the file systems in memory: a share may lie below /dev/shm or /mnt.
+    job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
     let status = run_job(&job);
     // What the command's leftovers still hold in the guest's cache must be in the shares before the guest is ended.
     for (_, path) in &job.shares {
@@ -90,8 +92,8 @@ fn load(file: &Path) -> Result<(), String> {
     }
 }
 
-/// The host's root read-only, an overlay in memory above it, the shares, then a change of root.
-fn enter_host_tree(job: &Job) -> Result<(), String> {
+/// The host's root read-only, an overlay in memory above it, then a change of root.
+fn enter_host_tree() -> Result<(), String> {
     for folder in ["/host", "/memory", "/root"] {
         fs::create_dir_all(folder).map_err(|error| format!("make {folder}: {error}"))?;
     }
@@ -107,16 +109,16 @@ fn enter_host_tree(job: &Job) -> Result<(), String> {
         MountFlags::empty(),
         "lowerdir=/host,upperdir=/memory/upper,workdir=/memory/work",
     )?;
-    for (tag, path) in &job.shares {
-        let place = Path::new("/root").join(path.strip_prefix("/").unwrap_or(path));
-        fs::create_dir_all(&place).map_err(|error| format!("make {}: {error}", place.display()))?;
-        // Output reaches the host at once, not when the guest writes back; SQLite and others need mmap in the shares.
-        let cache = if path == Path::new(CONTROL) { "none" } else { "mmap" };
-        let data = format!("trans=virtio,version=9p2000.L,msize=512000,cache={cache}");
-        attach("9p", tag, &place.to_string_lossy(), MountFlags::empty(), &data)?;
-    }
     std::os::unix::fs::chroot("/root").map_err(|error| format!("change root: {error}"))?;
     std::env::set_current_dir("/").map_err(|error| format!("enter the root: {error}"))
+}
+
+fn attach_share(tag: &str, path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("make {}: {error}", path.display()))?;
+    // Output reaches the host at once, not when the guest writes back; SQLite and others need mmap in the shares.
+    let cache = if path == Path::new(CONTROL) { "none" } else { "mmap" };
+    let data = format!("trans=virtio,version=9p2000.L,msize=512000,cache={cache}");
+    attach("9p", tag, &path.to_string_lossy(), MountFlags::empty(), &data)
 }
 
 fn attach(kind: &str, source: &str, place: &str, flags: MountFlags, data: &str) -> Result<(), String> {

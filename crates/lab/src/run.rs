@@ -345,8 +345,11 @@ impl<'a> Tail<'a> {
 /// The command's exit status, or why there is none.
 fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let said = said(console);
-    let out_of_memory = said.to_lowercase().contains("out of memory");
-    let status = fs::read_to_string(control.join("exit")).ok().and_then(|text| text.trim().parse::<u8>().ok());
+    // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
+    let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
+    let started = control.join("started").exists();
+    let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
+    let status = status.and_then(|text| text.trim().parse::<u8>().ok());
     let (what, remedy) = match status {
         Some(status) if status == 0 || !out_of_memory => return Ok(status),
         _ if out_of_memory => ("ran out of memory", "give it more with --memory"),
@@ -354,6 +357,7 @@ fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
             "panicked",
             "the kernel's own words say why; another kernel: senesce lab setup --kernel FILE --modules DIR",
         ),
+        _ if !started => ("could not start the command", "`senesce lab status` says what is set up"),
         _ => ("ended before the command did", "`senesce lab status` says what is set up"),
     };
     Err(LabError::Guest { what: what.into(), console: last_lines(&said), remedy: remedy.into() })
