@@ -40,6 +40,7 @@ const fn parameter(
     Parameter { name, help, kind, defaults }
 }
 
+const EVERY_BENCHMARK: &str = "fillrandom,overwrite,readrandom,readwhilewriting,readwhilewriting-limited";
 const EVERY_SETUP: &str = "xfs-conventional,f2fs-conventional,f2fs-zns,btrfs-zns";
 
 const PARAMETERS: &[Parameter] = &[
@@ -48,6 +49,12 @@ const PARAMETERS: &[Parameter] = &[
         "file systems and drives to compare",
         ParameterKind::Choices(SETUPS),
         ["f2fs-zns", EVERY_SETUP, EVERY_SETUP],
+    ),
+    parameter(
+        "benchmarks",
+        "which of db_bench's benchmarks; in the published order, fillrandom among them",
+        ParameterKind::Choices(&BENCHMARKS),
+        ["fillrandom,overwrite", EVERY_BENCHMARK, EVERY_BENCHMARK],
     ),
     parameter(
         "keys",
@@ -110,15 +117,21 @@ impl Experiment for ZnsRocksdb {
         let mut plan = Plan::new(self.kind(), settings.seed(), settings.to_map());
         // The log, the flush and some four compactions of the fill and of the overwrite.
         plan.bytes_to_write = 12 * database * setups.len() as u64;
+        let chosen = bench::chosen(settings);
         for name in &setups {
-            plan.step(format!("make it anew; {}", BENCHMARKS.join(", ")), name.clone());
+            plan.step(format!("make it anew; {}", chosen.join(", ")), name.clone());
         }
-        let reading = 3.0 * settings.duration("read-time")?.as_secs_f64() * setups.len() as f64;
+        let reading = chosen.iter().filter(|name| name.starts_with("read")).count() as f64
+            * settings.duration("read-time")?.as_secs_f64()
+            * setups.len() as f64;
         plan.estimated_seconds = reading + plan.bytes_to_write as f64 / 300e6;
         if in_lab(settings) {
             senesce_lab::kernel::choose(None)?;
             // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
-            plan.estimated_seconds = 10.0 + reading + plan.bytes_to_write as f64 / 30e6 + 10.0 * setups.len() as f64;
+            plan.estimated_seconds = 10.0
+                + reading
+                + plan.bytes_to_write as f64 / 30e6
+                + (3 + 2 * chosen.len()) as f64 * setups.len() as f64;
         }
         Ok(plan)
     }
@@ -129,7 +142,8 @@ impl Experiment for ZnsRocksdb {
         }
         let record = Record::open(context.directory.path())?;
         let done: Vec<Measured> = record.events_of("measured").collect();
-        let finished = |name: &str| done.iter().filter(|one| one.setup == name).count() >= BENCHMARKS.len();
+        let finished =
+            |name: &str| done.iter().filter(|one| one.setup == name).count() >= bench::chosen(settings).len();
         for name in setups(settings).iter().filter(|name| !finished(name)) {
             context.progress.phase(name, 0, "benchmarks");
             bench::run_setup(name, settings, context)?;
@@ -160,6 +174,11 @@ fn check(settings: &Settings) -> Result<(), Failure> {
         }
     }
     settings.duration("time-limit")?;
+    if !bench::chosen(settings).contains(&"fillrandom") {
+        return Err(Failure::usage(
+            "benchmarks: every other one needs the database that fillrandom makes; name it too",
+        ));
+    }
     let places = ["conventional", "zoned", "metadata"].map(|name| settings.text(name) == "lab");
     if places.contains(&true) && places.contains(&false) {
         return Err(Failure::usage(

@@ -73,7 +73,7 @@ struct Amplification {
     file_system: Option<f64>,
     /// Bytes that the drives were given over bytes of keys and values.
     total: f64,
-    /// Space in use after the overwrite over bytes of live keys and values.
+    /// Space in use after the last of them over bytes of live keys and values.
     space: Option<f64>,
 }
 
@@ -94,7 +94,7 @@ fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
                 database: database.and_then(|bytes| ratio(bytes, user)),
                 file_system: database.and_then(|bytes| ratio(drive, bytes)),
                 total: ratio(drive, user)?,
-                space: of(measured, setup, "overwrite")?.used_bytes.and_then(|bytes| ratio(bytes, live)),
+                space: parts.last()?.used_bytes.and_then(|bytes| ratio(bytes, live)),
             })
         })
         .collect()

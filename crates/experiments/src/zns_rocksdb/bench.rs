@@ -46,10 +46,16 @@ pub struct Measured {
     pub used_bytes: Option<u64>,
 }
 
-/// Runs everything that is not recorded yet for one setup.
+/// Those that the settings name, in the published order.
+pub fn chosen(settings: &Settings) -> Vec<&'static str> {
+    let named = settings.list("benchmarks");
+    BENCHMARKS.into_iter().filter(|benchmark| named.iter().any(|name| name == benchmark)).collect()
+}
+
+/// Runs every chosen benchmark on one setup, made anew.
 pub fn run_setup(setup: &str, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
     let place = Place::make(setup, settings)?;
-    let outcome = BENCHMARKS.iter().try_for_each(|name| {
+    let outcome = chosen(settings).into_iter().try_for_each(|name| {
         context.check_interrupt()?;
         context.progress.say(&format!("{setup}: {name}"));
         let measured = measure(setup, name, &place, settings, context)?;
