@@ -57,12 +57,20 @@ pub(super) fn classes(spec: &PlanSpec, sizes: &Sizes, fullness: f64) -> (Vec<Cla
     let column = |pick: fn(&Class) -> f64| classes.iter().map(pick).collect::<Vec<f64>>();
     let files: Vec<u64> = classes.iter().map(|class| class.files).collect();
     let capacity = spec.capacity.0 as f64;
-    let slots = ghosts(&column(|c| c.allocated), &column(|c| c.churn), &files, 0.005 * capacity);
+    let filled: f64 = classes.iter().map(|class| class.files as f64 * class.allocated).sum();
+    let room = band(&classes, capacity) - (filled - fullness * capacity);
+    let slots = ghosts(&column(|c| c.allocated), &column(|c| c.churn), &files, room.clamp(0.0, 0.005 * capacity));
     for (class, slots) in classes.iter_mut().zip(slots) {
         class.ghosts = slots;
     }
     let shortfall = Shortfall::new(&mut classes, fullness * capacity, capacity);
     (classes, shortfall)
+}
+
+/// How far fullness may be from its target, in bytes: the largest file, or 1 % of the capacity.
+fn band(classes: &[Class], capacity: f64) -> f64 {
+    let live = classes.iter().filter(|class| class.files > 0);
+    live.map(|class| class.allocated).fold(0.01 * capacity, f64::max)
 }
 
 /// What to do when rounding left the filled volume below its target fullness, so that the largest files cannot be deleted
@@ -78,9 +86,7 @@ pub(crate) struct Shortfall {
 impl Shortfall {
     fn new(classes: &mut [Class], target: f64, capacity: f64) -> Self {
         let filled: f64 = classes.iter().map(|class| class.files as f64 * class.allocated).sum();
-        let live = |class: &&Class| class.files > 0;
-        let largest = classes.iter().filter(live).map(|class| class.allocated).fold(0.0, f64::max);
-        let (missing, band) = (target - filled, largest.max(0.01 * capacity));
+        let (missing, band) = (target - filled, band(classes, capacity));
         let fits = |class: &Class| class.high + BLOCK as f64 + missing <= band;
         let large = if missing <= 0.0 { classes.len() } else { classes.iter().take_while(|class| fits(class)).count() };
         let filler = (large < classes.len()).then(|| {
