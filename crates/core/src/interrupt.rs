@@ -23,6 +23,15 @@ impl Interrupt {
         Ok(flag)
     }
 
+    /// A flag that SIGINT and SIGTERM set however often they come: a launcher such as mpirun sends several at once.
+    pub fn on_signals_of_a_launcher() -> std::io::Result<Self> {
+        let flag = Self::new();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, flag.0.clone())?;
+        }
+        Ok(flag)
+    }
+
     /// Whether the run should stop.
     pub fn requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)

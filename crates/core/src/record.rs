@@ -196,11 +196,15 @@ impl RunDirectory {
 
     /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        let data = serde_json::to_value(data).expect("event data are plain");
-        let event = Event { t: self.started.elapsed().as_secs_f64(), kind: kind.into(), data };
-        let body = serde_json::to_string(&event).expect("an event is plain");
-        let line = format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()));
+        let line = line(self.started, kind, data);
         self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    }
+
+    /// A second hand that can append while the first is busy, for last words.
+    pub fn witness(&self) -> Result<Witness, RecordError> {
+        let path = self.path.join("events.jsonl");
+        let events = self.events.try_clone().map_err(io_error("duplicate the descriptor of", &path))?;
+        Ok(Witness { events, path, started: self.started })
     }
 
     /// Makes what was appended durable.
@@ -246,6 +250,29 @@ impl RunDirectory {
         self.finished = false;
         Ok(())
     }
+}
+
+/// Appends to the record of a [`RunDirectory`] that somebody else is writing; every event is one write of its own.
+#[derive(Debug)]
+pub struct Witness {
+    events: File,
+    path: PathBuf,
+    started: Instant,
+}
+
+impl Witness {
+    /// Appends one event.
+    pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
+        let line = line(self.started, kind, data);
+        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path))
+    }
+}
+
+fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
+    let data = serde_json::to_value(data).expect("event data are plain");
+    let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data };
+    let body = serde_json::to_string(&event).expect("an event is plain");
+    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
 fn open_events(path: &Path) -> Result<File, RecordError> {
