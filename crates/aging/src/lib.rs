@@ -17,7 +17,9 @@ pub mod profile;
 pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list};
 pub use check::{Reconciled, VerifyReport, reconcile, verify};
 pub use error::AgingError;
-pub use execute::{Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Shard, Stop, execute};
+pub use execute::{
+    Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_in_step,
+};
 pub use measure::{ChiSquare, Measures};
 pub use plan::{AgingPlan, Churn, Limit, PlanSpec, Summary, Truncate};
 pub use planner::{File, Kind, Operation, Planner};

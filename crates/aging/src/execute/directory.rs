@@ -21,12 +21,18 @@ pub struct DirectoryBackEnd<'a> {
     plan: Arc<AgingPlan>,
     directory: &'a ClaimedDirectory,
     data: Data,
+    prepared: bool,
 }
 
 impl<'a> DirectoryBackEnd<'a> {
     /// Plays `plan` on `directory`, giving files their size as `data` says.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
-        Self { plan, directory, data }
+        Self { plan, directory, data, prepared: false }
+    }
+
+    /// Takes it that somebody else has made the directories.
+    pub fn prepared(self) -> Self {
+        Self { prepared: true, ..self }
     }
 
     fn top(&self) -> Result<OwnedFd, AgingError> {
@@ -45,6 +51,9 @@ impl BackEnd for DirectoryBackEnd<'_> {
     type Hand = DirectoryHand;
 
     fn prepare(&self) -> Result<(), AgingError> {
+        if self.prepared {
+            return Ok(());
+        }
         let mut descriptors = self.descriptors(1)?;
         let tree = self.plan.directories();
         for directory in 1..tree.count() {

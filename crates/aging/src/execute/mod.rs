@@ -8,11 +8,13 @@ mod backend;
 mod content;
 mod descriptors;
 mod directory;
+mod pace;
 mod pool;
 
 pub use backend::{BackEnd, Hand, NullBackEnd};
 pub use content::Content;
 pub use directory::{DirectoryBackEnd, DirectoryHand};
+pub use pace::{Alone, Pace};
 
 pub(crate) use content::CHUNK;
 pub(crate) use descriptors::Descriptors;
@@ -97,6 +99,8 @@ pub struct ExecuteOutcome {
     pub seconds: f64,
     /// How often a full file system made the executor wait for deletes of other threads.
     pub stalls: u64,
+    /// Operations of this shard among those that were handed out.
+    pub executed: u64,
 }
 
 /// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
@@ -109,12 +113,24 @@ pub fn execute<B: BackEnd>(
     interrupt: &Interrupt,
     observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
 ) -> ExecuteOutcome {
+    execute_in_step(planner, backend, options, &Alone, interrupt, observer)
+}
+
+/// Like [`execute()`], in step with those that play the other shards of the same plan: a round begins when `pace` allows.
+pub fn execute_in_step<B: BackEnd>(
+    planner: &mut Planner,
+    backend: &B,
+    options: &ExecuteOptions,
+    pace: &dyn Pace,
+    interrupt: &Interrupt,
+    observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
+) -> ExecuteOutcome {
     let begun = Instant::now();
-    let mut run =
-        Run { completed: planner.operations_done(), planner, backend, options, interrupt, observer, stalls: 0 };
+    let completed = planner.operations_done();
+    let mut run = Run { completed, planner, backend, options, pace, interrupt, observer, stalls: 0, executed: 0 };
     let result = run.play();
-    let (completed, stalls) = (run.completed, run.stalls);
-    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls }
+    let (completed, stalls, executed) = (run.completed, run.stalls, run.executed);
+    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed }
 }
 
 /// An operation on its way to a thread.
@@ -129,10 +145,12 @@ struct Run<'a, B: BackEnd> {
     planner: &'a mut Planner,
     backend: &'a B,
     options: &'a ExecuteOptions,
+    pace: &'a dyn Pace,
     interrupt: &'a Interrupt,
     observer: &'a mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
     completed: u64,
     stalls: u64,
+    executed: u64,
 }
 
 /// Rounds between two looks at whether the target is still there.
@@ -152,12 +170,19 @@ impl<B: BackEnd> Run<'_, B> {
             if let Some(stop) = self.stop_before(round)? {
                 return Ok(stop);
             }
+            if let Some(stop) = self.pace.begin(self.next_end()) {
+                return Ok(stop);
+            }
             self.next_round(&mut lanes);
+            self.executed += lanes[0].len() as u64;
+            let pace = self.pace;
             for task in lanes[0].drain(..) {
-                self.stalls += u64::from(apply(self.backend, &mut hand, &task, || true)?);
+                let earlier_done = || pace.earlier_done(task.sequence);
+                self.stalls += u64::from(apply(self.backend, &mut hand, &task, earlier_done)?);
                 self.completed = task.sequence + 1;
             }
             self.completed = self.planner.operations_done();
+            self.pace.reached(self.completed);
             if (self.observer)(self.planner, self.completed).is_break() {
                 return Ok(Stop::Observer);
             }
@@ -179,10 +204,19 @@ impl<B: BackEnd> Run<'_, B> {
         Ok(None)
     }
 
+    fn round(&self) -> u64 {
+        (self.options.window / 2).max(1)
+    }
+
+    /// The operation after the next round.
+    fn next_end(&self) -> u64 {
+        (self.planner.operations_done() + self.round()).min(self.planner.plan().len())
+    }
+
     /// Plans half a window of operations into one lane per thread.
     fn next_round(&mut self, lanes: &mut [Vec<Task>]) {
         let (threads, every) = (lanes.len() as u32, self.options.fsync_every);
-        for _ in 0..(self.options.window / 2).max(1) {
+        for _ in 0..self.round() {
             let Some(operation) = self.planner.next() else { return };
             let directory = operation.file.directory;
             let lane = match self.options.shard {

@@ -1,7 +1,7 @@
 //! Several threads: each gets its lane of every round and says when it is done.
 
 use super::backend::BackEnd;
-use super::{Run, Stop, Task, apply};
+use super::{Pace, Run, Stop, Task, apply};
 use crate::error::AgingError;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -50,14 +50,14 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, B>) -> Result<Stop, AgingError>
     let shared =
         Shared { reached: (0..threads).map(|_| AtomicU64::new(start)).collect(), failed: AtomicBool::new(false) };
     let hands: Vec<B::Hand> = (0..threads).map(|_| run.backend.hand(threads)).collect::<Result<_, _>>()?;
-    let backend = run.backend;
+    let (backend, pace) = (run.backend, run.pace);
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
         for (index, hand) in hands.into_iter().enumerate() {
             let (batches, incoming) = bounded(ROUNDS_IN_FLIGHT);
             let (outgoing, reports) = bounded(ROUNDS_IN_FLIGHT);
             let shared = &shared;
-            scope.spawn(move || work(backend, hand, index, shared, &incoming, &outgoing));
+            scope.spawn(move || work(backend, hand, index, (shared, pace), &incoming, &outgoing));
             workers.push(Worker { batches, reports });
         }
         conduct(run, &workers)
@@ -86,8 +86,13 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, B>, workers: &[Worker]) -> Result<Stop,
         if flight.failure.is_some() {
             break;
         }
+        if let Some(reason) = run.pace.begin(run.next_end()) {
+            stop = Ok(reason);
+            break;
+        }
         let mut lanes: Vec<Vec<Task>> = workers.iter().map(|_| flight.spare.pop().unwrap_or_default()).collect();
         run.next_round(&mut lanes);
+        run.executed += lanes.iter().map(|lane| lane.len() as u64).sum::<u64>();
         let end = run.planner.operations_done();
         for (worker, tasks) in workers.iter().zip(lanes) {
             // A worker ends only after its sender is gone.
@@ -130,6 +135,7 @@ impl Flight {
         }
         if self.failure.is_none() {
             run.completed = end;
+            run.pace.reached(end);
         }
     }
 }
@@ -138,7 +144,7 @@ fn work<B: BackEnd>(
     backend: &B,
     mut hand: B::Hand,
     index: usize,
-    shared: &Shared,
+    (shared, pace): (&Shared, &dyn Pace),
     batches: &Receiver<Batch>,
     reports: &Sender<Report>,
 ) {
@@ -150,7 +156,8 @@ fn work<B: BackEnd>(
                 break;
             }
             shared.reached[index].store(task.sequence, Ordering::Release);
-            match apply(backend, &mut hand, task, || shared.earlier_done(task.sequence)) {
+            let earlier_done = || shared.earlier_done(task.sequence) && pace.earlier_done(task.sequence);
+            match apply(backend, &mut hand, task, earlier_done) {
                 Ok(stalled) => report.stalls += u64::from(stalled),
                 Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);
