@@ -1,0 +1,86 @@
+//! Who takes part, and whether all were started alike.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What a rank says of itself when it joins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Version of the program, features included.
+    pub version: String,
+    /// Everything that must be the same: the arguments and what they lead to.
+    pub arguments: String,
+    /// Name of the machine.
+    pub host: String,
+    /// Number of the process there.
+    pub process: u32,
+}
+
+impl Hello {
+    /// Of this process.
+    pub fn of_this_process(version: impl Into<String>, arguments: impl Into<String>) -> Self {
+        let name = rustix::system::uname();
+        Self {
+            version: version.into(),
+            arguments: arguments.into(),
+            host: name.nodename().to_string_lossy().into_owned(),
+            process: std::process::id(),
+        }
+    }
+}
+
+impl Hello {
+    pub(crate) fn member(self, rank: u32) -> Member {
+        Member { rank, host: self.host, process: self.process }
+    }
+}
+
+/// A rank as the others know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its number.
+    pub rank: u32,
+    /// Name of its machine.
+    pub host: String,
+    /// Number of its process there.
+    pub process: u32,
+}
+
+/// How patient ranks are with each other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Timing {
+    /// A rank of which nothing is heard for so long is taken for dead. A living one is heard of five times as often.
+    pub silence: Duration,
+    /// How long ranks may take to join.
+    pub join: Duration,
+    /// After an end, the ranks that still work are ended with force.
+    pub grace: Duration,
+    /// Longest time between two looks at messages.
+    pub nap: Duration,
+}
+
+impl Default for Timing {
+    /// Together below ten seconds from a death to the end of all.
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_secs(5),
+            join: Duration::from_secs(60),
+            grace: Duration::from_secs(3),
+            nap: Duration::from_millis(2),
+        }
+    }
+}
+
+/// The first difference between rank 0 and another, in words.
+pub(crate) fn difference(all: &[Hello]) -> Option<String> {
+    let first = all.first()?;
+    let other = |what: fn(&Hello) -> &str| {
+        let rank = all.iter().position(|hello| what(hello) != what(first))?;
+        Some((rank, what(first), what(&all[rank]), &all[rank].host))
+    };
+    if let Some((rank, ours, theirs, host)) = other(|hello| &hello.version) {
+        return Some(format!("rank 0 on {} is senesce {ours}, rank {rank} on {host} is senesce {theirs}", first.host));
+    }
+    let (rank, ours, theirs, host) = other(|hello| &hello.arguments)?;
+    Some(format!("rank 0 on {} has the arguments '{ours}', rank {rank} on {host} has '{theirs}'", first.host))
+}

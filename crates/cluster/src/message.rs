@@ -1,0 +1,89 @@
+//! What ranks tell each other.
+
+/// What a message says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// To rank 0: every operation below `number` is done here.
+    Reached = 1,
+    /// From rank 0: every operation below `number` is done everywhere.
+    Floor = 2,
+    /// A value of the step `number`.
+    Value = 3,
+    /// To rank 0: a signal asks this rank to stop, or the run wants to.
+    WantStop = 4,
+    /// From rank 0: nothing that ends above `number` is begun.
+    StopAt = 5,
+    /// To rank 0, the answer to `StopAt`.
+    Present = 6,
+    /// To rank 0: this rank failed. From rank 0: the run has failed. The body is an [`Ending`](crate::Ending).
+    End = 7,
+    /// To rank 0: this rank is done. From rank 0: all are.
+    Goodbye = 8,
+    /// A sign of life.
+    Beat = 9,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::Reached,
+        Self::Floor,
+        Self::Value,
+        Self::WantStop,
+        Self::StopAt,
+        Self::Present,
+        Self::End,
+        Self::Goodbye,
+        Self::Beat,
+    ];
+}
+
+/// A message: kind (one byte), number (little endian), body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    pub kind: Kind,
+    pub number: u64,
+    pub body: Vec<u8>,
+}
+
+impl Message {
+    pub fn new(kind: Kind, number: u64) -> Self {
+        Self { kind, number, body: Vec::new() }
+    }
+
+    pub fn with(kind: Kind, number: u64, body: Vec<u8>) -> Self {
+        Self { kind, number, body }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(9 + self.body.len());
+        bytes.push(self.kind as u8);
+        bytes.extend(self.number.to_le_bytes());
+        bytes.extend(&self.body);
+        bytes
+    }
+
+    /// `None`: not one of ours.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (kind, rest) = bytes.split_first()?;
+        let (number, body) = rest.split_first_chunk::<8>()?;
+        let kind = *Kind::ALL.iter().find(|known| **known as u8 == *kind)?;
+        Some(Self { kind, number: u64::from_le_bytes(*number), body: body.to_vec() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_and_others_are_refused() {
+        for kind in Kind::ALL {
+            let message = Message::with(kind, u64::MAX - 5, b"words".to_vec());
+            assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+        for bytes in [&b""[..], b"\x01", b"\x00\0\0\0\0\0\0\0\0", b"\xff\0\0\0\0\0\0\0\0", b"\x01\0\0\0\0\0\0\0"] {
+            assert_eq!(Message::decode(bytes), None);
+        }
+    }
+}

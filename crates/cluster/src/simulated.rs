@@ -1,0 +1,77 @@
+//! Ranks in one process: to test what ranks do without mpirun.
+
+use crate::transport::Transport;
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+/// A message and its sender.
+type Parcel = (u32, Vec<u8>);
+
+/// One of several ranks that live in this process.
+#[derive(Debug)]
+pub struct Simulated {
+    rank: u32,
+    outgoing: Vec<Sender<Parcel>>,
+    incoming: Receiver<Parcel>,
+    dead: Arc<AtomicBool>,
+    aborted: Arc<AtomicI32>,
+}
+
+impl Simulated {
+    /// A flag that makes this rank mute and deaf, as when its machine is lost.
+    pub fn dead(&self) -> Arc<AtomicBool> {
+        self.dead.clone()
+    }
+
+    /// The code with which some rank ended all; -1: none did.
+    pub fn aborted(&self) -> Arc<AtomicI32> {
+        self.aborted.clone()
+    }
+}
+
+/// `size` ranks that hear each other.
+pub fn simulated(size: u32) -> Vec<Simulated> {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..size).map(|_| unbounded()).unzip();
+    let aborted = Arc::new(AtomicI32::new(-1));
+    let rank = |(rank, incoming): (usize, Receiver<Parcel>)| Simulated {
+        rank: rank as u32,
+        outgoing: senders.clone(),
+        incoming,
+        dead: Arc::new(AtomicBool::new(false)),
+        aborted: aborted.clone(),
+    };
+    receivers.into_iter().enumerate().map(rank).collect()
+}
+
+impl Transport for Simulated {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.outgoing.len() as u32
+    }
+
+    fn send(&mut self, to: u32, bytes: Vec<u8>) {
+        if !self.dead.load(Ordering::Relaxed) {
+            // A rank that has left hears nothing any more.
+            let _ = self.outgoing[to as usize].send((self.rank, bytes));
+        }
+    }
+
+    fn poll(&mut self) -> Option<Parcel> {
+        if self.dead.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.incoming.try_recv().ok()
+    }
+
+    fn finish(self: Box<Self>) {}
+
+    fn abort(&mut self, code: i32) {
+        if !self.dead.load(Ordering::Relaxed) {
+            self.aborted.store(code, Ordering::SeqCst);
+        }
+    }
+}

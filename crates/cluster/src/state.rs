@@ -1,0 +1,136 @@
+//! What a rank's worker and its clerk both look at.
+
+use crate::hello::Member;
+use senesce_core::ExitCode;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Why a run ended before its time, everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// The rank that is the cause.
+    pub rank: u32,
+    /// Its machine.
+    pub host: String,
+    /// What happened there.
+    pub reason: String,
+    /// Exit code of the run.
+    pub code: u8,
+    /// The rank does not answer any more; it could not tell this itself.
+    pub died: bool,
+}
+
+impl Ending {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.code {
+            1 => ExitCode::Negative,
+            2 => ExitCode::Usage,
+            3 => ExitCode::Refused,
+            4 => ExitCode::Missing,
+            130 => ExitCode::Interrupted,
+            _ => ExitCode::RunFailed,
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "rank {} on {}: {}", self.rank, self.host, self.reason)
+    }
+}
+
+/// Why no further operations should begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// A signal, on any rank.
+    Interrupted,
+    /// The run itself wants no more.
+    Wanted,
+    /// The run has failed on some rank.
+    Ended,
+}
+
+/// Not yet, or never.
+pub(crate) const NONE: u64 = u64::MAX;
+
+/// A value that arrived and waits to be asked for.
+pub(crate) struct Arrived {
+    pub from: u32,
+    pub step: u64,
+    pub body: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(crate) struct Inner {
+    pub inbox: VecDeque<Arrived>,
+    pub ending: Option<Ending>,
+    pub members: Vec<Member>,
+    pub halt: Option<Halt>,
+}
+
+/// Shared by worker and clerk.
+pub(crate) struct State {
+    /// Operations in flight over all ranks; 0: no operations are being done.
+    pub window: AtomicU64,
+    /// Every operation of this rank below is done.
+    pub reached: AtomicU64,
+    /// Every operation of every rank below is done; [`NONE`] until all have begun.
+    pub floor: AtomicU64,
+    /// Nothing that ends above is begun.
+    pub stop_at: AtomicU64,
+    /// The worker has nothing to do until a message arrives.
+    pub waiting: AtomicBool,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+impl State {
+    pub fn new() -> Self {
+        Self {
+            window: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
+            floor: AtomicU64::new(NONE),
+            stop_at: AtomicU64::new(NONE),
+            waiting: AtomicBool::new(false),
+            inner: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// A worker that panicked leaves plain data behind.
+    pub fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until `ready` gives something.
+    pub fn wait_for<T>(&self, mut ready: impl FnMut(&mut Inner) -> Option<T>) -> T {
+        let mut inner = self.inner();
+        self.waiting.store(true, Ordering::Relaxed);
+        loop {
+            if let Some(value) = ready(&mut inner) {
+                self.waiting.store(false, Ordering::Relaxed);
+                return value;
+            }
+            let waited = self.changed.wait_timeout(inner, Duration::from_millis(100));
+            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Whether operations below `end` may be begun; `None`: not yet.
+    pub fn permits(&self, end: u64) -> Option<Result<(), Halt>> {
+        if end > self.stop_at.load(Ordering::Acquire) {
+            return Some(Err(Halt::Wanted));
+        }
+        let floor = self.floor.load(Ordering::Acquire);
+        let most = floor.saturating_add(self.window.load(Ordering::Relaxed));
+        (floor != NONE && end <= most).then_some(Ok(()))
+    }
+}

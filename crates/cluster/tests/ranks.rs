@@ -1,0 +1,273 @@
+//! Ranks in one process: values, the window, stops, deaths.
+
+use senesce_cluster::{Cluster, ClusterError, Halt, Hello, Simulated, Timing, simulated};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+const QUICK: Timing = Timing {
+    silence: Duration::from_millis(1500),
+    join: Duration::from_secs(20),
+    grace: Duration::from_millis(500),
+    nap: Duration::from_millis(2),
+};
+
+/// Simulated ranks on hosts of their own, so that no process is looked for.
+fn hello(rank: u32) -> Hello {
+    Hello { version: "1".into(), arguments: "age".into(), host: format!("node{rank}"), process: 1 }
+}
+
+fn start<T: Send + 'static>(
+    ranks: Vec<Simulated>,
+    hello: fn(u32) -> Hello,
+    interrupts: &[Interrupt],
+    body: impl Fn(Result<Cluster, ClusterError>) -> T + Send + Sync + 'static,
+) -> Vec<JoinHandle<T>> {
+    let body = Arc::new(body);
+    let begin = |(rank, transport): (usize, Simulated)| {
+        let (body, interrupt) = (body.clone(), interrupts.get(rank).cloned().unwrap_or_default());
+        spawn(move || body(Cluster::join(move || Ok(transport), hello(rank as u32), QUICK, interrupt)))
+    };
+    ranks.into_iter().enumerate().map(begin).collect()
+}
+
+fn all<T>(threads: Vec<JoinHandle<T>>) -> Vec<T> {
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+fn values_go_from_all_to_one_and_from_one_to_all() {
+    for size in [1, 2, 7, 33] {
+        let sums = all(start(simulated(size), hello, &[], |cluster| {
+            let cluster = cluster.unwrap();
+            let mut told = 0;
+            for round in 0..20u64 {
+                let all = cluster.gather(&(u64::from(cluster.rank()) + round)).unwrap();
+                assert_eq!(all.is_some(), cluster.is_first());
+                let sum: Option<u64> = all.map(|all| all.iter().sum());
+                told += cluster.broadcast(sum.as_ref()).unwrap();
+            }
+            cluster.barrier().unwrap();
+            told
+        }));
+        let once: u64 = (0..u64::from(size)).sum::<u64>() * 20 + (0..20).sum::<u64>() * u64::from(size);
+        assert_eq!(sums, vec![once; size as usize]);
+    }
+}
+
+#[test]
+fn long_values_arrive_whole() {
+    let long = vec![7u8; 1 << 20];
+    let expected = long.clone();
+    let got = all(start(simulated(3), hello, &[], move |cluster| {
+        let cluster = cluster.unwrap();
+        cluster.gather_bytes(long.clone()).unwrap()
+    }));
+    assert_eq!(got[0], Some(vec![expected; 3]));
+}
+
+#[test]
+fn other_programs_and_arguments_are_refused_everywhere() {
+    for (change, words) in [(0, "is senesce 1, rank 2"), (1, "'age', rank 2 on node2 has 'age2'")] {
+        fn version(rank: u32) -> Hello {
+            let version = if rank == 2 { "2" } else { "1" };
+            Hello { version: version.into(), ..hello(rank) }
+        }
+        fn arguments(rank: u32) -> Hello {
+            let arguments = if rank == 2 { "age2" } else { "age" };
+            Hello { arguments: arguments.into(), ..hello(rank) }
+        }
+        let other: fn(u32) -> Hello = if change == 0 { version } else { arguments };
+        let errors = all(start(simulated(4), other, &[], |cluster| cluster.err().unwrap()));
+        for error in errors {
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(Failure::from(error).exit_code(), ExitCode::Usage);
+        }
+    }
+}
+
+/// Plays rounds of `half` operations until `end`; where it stopped and why.
+fn play(cluster: &Cluster, half: u64, end: u64, done: &AtomicU64) -> (u64, Option<Halt>) {
+    let mut at = 0;
+    cluster.begin_operations(0, 2 * half);
+    while at < end {
+        if let Err(halt) = cluster.permit((at + half).min(end)) {
+            return (at, Some(halt));
+        }
+        at = (at + half).min(end);
+        done.store(at, Ordering::SeqCst);
+        cluster.reached(at);
+    }
+    (at, None)
+}
+
+#[test]
+fn no_rank_is_more_than_a_window_ahead_of_another() {
+    let positions: Arc<Vec<AtomicU64>> = Arc::new((0..5).map(|_| AtomicU64::new(0)).collect());
+    let seen = positions.clone();
+    let worst = all(start(simulated(5), hello, &[], move |cluster| {
+        let cluster = cluster.unwrap();
+        let (mut at, mut worst) = (0, 0);
+        cluster.begin_operations(0, 200);
+        while at < 20_000 {
+            cluster.permit(at + 100).unwrap();
+            // What is done in this round lies below its end; the slowest has done everything below its own position.
+            let slowest = seen.iter().map(|position| position.load(Ordering::SeqCst)).min().unwrap();
+            worst = worst.max(at + 100 - slowest);
+            if (at / 100) % 5 == u64::from(cluster.rank()) {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+            at += 100;
+            seen[cluster.rank() as usize].store(at, Ordering::SeqCst);
+            cluster.reached(at);
+        }
+        worst
+    }));
+    assert!(worst.iter().all(|worst| *worst <= 200), "{worst:?}");
+}
+
+#[test]
+fn a_signal_on_any_rank_stops_all_at_the_same_operation() {
+    for asked in 0..4usize {
+        let interrupts: Vec<Interrupt> = (0..4).map(|_| Interrupt::new()).collect();
+        let done: Arc<Vec<AtomicU64>> = Arc::new((0..4).map(|_| AtomicU64::new(0)).collect());
+        let (seen, interrupt) = (done.clone(), interrupts[asked].clone());
+        let threads = start(simulated(4), hello, &interrupts, move |cluster| {
+            let cluster = cluster.unwrap();
+            let mut at = 0;
+            cluster.begin_operations(0, 64);
+            loop {
+                if let Err(halt) = cluster.permit(at + 32) {
+                    return (at, halt);
+                }
+                std::thread::sleep(Duration::from_micros(100 * u64::from(cluster.rank())));
+                at += 32;
+                seen[cluster.rank() as usize].store(at, Ordering::SeqCst);
+                cluster.reached(at);
+            }
+        });
+        while done.iter().any(|done| done.load(Ordering::SeqCst) < 320) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        interrupt.request();
+        let ends = all(threads);
+        assert!(ends.iter().all(|end| *end == (ends[0].0, Halt::Interrupted)), "{ends:?}");
+        assert!(interrupts.iter().all(Interrupt::requested));
+    }
+}
+
+#[test]
+fn a_stop_wanted_by_the_run_is_one_for_all() {
+    let ends = all(start(simulated(3), hello, &[], |cluster| {
+        let cluster = cluster.unwrap();
+        if cluster.is_first() {
+            cluster.want_stop();
+        }
+        play(&cluster, 10, 1_000_000_000, &AtomicU64::new(0))
+    }));
+    assert!(ends.iter().all(|end| *end == (ends[0].0, Some(Halt::Wanted))), "{ends:?}");
+}
+
+struct Death {
+    seconds: f64,
+    ends: Vec<(u64, Option<Halt>)>,
+    aborted: Arc<AtomicI32>,
+    words: Vec<String>,
+}
+
+/// One of four ranks falls silent in the middle.
+fn one_dies(rank: usize) -> Death {
+    let ranks = simulated(4);
+    let (dead, aborted) = (ranks[rank].dead(), ranks[0].aborted());
+    let silent = dead.clone();
+    let words: Arc<Mutex<Vec<String>>> = Arc::default();
+    let kept = words.clone();
+    let died_at = Arc::new(Mutex::new(Instant::now()));
+    let when = died_at.clone();
+    let threads = start(ranks, hello, &[], move |cluster| {
+        let cluster = cluster.unwrap();
+        let kept = kept.clone();
+        cluster.on_end(Box::new(move |ending| {
+            kept.lock().unwrap().push(ending.to_string());
+        }));
+        let mut at = 0;
+        cluster.begin_operations(0, 64);
+        loop {
+            if let Err(halt) = cluster.permit(at + 32) {
+                return (at, Some(halt));
+            }
+            if cluster.rank() as usize == rank && at >= 3200 {
+                *when.lock().unwrap() = Instant::now();
+                silent.store(true, Ordering::SeqCst);
+                while !FREE.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                return (at, None);
+            }
+            at += 32;
+            cluster.reached(at);
+        }
+    });
+    // The dead one cannot be joined before the others are through.
+    let mut threads: Vec<Option<JoinHandle<_>>> = threads.into_iter().map(Some).collect();
+    let rest: Vec<JoinHandle<_>> =
+        (0..4).filter(|other| *other != rank).filter_map(|other| threads[other].take()).collect();
+    let ends = all(rest);
+    let seconds = died_at.lock().unwrap().elapsed().as_secs_f64();
+    let words = words.lock().unwrap().clone();
+    Death { seconds, ends, aborted, words }
+}
+
+/// Lets dead ranks go when the test process ends; they are never joined.
+static FREE: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn a_rank_that_falls_silent_ends_all_with_its_name() {
+    let death = one_dies(2);
+    assert!(death.seconds < 4.0, "{}", death.seconds);
+    assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
+    assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);
+    assert_eq!(death.words.len(), 1, "{:?}", death.words);
+    assert!(death.words[0].starts_with("rank 2 on node2: nothing was heard"), "{:?}", death.words);
+}
+
+#[test]
+fn the_death_of_rank_0_ends_the_others() {
+    let death = one_dies(0);
+    assert!(death.seconds < 4.0, "{}", death.seconds);
+    assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
+    assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);
+}
+
+#[test]
+fn a_failure_of_one_rank_reaches_all_in_order() {
+    for failing in 0..3u32 {
+        let ranks = simulated(3);
+        let aborted = ranks[0].aborted();
+        let errors = all(start(ranks, hello, &[], move |cluster| {
+            let cluster = cluster.unwrap();
+            if cluster.rank() == failing {
+                cluster.fail(&Failure::new(ExitCode::Refused, "it is not ours"));
+            }
+            let error = cluster.barrier().and_then(|()| cluster.barrier()).unwrap_err();
+            Failure::from(error)
+        }));
+        for error in errors {
+            assert_eq!(error.to_string(), format!("rank {failing} on node{failing}: it is not ours"));
+            assert_eq!(error.exit_code(), ExitCode::Refused);
+        }
+        assert_eq!(aborted.load(Ordering::SeqCst), -1);
+    }
+}
+
+#[test]
+fn clocks_of_one_machine_agree() {
+    let offsets = all(start(simulated(3), hello, &[], |cluster| cluster.unwrap().clock_offsets().unwrap()));
+    assert_eq!(offsets[0].len(), 3);
+    for (offset, error) in &offsets[0] {
+        assert!(offset.abs() <= error + 0.001, "{offset} {error}");
+    }
+}
