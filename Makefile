@@ -3,13 +3,18 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: lab demo test test-long build requirements fmt lint docs bench clean
+.PHONY: mpi lab demo test test-long build requirements fmt lint docs bench clean
 
 requirements:
 	@scripts/requirements
 
 build: requirements
 	$(CARGO) build --release -p senesce-cli
+
+# The program with `--mpi`, for many nodes; see docs/mpi.md. Any MPI that has mpicc will do instead of Open MPI.
+mpi:
+	@scripts/requirements-mpi
+	$(CARGO) build --release -p senesce-cli --features mpi
 
 # The main job: ages a file system to the Agrawal profile and writes the report.
 demo: build

@@ -1,6 +1,7 @@
 //! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
 
 mod display;
+mod ranks;
 mod session;
 mod table;
 mod verbs;
@@ -12,7 +13,7 @@ use session::Session;
 /// The whole command line: global flags and one subcommand per verb.
 fn command() -> Command {
     let root = Command::new("senesce")
-        .version(env!("CARGO_PKG_VERSION"))
+        .version(ranks::VERSION)
         .about("Ages file systems, measures them fresh and aged, and explains the difference by their layout")
         .after_help(
             "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety, 4 a requirement is missing, \

@@ -29,6 +29,7 @@ pub mod measurements;
 pub mod object_dirs;
 pub mod random_write;
 pub mod registry;
+pub mod shared_directory;
 pub mod study;
 pub mod tier;
 pub mod tier_fileserver;

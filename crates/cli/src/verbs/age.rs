@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
@@ -10,8 +11,9 @@ use senesce_aging::{Churn, Profile, Truncate};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_experiments::conduct::Outcome;
 use senesce_experiments::verbs::age::{
-    AgeSpec, Hooks, Place, parse_shard, parse_until, plan_only, profile_hash, resume, run,
+    AgeSpec, Hooks, Place, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run, run_by_ranks,
 };
 use senesce_target::FileSystem;
 use std::path::PathBuf;
@@ -94,6 +96,9 @@ pub struct Age {
     /// This machine's part of the directories: I/N with I from 0
     #[arg(long, value_name = "I/N", help_heading = "Execution")]
     shard: Option<String>,
+    /// Share the work among the ranks that mpirun started; the target is a directory that all of them see
+    #[arg(long, help_heading = "Execution", conflicts_with_all = ["shard", "plan_only", "dry_run"])]
+    mpi: bool,
     /// Run directory
     #[arg(
         long,
@@ -141,8 +146,11 @@ impl Verb for Age {
     const ABOUT: &'static str = "Age a file system to a profile and prove that it got there";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
+        if self.mpi {
+            return self.run_by_ranks(session);
+        }
         let interrupt = session.interrupt()?;
-        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt };
+        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt, cluster: None };
         if let Some(path) = &self.resume {
             let outcome = resume(path, &self.limits()?, self.erase.clone(), &hooks)?;
             return show(&outcome, self.json, session);
@@ -157,14 +165,12 @@ impl Verb for Age {
             println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?);
             return Ok(ExitCode::Done.into());
         }
-        session.progress().say(&format!("seed {}", spec.seed.0));
-        let place = Place { out: self.out.clone(), runs: runs_directory(), again: self.again };
-        let outcome = run(&spec, &place, self.erase.clone(), &hooks)?;
+        let outcome = self.begin(&spec, &hooks)?;
         show(&outcome, self.json, session)
     }
 }
 
-fn show(outcome: &senesce_experiments::conduct::Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
+fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
     session.clear();
     if outcome.was_finished {
         eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
@@ -184,6 +190,33 @@ fn dry_run(spec: &AgeSpec, json: bool) -> Result<Exit, Failure> {
 }
 
 impl Age {
+    fn begin(&self, spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
+        hooks.progress.say(&format!("seed {}", spec.seed.0));
+        let place = Place { out: self.out.clone(), runs: runs_directory(), again: self.again };
+        run(spec, &place, self.erase.clone(), hooks)
+    }
+
+    /// Rank 0 does as any process would, with the others; these print nothing.
+    fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
+        let profile = Profile::load(&self.profile).ok().map(|profile| profile_hash(&profile));
+        let Some((cluster, interrupt)) = ranks::join(&format!("profile {}", profile.unwrap_or_default()))? else {
+            return Ok(ExitCode::Done.into());
+        };
+        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt, cluster: Some(&cluster) };
+        let led = run_by_ranks(&cluster, || match &self.resume {
+            Some(path) => resume(path, &self.limits()?, self.erase.clone(), &hooks),
+            None => {
+                check_target(self.target.as_deref())?;
+                self.begin(&self.spec()?, &hooks)
+            }
+        });
+        match led {
+            Ok(Some(outcome)) => show(&outcome, self.json, session),
+            Err(failure) if cluster.is_first() => Err(failure),
+            _ => Ok(ExitCode::Done.into()),
+        }
+    }
+
     fn spec(&self) -> Result<AgeSpec, Failure> {
         let profile = Profile::load(&self.profile)?;
         let limits = self.limits()?;

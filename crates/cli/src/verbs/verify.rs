@@ -25,7 +25,7 @@ impl Verb for Verify {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let interrupt = session.interrupt()?;
-        let found = verify(&self.run, &Hooks { progress: session.progress(), interrupt: &interrupt })?;
+        let found = verify(&self.run, &Hooks { progress: session.progress(), interrupt: &interrupt, cluster: None })?;
         session.clear();
         if self.json {
             println!("{}", serde_json::to_string_pretty(&found).map_err(|error| output_failed(error.into()))?);

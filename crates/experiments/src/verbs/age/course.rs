@@ -5,10 +5,10 @@ use super::spec::{AgeSpec, Limits};
 use senesce_aging::Planner;
 use senesce_core::Failure;
 use senesce_core::record::Event;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A specification with the new limits of later parts of the run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Course {
     /// What was asked first.
     pub spec: AgeSpec,

@@ -63,14 +63,41 @@ pub struct Executed {
     pub execute_seconds: f64,
     /// Operations per second of execution.
     pub ops_per_second: f64,
-    /// Processor seconds of this process: user, system.
+    /// Processor seconds of this process, or of all ranks: user, system.
     pub cpu_seconds: (f64, f64),
-    /// Most memory of this process.
+    /// Most memory of this process, or of the rank with most.
     pub peak_rss_bytes: u64,
+    /// The ranks that took part; empty for one process.
+    #[serde(default)]
+    pub ranks: Vec<RankRow>,
+    /// Operations by which ranks may drift apart; 0 for one process.
+    #[serde(default)]
+    pub window: u64,
     /// The measures at this moment.
     pub measures: Measures,
     /// Digest of the namespace at this moment.
     pub namespace_sha256: String,
+}
+
+/// What one of several ranks did.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RankRow {
+    /// Its number.
+    pub rank: u32,
+    /// Its machine.
+    pub host: String,
+    /// Operations that it executed.
+    pub operations: u64,
+    /// Seconds from its first operation to its last.
+    pub seconds: f64,
+    /// Seconds of these that it waited for other ranks.
+    pub waited_seconds: f64,
+    /// Processor seconds meanwhile: user, system.
+    pub cpu_seconds: (f64, f64),
+    /// How often a full file system made it wait for deletes of others.
+    pub stalls: u64,
+    /// Most memory of its process.
+    pub peak_rss_bytes: u64,
 }
 
 /// The layout after the execution, before the unmount.

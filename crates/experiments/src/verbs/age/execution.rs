@@ -1,7 +1,8 @@
 //! The execution of a plan on a directory, with its samples, checkpoints and limits.
 
 use super::course::Course;
-use super::events::{Checkpoint, Executed, Sample};
+use super::crew;
+use super::events::{Checkpoint, Executed, RankRow, Sample};
 use super::run::{Hooks, peak_rss_bytes, plan_ends_by};
 use super::spec::AgeSpec;
 use senesce_aging::{Data, DirectoryBackEnd, ExecuteOptions, Planner, Shard, Stop, execute, reconcile};
@@ -33,14 +34,55 @@ pub fn run(
     directory: &mut RunDirectory,
     hooks: &Hooks<'_>,
 ) -> Result<Executed, Failure> {
-    let spec = &execution.course.spec;
-    let data = data_mode(&spec.data)?;
     let mut planner = execution.course.planner()?;
     planner.skip_to(execution.from);
     let plan = planner.plan().clone();
+    let played = match hooks.cluster {
+        Some(cluster) => crew::lead(cluster, execution, &mut planner, root, directory, hooks)?,
+        None => play(execution, &mut planner, root, directory, hooks)?,
+    };
+    let stopped_by = match played.stop {
+        Stop::Interrupted => "interrupt",
+        Stop::Observer if played.timed_out => "time",
+        Stop::Observer | Stop::Finished => plan_ends_by(&plan),
+    };
+    let done = planner.operations_done() - execution.from;
+    Ok(Executed {
+        stopped_by: stopped_by.into(),
+        execute_seconds: execution.seconds_before + played.seconds,
+        ops_per_second: done as f64 / played.seconds.max(1e-9),
+        cpu_seconds: played.cpu_seconds,
+        peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
+        ranks: played.ranks,
+        window: played.window,
+        measures: planner.measures(),
+        namespace_sha256: planner.namespace_sha256(),
+    })
+}
+
+/// How a plan was played.
+pub struct Played {
+    pub stop: Stop,
+    pub timed_out: bool,
+    pub seconds: f64,
+    pub cpu_seconds: (f64, f64),
+    pub ranks: Vec<RankRow>,
+    pub window: u64,
+}
+
+/// Plays alone.
+fn play(
+    execution: &Execution<'_>,
+    planner: &mut Planner,
+    root: &ClaimedDirectory,
+    directory: &mut RunDirectory,
+    hooks: &Hooks<'_>,
+) -> Result<Played, Failure> {
+    let spec = &execution.course.spec;
+    let data = data_mode(&spec.data)?;
+    let plan = planner.plan().clone();
     if execution.continues {
-        let shard = shard(spec);
-        let found = reconcile(&planner, root, data, shard)?;
+        let found = reconcile(planner, root, data, shard(spec))?;
         directory.append("reconciled", &found)?;
     }
     let options = ExecuteOptions {
@@ -49,36 +91,19 @@ pub fn run(
         shard: shard(spec),
         ..ExecuteOptions::default()
     };
-    hooks.progress.phase("ageing", plan.len(), "operations");
-    directory.append("checkpoint", &Checkpoint { operation: execution.from, seconds: execution.seconds_before })?;
-    let mut watch = Watch::new(execution, directory, hooks);
+    let mut watch = Watch::begin(execution, plan.len(), directory, hooks)?;
     let cpu_before = cpu_seconds();
-    let backend = DirectoryBackEnd::new(plan.clone(), root, data);
-    let outcome = execute(&mut planner, &backend, &options, hooks.interrupt, &mut |planner, completed| {
-        watch.look(planner, completed)
-    });
-    let (failure, timed_out) = (watch.failure.take(), watch.timed_out);
-    let seconds = execution.seconds_before + outcome.seconds;
-    directory.append("checkpoint", &Checkpoint { operation: outcome.completed, seconds })?;
-    if let Some(failure) = failure {
-        return Err(failure);
-    }
-    let stop = outcome.result?;
-    let stopped_by = match stop {
-        Stop::Interrupted => "interrupt",
-        Stop::Observer if timed_out => "time",
-        Stop::Observer | Stop::Finished => plan_ends_by(&plan),
-    };
-    let cpu_after = cpu_seconds();
-    let done = planner.operations_done() - execution.from;
-    Ok(Executed {
-        stopped_by: stopped_by.into(),
-        execute_seconds: seconds,
-        ops_per_second: done as f64 / outcome.seconds.max(1e-9),
-        cpu_seconds: (cpu_after.0 - cpu_before.0, cpu_after.1 - cpu_before.1),
-        peak_rss_bytes: peak_rss_bytes(),
-        measures: planner.measures(),
-        namespace_sha256: planner.namespace_sha256(),
+    let backend = DirectoryBackEnd::new(plan, root, data);
+    let outcome =
+        execute(planner, &backend, &options, hooks.interrupt, &mut |planner, completed| watch.look(planner, completed));
+    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
+    Ok(Played {
+        stop: outcome.result?,
+        timed_out,
+        seconds: outcome.seconds,
+        cpu_seconds: since(cpu_before),
+        ranks: Vec::new(),
+        window: 0,
     })
 }
 
@@ -98,7 +123,7 @@ pub fn shard(spec: &AgeSpec) -> Option<Shard> {
 }
 
 /// Looks at the execution after each round.
-struct Watch<'a> {
+pub struct Watch<'a> {
     execution: &'a Execution<'a>,
     directory: &'a mut RunDirectory,
     hooks: &'a Hooks<'a>,
@@ -112,9 +137,17 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(execution: &'a Execution<'a>, directory: &'a mut RunDirectory, hooks: &'a Hooks<'a>) -> Self {
+    /// Begins to watch the execution of `operations`.
+    pub fn begin(
+        execution: &'a Execution<'a>,
+        operations: u64,
+        directory: &'a mut RunDirectory,
+        hooks: &'a Hooks<'a>,
+    ) -> Result<Self, Failure> {
+        hooks.progress.phase("ageing", operations, "operations");
+        directory.append("checkpoint", &Checkpoint { operation: execution.from, seconds: execution.seconds_before })?;
         let now = Instant::now();
-        Self {
+        Ok(Self {
             execution,
             directory,
             hooks,
@@ -125,10 +158,18 @@ impl<'a> Watch<'a> {
             distance: None,
             timed_out: false,
             failure: None,
-        }
+        })
     }
 
-    fn look(&mut self, planner: &Planner, completed: u64) -> ControlFlow<()> {
+    /// Records how far the execution came; whether the time limit ended it.
+    pub fn end(self, completed: u64, seconds: f64) -> Result<bool, Failure> {
+        let seconds = self.execution.seconds_before + seconds;
+        self.directory.append("checkpoint", &Checkpoint { operation: completed, seconds })?;
+        self.failure.map_or(Ok(self.timed_out), Err)
+    }
+
+    /// Looks at the planner after a round; `completed` operations are done.
+    pub fn look(&mut self, planner: &Planner, completed: u64) -> ControlFlow<()> {
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
         let written = if wanted { self.record(planner, completed, seconds) } else { Ok(()) };
@@ -170,10 +211,16 @@ impl<'a> Watch<'a> {
 }
 
 /// Processor seconds of this process so far: user, system (proc_pid_stat(5), in clock ticks).
-fn cpu_seconds() -> (f64, f64) {
+pub fn cpu_seconds() -> (f64, f64) {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = rustix::param::clock_ticks_per_second() as f64;
     let read = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) / ticks;
     (read(11), read(12))
+}
+
+/// Processor seconds since `before`.
+pub fn since(before: (f64, f64)) -> (f64, f64) {
+    let now = cpu_seconds();
+    (now.0 - before.0, now.1 - before.1)
 }

@@ -160,6 +160,24 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Tabl
     table
 }
 
+/// A row for each rank, where several took part.
+pub fn ranks_table(executed: &Executed) -> Option<Table> {
+    let columns = ["rank", "host", "operations", "seconds", "waiting (s)", "CPU (s)", "peak memory (MiB)"];
+    let mut table = Table::new("ranks", "Ranks", &columns);
+    for row in &executed.ranks {
+        table.row(vec![
+            json!(row.rank),
+            json!(row.host),
+            json!(row.operations),
+            json!(row.seconds),
+            json!(row.waited_seconds),
+            json!(row.cpu_seconds.0 + row.cpu_seconds.1),
+            json!(row.peak_rss_bytes >> 20),
+        ]);
+    }
+    (!executed.ranks.is_empty()).then_some(table)
+}
+
 /// The layout in numbers.
 pub fn layout_table(layout: &LayoutSummary) -> Table {
     let mut table = Table::new("layout", "Layout", &["measure", "value"]);

@@ -1,6 +1,7 @@
 //! `senesce age`: takes a file system to a profile's old age and proves that it got there.
 
 mod course;
+mod crew;
 mod events;
 mod execution;
 mod figures;
@@ -10,6 +11,7 @@ mod run;
 mod spec;
 mod verify;
 
+pub use crew::{check_target, run_by_ranks};
 pub use run::{Hooks, Place, plan_only, resume, run};
 pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
@@ -45,6 +47,9 @@ impl RunKind for Age {
             ..Analysis::default()
         };
         analysis.tables.push(figures::summary_table(&rehearsal, executed.as_ref()));
+        if let Some(table) = executed.as_ref().and_then(figures::ranks_table) {
+            analysis.tables.push(table);
+        }
         if let Some(layout) = seen.as_ref().and_then(|seen| seen.layout.as_ref()) {
             analysis.tables.push(figures::layout_table(layout));
         }
@@ -112,6 +117,7 @@ fn caveats(record: &Record, seen: Option<&LayoutSeen>, warnings: &[String]) -> V
             "only the directories of shard {shard} were executed here; the measures are those of the whole plan"
         ));
     }
+    caveats.extend(record.events_of::<String>("note"));
     caveats
 }
 
@@ -164,6 +170,8 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "execute_seconds": executed.map(|executed| executed.execute_seconds),
         "ops_per_second": executed.map(|executed| executed.ops_per_second),
         "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
+        "ranks": executed.map(|executed| &executed.ranks),
+        "window": executed.map(|executed| executed.window),
         "peak_rss_bytes": executed.map_or_else(run::peak_rss_bytes, |executed| executed.peak_rss_bytes),
         "plan": rehearsal.summary,
     })

@@ -1,6 +1,7 @@
 //! The run itself: claim the target, rehearse, execute, look at the layout, close.
 
 use super::course::Course;
+use super::crew;
 use super::events::{Checkpoint, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
 use super::rehearse::rehearse;
@@ -9,6 +10,7 @@ use super::spec::{AgeSpec, Limits};
 use crate::conduct::{Outcome, default_path};
 use crate::registry;
 use senesce_aging::{AgingPlan, Limit};
+use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
 use senesce_layout::Layout;
@@ -23,6 +25,8 @@ pub struct Hooks<'a> {
     pub progress: &'a dyn Progress,
     /// Whether it should stop.
     pub interrupt: &'a Interrupt,
+    /// The ranks that play the plan together, where there are several.
+    pub cluster: Option<&'a Cluster>,
 }
 
 /// Where its record is kept.
@@ -170,6 +174,9 @@ fn age(
     hooks: &Hooks<'_>,
 ) -> Result<Outcome, Failure> {
     directory.add_environment(&target.environment())?;
+    if let Some(cluster) = hooks.cluster {
+        crew::share(cluster, target.directory(), course, &mut directory, hooks)?;
+    }
     let rehearsal = rehearsal(course, &mut directory, hooks)?;
     if !start.continues {
         check_room(&rehearsal, target.directory().path())?;
@@ -181,7 +188,10 @@ fn age(
         Ok(executed) => executed,
         Err(failure) => {
             record_kernel_warnings(&mut target, &mut directory)?;
-            directory.append("failed", &failure.to_string())?;
+            // An end that all ranks know is in the record already.
+            if hooks.cluster.is_none_or(|cluster| cluster.ending().is_none()) {
+                directory.append("failed", &failure.to_string())?;
+            }
             return Err(failure);
         }
     };

@@ -1,0 +1,27 @@
+//! `--mpi`: the ranks that were started together with this process.
+
+use senesce_cluster::{Cluster, HAS_MPI, Hello, join_mpi};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure};
+
+/// Version of the program and whether it can do `--mpi`.
+pub const VERSION: &str = if HAS_MPI {
+    concat!(env!("CARGO_PKG_VERSION"), " (with MPI)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), " (without MPI)")
+};
+
+/// Joins them. All must have the same arguments and the same `facts` (contents of files that the arguments name).
+/// `None`: they do not, and rank 0 says so.
+pub fn join(facts: &str) -> Result<Option<(Cluster, Interrupt)>, Failure> {
+    let signals = Interrupt::on_signals_of_a_launcher();
+    let interrupt =
+        signals.map_err(|error| Failure::new(ExitCode::RunFailed, format!("install signal handlers: {error}")))?;
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let hello = Hello::of_this_process(VERSION, format!("{} ({facts})", words.join(" ")));
+    match join_mpi(hello, &interrupt) {
+        Ok(cluster) => Ok(Some((cluster, interrupt))),
+        Err(error) if error.is_told_elsewhere() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
