@@ -143,7 +143,10 @@ fn mount_rest() {
         ("cgroup2", "/sys/fs/cgroup"),
     ];
     for (kind, place) in wanted {
-        let _ = fs::create_dir_all(place);
+        // Places below /sys appear with their module: who needs one of these mounts it then.
+        if fs::create_dir_all(place).is_err() {
+            continue;
+        }
         if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), "") {
             eprintln!("senesce-lab: {problem}");
         }

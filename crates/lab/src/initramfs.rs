@@ -1,7 +1,13 @@
-//! A minimal initramfs: an uncompressed cpio archive in `newc` form (Documentation/driver-api/early-userspace/
+//! A minimal initramfs, this very program as its first process: an uncompressed cpio archive in `newc` form (Documentation/driver-api/early-userspace/
 //! buffer-format.rst of the kernel).
 
+use crate::error::{LabError, io_error};
+use crate::guest::Job;
+use crate::kernel::Kernel;
+use crate::modules::BOOT;
+use std::fs::{self, File};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// Writes an archive member by member.
 pub struct Archive<W: Write> {
@@ -87,6 +93,79 @@ impl<W: Write> Archive<W> {
     }
 }
 
+/// Writes the guest's first files: `/init` is this very program with its shared libraries; the modules are those needed to see the host's files.
+pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), LabError> {
+    let wrong = || io_error("write initramfs", path);
+    let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
+    let mut archive = Archive::new(file);
+    for folder in ["dev", "lab", "lab/modules"] {
+        archive.directory(folder).map_err(wrong())?;
+    }
+    archive.character_device("dev/console", 5, 1).map_err(wrong())?;
+    let program = fs::read("/proc/self/exe").map_err(io_error("read", "/proc/self/exe"))?;
+    archive.file("init", loaded_part(&program)).map_err(wrong())?;
+    let mut folders: Vec<PathBuf> = vec!["dev".into(), "lab".into(), "lab/modules".into()];
+    for library in own_libraries()? {
+        let inside = library.strip_prefix("/").unwrap_or(&library).to_path_buf();
+        for parent in inside.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+            if !parent.as_os_str().is_empty() && !folders.contains(&parent.to_path_buf()) {
+                archive.directory(&parent.to_string_lossy()).map_err(wrong())?;
+                folders.push(parent.to_path_buf());
+            }
+        }
+        let bytes = fs::read(&library).map_err(io_error("read", &library))?;
+        archive.file(&inside.to_string_lossy(), &bytes).map_err(wrong())?;
+    }
+    for (number, module) in kernel.index()?.files(BOOT).iter().enumerate() {
+        let source = kernel.modules().join(module);
+        let bytes = fs::read(&source).map_err(io_error("read module", &source))?;
+        archive.file(&format!("lab/modules/{number:02}.ko"), &bytes).map_err(wrong())?;
+    }
+    let text = serde_json::to_vec(job).unwrap_or_default();
+    archive.file("lab/job.json", &text).map_err(wrong())?;
+    archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
+}
+
+/// An ELF file without what follows its loaded segments: symbols for debuggers would only slow the boot
+/// (System V ABI, program header: offsets 32, 54, 56 of the file header; 8 and 32 of each entry).
+fn loaded_part(program: &[u8]) -> &[u8] {
+    let number = |at: usize, bytes: usize| -> Option<usize> {
+        let mut value = [0; 8];
+        value[..bytes].copy_from_slice(program.get(at..at.checked_add(bytes)?)?);
+        usize::try_from(u64::from_le_bytes(value)).ok()
+    };
+    let end = || {
+        let (table, entry, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        let mut end = table.checked_add(entry * count)?;
+        for index in 0..count {
+            let header = table.checked_add(index * entry)?;
+            end = end.max(number(header.checked_add(8)?, 8)?.checked_add(number(header.checked_add(32)?, 8)?)?);
+        }
+        Some(end)
+    };
+    end().and_then(|end| program.get(..end)).unwrap_or(program)
+}
+
+/// The shared libraries and the loader that this process runs with, by the paths the loader looks for.
+fn own_libraries() -> Result<Vec<PathBuf>, LabError> {
+    let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
+    let program = std::env::current_exe().unwrap_or_default();
+    let mut libraries: Vec<PathBuf> = Vec::new();
+    for line in maps.lines() {
+        let Some(path) = line.split_whitespace().nth(5).map(PathBuf::from) else { continue };
+        let is_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
+        if is_library && path != program && !libraries.contains(&path) {
+            libraries.push(path);
+        }
+    }
+    // The program names its loader by this path (System V ABI, x86-64 supplement), often through a symbolic link.
+    let loader = PathBuf::from("/lib64/ld-linux-x86-64.so.2");
+    if loader.exists() {
+        libraries.push(loader);
+    }
+    Ok(libraries)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +181,17 @@ mod tests {
         assert_eq!(bytes.len() % 4, 0);
         assert_eq!(&bytes[..6], b"070701");
         assert!(bytes.windows(10).any(|window| window == b"TRAILER!!!"));
+    }
+
+    #[test]
+    fn only_the_loaded_part_of_a_program_is_kept() {
+        let program = fs::read("/proc/self/exe").unwrap();
+        let kept = loaded_part(&program);
+        assert!(kept.len() < program.len() && kept.starts_with(b"\x7fELF"));
+        assert_eq!(loaded_part(kept), kept, "nothing that is loaded was cut");
+        for damaged in [&b""[..], b"\x7fELF", &[0xff; 80], &program[..60]] {
+            assert_eq!(loaded_part(damaged), damaged);
+        }
     }
 
     #[test]

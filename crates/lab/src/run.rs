@@ -3,9 +3,8 @@
 use crate::drive::Drive;
 use crate::error::{LabError, io_error};
 use crate::guest::{CONTROL, Job};
-use crate::initramfs::Archive;
+use crate::initramfs;
 use crate::kernel::Kernel;
-use crate::modules::BOOT;
 use crate::qemu::{Accelerator, Machine, probe_accelerator};
 use crate::scratch::Scratch;
 use senesce_core::Bytes;
@@ -77,7 +76,7 @@ impl LabRun {
         let control = scratch.path().join("control");
         self.prepare_control(&control)?;
         let initramfs = scratch.path().join("initramfs");
-        self.write_initramfs(&initramfs, &self.job(accelerator))?;
+        initramfs::write(&initramfs, &self.kernel, &self.job(accelerator))?;
         let machine = self.machine(&scratch, &initramfs, accelerator, &control)?;
         let begin = Instant::now();
         let child = machine.start()?;
@@ -141,7 +140,7 @@ impl LabRun {
 
     fn probe(&self, work: &Path) -> Result<Accelerator, LabError> {
         let initramfs = work.join("probe.initramfs");
-        self.write_initramfs(&initramfs, &Job { probe: true, ..Job::default() })?;
+        initramfs::write(&initramfs, &self.kernel, &Job { probe: true, ..Job::default() })?;
         probe_accelerator(&self.kernel, &initramfs, work)
     }
 
@@ -176,39 +175,6 @@ impl LabRun {
         link(&self.kernel.folder.join("modules.json"), "modules.json")
     }
 
-    /// `/init` is this very program with its shared libraries; the modules are those needed to see the host's files.
-    fn write_initramfs(&self, path: &Path, job: &Job) -> Result<(), LabError> {
-        let wrong = || io_error("write initramfs", path);
-        let file = io::BufWriter::new(File::create(path).map_err(wrong())?);
-        let mut archive = Archive::new(file);
-        for folder in ["dev", "lab", "lab/modules"] {
-            archive.directory(folder).map_err(wrong())?;
-        }
-        archive.character_device("dev/console", 5, 1).map_err(wrong())?;
-        let program = fs::read("/proc/self/exe").map_err(io_error("read", "/proc/self/exe"))?;
-        archive.file("init", &program).map_err(wrong())?;
-        let mut folders: Vec<PathBuf> = vec!["dev".into(), "lab".into(), "lab/modules".into()];
-        for library in own_libraries()? {
-            let inside = library.strip_prefix("/").unwrap_or(&library).to_path_buf();
-            for parent in inside.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
-                if !parent.as_os_str().is_empty() && !folders.contains(&parent.to_path_buf()) {
-                    archive.directory(&parent.to_string_lossy()).map_err(wrong())?;
-                    folders.push(parent.to_path_buf());
-                }
-            }
-            let bytes = fs::read(&library).map_err(io_error("read", &library))?;
-            archive.file(&inside.to_string_lossy(), &bytes).map_err(wrong())?;
-        }
-        for (number, module) in self.kernel.index()?.files(BOOT).iter().enumerate() {
-            let source = self.kernel.modules().join(module);
-            let bytes = fs::read(&source).map_err(io_error("read module", &source))?;
-            archive.file(&format!("lab/modules/{number:02}.ko"), &bytes).map_err(wrong())?;
-        }
-        let text = serde_json::to_vec(job).unwrap_or_default();
-        archive.file("lab/job.json", &text).map_err(wrong())?;
-        archive.finish().and_then(|mut file| file.flush()).map_err(wrong())
-    }
-
     fn machine<'a>(
         &'a self,
         scratch: &'a Scratch,
@@ -240,26 +206,6 @@ impl LabRun {
             drives,
         })
     }
-}
-
-/// The shared libraries and the loader that this process runs with, by the paths the loader looks for.
-fn own_libraries() -> Result<Vec<PathBuf>, LabError> {
-    let maps = fs::read_to_string("/proc/self/maps").map_err(io_error("read", "/proc/self/maps"))?;
-    let program = std::env::current_exe().unwrap_or_default();
-    let mut libraries: Vec<PathBuf> = Vec::new();
-    for line in maps.lines() {
-        let Some(path) = line.split_whitespace().nth(5).map(PathBuf::from) else { continue };
-        let is_library = path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so"));
-        if is_library && path != program && !libraries.contains(&path) {
-            libraries.push(path);
-        }
-    }
-    // The program names its loader by this path (System V ABI, x86-64 supplement), often through a symbolic link.
-    let loader = PathBuf::from("/lib64/ld-linux-x86-64.so.2");
-    if loader.exists() {
-        libraries.push(loader);
-    }
-    Ok(libraries)
 }
 
 struct Watched<'a> {
@@ -350,17 +296,18 @@ fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let started = control.join("started").exists();
     let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
     let status = status.and_then(|text| text.trim().parse::<u8>().ok());
-    let (what, remedy) = match status {
-        Some(status) if status == 0 || !out_of_memory => return Ok(status),
-        _ if out_of_memory => ("ran out of memory", "give it more with --memory"),
-        _ if said.contains("Kernel panic") => (
-            "panicked",
-            "the kernel's own words say why; another kernel: senesce lab setup --kernel FILE --modules DIR",
+    let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
+    let (what, remedy) = match (status, panic) {
+        (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
+        _ if out_of_memory => ("ran out of memory".into(), "give it more with --memory"),
+        (_, Some(words)) => (
+            format!("panicked ({words})"),
+            "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
         ),
-        _ if !started => ("could not start the command", "`senesce lab status` says what is set up"),
-        _ => ("ended before the command did", "`senesce lab status` says what is set up"),
+        _ if !started => ("could not start the command".into(), "`senesce lab status` says what is set up"),
+        _ => ("ended before the command did".into(), "`senesce lab status` says what is set up"),
     };
-    Err(LabError::Guest { what: what.into(), console: last_lines(&said), remedy: remedy.into() })
+    Err(LabError::Guest { what, console: last_lines(&said), remedy: remedy.into() })
 }
 
 /// What the guest's console and QEMU itself printed.

@@ -9,7 +9,7 @@ use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_lab::{Accelerator, Drive, KernelSource, LabRun, cached_kernels, setup};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Boot a guest with emulated drives and run a command in it
 #[derive(Args)]
@@ -54,7 +54,7 @@ struct Run {
     #[arg(long, default_value = "2G")]
     memory: String,
     /// Virtual processors
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=255))]
     cpus: u32,
     /// Folder that the guest may write, at the same path
     #[arg(
@@ -130,6 +130,9 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let time_limit = options.time_limit.as_deref().map(parse_duration).transpose()?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let shares = if options.shares.is_empty() { vec![crate::session::runs_directory()] } else { options.shares };
+    if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {
+        return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
+    }
     let lab = LabRun {
         kernel: senesce_lab::kernel::choose(options.kernel.as_deref())?,
         drives,
