@@ -1,6 +1,6 @@
 //! Appends of all sizes, each followed by fsync.
 
-use crate::tier::sizes;
+use crate::tier::sizes::{self, Claim};
 use senesce_core::{Analysis, Experiment, Failure, Parameter, Plan, Record, RunContext, RunKind, Settings};
 use senesce_workload::micro::WriteMode;
 
@@ -13,12 +13,11 @@ impl RunKind for Append {
     }
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
-        sizes::analyse(
-            "Latency of appends",
-            "appends take as long with anti-caching as without: they go to memory",
-            "a figure without readable values",
-            record,
-        )
+        let claim = Claim {
+            claim: "appends take as long with anti-caching as without: they go to memory",
+            part_is_dear: false,
+        };
+        sizes::analyse("Latency of appends", &claim, record)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Random writes of all sizes, each followed by fsync.
 
-use crate::tier::sizes;
+use crate::tier::sizes::{self, Claim};
 use senesce_core::{Analysis, Experiment, Failure, Parameter, Plan, Record, RunContext, RunKind, Settings};
 use senesce_workload::micro::WriteMode;
 
@@ -13,12 +13,11 @@ impl RunKind for RandomWrite {
     }
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
-        sizes::analyse(
-            "Latency of random writes",
-            "random writes take longer with anti-caching only where a block must be fetched",
-            "a figure without readable values",
-            record,
-        )
+        let claim = Claim {
+            claim: "random writes take longer with anti-caching only where a block must be fetched",
+            part_is_dear: true,
+        };
+        sizes::analyse("Latency of random writes", &claim, record)
     }
 }
 

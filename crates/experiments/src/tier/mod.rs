@@ -1,5 +1,7 @@
 //! What the experiments on the anti-caching file system share: the file systems that are compared, and their rounds.
 
+pub mod costs;
+pub mod interleave;
 pub mod results;
 pub mod sizes;
 pub mod subject;

@@ -67,11 +67,6 @@ impl Medians {
         (theirs.value > 0.0).then(|| ours.value / theirs.value)
     }
 
-    /// All ratios of two subjects.
-    pub fn ratios(&self, subject: &str, reference: &str) -> Vec<f64> {
-        self.conditions.iter().filter_map(|condition| self.ratio(condition, subject, reference)).collect()
-    }
-
     /// A table: a row per condition, median and interval per subject, and the ratio of anticache to bpfs mode.
     pub fn table(&self, id: &str, title: &str, condition: &str, unit: &str) -> Table {
         let mut columns = vec![condition.to_string()];

@@ -1,15 +1,20 @@
 //! Latency of a write call by size: the common part of the experiments `append` and `random-write`.
 
+use super::costs::Costs;
+use super::interleave::{AGAIN, Turns};
 use super::results::{Medians, Value};
 use super::subject::{Kind, NAMES};
 use super::{COLD_LATENCY, MEMORY, PERIOD, ROUNDS, THREADS, THRESHOLD};
 use senesce_core::analysis::Better;
 use senesce_core::{
     Analysis, Axis, Bytes, Failure, Figure, FigureKind, Finding, Parameter, ParameterKind, Plan, Record, RunContext,
-    Settings, Verdict,
+    Seed, Settings, Silent, Verdict,
 };
 use senesce_workload::micro::{CallOptions, WriteMode, measure_calls};
 use serde_json::json;
+
+/// Bytes of a block of the tier file system.
+const BLOCK: u64 = 4096;
 
 /// Parameters of both experiments.
 pub const PARAMETERS: &[Parameter] = &[
@@ -93,37 +98,61 @@ pub fn run(mode: WriteMode, settings: &Settings, context: &mut RunContext<'_>) -
         context.progress.say(&format!("cold store and disk of ext4: {latency}"));
         context.directory.append("latency", &latency.to_string())?;
     }
-    let done = super::done(context, "round");
-    super::rounds(&kinds, settings.integer("rounds")?, settings.seed(), &done, context, |context, round, kind| {
-        let (measured, stats) = super::with_subject(kind, &setup, |subject| {
-            let result = measure_calls(subject.directory()?, &options, context.progress, context.interrupt)?;
-            Ok((result, subject.tier().map(|fs| fs.stats())))
-        })?;
-        for size in measured.sizes {
-            let condition = Bytes(size.bytes).to_string();
-            let value = Value { subject: kind.name().into(), condition, round, value: size.p50_us };
-            context.directory.append("p50", &value)?;
-            context.directory.append("p99", &Value { value: size.p99_us, ..value })?;
-        }
-        if let Some(stats) = stats {
-            context.directory.append("stats", &json!({"subject": kind.name(), "round": round, "stats": stats}))?;
-        }
-        super::mark_done(context, "round", round, kind)
+    let turns = Turns {
+        kinds: &kinds,
+        setup: &setup,
+        conditions: &options.sizes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        rounds: settings.integer("rounds")?,
+        seed: settings.seed(),
+    };
+    turns.run(context, |subject, size, context| {
+        let one = CallOptions { sizes: vec![options.sizes[size]], ..options.clone() };
+        let measured = measure_calls(subject.directory()?, &one, &Silent, context.interrupt)?;
+        Ok(measured.sizes.iter().flat_map(|size| [("p50", size.p50_us), ("p99", size.p99_us)]).collect())
     })
 }
 
+/// What an experiment says of its ratios.
+pub struct Claim {
+    /// In words.
+    pub claim: &'static str,
+    /// Whether writes of less than a block must fetch it.
+    pub part_is_dear: bool,
+}
+
+impl Claim {
+    fn finding(&self, sizes: &[String], values: &[Value], seed: Seed) -> Finding {
+        let is_part = |size: &&String| size.parse::<Bytes>().is_ok_and(|size| size.0 < BLOCK);
+        let (part, whole) = sizes.iter().cloned().partition(|size| self.part_is_dear && is_part(&size));
+        let (part, whole) = (Costs::new(part, values, seed, "sizes"), Costs::new(whole, values, seed, "sizes"));
+        let (measured, verdict) = match self.part_is_dear {
+            false => (whole.words(), whole.free()),
+            true => {
+                let words = format!("less than a block: {}. Whole blocks: {}", part.words(), whole.words());
+                let free = whole.free();
+                (words, if free == Verdict::Seen && !part.dear() { Verdict::NotSeen } else { free })
+            }
+        };
+        let (claim, published) = (self.claim.into(), "a figure without readable values".into());
+        Finding { claim, published, measured, verdict, note: "the sizes that were published are not known".into() }
+    }
+}
+
 /// Tables, the figure over the sizes, and what it says.
-pub fn analyse(title: &str, claim: &str, published: &str, record: &Record) -> Result<Analysis, Failure> {
-    let p50 = Medians::new(&record.events_of("p50").collect::<Vec<Value>>(), record.plan.seed);
-    let p99 = Medians::new(&record.events_of("p99").collect::<Vec<Value>>(), record.plan.seed);
+pub fn analyse(title: &str, claim: &Claim, record: &Record) -> Result<Analysis, Failure> {
+    let seed = record.plan.seed;
+    let all: Vec<Value> = record.events_of("p50").collect();
+    let once =
+        |values: &[Value]| -> Vec<Value> { values.iter().filter(|value| value.subject != AGAIN).cloned().collect() };
+    let p50 = Medians::new(&once(&all), seed);
+    let p99 = Medians::new(&once(&record.events_of("p99").collect::<Vec<_>>()), seed);
     let evicted: u64 = record
         .events_of::<serde_json::Value>("stats")
         .filter(|event| event["subject"] == "anticache")
         .filter_map(|event| event["stats"]["evicted"].as_u64())
         .sum();
     let latency = record.events_of::<String>("latency").last().unwrap_or("none".into());
-    let ratios = p50.ratios("anticache", "bpfs");
-    let worst = ratios.iter().copied().fold(f64::NAN, f64::max);
+    let costs = Costs::new(p50.conditions.clone(), &all, seed, "sizes");
     let figure = Figure {
         id: "latency".into(),
         title: title.into(),
@@ -143,20 +172,9 @@ pub fn analyse(title: &str, claim: &str, published: &str, record: &Record) -> Re
         tables: vec![
             p50.table("p50", "Median latency", "size", "us"),
             p99.table("p99", "99th percentile", "size", "us"),
+            costs.table("size"),
         ],
-        findings: vec![Finding {
-            claim: claim.into(),
-            published: published.into(),
-            measured: format!("greatest ratio of the medians, anticache over bpfs mode: {worst:.2}"),
-            verdict: if worst.is_nan() {
-                Verdict::Invalid
-            } else if worst <= 1.1 {
-                Verdict::Seen
-            } else {
-                Verdict::NotSeen
-            },
-            note: "the sizes that were published are not known".into(),
-        }],
+        findings: vec![claim.finding(&p50.conditions, &all, seed)],
         caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
         result: json!({"p50_us": p50.json(), "p99_us": p99.json(), "evicted": evicted, "cold_latency": latency}),
     })
