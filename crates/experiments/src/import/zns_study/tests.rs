@@ -1,10 +1,10 @@
 use super::*;
 use std::io::Write;
 
-fn fio(direction: &str, iops: f64, mean_ns: f64) -> String {
+fn fio(direction: &str, iops: f64, mean_ns: f64, p95_ns: u64) -> String {
     format!(
         r#"{{"fio version": "fio-3.32", "jobs": [{{"jobname": "j", "error": 0, "{direction}": {{"total_ios": 10, "io_bytes": 1,
-        "bw_bytes": {bw}, "iops": {iops}, "runtime": 1000, "clat_ns": {{"mean": {mean_ns}, "percentile": {{"95.000000": 12000}}}},
+        "bw_bytes": {bw}, "iops": {iops}, "runtime": 1000, "clat_ns": {{"mean": {mean_ns}, "percentile": {{"95.000000": {p95_ns}}}}},
         "lat_ns": {{"mean": {total}}}}}}}]}}"#,
         bw = iops * 4096.0,
         total = mean_ns + 500.0
@@ -21,8 +21,9 @@ fn write(root: &Path, path: &str, text: &str) {
 fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     let room = tempfile::tempdir().unwrap();
     let tree = room.path().join("artifact");
-    write(&tree, "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json", &fio("write", 65679.7, 14334.0));
-    write(&tree, "data/custom/zns-a/rate_inteference/zns_250_16", &fio("read", 109232.9, 145464.0));
+    write(&tree, "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json", &fio("write", 65679.7, 14334.0, 15000));
+    let reads = fio("read", 109232.9, 145464.0, 436224);
+    write(&tree, "data/custom/zns-a/rate_inteference/zns_250_16", &reads);
     write(&tree, "data/custom/zns-a/heavy_inteference/zns_bw.1.log", "1000, 1024, 1, 4096\n2000, 2048, 1, 4096\n");
     write(&tree, "data/custom/zns-a/heavy_inteference/zns_bw.2.log", "1000, 1024, 1, 4096\n2000, 2048, 1, 4096\n");
     write(&tree, "README.md", "hello\n");
