@@ -126,6 +126,7 @@ fn errno_name(errno: rustix::io::Errno) -> String {
         (E::NAMETOOLONG, "ENAMETOOLONG"),
         (E::NOTTY, "ENOTTY"),
         (E::XDEV, "EXDEV"),
+        (E::NOTCONN, "ENOTCONN"),
     ];
     names
         .iter()

@@ -221,7 +221,8 @@ fn stats(options: StatsOf) -> Result<Exit, Failure> {
     }
     let value = json!(stats);
     for (name, value) in value.as_object().into_iter().flatten() {
-        println!("{:<26} {value}", name.replace('_', " "));
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+        println!("{:<26} {}", name.replace('_', " "), if value.is_null() { "none" } else { &text });
     }
     Ok(ExitCode::Done.into())
 }
