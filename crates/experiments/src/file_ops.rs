@@ -44,7 +44,7 @@ const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Flag,
         defaults: ["false"; 3],
     },
-    ROUNDS,
+    Parameter { name: "rounds", help: ROUNDS.help, kind: ROUNDS.kind, defaults: ["1", "5", "15"] },
     MEMORY,
     THRESHOLD,
     PERIOD,

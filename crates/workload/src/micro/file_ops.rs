@@ -158,9 +158,9 @@ impl FileOps<'_> {
     /// The loop with an operation that does nothing, and the clock alone: the fastest of many.
     fn measure_overhead(&self) -> Result<Overhead, WorkloadError> {
         let empty = &OPERATIONS[0];
-        let passes = 1000;
+        let passes = 5000;
         let mut overhead = Overhead { pass_ns: f64::MAX, clock_ns: f64::MAX };
-        for _ in 0..50 {
+        for _ in 0..10 {
             let start = self.clock.now();
             let end = std::hint::black_box(self.clock.now());
             overhead.clock_ns = overhead.clock_ns.min(self.clock.nanoseconds(end - start) as f64);
