@@ -1,15 +1,17 @@
 //! Latency of reads of which a chosen share is cold.
 
+mod figure;
+
 use crate::tier::subject::{Kind, Subject};
 use crate::tier::{self, COLD_LATENCY, PERIOD, THREADS};
 use hdrhistogram::Histogram;
 use rand::Rng;
 use rustix::fs::{Advice, OFlags, fadvise};
-use senesce_core::analysis::Better;
 use senesce_core::{
-    Analysis, Axis, Bytes, ExitCode, Experiment, Failure, Figure, FigureKind, Finding, Mark, Parameter, ParameterKind,
-    Plan, Record, RunContext, RunKind, Seed, Series, Settings, Table, Verdict,
+    Analysis, Bytes, ExitCode, Experiment, Failure, Finding, Parameter, ParameterKind, Plan, Record, RunContext,
+    RunKind, Seed, Settings, Table, Verdict,
 };
+use senesce_stats::describe::mean;
 use senesce_tierfs::TierFs;
 use senesce_tierfs::cold::AlignedBuffer;
 use serde::{Deserialize, Serialize};
@@ -135,14 +137,13 @@ impl RunKind for Coldness {
                 json!(point.p99_us),
             ]);
         }
-        let mean = |subject: &str, percent: f64| mean_of(&points, subject, percent);
-        let (hot, cold) = (mean("anticache", 0.0), mean("anticache", 100.0));
+        let (hot, cold) = (mean_of(&points, "anticache", 0.0), mean_of(&points, "anticache", 100.0));
         let grows = hot.zip(cold).is_some_and(|(hot, cold)| cold > hot);
         let word = |value: Option<f64>| value.map_or("not measured".into(), |value| format!("{value:.1} us"));
         Ok(Analysis {
             title: "What cold data cost".into(),
             summary: "Reads of one 4 KiB block; mean over each share and round.".into(),
-            figures: vec![figure(&points, &latency)],
+            figures: vec![figure::figure(&points, &latency, record.plan.seed)],
             tables: vec![table],
             findings: vec![Finding {
                 claim: "latency grows with the share of reads from the cold store".into(),
@@ -163,31 +164,7 @@ impl RunKind for Coldness {
 
 fn mean_of(points: &[Point], subject: &str, percent: f64) -> Option<f64> {
     let matching = points.iter().filter(|point| point.subject == subject && point.cold_percent == percent);
-    senesce_stats::describe::mean(&matching.map(|point| point.mean_us).collect::<Vec<_>>())
-}
-
-fn figure(points: &[Point], latency: &str) -> Figure {
-    let series = SUBJECTS.iter().map(|subject| {
-        let mut of: Vec<(f64, f64)> = points
-            .iter()
-            .filter(|point| point.subject == *subject)
-            .map(|point| (point.fetched_percent, point.mean_us))
-            .collect();
-        of.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series { name: Kind::label(subject).into(), mark: Mark::Measured, points: of, ..Series::default() }
-    });
-    Figure {
-        id: "coldness".into(),
-        title: "Latency by the share of cold reads".into(),
-        caption: "Mean latency of reading 4 KiB over the share of reads that were fetched from the disk.".into(),
-        device: format!("memory; disk modelled: {latency}"),
-        better: Better::Lower,
-        kind: FigureKind::Scatter {
-            x: Axis::linear("fetched (% of reads)").from_zero(),
-            y: Axis::linear("mean latency (us)").from_zero(),
-            series: series.filter(|series| !series.points.is_empty()).collect(),
-        },
-    }
+    mean(&matching.map(|point| point.mean_us).collect::<Vec<_>>())
 }
 
 impl Experiment for Coldness {

@@ -129,7 +129,10 @@ impl<S: ZnsStudy> RunKind for Zns<S> {
         let groups = compare::groups(&comparison);
         let mut findings = self.0.findings(&measured);
         findings.extend(compare::group_findings(&groups));
-        let mut tables = vec![compare::group_table(&groups)];
+        let mut tables = Vec::new();
+        if !groups.is_empty() {
+            tables.push(compare::group_table(&groups));
+        }
         tables.push(compare::table(&comparison, &measured));
         Ok(Analysis {
             title: self.0.title().into(),
