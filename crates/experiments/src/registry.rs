@@ -62,6 +62,8 @@ pub const PAGES: &[(&str, &str)] = &[
     ("age", include_str!("../../../docs/verbs/age.md")),
     ("verify", include_str!("../../../docs/verbs/verify.md")),
     ("layout", include_str!("../../../docs/verbs/layout.md")),
+    ("reproduce", include_str!("../../../docs/verbs/reproduce.md")),
+    ("report", include_str!("../../../docs/verbs/report.md")),
     ("compare", include_str!("../../../docs/verbs/compare.md")),
     ("export", include_str!("../../../docs/verbs/export.md")),
     ("import", include_str!("../../../docs/verbs/import.md")),
