@@ -14,4 +14,5 @@ impl Server for Fileserver {
     const PERSONALITY: &'static str = "fileserver";
     const DOC: &'static str = include_str!("../../../docs/experiments/aged-fileserver.md");
     const PUBLISHED: &'static str = include_str!("../../../data/published/aged-fileserver.csv");
+    const FILES: [&'static str; 3] = ["0.01", "0.15", "1"];
 }

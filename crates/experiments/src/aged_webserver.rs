@@ -14,4 +14,5 @@ impl Server for Webserver {
     const PERSONALITY: &'static str = "webserver";
     const DOC: &'static str = include_str!("../../../docs/experiments/aged-webserver.md");
     const PUBLISHED: &'static str = include_str!("../../../data/published/aged-webserver.csv");
+    const FILES: [&'static str; 3] = ["0.1", "1", "1"];
 }

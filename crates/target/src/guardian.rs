@@ -23,6 +23,11 @@ impl Guardian {
         Self::start(r#"for try in 1 2 3 4 5; do rmdir "$1" 2>/dev/null && exit; sleep 0.2; done"#, path, None)
     }
 
+    /// Will remove a directory of this process with everything in it.
+    pub(crate) fn of_tree(path: &Path) -> Result<Self, TargetError> {
+        Self::start(r#"rm -rf -- "$1""#, path, None)
+    }
+
     fn start(undo: &str, path: &Path, lock: Option<File>) -> Result<Self, TargetError> {
         let script = format!("trap '' INT TERM HUP; read -r word; [ \"$word\" = dismissed ] && exit 0; {undo}");
         let child = Command::new("/bin/sh")

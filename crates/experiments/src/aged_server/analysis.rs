@@ -3,6 +3,7 @@
 use crate::study::analysis_of;
 use crate::study::results::{Cell, Results, read_as};
 use crate::study::spec::StudySpec;
+use crate::study::subject::{DRIVE_TIME, MODELLED, modelled_by};
 use senesce_core::analysis::*;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Failure, Record, Seed};
@@ -15,8 +16,8 @@ pub(super) fn analyse(record: &Record, spec: &StudySpec, variant: &str, csv: &st
     let mut figures = Vec::new();
     let mut findings = Vec::new();
     for cells in results.by_metric() {
-        let known = Published { variant, drives: drives(&cells[0].what.metric), values: &published };
-        figures.push(normalised(&results, &cells));
+        let known = Published::of(&cells[0].what.metric, variant, &published);
+        figures.extend(normalised(&results, &cells));
         figures.extend(changes(&results, &cells, &known));
         findings.extend(change_findings(&results, &cells, &known));
         findings.extend(rank_finding(&results, &cells, &known));
@@ -25,7 +26,7 @@ pub(super) fn analyse(record: &Record, spec: &StudySpec, variant: &str, csv: &st
     figures.extend(free);
     analysis.figures = figures;
     // What the models say of each cell is in the table; the claims above are held against the published values.
-    findings.extend(analysis.findings.into_iter().filter(|finding| !finding.claim.contains("modelled")));
+    findings.extend(analysis.findings.into_iter().filter(|finding| !finding.claim.contains(MODELLED)));
     analysis.findings = findings;
     analysis.caveats.insert(
         0,
@@ -42,25 +43,33 @@ pub(super) fn analyse(record: &Record, spec: &StudySpec, variant: &str, csv: &st
 struct Published<'a> {
     variant: &'a str,
     drives: &'static [&'static str],
+    /// Whether the metric is the time of an operation, where the published one is operations over time.
+    inverse: bool,
     values: &'a [PublishedValue],
 }
 
-/// The published drives of the same class as the device that a metric is of; none for measurements in memory.
-fn drives(metric: &str) -> &'static [&'static str] {
-    match metric.contains("modelled") {
-        true if metric.contains("st500dm002") => &["hdd"],
-        true => &["ssd", "ssd-120"],
-        false => &[],
+impl<'a> Published<'a> {
+    fn of(metric: &str, variant: &'a str, values: &'a [PublishedValue]) -> Self {
+        let drives: &'static [&'static str] = match modelled_by(metric) {
+            Some("st500dm002") => &["hdd"],
+            Some(_) => &["ssd", "ssd-120"],
+            None => &[],
+        };
+        Self { variant, drives, inverse: metric.starts_with(DRIVE_TIME), values }
     }
-}
 
-impl Published<'_> {
-    /// Least and greatest published change (percent), for each drive with a value.
-    fn changes<'a>(&'a self, fs: &'a str) -> impl Iterator<Item = (&'static str, f64, f64)> + 'a {
+    /// Least and greatest published change of throughput (percent), for each drive with a value.
+    fn changes(&self, fs: &str) -> impl Iterator<Item = (&'static str, f64, f64)> {
         self.drives.iter().filter_map(move |drive| {
             let condition = format!("{} {drive} {fs}", self.variant);
-            Some((*drive, self.value("change least", &condition)?, self.value("change most", &condition)?))
+            let (least, most) = (self.value("change least", &condition)?, self.value("change most", &condition)?);
+            Some((*drive, least.min(most), least.max(most)))
         })
+    }
+
+    /// A published change of throughput as a change of this metric.
+    fn converted(&self, change: f64) -> f64 {
+        if self.inverse { percent(1.0 / (1.0 + change / 100.0)) } else { change }
     }
 
     fn value(&self, metric: &str, condition: &str) -> Option<f64> {
@@ -68,12 +77,18 @@ impl Published<'_> {
     }
 }
 
-fn mark(cell: &Cell) -> Mark {
-    if Results::is_modelled(cell) { Mark::Modelled } else { Mark::Measured }
+/// A published drive in words.
+fn drive_words(drive: &str) -> &str {
+    match drive {
+        "hdd" => "disk drive",
+        "ssd" => "64 GB SSD",
+        "ssd-120" => "120 GB SSD",
+        other => other,
+    }
 }
 
-fn is_invalid(cell: &Cell) -> bool {
-    matches!(cell.judgement.as_ref().map(|judged| &judged.outcome), Some(Outcome::Invalid(_)))
+fn mark(cell: &Cell) -> Mark {
+    if Results::is_modelled(cell) { Mark::Modelled } else { Mark::Measured }
 }
 
 fn mean(cell: &Cell) -> Option<senesce_stats::Estimate> {
@@ -82,8 +97,8 @@ fn mean(cell: &Cell) -> Option<senesce_stats::Estimate> {
 }
 
 fn device(results: &Results, cell: &Cell) -> String {
-    match cell.what.metric.split_once("modelled ") {
-        Some((_, model)) => format!("modelled {model}, from block traces of images of {}", results.spec.size),
+    match modelled_by(&cell.what.metric) {
+        Some(model) => format!("modelled {model}, from block traces of images of {}", results.spec.size),
         None => format!("images of {} on a loop device", results.spec.size),
     }
 }
@@ -96,13 +111,13 @@ fn slug(metric: &str) -> String {
     metric.replace([',', ' ', '/'], "-")
 }
 
-/// Bars relative to the fresh first file system, with the raw values on them.
-fn normalised(results: &Results, cells: &[&Cell]) -> Figure {
-    let reference = cells.iter().find(|cell| cell.fs == 0 && cell.state == 0).and_then(|cell| mean(cell));
-    let base = reference.map_or(f64::NAN, |mean| mean.value);
+/// Bars relative to the fresh first file system, with the raw values on them; `None` without that one.
+fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
+    let base =
+        cells.iter().find(|cell| cell.fs == 0 && cell.state == 0 && cell.has_bar()).and_then(|cell| mean(cell))?.value;
     let series = results.spec.state.iter().enumerate().map(|(state, spec)| {
         let mut one = Series::new(&spec.name, mark(cells[0]), Vec::new());
-        for cell in cells.iter().filter(|cell| cell.state == state && !is_invalid(cell)) {
+        for cell in cells.iter().filter(|cell| cell.state == state && cell.has_bar()) {
             let Some(mean) = mean(cell) else { continue };
             one.points.push((cell.fs as f64, mean.value / base));
             one.intervals.push((mean.low / base, mean.high / base));
@@ -111,7 +126,7 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Figure {
         one
     });
     let first = &results.spec.file_system[0].name;
-    Figure {
+    Some(Figure {
         id: format!("normalised-{}", slug(&cells[0].what.metric)),
         title: format!("{} relative to fresh {first}", crate::study::capitalised(&cells[0].what.metric)),
         caption: format!(
@@ -126,7 +141,7 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Figure {
             y: Axis::linear(&format!("Relative to fresh {first}")),
             series: series.filter(|one| !one.points.is_empty()).collect(),
         },
-    }
+    })
 }
 
 fn short(value: f64) -> String {
@@ -144,7 +159,7 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
     let mut all = Vec::new();
     for (state, spec) in results.spec.state.iter().enumerate().skip(1) {
         let mut one = Series::new(&spec.name, mark(cells[0]), Vec::new());
-        for cell in cells.iter().filter(|cell| cell.state == state && !is_invalid(cell)) {
+        for cell in cells.iter().filter(|cell| cell.state == state && cell.has_bar()) {
             let Some(ratio) = cell.judgement.as_ref().and_then(|judged| judged.ratio) else { continue };
             one.points.push((cell.fs as f64, percent(ratio.value)));
             one.intervals.push((percent(ratio.low), percent(ratio.high)));
@@ -152,11 +167,12 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
         all.push(one);
     }
     for drive in published.drives {
-        let mut one = Series::new(format!("published, {drive}"), Mark::Published, Vec::new());
+        let mut one = Series::new(format!("published, {}", drive_words(drive)), Mark::Published, Vec::new());
         for (fs, spec) in results.spec.file_system.iter().enumerate() {
             for (_, least, most) in published.changes(&spec.name).filter(|(name, ..)| name == drive) {
-                one.points.push((fs as f64, f64::midpoint(least, most)));
-                one.intervals.push((least.min(most), least.max(most)));
+                let (one_end, other) = (published.converted(least), published.converted(most));
+                one.points.push((fs as f64, f64::midpoint(one_end, other)));
+                one.intervals.push((one_end.min(other), one_end.max(other)));
             }
         }
         all.push(one);
@@ -166,9 +182,7 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
     (!all.is_empty()).then(|| Figure {
         id: format!("change-{}", slug(&what.metric)),
         title: format!("{}: change by age", crate::study::capitalised(&what.metric)),
-        caption: "Against the same file system when fresh, with 95 % intervals. Grey: published, the whisker spans the published \
-                  range over profiles."
-            .into(),
+        caption: change_caption(published),
         device: device(results, cells[0]),
         better: what.better,
         kind: FigureKind::Bars {
@@ -189,38 +203,61 @@ const TRANSLATION_LAYER: &str = "the published loss was put down to the drive's 
 /// Least loss that the published text puts down to the flash translation layer.
 const BY_TRANSLATION_LAYER: f64 = -50.0;
 
-fn change_findings(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.state > 0) {
-        let (fs, state, workload) = results.names(cell);
-        let Some(judged) = cell.judgement.as_ref() else { continue };
-        for (drive, least, most) in published.changes(fs) {
-            let (low, high) = (least.min(most), least.max(most));
-            let range = if low == high { format!("{low} %") } else { format!("{high} to {low} %") };
-            let measured = judged.ratio.map_or_else(
-                || "–".into(),
-                |ratio| {
-                    let (value, low, high) = (percent(ratio.value), percent(ratio.low), percent(ratio.high));
-                    format!("{value:+.1} % ({low:+.1} to {high:+.1}), {}", judged.outcome.words())
-                },
-            );
-            let beyond = low <= BY_TRANSLATION_LAYER;
-            let (verdict, note) = match (&judged.outcome, beyond) {
-                (Outcome::Invalid(reason), _) => (Verdict::Invalid, reason.clone()),
-                (_, true) => (Verdict::NotTestable, TRANSLATION_LAYER.to_string()),
-                (Outcome::Slower, false) => (Verdict::Seen, String::new()),
-                (_, false) => (Verdict::NotSeen, String::new()),
-            };
-            findings.push(Finding {
-                claim: format!("{fs}, {workload} on the {drive}: slower when {state} ({}).", cell.what.metric),
-                published: format!("{range} ({})", published.variant),
-                measured,
-                verdict,
-                note,
-            });
-        }
+fn change_caption(published: &Published<'_>) -> String {
+    let mut text = String::from("Against the same file system when fresh, with 95 % intervals.");
+    if !published.drives.is_empty() {
+        text += " Grey: published, the whisker spans the published range over profiles.";
     }
-    findings
+    if !published.drives.is_empty() && published.inverse {
+        text += " Published is throughput: shown is the time of an operation that it means.";
+    }
+    text
+}
+
+fn change_findings(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Vec<Finding> {
+    let aged = cells.iter().filter(|cell| cell.state > 0 && cell.judgement.is_some());
+    aged.flat_map(|cell| {
+        let (fs, ..) = results.names(cell);
+        published.changes(fs).map(|change| change_finding(results, cell, published, change))
+    })
+    .collect()
+}
+
+fn change_finding(
+    results: &Results,
+    cell: &Cell,
+    published: &Published<'_>,
+    (drive, low, high): (&str, f64, f64),
+) -> Finding {
+    let (fs, state, workload) = results.names(cell);
+    let range = if low == high { format!("{low} %") } else { format!("{high} to {low} %") };
+    let means = if published.inverse {
+        format!(", so {:+.0} % time", published.converted(f64::midpoint(low, high)))
+    } else {
+        String::new()
+    };
+    let judged = cell.judgement.as_ref();
+    let measured = judged.and_then(|judged| Some((judged, judged.ratio?))).map_or_else(
+        || "–".into(),
+        |(judged, ratio)| {
+            let (value, low, high) = (percent(ratio.value), percent(ratio.low), percent(ratio.high));
+            format!("{value:+.1} % ({low:+.1} to {high:+.1}), {}", judged.outcome.words())
+        },
+    );
+    let beyond = low <= BY_TRANSLATION_LAYER;
+    let (verdict, note) = match (judged.map(|judged| &judged.outcome), beyond) {
+        (Some(Outcome::Invalid(reason)), _) => (Verdict::Invalid, reason.clone()),
+        (_, true) => (Verdict::NotTestable, TRANSLATION_LAYER.to_string()),
+        (Some(Outcome::Slower), false) => (Verdict::Seen, String::new()),
+        (_, false) => (Verdict::NotSeen, format!("noise floor {:.1} %", results.noise_of(cell) * 100.0)),
+    };
+    Finding {
+        claim: format!("{fs}, {workload}: slower when {state} ({}).", cell.what.metric),
+        published: format!("{range} throughput{means}; {}, {}", drive_words(drive), published.variant),
+        measured,
+        verdict,
+        note,
+    }
 }
 
 /// Whether the order of file systems changes with age, where that was published.
@@ -232,7 +269,11 @@ fn rank_finding(results: &Results, cells: &[&Cell], published: &Published<'_>) -
     let order = |state: usize| -> Vec<&str> {
         let of: Vec<&&Cell> = cells.iter().filter(|cell| cell.state == state).collect();
         let groups: Vec<_> = of.iter().map(|cell| cell.groups.clone()).collect();
-        rank_order(&groups).into_iter().map(|place| results.names(of[place]).0).collect()
+        let mut order = rank_order(&groups);
+        if cells[0].what.better == Better::Lower {
+            order.reverse();
+        }
+        order.into_iter().map(|place| results.names(of[place]).0).collect()
     };
     let fresh = order(0);
     let aged: Vec<Vec<&str>> = (1..results.spec.state.len()).map(order).collect();
@@ -242,8 +283,8 @@ fn rank_finding(results: &Results, cells: &[&Cell], published: &Published<'_>) -
     let flipped = aged.iter().any(|order| *order != fresh);
     let theirs = if flips > 0.0 { "changes" } else { "is kept" };
     Some(Finding {
-        claim: format!("The order of the file systems {theirs} with age ({drive}, {}).", cells[0].what.metric),
-        published: format!("the order {theirs} ({})", published.variant),
+        claim: format!("The order of the file systems {theirs} with age ({}).", cells[0].what.metric),
+        published: format!("the order {theirs}; {}, {}", drive_words(drive), published.variant),
         measured: format!(
             "fresh: {}; aged: {}",
             fresh.join(" > "),

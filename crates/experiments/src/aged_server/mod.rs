@@ -23,6 +23,8 @@ pub trait Server: Sync {
     const DOC: &'static str;
     /// Published values.
     const PUBLISHED: &'static str;
+    /// Factors for the number of files at each level. Quick has as many as fit beside the aged files.
+    const FILES: [&'static str; 3];
 }
 
 /// An experiment on an aged server.
@@ -40,74 +42,76 @@ const PUBLISHED_VOLUMES: [(&str, &str, &str, f64); 4] = [
     ("f2fs-paper", "ssd-120", "100GB", 0.7),
 ];
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "variant",
-        help: "the comparison that is repeated",
-        kind: ParameterKind::Choice(&["btrfs-paper", "f2fs-paper"]),
-        defaults: ["btrfs-paper"; 3],
-    },
-    Parameter {
-        name: "drive",
-        help: "whose published size and fullness are taken (f2fs-paper has ssd and ssd-120 only)",
-        kind: ParameterKind::Choice(&["auto", "hdd", "ssd", "ssd-120"]),
-        defaults: ["auto"; 3],
-    },
-    Parameter {
-        name: "size",
-        help: "size of an image, or published",
-        kind: ParameterKind::Text,
-        defaults: ["400M", "4G", "published"],
-    },
-    Parameter {
-        name: "fullness",
-        help: "allocated bytes of files over the size, or published",
-        kind: ParameterKind::Text,
-        defaults: ["0.3", "published", "published"],
-    },
-    Parameter {
-        name: "profiles",
-        help: "aging profiles, one state each",
-        kind: ParameterKind::Choices(&["agrawal", "meyer"]),
-        defaults: ["agrawal", "agrawal,meyer", "agrawal,meyer"],
-    },
-    Parameter {
-        name: "overwrites",
-        help: "bytes created while aging, over the size; 0: until convergence",
-        kind: ParameterKind::Real { min: 0.0, max: 100_000.0 },
-        defaults: ["1.2", "2", "0"],
-    },
-    Parameter {
-        name: "time",
-        help: "length of a run",
-        kind: ParameterKind::Duration,
-        defaults: ["200ms", "1s", "10min"],
-    },
-    Parameter {
-        name: "repetitions",
-        help: "runs of every cell (published: 3; 4 are the least that can be judged)",
-        kind: ParameterKind::Integer { min: 1, max: 1000 },
-        defaults: ["1", "4", "4"],
-    },
-    Parameter {
-        name: "scale-files",
-        help: "factor for the number of files of the workload",
-        kind: ParameterKind::Real { min: 0.001, max: 1000.0 },
-        defaults: ["0.01", "0.02", "1"],
-    },
-    Parameter {
-        name: "memory",
-        help: "memory limit of a run, page cache included; 0: none",
-        kind: ParameterKind::Size,
-        defaults: ["0", "1G", "1G"],
-    },
-    Parameter {
-        name: "models",
-        help: "device models that time the block trace of every run",
-        kind: ParameterKind::Choices(&["st500dm002", "850-evo", "970-evo-plus"]),
-        defaults: ["st500dm002", "st500dm002,850-evo,970-evo-plus", "st500dm002,850-evo,970-evo-plus"],
-    },
-];
+const fn parameters(files: [&'static str; 3]) -> [Parameter; 11] {
+    [
+        Parameter {
+            name: "variant",
+            help: "the comparison that is repeated",
+            kind: ParameterKind::Choice(&["btrfs-paper", "f2fs-paper"]),
+            defaults: ["btrfs-paper"; 3],
+        },
+        Parameter {
+            name: "drive",
+            help: "whose published size and fullness are taken (f2fs-paper has ssd and ssd-120 only)",
+            kind: ParameterKind::Choice(&["auto", "hdd", "ssd", "ssd-120"]),
+            defaults: ["auto"; 3],
+        },
+        Parameter {
+            name: "size",
+            help: "size of an image, or published",
+            kind: ParameterKind::Text,
+            defaults: ["400M", "4G", "published"],
+        },
+        Parameter {
+            name: "fullness",
+            help: "allocated bytes of files over the size, or published",
+            kind: ParameterKind::Text,
+            defaults: ["0.3", "published", "published"],
+        },
+        Parameter {
+            name: "profiles",
+            help: "aging profiles, one state each",
+            kind: ParameterKind::Choices(&["agrawal", "meyer"]),
+            defaults: ["agrawal", "agrawal,meyer", "agrawal,meyer"],
+        },
+        Parameter {
+            name: "overwrites",
+            help: "bytes created while aging, over the size; 0: until convergence",
+            kind: ParameterKind::Real { min: 0.0, max: 100_000.0 },
+            defaults: ["1.2", "2", "0"],
+        },
+        Parameter {
+            name: "time",
+            help: "length of a run",
+            kind: ParameterKind::Duration,
+            defaults: ["200ms", "1s", "10min"],
+        },
+        Parameter {
+            name: "repetitions",
+            help: "runs of every cell (published: 3; 4 are the least that can be judged)",
+            kind: ParameterKind::Integer { min: 1, max: 1000 },
+            defaults: ["1", "4", "4"],
+        },
+        Parameter {
+            name: "scale-files",
+            help: "factor for the number of files of the workload",
+            kind: ParameterKind::Real { min: 0.001, max: 1000.0 },
+            defaults: files,
+        },
+        Parameter {
+            name: "memory",
+            help: "memory limit of a run, page cache included; 0: none",
+            kind: ParameterKind::Size,
+            defaults: ["0", "256M", "1G"],
+        },
+        Parameter {
+            name: "models",
+            help: "device models that time the block trace of every run",
+            kind: ParameterKind::Choices(&["st500dm002", "850-evo", "970-evo-plus"]),
+            defaults: ["st500dm002", "st500dm002,850-evo,970-evo-plus", "st500dm002,850-evo,970-evo-plus"],
+        },
+    ]
+}
 
 impl<S: Server> RunKind for Aged<S> {
     fn kind(&self) -> &'static str {
@@ -126,7 +130,7 @@ impl<S: Server> Experiment for Aged<S> {
     }
 
     fn parameters(&self) -> &'static [Parameter] {
-        PARAMETERS
+        const { &parameters(S::FILES) }
     }
 
     fn doc(&self) -> &'static str {
@@ -188,7 +192,8 @@ fn study<S: Server>(settings: &Settings) -> Result<StudySpec, Failure> {
             cold_read: false,
             scale: Some(settings.real("scale-files")?),
             seconds: Some(settings.duration("time")?.as_secs_f64()),
-            set: BTreeMap::new(),
+            // Filebench's threads have 10 MiB each: a hundred of them would leave nothing of the limit for the page cache.
+            set: BTreeMap::from([("memsize".into(), "1m".into())]),
         }],
         cell: cells(systems, memory),
     };
@@ -253,7 +258,7 @@ mod tests {
 
     fn settings(level: Level, overrides: &[(&str, &str)]) -> Settings {
         let map = overrides.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Settings::resolve(PARAMETERS, level, &map).unwrap()
+        Settings::resolve(&parameters(Fileserver::FILES), level, &map).unwrap()
     }
 
     #[test]

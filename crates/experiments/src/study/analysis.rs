@@ -46,6 +46,13 @@ fn caveats(results: &Results) -> Vec<String> {
                 .into(),
         );
     }
+    for (workload, model) in &results.idle_models {
+        caveats.push(format!(
+            "{}: the modelled {model} keeps up with the processor in every run, so throughput on it is the measured one; it is \
+             judged by the time that the drive works for an operation",
+            results.spec.workload[*workload].name
+        ));
+    }
     if !results.spec.noise {
         caveats.push("measured without a noise floor: the study switched it off".into());
     }
@@ -75,14 +82,18 @@ fn summary(results: &Results, flips: &[NamedFlip]) -> String {
     let invalid =
         results.judged.iter().filter(|cell| outcome(cell).is_some_and(|word| word.starts_with("invalid"))).count();
     let sure = flips.iter().filter(|flip| flip.observed && flip.probability >= 0.95).count();
-    let judged =
-        |key: &(usize, String)| results.judged.iter().any(|cell| (cell.workload, &cell.what.metric) == (key.0, &key.1));
-    let floor = results.noise.iter().filter(|(key, _)| judged(key)).map(|(_, floor)| *floor).fold(f64::NAN, f64::max);
+    let floor = results
+        .judged
+        .iter()
+        .filter(|_| results.spec.noise)
+        .map(|cell| results.noise_of(cell))
+        .fold(f64::NAN, f64::max);
     let floor =
         if floor.is_nan() { String::new() } else { format!(" The noise floor reaches {:.1} %.", floor * 100.0) };
     format!(
-        "Against the first state: {} slower, {} faster, {} without a difference, {invalid} invalid. {sure} changes of rank are \
-         sure (95 %).{floor}",
+        "Against '{}': {} slower, {} faster, {} without a difference, {invalid} invalid. {sure} changes of rank are sure \
+         (95 %).{floor}",
+        results.spec.state[0].name,
         counted("slower"),
         counted("faster"),
         counted("no difference"),
@@ -151,9 +162,7 @@ fn flags(results: &Results, cell: &Cell) -> String {
     if far > 0 {
         words.push(format!("{far} outlying"));
     }
-    if drift(&cell.in_order, results.noise.get(&(cell.workload, cell.what.metric.clone())).copied().unwrap_or(0.0))
-        .is_some()
-    {
+    if drift(&cell.in_order, results.noise_of(cell)).is_some() {
         words.push("drifts".into());
     }
     words.join(", ")
@@ -203,10 +212,11 @@ fn correlations(results: &Results) -> Table {
 }
 
 fn noise_table(results: &Results) -> Table {
-    let title = "Noise floor: the same measured twice in the first state, largest difference over file systems";
-    let mut table = Table::new("noise", title, &["workload", "metric", "noise floor (%)"]);
-    for ((workload, metric), floor) in &results.noise {
-        table.row(vec![json!(results.spec.workload[*workload].name), json!(metric), json!(floor * 100.0)]);
+    let title = "Noise floor: how far two measurements of the same, in the first state, lie apart";
+    let mut table = Table::new("noise", title, &["workload", "file system", "metric", "noise floor (%)"]);
+    for ((workload, fs, metric), floor) in &results.noise {
+        let (workload, fs) = (&results.spec.workload[*workload].name, &results.spec.file_system[*fs].name);
+        table.row(vec![json!(workload), json!(fs), json!(metric), json!(floor * 100.0)]);
     }
     table
 }
@@ -343,6 +353,10 @@ fn result(results: &Results, flips: &[NamedFlip]) -> Value {
             "observed": flip.observed, "probability": flip.probability,
         })
     };
+    let floor = |((workload, fs, metric), floor): (&(usize, usize, String), &f64)| {
+        let (workload, fs) = (&results.spec.workload[*workload].name, &results.spec.file_system[*fs].name);
+        json!({"workload": workload, "file_system": fs, "metric": metric, "fraction": floor})
+    };
     json!({
         "study": results.spec.name,
         "runs_done": results.progress.0,
@@ -352,7 +366,7 @@ fn result(results: &Results, flips: &[NamedFlip]) -> Value {
             "median": senesce_stats::median(&results.overhead_seconds),
             "largest": results.overhead_seconds.iter().copied().fold(0.0, f64::max),
         },
-        "noise_floor": results.noise.iter().map(|((workload, metric), floor)| json!({"workload": results.spec.workload[*workload].name, "metric": metric, "fraction": floor})).collect::<Vec<_>>(),
+        "noise_floor": results.noise.iter().map(floor).collect::<Vec<_>>(),
         "cells": results.judged.iter().map(cell).collect::<Vec<_>>(),
         "flips": flips.iter().map(flip).collect::<Vec<_>>(),
         "images": results.images.values().collect::<Vec<_>>(),

@@ -4,12 +4,12 @@ use super::analysis::layout_pairs;
 use super::results::{Cell, Results};
 use senesce_core::Seed;
 use senesce_core::analysis::*;
-use senesce_stats::{Outcome, hierarchical_mean};
+use senesce_stats::hierarchical_mean;
 
 pub(super) fn of(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cells in results.by_metric() {
-        figures.push(bars(results, &cells));
+        figures.extend(bars(results, &cells));
         figures.extend(layout(results, &cells));
     }
     figures.extend(free_space(results));
@@ -31,8 +31,11 @@ pub(super) fn device(results: &Results, cells: &[&Cell]) -> String {
     }
 }
 
-/// A bar per state in a group per file system; an invalid cell has none.
-fn bars(results: &Results, cells: &[&Cell]) -> Figure {
+/// A bar per state in a group per file system; `None` where no cell may have one.
+fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
+    if !cells.iter().any(|cell| cell.has_bar()) {
+        return None;
+    }
     let what = &cells[0].what;
     let workload = &results.spec.workload[cells[0].workload].name;
     let mark = if Results::is_modelled(cells[0]) { Mark::Modelled } else { Mark::Measured };
@@ -41,8 +44,7 @@ fn bars(results: &Results, cells: &[&Cell]) -> Figure {
         let mut one = Series::new(&spec.name, mark, Vec::new());
         for cell in cells.iter().filter(|cell| cell.state == state) {
             let mut rng = Seed(0).stream(&format!("study/bar/{}/{}/{state}", what.metric, cell.fs));
-            let invalid = matches!(cell.judgement.as_ref().map(|judged| &judged.outcome), Some(Outcome::Invalid(_)));
-            let mean = hierarchical_mean(&cell.groups, &mut rng).filter(|_| !invalid);
+            let mean = hierarchical_mean(&cell.groups, &mut rng).filter(|_| cell.has_bar());
             let (value, low, high) =
                 mean.map_or((f64::NAN, f64::NAN, f64::NAN), |mean| (mean.value, mean.low, mean.high));
             one.points.push((cell.fs as f64, value));
@@ -53,7 +55,7 @@ fn bars(results: &Results, cells: &[&Cell]) -> Figure {
         }
     }
     let names = results.spec.file_system.iter().map(|one| one.name.clone()).collect();
-    Figure {
+    Some(Figure {
         id: format!("{}-{}", slug(workload), slug(&what.metric)),
         title: format!("{workload}: {} by file system and state", what.metric),
         caption: "Means over images and repetitions with their 95 % interval.".into(),
@@ -64,7 +66,7 @@ fn bars(results: &Results, cells: &[&Cell]) -> Figure {
             y: Axis::linear(&format!("{} ({})", capitalised(&what.metric), what.unit)),
             series,
         },
-    }
+    })
 }
 
 /// The text with a capital first letter.

@@ -8,7 +8,7 @@ use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::{FreeSpace, Layout};
-use senesce_target::{ImageStore, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_target::{ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -43,18 +43,9 @@ pub struct ImageFacts {
 pub struct Images {
     store: ImageStore,
     near: ImageStore,
-    room: Room,
+    room: ScratchDirectory,
     /// Whether images are restored and used in memory.
     pub in_memory: bool,
-}
-
-/// A folder that goes when the study ends.
-struct Room(PathBuf);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 const MEMORY_FOLDER: &str = "/dev/shm";
@@ -64,18 +55,14 @@ impl Images {
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
         let in_memory = memory_available().is_some_and(|free| needed <= free / 2);
         let parent = if in_memory { Path::new(MEMORY_FOLDER) } else { fallback };
-        let room = parent.join(format!("senesce-study-{}", std::process::id()));
-        std::fs::create_dir_all(&room).map_err(|error| {
-            Failure::new(ExitCode::Missing, format!("make directory {}: {}", room.display(), errno_words(&error)))
-        })?;
-        let room = Room(room);
-        let near = ImageStore::open(&room.0.join("near"), Bytes(u64::MAX))?;
+        let room = ScratchDirectory::create(parent, "study")?;
+        let near = ImageStore::open(&room.path().join("near"), Bytes(u64::MAX))?;
         Ok(Self { store: ImageStore::open_default()?, near, room, in_memory })
     }
 
     /// The file that runs use.
     pub fn working(&self) -> PathBuf {
-        self.room.0.join("working.img")
+        self.room.path().join("working.img")
     }
 
     /// Puts the image at [`Self::working`].

@@ -152,6 +152,7 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
         check_room(spec, run, used, needed)?;
         seconds += subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8;
         let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
+        check_memory(spec, run, exception.memory, subject.thread_memory())?;
         let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
         seconds += rewritten / 3e8;
         drive += needed as f64 + used as f64 + rewritten;
@@ -179,16 +180,35 @@ fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "cell {} / {} / {}: its workload needs {} beside {} of files, and an image of {} has about {} for both; \
-         use a larger size, a smaller fullness, or scale the workload down",
-        spec.file_system[run.on.fs].name,
-        spec.state[run.on.state].name,
-        spec.workload[run.workload].name,
+        "{}: its workload needs {} beside {} of files, and an image of {} has about {} for both; use a larger size, a smaller \
+         fullness, or scale the workload down",
+        cell_words(spec, run),
         Bytes(needed),
         Bytes(used),
         spec.size,
         Bytes(room),
     )))
+}
+
+/// What the program itself takes of a memory limit: a block trace, counters, stacks.
+const OWN_MEMORY: Bytes = Bytes::mib(64);
+
+/// The kernel kills what needs more than its limit, so a limit below the threads' own memory is refused.
+fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u64) -> Result<(), Failure> {
+    let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
+    match limit {
+        Some(limit) if limit < least => Err(Failure::usage(format!(
+            "{}: memory = {limit} is less than the {least} that the threads of its workload and the program take; raise it, or \
+             give the threads less, such as set = {{ memsize = \"1m\" }} for a personality",
+            cell_words(spec, run),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn cell_words(spec: &StudySpec, run: &RunId) -> String {
+    let (fs, state) = (&spec.file_system[run.on.fs].name, &spec.state[run.on.state].name);
+    format!("cell {fs} / {state} / {}", spec.workload[run.workload].name)
 }
 
 #[cfg(test)]

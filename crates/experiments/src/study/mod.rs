@@ -9,6 +9,7 @@ pub mod images;
 mod lab;
 pub mod matrix;
 mod modelled;
+mod noise;
 mod order;
 pub mod results;
 pub mod spec;
@@ -49,8 +50,12 @@ pub fn embed(spec: &StudySpec) -> Result<String, Failure> {
 
 /// A study read back from a plan. Files it names may be elsewhere by now, so it is not checked again.
 pub fn embedded(text: &str) -> Result<StudySpec, Failure> {
-    toml::from_str(text)
-        .map_err(|error| Failure::usage(format!("the plan holds no readable study: {}", error.message())))
+    let spec: StudySpec = toml::from_str(text)
+        .map_err(|error| Failure::usage(format!("the plan holds no readable study: {}", error.message())))?;
+    if spec.combinations().next().is_none() {
+        return Err(Failure::usage("the plan holds a study without cells"));
+    }
+    Ok(spec)
 }
 
 /// Checks the whole study and says what it would do. Writes nothing.

@@ -4,11 +4,12 @@ use super::conduct::{FailureEvent, RunEvent};
 use super::images::ImageFacts;
 use super::lab::LabCells;
 use super::matrix::{ImageId, RunId, runs};
+use super::noise::{self, Noise};
 use super::spec::StudySpec;
-use senesce_core::analysis::Better;
-use senesce_core::{Failure, Measurement, Record, Seed};
-use senesce_stats::{Direction, Judgement, judge, noise_floor};
-use std::collections::BTreeMap;
+use super::subject::{DRIVE_TIME, MODELLED, THROUGHPUT, modelled_by};
+use senesce_core::{Failure, Measurement, Record};
+use senesce_stats::{Judgement, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One cell under one metric.
 #[derive(Debug, Clone)]
@@ -31,9 +32,6 @@ pub struct Cell {
     pub judgement: Option<Judgement>,
 }
 
-/// Noise floors by workload and metric.
-pub type Noise = BTreeMap<(usize, String), f64>;
-
 /// Everything that a study measured.
 pub struct Results {
     /// The study.
@@ -44,15 +42,17 @@ pub struct Results {
     pub others: Vec<Cell>,
     /// Images.
     pub images: BTreeMap<ImageId, ImageFacts>,
-    /// Noise floor (fraction) of each workload and metric.
+    /// Noise floors.
     pub noise: Noise,
+    /// Models of drives that were never slower than the processor, by workload.
+    pub idle_models: BTreeSet<(usize, String)>,
     /// Cells that guests measured.
     pub lab: Vec<LabCells>,
     /// Failed runs.
     pub failed: Vec<FailureEvent>,
     /// Runs done, twins included, and runs planned.
     pub progress: (usize, usize),
-    /// Largest overhead between cells, seconds.
+    /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
 }
 
@@ -64,28 +64,60 @@ pub fn read(record: &Record) -> Result<Results, Failure> {
 
 /// Reads a record as that of `spec`, for experiments that derive their study from other settings.
 pub fn read_as(record: &Record, spec: StudySpec) -> Results {
-    let events: Vec<RunEvent> = record.events_of("run").collect();
-    let failed: Vec<FailureEvent> = record.events_of("failed-run").collect();
-    let images = record.events_of::<ImageFacts>("image").map(|facts| (facts.id, facts)).collect();
-    let planned = runs(&spec).len();
-    let names: Vec<&str> = events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
-    let is_judged = |name: &str| names.contains(&name) || name.contains("modelled");
-    let cells = cells(&events);
-    let noise = noise(&spec, &events);
-    let (mut judged, others): (Vec<Cell>, Vec<Cell>) = cells.into_iter().partition(|cell| is_judged(&cell.what.metric));
-    judge_all(&mut judged, &noise);
+    let events: Vec<RunEvent> = record.events_of("run").filter(|event: &RunEvent| spec.holds(event.id)).collect();
+    let failed: Vec<FailureEvent> =
+        record.events_of("failed-run").filter(|event: &FailureEvent| spec.holds(event.id)).collect();
+    let images = record.events_of::<ImageFacts>("image").filter(|facts| spec.holds_image(facts.id));
+    let noise = noise::floors(&events);
+    let idle_models = idle_models(&spec, &events);
+    let names: BTreeSet<&str> =
+        events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
+    let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
+        None => names.contains(cell.what.metric.as_str()),
+        Some(model) => is_telling(&cell.what.metric, idle_models.contains(&(cell.workload, model.to_string()))),
+    };
+    let (mut judged, others): (Vec<Cell>, Vec<Cell>) = cells(&events).into_iter().partition(is_judged);
+    noise::judge_all(&mut judged, &noise);
     let overhead_seconds = events.iter().map(|event| event.overhead_seconds).collect();
     Results {
-        spec,
         judged,
         others,
-        images,
+        images: images.map(|facts| (facts.id, facts)).collect(),
         noise,
+        idle_models,
         lab: record.events_of("lab-cells").collect(),
-        progress: (events.len() + failed.len(), planned),
+        progress: (events.len() + failed.len(), runs(&spec).len()),
         failed,
         overhead_seconds,
+        spec,
     }
+}
+
+/// Throughput on a modelled drive that keeps up with the processor is the measured one and says nothing of the drive. The
+/// time that the drive works for an operation does.
+fn is_telling(metric: &str, idle: bool) -> bool {
+    match metric.split(MODELLED).next() {
+        Some(THROUGHPUT) => !idle,
+        Some(DRIVE_TIME) => idle,
+        _ => true,
+    }
+}
+
+/// Models under which no run of a workload is slower than it was measured.
+fn idle_models(spec: &StudySpec, events: &[RunEvent]) -> BTreeSet<(usize, String)> {
+    let pairs = (0..spec.workload.len()).flat_map(|workload| spec.models.iter().map(move |model| (workload, model)));
+    let is_slower = |event: &RunEvent, model: &str| {
+        let value = |name: &str| event.metrics.iter().find(|one| one.metric == name).map(|one| one.value);
+        match (value(THROUGHPUT), value(&format!("{THROUGHPUT}{MODELLED}{model}"))) {
+            (Some(measured), Some(modelled)) => modelled < measured * 0.99,
+            _ => true,
+        }
+    };
+    let idle = |(workload, model): &(usize, &String)| {
+        let mut of = events.iter().filter(|event| event.id.workload == *workload).peekable();
+        of.peek().is_some() && !of.any(|event| is_slower(event, model))
+    };
+    pairs.filter(idle).map(|(workload, model)| (workload, model.clone())).collect()
 }
 
 type Key = (usize, usize, usize, String);
@@ -94,88 +126,51 @@ fn key(id: RunId, metric: &str) -> Key {
     (id.workload, id.on.fs, id.on.state, metric.to_string())
 }
 
-/// What the runs of one cell gave: by image, and in the order in which they ran.
-struct Gathered {
-    what: Measurement,
-    groups: BTreeMap<ImageId, Vec<f64>>,
-    in_order: Vec<f64>,
-}
-
 fn cells(events: &[RunEvent]) -> Vec<Cell> {
-    let mut all: BTreeMap<Key, Gathered> = BTreeMap::new();
+    let mut all: BTreeMap<Key, Cell> = BTreeMap::new();
     for event in events.iter().filter(|event| !event.id.twin) {
         for one in &event.metrics {
-            let cell = all.entry(key(event.id, &one.metric)).or_insert_with(|| Gathered {
-                what: one.clone(),
-                groups: BTreeMap::new(),
-                in_order: Vec::new(),
-            });
-            cell.groups.entry(event.id.on).or_default().push(one.value);
-            cell.in_order.push(one.value);
+            all.entry(key(event.id, &one.metric))
+                .or_insert_with(|| Cell::empty(event.id, one))
+                .add(event.id.on, one.value);
         }
     }
-    let cell = |((workload, fs, state, _), Gathered { what, groups, in_order }): (Key, Gathered)| {
-        let (images, groups) = groups.into_iter().unzip();
-        Cell { fs, state, workload, what, groups, images, in_order, judgement: None }
-    };
-    all.into_iter().map(cell).collect()
+    all.into_values().collect()
 }
 
-/// Twins against the same cell's own runs on the same image.
-fn noise(spec: &StudySpec, events: &[RunEvent]) -> Noise {
-    type Pairs = BTreeMap<ImageId, (Vec<f64>, Vec<f64>)>;
-    let mut pairs: BTreeMap<(usize, String), Pairs> = BTreeMap::new();
-    let twins: Vec<(ImageId, usize)> =
-        events.iter().filter(|event| event.id.twin).map(|event| (event.id.on, event.id.workload)).collect();
-    for event in events.iter().filter(|event| twins.contains(&(event.id.on, event.id.workload))) {
-        for one in &event.metrics {
-            let pair =
-                pairs.entry((event.id.workload, one.metric.clone())).or_default().entry(event.id.on).or_default();
-            if event.id.twin { pair.1.push(one.value) } else { pair.0.push(one.value) }
+impl Cell {
+    /// Whether a figure may show it: a single value, or one that cannot be judged, has no bar.
+    pub fn has_bar(&self) -> bool {
+        match &self.judgement {
+            Some(judged) => !matches!(judged.outcome, Outcome::Invalid(_)),
+            None => self.in_order.len() > 1,
         }
     }
-    let floor = |pairs: Pairs| noise_floor(&pairs.into_values().collect::<Vec<_>>());
-    pairs
-        .into_iter()
-        .filter(|((workload, _), _)| *workload < spec.workload.len())
-        .filter_map(|(key, pairs)| Some((key, floor(pairs)?)))
-        .collect()
-}
 
-fn judge_all(cells: &mut [Cell], noise: &Noise) {
-    let reference: BTreeMap<Key, Vec<Vec<f64>>> = {
-        let mut first: BTreeMap<Key, &Cell> = BTreeMap::new();
-        for cell in cells.iter() {
-            let key = (cell.workload, cell.fs, 0, cell.what.metric.clone());
-            let known = first.entry(key).or_insert(cell);
-            if cell.state < known.state {
-                *known = cell;
+    fn empty(id: RunId, what: &Measurement) -> Self {
+        let (groups, images, in_order) = Default::default();
+        let (fs, state, workload) = (id.on.fs, id.on.state, id.workload);
+        Self { fs, state, workload, what: what.clone(), groups, images, in_order, judgement: None }
+    }
+
+    fn add(&mut self, image: ImageId, value: f64) {
+        self.in_order.push(value);
+        match self.images.binary_search(&image) {
+            Ok(place) => self.groups[place].push(value),
+            Err(place) => {
+                self.images.insert(place, image);
+                self.groups.insert(place, vec![value]);
             }
         }
-        first
-            .into_iter()
-            .map(|((workload, fs, _, metric), cell)| ((workload, fs, cell.state, metric), cell.groups.clone()))
-            .collect()
-    };
-    for cell in cells {
-        let mut rng = Seed(0).stream(&format!("study/judge/{}/{}/{}", cell.workload, cell.fs, cell.state));
-        let of = reference.iter().find(|((workload, fs, _, metric), _)| {
-            *workload == cell.workload && *fs == cell.fs && *metric == cell.what.metric
-        });
-        let Some(((_, _, state, _), groups)) = of else { continue };
-        if *state == cell.state {
-            continue;
-        }
-        let direction = match cell.what.better {
-            Better::Lower => Direction::LowerIsBetter,
-            _ => Direction::HigherIsBetter,
-        };
-        let floor = noise.get(&(cell.workload, cell.what.metric.clone())).copied().unwrap_or(0.0);
-        cell.judgement = Some(judge(&cell.groups, groups, direction, floor, &mut rng));
     }
 }
 
 impl Results {
+    /// Noise floor of a cell; 0 where it was not measured.
+    pub fn noise_of(&self, cell: &Cell) -> f64 {
+        self.noise.get(&(cell.workload, cell.fs, cell.what.metric.clone())).copied().unwrap_or(0.0)
+    }
+
     /// Names of file system, state and workload of a cell.
     pub fn names(&self, cell: &Cell) -> (&str, &str, &str) {
         (
@@ -187,7 +182,7 @@ impl Results {
 
     /// Whether a metric comes from a device model.
     pub fn is_modelled(cell: &Cell) -> bool {
-        cell.what.metric.contains("modelled")
+        modelled_by(&cell.what.metric).is_some()
     }
 
     /// Judged cells by workload and metric, in the order of the study.

@@ -2,6 +2,7 @@
 
 use super::check::with_suggestion;
 use super::device_state::DeviceState;
+use super::matrix::{ImageId, RunId};
 use senesce_aging::{Churn, Data, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, Failure};
@@ -255,6 +256,16 @@ impl StudySpec {
         (0..self.file_system.len())
             .flat_map(states)
             .flat_map(|(fs, state)| (0..self.workload.len()).map(move |workload| (fs, state, workload)))
+    }
+
+    /// Whether it has this run. A record that was altered may name others.
+    pub fn holds(&self, id: RunId) -> bool {
+        self.holds_image(id.on) && id.workload < self.workload.len()
+    }
+
+    /// Whether it has this image.
+    pub fn holds_image(&self, id: ImageId) -> bool {
+        id.fs < self.file_system.len() && id.state < self.state.len()
     }
 
     /// What holds for one cell: the exceptions that name it, later ones over earlier ones.

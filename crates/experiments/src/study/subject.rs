@@ -5,6 +5,7 @@ use senesce_core::analysis::Better;
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Measurement, Progress, Seed};
+use senesce_devmodel::replay::closed_loop_rate;
 use senesce_target::MountedTarget;
 use senesce_workload::micro::{FileOpsOptions, cold_read, file_ops};
 use senesce_workload::{Bench, Length, Options, Workload, builtin};
@@ -19,6 +20,20 @@ pub enum Subject {
     FileOperation(String, Duration),
     /// Everything that is there.
     ColdRead,
+}
+
+/// Operations over time.
+pub const THROUGHPUT: &str = "throughput";
+
+/// The time that a drive works, over operations. It tells what age costs the drive, also where the processor sets the pace.
+pub const DRIVE_TIME: &str = "drive time";
+
+/// Between the name of a metric and that of the modelled drive.
+pub const MODELLED: &str = ", modelled ";
+
+/// The drive on which a metric is modelled.
+pub fn modelled_by(metric: &str) -> Option<&str> {
+    metric.split_once(MODELLED).map(|(_, drive)| drive)
 }
 
 /// Seconds of a workload for which nobody says how long.
@@ -72,6 +87,14 @@ impl Subject {
         Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
     }
 
+    /// Bytes of memory into which the threads of a workload read.
+    pub fn thread_memory(&self) -> u64 {
+        let Self::Workload(workload, _) = self else { return 0 };
+        let threads =
+            workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
+        threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
+    }
+
     /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
     pub fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
@@ -100,7 +123,7 @@ impl Subject {
                 }
                 Ok(Measured {
                     metrics: vec![
-                        Measurement::new("throughput", "operations/s", Better::Higher, finished.ops_per_second),
+                        Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second),
                         Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second),
                         Measurement::new("mean latency", "us", Better::Lower, finished.mean_us),
                     ],
@@ -132,20 +155,23 @@ impl Subject {
         }
     }
 
-    /// Name, unit and direction of a modelled result, and its value for a device busy `busy` seconds.
-    pub fn modelled(&self, device: &str, measured: &Measured, busy: f64) -> Option<Measurement> {
-        let (name, unit, better, value) = match self {
-            Self::ColdRead if measured.amount > 0.0 => {
-                ("cold read time", "s/GiB", Better::Lower, busy / measured.amount)
-            }
-            Self::ColdRead => return None,
-            _ => {
-                let operations = measured.amount as u64;
-                let rate = senesce_devmodel::replay::closed_loop_rate(operations, busy, measured.seconds)?;
-                ("throughput", "operations/s", Better::Higher, rate)
-            }
+    /// What the trace of a run costs on a modelled drive that works on it for `busy` seconds.
+    pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Vec<Measurement> {
+        if measured.amount <= 0.0 {
+            return Vec::new();
+        }
+        let metric = |name: &str, unit: &str, better: Better, value: f64| {
+            Measurement::new(&format!("{name}{MODELLED}{drive}"), unit, better, value)
         };
-        Some(Measurement::new(&format!("{name}, modelled {device}"), unit, better, value))
+        let each = busy / measured.amount;
+        match self {
+            Self::ColdRead => vec![metric("cold read time", "s/GiB", Better::Lower, each)],
+            _ => closed_loop_rate(measured.amount as u64, busy, measured.seconds)
+                .map(|rate| metric(THROUGHPUT, "operations/s", Better::Higher, rate))
+                .into_iter()
+                .chain([metric(DRIVE_TIME, "us/operation", Better::Lower, each * 1e6)])
+                .collect(),
+        }
     }
 }
 
