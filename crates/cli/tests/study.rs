@@ -34,6 +34,7 @@ of = "aged"
 personality = "webserver"
 scale = 0.02
 seconds = 0.2
+set = { memsize = "1m" }
 [[cell]]
 state = "aged"
 memory = "512M"
@@ -76,6 +77,12 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     child.wait().expect("wait");
     let before = runs();
     assert!(before >= 3);
+    let in_memory = format!("/dev/shm/senesce-study-{}", child.id());
+    let gone = || !Path::new(&in_memory).exists();
+    while !gone() && begun.elapsed() < Duration::from_secs(150) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gone(), "{in_memory} stays in memory");
     assert!(!room.path().join("run/summary.json").exists());
     let partial = run(room.path(), &["report", "run", "--out", "partial.html"]);
     assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
@@ -111,8 +118,14 @@ fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
     let text = STUDY.replace("mkfs = \"-O ^has_journal\"", "mkfs = \"-O no_such_feature\"").replace("images = 2", "");
     let result = json(&study(room.path(), &text, &["--json"]));
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(16), &Value::from(8)));
-    let report = run(room.path(), &["report", "senesce-runs", "--out", "x.html"]);
-    drop(report);
+    let events =
+        std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
+    let report = run(room.path(), &["report", &events.path().to_string_lossy(), "--text"]);
+    assert!(
+        String::from_utf8_lossy(&report.stdout).contains("Failed runs"),
+        "{}",
+        String::from_utf8_lossy(&report.stderr)
+    );
 }
 
 #[test]
@@ -125,6 +138,8 @@ fn what_is_wrong_is_said_before_the_start() {
     assert!(wrong("precondition 0.5", "precondtion 0.5").contains("full-rewrite"));
     assert!(wrong("state = \"aged\"", "state = \"aged\"\nkernel = \"9.9\"").contains("kernel"));
     assert!(wrong("memory = \"512M\"", "memroy = \"512M\"").contains("did you mean `memory`"));
+    assert!(wrong("memory = \"512M\"", "memory = \"128M\"").contains("164 MiB"));
+    assert!(wrong("size = \"64M\"", "size = \"4M\"").contains("at least 8 MiB"));
     assert!(wrong("repetitions = 2", "repetitions = 0").contains("at least 1"));
     assert!(refused(room.path(), "").contains("name"));
     let missing = run(room.path(), &["study", "none.toml"]);

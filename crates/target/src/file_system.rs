@@ -2,6 +2,7 @@
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
+use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
@@ -97,6 +98,18 @@ impl FileSystem {
     /// Its name, as in `mount -t`.
     pub fn name(self) -> &'static str {
         self.programs().name
+    }
+
+    /// The least size that its mkfs takes without options (xfsprogs 6.1, btrfs-progs 6.2, f2fs-tools 1.15, nilfs-tools 2.2;
+    /// ext4 without a journal would do with less).
+    pub fn least_size(self) -> Bytes {
+        match self {
+            Self::Ext4 => Bytes::mib(8),
+            Self::Xfs => Bytes::mib(300),
+            Self::Btrfs => Bytes::mib(109),
+            Self::F2fs => Bytes::mib(64),
+            Self::Nilfs2 => Bytes::mib(129),
+        }
     }
 
     /// The Debian package that holds its programs.

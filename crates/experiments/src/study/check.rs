@@ -1,6 +1,6 @@
 //! Checks a study as a whole, so that nothing is found out after the first byte.
 
-use super::spec::{CellSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
+use super::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
 use senesce_aging::{Data, Profile};
 use senesce_core::parameter::{nearest, suggest};
 
@@ -13,14 +13,20 @@ impl StudySpec {
                 return Err(format!("it has no [[{what}]]; a study needs at least one"));
             }
         }
-        if self.repetitions == 0 || self.images == 0 || self.threads == 0 {
-            return Err("repetitions, images and threads must be at least 1".into());
+        for (what, value, most) in [
+            ("repetitions", u64::from(self.repetitions), 10_000),
+            ("images", u64::from(self.images), 1_000),
+            ("threads", self.threads as u64, 1_024),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(format!("{what} = {value}: must be at least 1 and at most {most}"));
+            }
         }
         unique("file_system", self.file_system.iter().map(|one| &one.name))?;
         unique("state", self.state.iter().map(|one| &one.name))?;
         unique("workload", self.workload.iter().map(|one| &one.name))?;
         for one in &self.file_system {
-            one.kind().map_err(|problem| format!("file_system '{}': {problem}", one.name))?;
+            self.check_file_system(one).map_err(|problem| format!("file_system '{}': {problem}", one.name))?;
         }
         for one in &self.state {
             self.check_state(one).map_err(|problem| format!("state '{}': {problem}", one.name))?;
@@ -35,6 +41,15 @@ impl StudySpec {
             senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
         }
         self.check_cold_reads()
+    }
+
+    fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
+        let kind = one.kind()?;
+        let least = kind.least_size();
+        if one.mkfs.is_empty() && self.size < least {
+            return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
+        }
+        Ok(())
     }
 
     fn check_state(&self, state: &StateSpec) -> Result<(), String> {
@@ -194,6 +209,13 @@ skip = true
     fn a_cold_read_of_files_that_were_never_written_is_refused() {
         assert!(problem("data = \"write\"", "").contains("never written"));
         assert!(problem("skip = true", "").contains("holds no files"));
+    }
+
+    #[test]
+    fn what_is_too_small_or_too_many_is_refused() {
+        assert!(problem("256M", "4M").contains("at least 8 MiB"));
+        assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
+        assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
     }
 
     #[test]

@@ -218,7 +218,7 @@ mod tests {
     fn spec() -> StudySpec {
         let text = r#"
 name = "t"
-size = "256M"
+size = "512M"
 images = 2
 repetitions = 3
 [[file_system]]
@@ -255,7 +255,7 @@ seconds = 1
     #[test]
     fn what_does_not_fit_is_said_before_the_start() {
         let mut large = spec();
-        large.workload[0].scale = Some(20.0);
+        large.workload[0].scale = Some(40.0);
         assert!(plan(&large, "").unwrap_err().to_string().contains("ext4 / fresh / webserver"));
         let plan = plan(&spec(), "").unwrap();
         assert!(plan.estimated_seconds > 36.0 && plan.bytes_to_write > 0);

@@ -85,3 +85,32 @@ pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<O
     }
     Ok(Outcome { path, analysis, was_finished, interrupted: false })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The studies of the page, which are what a new user copies: indented text between paragraphs.
+    fn examples() -> Vec<String> {
+        let page = include_str!("../../../../docs/verbs/study.md");
+        let mut blocks = vec![String::new()];
+        for line in page.lines().filter(|line| !line.is_empty()) {
+            match (line.strip_prefix("    "), blocks.last_mut()) {
+                (Some(code), Some(last)) => *last += &format!("{code}\n"),
+                _ => blocks.push(String::new()),
+            }
+        }
+        blocks.retain(|block| block.starts_with("name = "));
+        blocks
+    }
+
+    #[test]
+    fn the_studies_of_the_page_can_be_planned() {
+        let examples = examples();
+        assert_eq!(examples.len(), 2);
+        for text in examples {
+            let spec = StudySpec::parse("the page", &text).unwrap();
+            assert!(matrix::plan(&spec, "").unwrap().estimated_seconds > 1.0);
+        }
+    }
+}

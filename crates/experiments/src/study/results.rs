@@ -194,3 +194,62 @@ impl Results {
         groups.into_values().collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::analysis::Better;
+
+    const STUDY: &str = r#"
+name = "t"
+size = "512M"
+models = ["850-evo"]
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+[[state]]
+kind = "fresh"
+[[workload]]
+personality = "webserver"
+"#;
+
+    fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
+        let metric = |name: &str, value| Measurement::new(name, "", Better::Higher, value);
+        RunEvent {
+            id: RunId { on: ImageId { fs, state: 0, image: 0 }, workload: 0, repetition: 0, twin },
+            metrics: vec![metric(THROUGHPUT, measured), metric("throughput, modelled 850-evo", modelled)],
+            overhead_seconds: 0.1,
+            seconds: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
+        let spec = StudySpec::parse("t", STUDY).unwrap();
+        let idle =
+            |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
+        assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
+        assert!(idle(90.0).is_empty());
+        assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
+        assert!(
+            is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false)
+        );
+    }
+
+    #[test]
+    fn every_file_system_has_its_own_noise() {
+        let events = [(0, false, 100.0), (0, true, 101.0), (1, false, 50.0), (1, true, 100.0)]
+            .map(|(fs, twin, value)| event(fs, twin, value, value));
+        let floors = noise::floors(&events);
+        assert!(floors[&(0, 0, THROUGHPUT.to_string())] < 0.011);
+        assert!(floors[&(0, 1, THROUGHPUT.to_string())] > 0.6);
+    }
+
+    #[test]
+    fn a_single_value_has_no_bar() {
+        let one = cells(&[event(0, false, 1.0, 1.0)]);
+        let two = cells(&[event(0, false, 1.0, 1.0), event(0, false, 2.0, 2.0)]);
+        assert!(one.iter().all(|cell| !cell.has_bar()) && two.iter().all(Cell::has_bar));
+    }
+}
