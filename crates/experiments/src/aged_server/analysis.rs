@@ -249,7 +249,7 @@ fn change_finding(
         (Some(Outcome::Invalid(reason)), _) => (Verdict::Invalid, reason.clone()),
         (_, true) => (Verdict::NotTestable, TRANSLATION_LAYER.to_string()),
         (Some(Outcome::Slower), false) => (Verdict::Seen, String::new()),
-        (_, false) => (Verdict::NotSeen, format!("noise floor {:.1} %", results.noise_of(cell) * 100.0)),
+        (_, false) => (Verdict::NotSeen, why_not_seen(results, cell, published.converted(f64::midpoint(low, high)))),
     };
     Finding {
         claim: format!("{fs}, {workload}: slower when {state} ({}).", cell.what.metric),
@@ -257,6 +257,19 @@ fn change_finding(
         measured,
         verdict,
         note,
+    }
+}
+
+/// A wide interval that holds the published change does not speak against it.
+fn why_not_seen(results: &Results, cell: &Cell, published: f64) -> String {
+    let holds = cell
+        .judgement
+        .as_ref()
+        .and_then(|judged| judged.ratio)
+        .is_some_and(|ratio| ratio.contains(1.0 + published / 100.0));
+    match holds {
+        true => "the interval holds the published change too: longer runs or more of them would tell".into(),
+        false => format!("noise floor {:.1} %", results.noise_of(cell) * 100.0),
     }
 }
 

@@ -8,15 +8,18 @@ use senesce_core::analysis::Better;
 use senesce_stats::{Direction, judge, noise_floor};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Workload, file system and metric.
+type Key = (usize, usize, String);
+
 /// Noise floors (fractions) by workload, file system and metric.
-pub type Noise = BTreeMap<(usize, usize, String), f64>;
+pub type Noise = BTreeMap<Key, f64>;
 
 /// Twins against the same cell's own runs on the same image. Each file system has its own floor: one that is noisy does not
 /// hide what another shows.
 pub(super) fn floors(events: &[RunEvent]) -> Noise {
     let twins: BTreeSet<(ImageId, usize)> =
         events.iter().filter(|event| event.id.twin).map(|event| (event.id.on, event.id.workload)).collect();
-    let mut pairs: BTreeMap<(usize, usize, String), (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    let mut pairs: BTreeMap<Key, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for event in events.iter().filter(|event| twins.contains(&(event.id.on, event.id.workload))) {
         for one in &event.metrics {
             let (own, twin) = pairs.entry((event.id.workload, event.id.on.fs, one.metric.clone())).or_default();
