@@ -144,9 +144,10 @@ impl Experiment for ZnsRocksdb {
         let done: Vec<Measured> = record.events_of("measured").collect();
         let finished =
             |name: &str| done.iter().filter(|one| one.setup == name).count() >= bench::chosen(settings).len();
+        let mut ours = Vec::new();
         for name in setups(settings).iter().filter(|name| !finished(name)) {
             context.progress.phase(name, 0, "benchmarks");
-            bench::run_setup(name, settings, context)?;
+            bench::run_setup(name, settings, &mut ours, context)?;
         }
         Ok(())
     }

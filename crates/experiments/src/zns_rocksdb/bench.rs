@@ -53,8 +53,13 @@ pub fn chosen(settings: &Settings) -> Vec<&'static str> {
 }
 
 /// Runs every chosen benchmark on one setup, made anew.
-pub fn run_setup(setup: &str, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
-    let place = Place::make(setup, settings)?;
+pub fn run_setup(
+    setup: &str,
+    settings: &Settings,
+    ours: &mut Vec<PathBuf>,
+    context: &mut RunContext<'_>,
+) -> Result<(), Failure> {
+    let place = Place::make(setup, settings, ours)?;
     let outcome = chosen(settings).into_iter().try_for_each(|name| {
         context.check_interrupt()?;
         context.progress.say(&format!("{setup}: {name}"));

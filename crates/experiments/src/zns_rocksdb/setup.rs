@@ -26,20 +26,21 @@ enum Kind {
 }
 
 impl Place {
-    /// Makes it anew on the drives that the settings name.
-    pub fn make(setup: &str, settings: &Settings) -> Result<Self, Failure> {
+    /// Makes it anew on the drives that the settings name. They must be empty, or in `ours`: what an earlier setup of this
+    /// very process made. Those that it takes are added.
+    pub fn make(setup: &str, settings: &Settings, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         let zoned = || drives::find(settings.text("zoned"), Wanted::Zoned);
         let conventional = || drives::find(settings.text("conventional"), Wanted::Largest);
         match setup {
-            "xfs-conventional" => mounted(FileSystem::Xfs, &conventional()?, None, ""),
-            "f2fs-conventional" => mounted(FileSystem::F2fs, &conventional()?, None, ""),
+            "xfs-conventional" => mounted(FileSystem::Xfs, &[conventional()?], "", ours),
+            "f2fs-conventional" => mounted(FileSystem::F2fs, &[conventional()?], "", ours),
             "f2fs-zns" => {
                 let (zoned, metadata) = (zoned()?, drives::find(settings.text("metadata"), Wanted::Smallest)?);
                 let words = format!("-m -c {}", zoned.display());
-                mounted(FileSystem::F2fs, &metadata, Some(&zoned), &words)
+                mounted(FileSystem::F2fs, &[metadata, zoned], &words, ours)
             }
-            "btrfs-zns" => mounted(FileSystem::Btrfs, &zoned()?, None, "-O zoned -m single -d single"),
-            _ => zenfs(&zoned()?, settings.text("db-bench")),
+            "btrfs-zns" => mounted(FileSystem::Btrfs, &[zoned()?], "-O zoned -m single -d single", ours),
+            _ => zenfs(&zoned()?, settings.text("db-bench"), ours),
         }
     }
 
@@ -91,20 +92,32 @@ impl Place {
     }
 }
 
-fn mounted(kind: FileSystem, device: &Path, second: Option<&Path>, words: &str) -> Result<Place, Failure> {
-    // mkfs and mount take the second drive themselves: it is only asked whether it may be used.
-    second.map(|path| ClaimedDevice::claim(path, None)).transpose()?;
-    let options = OpenOptions { mkfs_options: words.into(), ..OpenOptions::fresh(kind) };
-    let drives = [Some(device), second].into_iter().flatten().map(BlockDevice::open).collect::<Result<_, _>>()?;
-    let target = open(&TargetSpec::Device(device.into()), &options)?;
+/// Repeats the drive's path, as `--erase` would, where what it holds is ours.
+fn erase(device: &Path, ours: &mut Vec<PathBuf>) -> Option<String> {
+    if ours.iter().any(|path| path == device) {
+        return Some(device.display().to_string());
+    }
+    ours.push(device.into());
+    None
+}
+
+fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
+    let drives = devices.iter().map(|path| BlockDevice::open(path)).collect::<Result<_, _>>()?;
+    // mkfs and mount take a second drive themselves: it is only asked whether it may be used.
+    for second in &devices[1..] {
+        ClaimedDevice::claim(second, erase(second, ours).as_deref())?;
+    }
+    let erase = erase(&devices[0], ours);
+    let options = OpenOptions { mkfs_options: words.into(), erase, ..OpenOptions::fresh(kind) };
+    let target = open(&TargetSpec::Device(devices[0].clone()), &options)?;
     target.sync()?;
     let used_when_new = used(target.mount_point())?;
     Ok(Place { kind: Kind::Mounted(Box::new(target)), drives, used_when_new })
 }
 
 /// Prepares the drive with the `zenfs` program that the plugin builds beside db_bench.
-fn zenfs(device: &Path, db_bench: &str) -> Result<Place, Failure> {
-    let claimed = ClaimedDevice::claim(device, None)?;
+fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
+    let claimed = ClaimedDevice::claim(device, erase(device, ours).as_deref())?;
     let program = Path::new(db_bench).parent().unwrap_or(Path::new("")).join("zenfs");
     let auxiliary = std::env::temp_dir().join(format!("senesce-zenfs-{}", std::process::id()));
     let words = [
