@@ -149,8 +149,10 @@ fn short(value: f64) -> String {
         format!("{:.1}k", value / 1000.0)
     } else if value >= 100.0 {
         format!("{value:.0}")
-    } else {
+    } else if value >= 10.0 {
         format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
     }
 }
 
