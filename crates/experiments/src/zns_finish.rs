@@ -87,10 +87,10 @@ impl ZnsStudy for ZnsFinish {
     }
 
     fn figures(&self, measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
-        let chart = |id, title, axis: Axis| Chart {
+        let chart = |id, title, caption, axis: Axis| Chart {
             id,
             title,
-            caption: "Mean latency by how much of the zone was written.",
+            caption,
             metric: "lat_mean_us",
             axes: (Axis::linear("occupancy (%)").from_zero(), axis),
             along: ("blocks", PUBLISHED_CAPACITY / 100.0),
@@ -100,8 +100,21 @@ impl ZnsStudy for ZnsFinish {
         let reset = [Line::new("reset of the finished zone", &[("op", "reset-of-finished")])];
         let latency = || Axis::linear("mean latency (us)").from_zero();
         vec![
-            chart("finish", "Finish by occupancy", latency()).draw(&finish, measured, comparison),
-            chart("reset", "Reset of finished zones", latency()).draw(&reset, measured, comparison),
+            chart(
+                "finish",
+                "Finish by occupancy",
+                "Mean latency by how much of the zone was written. The lower of the two points at 0 % is an opened zone \
+                 without data, the upper one a zone with a single block.",
+                latency(),
+            )
+            .draw(&finish, measured, comparison),
+            chart(
+                "reset",
+                "Reset of finished zones",
+                "Mean latency by how much of the zone was written before its finish.",
+                latency(),
+            )
+            .draw(&reset, measured, comparison),
         ]
     }
 }

@@ -134,7 +134,8 @@ impl ZnsStudy for ZnsOpenClose {
             Series::new("here", mark, ours.collect()),
             Series::new("published", Mark::Published, published.collect()),
         ];
-        let (x, y) = (Axis::categories("command", names), Axis::linear("mean latency (us)").from_zero());
+        let labels = names.iter().map(|name| label(name)).collect();
+        let (x, y) = (Axis::categories("command", labels), Axis::linear("mean latency (us)").from_zero());
         vec![Figure {
             id: "latency".into(),
             title: "Opening, closing and the transfers around them".into(),
@@ -144,6 +145,12 @@ impl ZnsStudy for ZnsOpenClose {
             kind: FigureKind::Bars { x, y, series },
         }]
     }
+}
+
+/// A name that fits below a bar.
+fn label(name: &str) -> String {
+    let shorter = name.replace("write to a closed zone, opened", "write after close,").replace(" before", "");
+    shorter.replace("opens implicitly", "implicit open")
 }
 
 fn make_empty(device: &mut dyn senesce_zoned::ZonedDevice, zone: u32) -> Result<(), Failure> {
