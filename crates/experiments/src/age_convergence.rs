@@ -368,7 +368,8 @@ fn findings(planned: &[Planned], published: &[PublishedValue]) -> Vec<Finding> {
             measured: format!("{:.1} with churn by profile, {bins_words} with churn by bins", one.overwrites),
             verdict: if by_profile || by_bins { Verdict::Seen } else { Verdict::NotSeen },
             note: match (by_profile, by_bins) {
-                (true, _) => "with churn by profile, as here",
+                (true, true) => "with either way of churn",
+                (true, false) => "with churn by profile, as here",
                 (_, true) => "with churn by histogram bins, as the published tool effectively has it; churn by profile \
                               needs fewer bytes because large files are rare in it",
                 _ => "neither kind of churn gives this number: fullness and the sizes cut to the volume are not published",
