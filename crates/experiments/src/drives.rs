@@ -46,10 +46,11 @@ pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, Failure> {
 /// Three drives for the guest, as `senesce lab run --drive` takes them: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
     let zone = zone_size(size.0);
+    // Twice what drives of 14 offer: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
     vec![
         format!("nvme,size={}", size.0),
         format!("nvme,size={}", METADATA_DRIVE.0),
-        format!("zns,size={},zone={zone},cap={zone},open=14,active=14", size.0),
+        format!("zns,size={},zone={zone},cap={zone},open=28,active=28", size.0),
     ]
 }
 

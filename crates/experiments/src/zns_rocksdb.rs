@@ -9,7 +9,8 @@ use crate::drives;
 use crate::lab_cell::{LabCell, run_in_lab};
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use senesce_core::{
-    Analysis, Bytes, Experiment, Failure, Parameter, ParameterKind, Plan, Record, RunContext, RunKind, Settings,
+    Analysis, Bytes, ExitCode, Experiment, Failure, Parameter, ParameterKind, Plan, Record, RunContext, RunKind,
+    Settings,
 };
 use setup::{SETUPS, ZENFS};
 
@@ -147,7 +148,17 @@ impl Experiment for ZnsRocksdb {
         let mut ours = Vec::new();
         for name in setups(settings).iter().filter(|name| !finished(name)) {
             context.progress.phase(name, 0, "benchmarks");
-            bench::run_setup(name, settings, &mut ours, context)?;
+            match bench::run_setup(name, settings, &mut ours, context) {
+                // That a file system fails under the load is a result; the others are still measured.
+                Err(failure) if failure.exit_code() == ExitCode::RunFailed => {
+                    context.progress.say(&format!("{name} failed: {failure}"));
+                    context.directory.append("setup-failed", &format!("{name}: {failure}"))?;
+                }
+                other => other?,
+            }
+        }
+        if Record::open(context.directory.path())?.events_of::<Measured>("measured").next().is_none() {
+            return Err(Failure::new(ExitCode::RunFailed, "no setup could be measured; events.jsonl says why"));
         }
         Ok(())
     }

@@ -73,11 +73,29 @@ impl LabRun {
             Some(chosen) => chosen,
             None => self.probe(scratch.path())?,
         };
-        let control = scratch.path().join("control");
+        match self.boot(&scratch, accelerator, interrupt, out, errors) {
+            // Emulated processors crash now and then while they start; nothing has happened in such a guest.
+            Err(LabError::Guest { what, .. }) if what.contains("panic") && !started(&scratch) => {
+                let _ = writeln!(errors, "senesce: the guest {what} before it started the command; booted once more");
+                self.boot(&scratch, accelerator, interrupt, out, errors)
+            }
+            ended => ended,
+        }
+    }
+
+    fn boot(
+        &self,
+        scratch: &Scratch,
+        accelerator: Accelerator,
+        interrupt: &Interrupt,
+        out: &mut dyn Write,
+        errors: &mut dyn Write,
+    ) -> Result<LabOutcome, LabError> {
+        let control = scratch.control();
         self.prepare_control(&control)?;
         let initramfs = scratch.path().join("initramfs");
         initramfs::write(&initramfs, &self.kernel, &self.job(accelerator))?;
-        let machine = self.machine(&scratch, &initramfs, accelerator, &control)?;
+        let machine = self.machine(scratch, &initramfs, accelerator, &control)?;
         let begin = Instant::now();
         let child = machine.start()?;
         let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
@@ -165,6 +183,7 @@ impl LabRun {
     }
 
     fn prepare_control(&self, control: &Path) -> Result<(), LabError> {
+        let _ = fs::remove_dir_all(control);
         fs::create_dir_all(control).map_err(io_error("make folder", control))?;
         let link = |target: &Path, name: &str| {
             std::os::unix::fs::symlink(target, control.join(name)).map_err(io_error("link", control.join(name)))
@@ -286,6 +305,10 @@ impl<'a> Tail<'a> {
         }
         Ok(())
     }
+}
+
+fn started(scratch: &Scratch) -> bool {
+    scratch.control().join("started").exists()
 }
 
 /// The command's exit status, or why there is none.

@@ -28,6 +28,11 @@ impl Scratch {
         &self.console
     }
 
+    /// The share through which guest and host speak.
+    pub fn control(&self) -> PathBuf {
+        self.folder.join("control")
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.folder

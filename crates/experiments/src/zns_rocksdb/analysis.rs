@@ -24,8 +24,8 @@ pub fn analyse(record: &Record, published: &str) -> Result<Analysis, Failure> {
         figures: figures(&measured, &amplification, device),
         tables: vec![rates(&measured, &published), amplification_table(&amplification)],
         findings: findings(&measured, &published, emulated),
+        caveats: record.events_of::<String>("setup-failed").map(|said| format!("not complete: {said}")).collect(),
         result: json!({"measured": measured, "amplification": amplification}),
-        ..Analysis::default()
     })
 }
 
