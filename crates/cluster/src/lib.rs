@@ -17,7 +17,7 @@ mod simulated;
 mod state;
 mod transport;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, LastWords, epoch_seconds};
 pub use error::ClusterError;
 pub use hello::{Hello, Member, Timing};
 pub use simulated::{Simulated, simulated};

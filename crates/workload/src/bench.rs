@@ -108,11 +108,8 @@ impl Bench {
         progress: &dyn Progress,
         interrupt: &Interrupt,
     ) -> Result<Self, WorkloadError> {
-        let layouts = Population::new(workload, options.seed, options.populate_seed).draw(&workload.filesets)?;
+        let mut bench = Self::adopt(workload, directory, options, options.seed)?;
         let target = directory.path();
-        let roots = layouts.iter().map(|layout| root_of(layout, target)).collect::<Result<Vec<_>, _>>()?;
-        let mut bench =
-            Self { workload: workload.clone(), layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 };
         if options.execution == Execution::System {
             bench.check_room(target)?;
         }
@@ -128,6 +125,29 @@ impl Bench {
             }
         }
         Ok(bench)
+    }
+
+    /// Takes the file sets that another process has written in `directory` by [`Bench::prepare`] with the seed `drawn`.
+    pub fn adopt(
+        workload: &Workload,
+        directory: &ClaimedDirectory,
+        options: Options,
+        drawn: Seed,
+    ) -> Result<Self, WorkloadError> {
+        let layouts = Population::new(workload, drawn, options.populate_seed).draw(&workload.filesets)?;
+        let roots = layouts.iter().map(|layout| root_of(layout, directory.path())).collect::<Result<Vec<_>, _>>()?;
+        let workload = workload.clone();
+        Ok(Self { workload, layouts, roots, options, populated: Vec::new(), populate_seconds: 0.0 })
+    }
+
+    /// The first flowop that creates or deletes files or directories, by name: several processes cannot run it on one
+    /// file set, because each knows only of its own.
+    pub fn changes_names(workload: &Workload) -> Option<String> {
+        use FlowopKind as K;
+        let programs = Programs::compile(workload);
+        let changes = |kind| matches!(kind, K::CreateFile | K::DeleteFile | K::MakeDirectory | K::RemoveDirectory);
+        let found = programs.flowops.iter().find(|(_, kind)| changes(*kind));
+        found.map(|(name, _)| name.clone())
     }
 
     /// The file sets as drawn.

@@ -8,6 +8,7 @@ pub mod fileset;
 pub mod micro;
 pub mod model;
 pub mod result;
+pub mod together;
 pub mod wml;
 
 pub use bench::{Bench, Execution, Finished, Options, draw};

@@ -2,14 +2,16 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_core::{Bytes, ExitCode, Failure, Progress, Seed, Silent};
 use senesce_experiments::conduct::default_path;
-use senesce_experiments::verbs::bench::{self, ColdReadOptions, Request, Subject};
+use senesce_experiments::verbs::bench::{self, ColdReadOptions, Outcome, Request, Subject};
+use senesce_experiments::verbs::bench_ranks::{self, Together};
 use senesce_target::{FileSystem, Limits, OpenOptions, TargetSpec};
 use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
 use senesce_workload::{Execution, Length, Options, PERSONALITIES, Workload, builtin, draw};
@@ -140,6 +142,12 @@ pub struct Bench {
     /// Allow the loss of what is there: repeats the path or serial number
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
+    /// Run on all ranks that mpirun started, each with a file set of its own; the target is a directory that all see
+    #[arg(long)]
+    mpi: bool,
+    /// One file set for all ranks
+    #[arg(long, requires = "mpi")]
+    shared: bool,
     /// Run directory [default: a new one in senesce-runs]
     #[arg(long, value_name = "RUNDIR")]
     out: Option<PathBuf>,
@@ -160,6 +168,9 @@ impl Verb for Bench {
         if self.list {
             return self.print_list();
         }
+        if self.mpi {
+            return self.run_by_ranks(session);
+        }
         let (target, name) = self.names()?;
         if self.check {
             return self.check(&name);
@@ -174,6 +185,40 @@ impl Verb for Bench {
             request.out = default_path(&runs_directory(), &plan, true);
         }
         let outcome = bench::run(&request, session.progress(), &session.interrupt()?)?;
+        self.show(&request, &outcome, session)
+    }
+}
+
+impl Bench {
+    /// Rank 0 prints and records; the others print nothing.
+    fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
+        let file = self.workload.as_deref().and_then(|name| std::fs::read_to_string(name).ok());
+        let digest = file.map_or(0, |text| Seed(0).child(&text).0);
+        let Some((cluster, interrupt)) = ranks::join(&format!("workload file {digest:016x}"))? else {
+            return Ok(ExitCode::Done.into());
+        };
+        let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };
+        let run = || {
+            let (target, name) = self.names()?;
+            let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench DIR WORKLOAD --mpi"))?;
+            let mut request = self.request(&target, &name)?;
+            request.settings.insert("ranks".into(), cluster.size().to_string());
+            request.settings.insert("file-sets".into(), if self.shared { "shared" } else { "own" }.into());
+            if self.out.is_none() {
+                request.out = default_path(&runs_directory(), &bench::plan(&request)?, true);
+            }
+            let together =
+                Together { request: &request, shared: self.shared, cluster: &cluster, progress, interrupt: &interrupt };
+            Ok((bench_ranks::run(&together)?, request))
+        };
+        match run() {
+            Ok((Some(outcome), request)) => self.show(&request, &outcome, session),
+            Err(failure) if cluster.is_first() => Err(failure),
+            _ => Ok(ExitCode::Done.into()),
+        }
+    }
+
+    fn show(&self, request: &Request, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
         session.clear();
         if self.format == Format::Filebench && !self.json {
             for repetition in &outcome.repetitions {
@@ -190,9 +235,7 @@ impl Verb for Bench {
         eprintln!("record: {path}   report: senesce report {path}", path = request.out.display());
         Ok(outcome.exit.into())
     }
-}
 
-impl Bench {
     /// With `--check`, the workload alone is enough.
     fn names(&self) -> Result<(Option<String>, String), Failure> {
         match (&self.target, &self.workload) {

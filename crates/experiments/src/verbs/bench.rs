@@ -184,7 +184,8 @@ pub fn run(request: &Request, progress: &dyn Progress, interrupt: &Interrupt) ->
     Ok(outcome)
 }
 
-fn outcome(request: &Request) -> Result<Outcome, Failure> {
+/// What the record of a request tells.
+pub(crate) fn outcome(request: &Request) -> Result<Outcome, Failure> {
     let record = Record::open(&request.out)?;
     let repetitions: Vec<Repetition> = record.events_of("repetition").collect();
     let interrupted = repetitions.iter().any(|repetition| repetition.interrupted)

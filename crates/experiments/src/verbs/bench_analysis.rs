@@ -1,6 +1,7 @@
 //! Tables and figures of a `bench` record.
 
 use crate::verbs::bench::{MeasuredColdRead, measured, measured_value, workload_result};
+use crate::verbs::bench_ranks::{self, RankRepetitions};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Record, Series, Table};
 use senesce_workload::micro::{CallResult, FileOpsResult};
 use senesce_workload::{BenchResult, Repetition};
@@ -46,6 +47,36 @@ fn workload(record: &Record, target: &str, analysis: &mut Analysis) {
         analysis.figures.push(flowop_figure(&result, target));
     }
     analysis.result = json!(result);
+    let ranks: Vec<RankRepetitions> = record.events_of(bench_ranks::EVENT).collect();
+    if !ranks.is_empty() {
+        analysis.tables.push(ranks_table(&ranks));
+        analysis.result["ranks"] = json!(ranks);
+        let stragglers: Vec<String> = ranks.iter().flat_map(RankRepetitions::stragglers).collect();
+        analysis.result["stragglers"] = json!(stragglers);
+        // The course over time is that of single ranks: percentiles of intervals cannot be added.
+        analysis.figures.retain(|figure| !["rate", "latency"].contains(&figure.id.as_str()));
+    }
+}
+
+fn ranks_table(repetitions: &[RankRepetitions]) -> Table {
+    let columns =
+        ["repetition", "rank", "host", "ops", "ops/s", "MB/s", "mean (us)", "began (ms)", "ended (s)", "clock (ms)"];
+    let mut table = Table::new("ranks", "Ranks", &columns);
+    for (repetition, row) in repetitions.iter().flat_map(|one| one.ranks.iter().map(move |row| (one.repetition, row))) {
+        table.row(vec![
+            json!(repetition),
+            json!(row.rank),
+            json!(row.host),
+            json!(row.result.ops),
+            rounded(row.result.ops_per_second),
+            rounded(row.result.mb_per_second),
+            rounded(row.result.mean_us),
+            rounded(row.begin_seconds * 1e3),
+            rounded(row.end_seconds),
+            rounded(row.clock_offset_seconds * 1e3),
+        ]);
+    }
+    table
 }
 
 fn summary(result: &BenchResult) -> String {

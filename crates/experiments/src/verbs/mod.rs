@@ -3,5 +3,6 @@
 pub mod age;
 pub mod bench;
 mod bench_analysis;
+pub mod bench_ranks;
 pub mod trace;
 pub mod zns;

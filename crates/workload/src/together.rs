@@ -1,0 +1,169 @@
+//! One result from those of several processes that ran at the same time.
+
+use crate::bench::Finished;
+use crate::result::{FlowopResult, Repetition};
+use hdrhistogram::Histogram;
+
+/// Adds counters and merges histograms. Rates are sums over the longest measured time; percentiles are those of the merged
+/// histograms, never averages of percentiles. The course over time stays with the single processes.
+pub fn merge(parts: Vec<Finished>) -> Finished {
+    let repetitions: Vec<&Repetition> = parts.iter().map(|part| &part.repetition).collect();
+    let seconds = repetitions.iter().map(|part| part.seconds).fold(0.0, f64::max);
+    let sum = |of: fn(&Repetition) -> u64| repetitions.iter().map(|part| of(part)).sum::<u64>();
+    let total = |of: fn(&Repetition) -> f64| repetitions.iter().map(|part| of(part)).sum::<f64>();
+    let ops = sum(|part| part.ops);
+    let bytes = total(|part| part.mb_per_second * part.seconds);
+    let mut repetition = Repetition {
+        ops,
+        ops_per_second: Repetition::rate(ops, seconds),
+        mb_per_second: if seconds > 0.0 { bytes / seconds } else { 0.0 },
+        reads: sum(|part| part.reads),
+        writes: sum(|part| part.writes),
+        user_cpu_seconds: total(|part| part.user_cpu_seconds),
+        system_cpu_seconds: total(|part| part.system_cpu_seconds),
+        seconds,
+        mean_us: total(|part| part.mean_us * part.ops as f64) / (ops.max(1)) as f64,
+        valid: repetitions.iter().all(|part| part.valid),
+        interrupted: repetitions.iter().any(|part| part.interrupted),
+        io_failed: repetitions.iter().any(|part| part.io_failed),
+        reason: reason(&repetitions),
+        messages: messages(&repetitions),
+        ..Repetition::default()
+    };
+    let histograms = merge_histograms(&parts);
+    let names = parts.first().map_or(&[][..], |part| &part.repetition.flowops[..]);
+    repetition.flowops = names
+        .iter()
+        .map(|(name, first)| {
+            let found: Vec<&FlowopResult> = parts.iter().filter_map(|part| flowop(&part.repetition, name)).collect();
+            let histogram = histograms.iter().find(|(known, _)| known == name).map(|(_, histogram)| histogram);
+            (name.clone(), merge_flowops(first, &found, histogram, seconds))
+        })
+        .collect();
+    if !repetition.valid && !repetition.interrupted {
+        (repetition.ops_per_second, repetition.mb_per_second) = (0.0, 0.0);
+    }
+    Finished { repetition, histograms }
+}
+
+fn reason(repetitions: &[&Repetition]) -> Option<String> {
+    let told =
+        repetitions.iter().enumerate().filter_map(|(rank, part)| Some((rank, part.valid, part.reason.as_ref()?)));
+    // Why a part does not count says more than why another ended early.
+    let (rank, _, words) = told.min_by_key(|(_, valid, _)| *valid)?;
+    Some(format!("rank {rank}: {words}"))
+}
+
+fn messages(repetitions: &[&Repetition]) -> Vec<String> {
+    let all = repetitions.iter().enumerate();
+    all.flat_map(|(rank, part)| part.messages.iter().map(move |text| format!("rank {rank}: {text}"))).collect()
+}
+
+fn flowop<'a>(repetition: &'a Repetition, name: &str) -> Option<&'a FlowopResult> {
+    repetition.flowops.iter().find(|(known, _)| known == name).map(|(_, flowop)| flowop)
+}
+
+fn merge_histograms(parts: &[Finished]) -> Vec<(String, Histogram<u64>)> {
+    let mut merged: Vec<(String, Histogram<u64>)> = Vec::new();
+    for (name, histogram) in parts.iter().flat_map(|part| &part.histograms) {
+        match merged.iter_mut().find(|(known, _)| known == name) {
+            // Histograms of one precision that grow by themselves can always be added.
+            Some((_, sum)) => sum.add(histogram).unwrap_or_default(),
+            None => merged.push((name.clone(), histogram.clone())),
+        }
+    }
+    merged
+}
+
+fn merge_flowops(
+    first: &FlowopResult,
+    parts: &[&FlowopResult],
+    histogram: Option<&Histogram<u64>>,
+    seconds: f64,
+) -> FlowopResult {
+    let count = parts.iter().map(|part| part.count).sum();
+    let bytes = parts.iter().map(|part| part.bytes).sum();
+    let time: f64 = parts.iter().map(|part| part.mean_us * part.count as f64).sum();
+    let quantile = |share| histogram.map_or(0.0, |histogram| histogram.value_at_quantile(share) as f64 / 1000.0);
+    let used = || parts.iter().filter(|part| part.count > 0);
+    FlowopResult {
+        kind: first.kind,
+        count,
+        bytes,
+        ops_per_second: Repetition::rate(count, seconds),
+        mb_per_second: Repetition::megabytes(bytes, seconds),
+        mean_us: if count == 0 { 0.0 } else { time / count as f64 },
+        min_us: if count == 0 { 0.0 } else { used().map(|part| part.min_us).fold(f64::INFINITY, f64::min) },
+        p50_us: quantile(0.5),
+        p90_us: quantile(0.9),
+        p99_us: quantile(0.99),
+        p999_us: quantile(0.999),
+        p9999_us: quantile(0.9999),
+        max_us: used().map(|part| part.max_us).fold(0.0, f64::max),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::FlowopKind;
+
+    fn part(latencies_us: &[u64], seconds: f64) -> Finished {
+        let mut histogram = Histogram::new(3).unwrap();
+        for latency in latencies_us {
+            histogram.record(latency * 1000).unwrap();
+        }
+        let count = latencies_us.len() as u64;
+        let mean_us = latencies_us.iter().sum::<u64>() as f64 / count as f64;
+        let flowop = FlowopResult {
+            kind: FlowopKind::Read,
+            count,
+            bytes: count << 20,
+            ops_per_second: 0.0,
+            mb_per_second: 0.0,
+            mean_us,
+            min_us: *latencies_us.iter().min().unwrap() as f64,
+            p50_us: 0.0,
+            p90_us: 0.0,
+            p99_us: 0.0,
+            p999_us: 0.0,
+            p9999_us: 0.0,
+            max_us: *latencies_us.iter().max().unwrap() as f64,
+        };
+        let repetition = Repetition {
+            ops: count,
+            reads: count,
+            mb_per_second: count as f64 / seconds,
+            seconds,
+            mean_us,
+            valid: true,
+            flowops: vec![("read".into(), flowop)],
+            ..Repetition::default()
+        };
+        Finished { repetition, histograms: vec![("read".into(), histogram)] }
+    }
+
+    #[test]
+    fn percentiles_come_from_merged_histograms() {
+        // The average of the medians (10 and 1000) would be 505.
+        let merged = merge(vec![part(&[10; 90], 2.0), part(&[1000; 10], 1.0)]);
+        let repetition = merged.repetition;
+        assert_eq!((repetition.ops, repetition.reads, repetition.seconds), (100, 100, 2.0));
+        assert_eq!((repetition.ops_per_second, repetition.mb_per_second), (50.0, 50.0));
+        let (_, flowop) = &repetition.flowops[0];
+        assert!((flowop.p50_us - 10.0).abs() < 0.1, "{flowop:?}");
+        assert!((flowop.p99_us - 1000.0).abs() < 1.0, "{flowop:?}");
+        assert!((repetition.mean_us - 109.0).abs() < 1e-9 && (flowop.mean_us - 109.0).abs() < 1e-9);
+        assert_eq!((flowop.min_us, flowop.max_us, merged.histograms[0].1.len()), (10.0, 1000.0, 100));
+    }
+
+    #[test]
+    fn one_part_that_does_not_count_is_named() {
+        let mut bad = part(&[5], 1.0);
+        bad.repetition.valid = false;
+        bad.repetition.reason = Some("read x: Input/output error (EIO)".into());
+        let merged = merge(vec![part(&[10], 1.0), bad]).repetition;
+        assert!(!merged.valid && merged.ops_per_second == 0.0);
+        assert_eq!(merged.reason.as_deref(), Some("rank 1: read x: Input/output error (EIO)"));
+    }
+}
