@@ -128,6 +128,9 @@ impl<T: Transport> Clerk<T> {
     }
 
     fn nap(&self) -> Duration {
+        if self.state.timing.load(Ordering::Relaxed) {
+            return self.timing.nap / 100;
+        }
         let eager = self.first() || self.leaving;
         match self.state.waiting.load(Ordering::Relaxed) {
             true => self.timing.nap / 4,

@@ -84,6 +84,8 @@ pub(crate) struct State {
     pub stop_at: AtomicU64,
     /// The worker has nothing to do until a message arrives.
     pub waiting: AtomicBool,
+    /// Clocks are being compared: every microsecond counts.
+    pub timing: AtomicBool,
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -96,6 +98,7 @@ impl State {
             floor: AtomicU64::new(NONE),
             stop_at: AtomicU64::new(NONE),
             waiting: AtomicBool::new(false),
+            timing: AtomicBool::new(false),
             inner: Mutex::default(),
             changed: Condvar::new(),
         }

@@ -67,12 +67,20 @@ fn merge_histograms(parts: &[Finished]) -> Vec<(String, Histogram<u64>)> {
     let mut merged: Vec<(String, Histogram<u64>)> = Vec::new();
     for (name, histogram) in parts.iter().flat_map(|part| &part.histograms) {
         match merged.iter_mut().find(|(known, _)| known == name) {
-            // Histograms of one precision that grow by themselves can always be added.
-            Some((_, sum)) => sum.add(histogram).unwrap_or_default(),
-            None => merged.push((name.clone(), histogram.clone())),
+            Some((_, sum)) => add(sum, histogram),
+            None => {
+                let mut sum = Histogram::new(3).unwrap_or_else(|_| unreachable!("3 significant digits are allowed"));
+                add(&mut sum, histogram);
+                merged.push((name.clone(), sum));
+            }
         }
     }
     merged
+}
+
+fn add(sum: &mut Histogram<u64>, histogram: &Histogram<u64>) {
+    // The sum grows by itself, so it can hold what any other holds.
+    sum.add(histogram).unwrap_or_else(|_| unreachable!("the histogram grows by itself"));
 }
 
 fn merge_flowops(
@@ -109,7 +117,8 @@ mod tests {
     use crate::model::FlowopKind;
 
     fn part(latencies_us: &[u64], seconds: f64) -> Finished {
-        let mut histogram = Histogram::new(3).unwrap();
+        // As it comes out of a message: of a fixed size.
+        let mut histogram = Histogram::new_with_max(2 * 1000 * latencies_us.iter().max().unwrap(), 3).unwrap();
         for latency in latencies_us {
             histogram.record(latency * 1000).unwrap();
         }
