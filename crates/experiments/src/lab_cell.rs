@@ -1,6 +1,7 @@
 //! Runs one of our own commands in the lab guest and takes its record over.
 
 use senesce_core::{Bytes, ExitCode, Failure, Record, RunContext};
+use senesce_lab::guest::CONTROL;
 use senesce_lab::{Drive, LabRun, kernel};
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,9 @@ pub fn run_in_lab(cell: &LabCell, context: &mut RunContext<'_>) -> Result<(), Fa
     fs::create_dir_all(&share).map_err(|error| io_failure("make folder", &share, &error))?;
     let share = share.canonicalize().map_err(|error| io_failure("find", &share, &error))?;
     let inside = share.join("run");
-    let mut command = vec!["senesce".to_string(), "-q".to_string()];
+    // Nothing in the guest makes the node of the loop devices before their module is there.
+    let load_loop = format!("{CONTROL}/modprobe -q -- loop; exec \"$@\"");
+    let mut command: Vec<String> = ["sh", "-c", &load_loop, "sh", "senesce", "-q"].map(String::from).into();
     command.extend(cell.arguments.iter().cloned());
     command.extend(["--out".to_string(), inside.display().to_string()]);
     let lab = LabRun {

@@ -92,14 +92,16 @@ impl Clock {
 }
 
 impl Point {
-    /// Seconds per GiB of allocated bytes.
+    /// Seconds per GiB of allocated bytes; of bytes read where the file system does not tell yet what it allocated, as ZFS
+    /// until its transaction group is written.
     pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         let seconds = match clock {
             Clock::Wall => reading.seconds,
             Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
             Clock::Ssd => reading.traced.as_ref()?.ssd_seconds,
         };
-        (self.allocated_bytes > 0).then(|| seconds / (self.allocated_bytes as f64 / f64::from(1u32 << 30)))
+        let bytes = if self.allocated_bytes < reading.bytes / 2 { reading.bytes } else { self.allocated_bytes };
+        (bytes > 0).then(|| seconds / (bytes as f64 / f64::from(1u32 << 30)))
     }
 
     /// The reading with a read-ahead setting.
