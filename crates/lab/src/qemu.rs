@@ -94,7 +94,8 @@ impl Machine<'_> {
                 pair("-cpu", "host".into());
             }
             Accelerator::Tcg => {
-                pair("-accel", "tcg,thread=multi".into());
+                // QEMU's own choice for translated code, up to 1 GiB, would add too much to the guest's memory.
+                pair("-accel", "tcg,thread=multi,tb-size=160".into());
                 pair("-cpu", "max".into());
             }
         }
