@@ -195,6 +195,9 @@ impl Apt {
             format!("Dir::State={}", at("state")),
             format!("Dir::Cache={}", at("cache")),
             "APT::Sandbox::User=root".to_string(),
+            // Without a network it fails soon instead of holding up the tests.
+            "Acquire::http::Timeout=20".to_string(),
+            "Acquire::https::Timeout=20".to_string(),
         ];
         Ok(Self { work: work.into(), options })
     }
