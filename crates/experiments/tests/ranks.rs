@@ -1,0 +1,219 @@
+//! Ageing and loads by several ranks, which live in this process: the same files as one process, resumed by others, a
+//! directory that is not shared, more ranks than directories.
+
+use senesce_aging::{Churn, Profile, Truncate};
+use senesce_cluster::{Cluster, Hello, Timing, simulated};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, ExitCode, Failure, Record, Seed, Silent};
+use senesce_experiments::conduct::Outcome;
+use senesce_experiments::verbs::age::{AgeSpec, Hooks, Limits, Place, profile_hash, resume, run, run_by_ranks, verify};
+use senesce_experiments::verbs::bench::{self, Request, Subject};
+use senesce_experiments::verbs::bench_ranks::{RankRepetitions, Together};
+use senesce_target::OpenOptions;
+use senesce_workload::{Execution, Length, Options, builtin};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+fn spec(target: &Path) -> AgeSpec {
+    let profile = Profile::builtin("agrawal").unwrap();
+    AgeSpec {
+        target: Some(target.to_string_lossy().into_owned()),
+        profile: "agrawal".into(),
+        profile_hash: profile_hash(&profile),
+        size: Some(Bytes::mib(24)),
+        fullness: Some(0.5),
+        seed: Seed(7),
+        churn: Churn::Profile,
+        spread_sizes: false,
+        truncate: Truncate::Drop,
+        limits: Limits { max_operations: Some(6000), ..Limits::default() },
+        file_system: None,
+        mkfs_options: String::new(),
+        mount_options: String::new(),
+        in_memory: false,
+        data: "sparse".into(),
+        fsync_every: 0,
+        threads: 1,
+        shard: None,
+    }
+}
+
+fn place(out: &Path) -> Place {
+    Place { out: Some(out.into()), runs: out.into(), again: false }
+}
+
+/// Every rank in a thread of its own; what rank 0 gives.
+fn together<T: Send>(
+    ranks: u32,
+    interrupt: &Interrupt,
+    body: impl Fn(&Cluster) -> Result<Option<T>, Failure> + Sync,
+) -> Result<T, Failure> {
+    let results: Vec<Result<Option<T>, Failure>> = std::thread::scope(|scope| {
+        let start = |(rank, transport): (usize, _)| {
+            let (body, interrupt) = (&body, if rank == 0 { interrupt.clone() } else { Interrupt::new() });
+            // Hosts of their own: the ranks of one process cannot be told apart by their process.
+            let hello = Hello { host: format!("node{rank}"), ..Hello::of_this_process("1", "test") };
+            scope.spawn(move || {
+                let timing = Timing { grace: Duration::from_secs(20), ..Timing::default() };
+                body(&Cluster::join(move || Ok(transport), hello, timing, interrupt)?)
+            })
+        };
+        let threads: Vec<_> = simulated(ranks).into_iter().enumerate().map(start).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut results = results.into_iter();
+    let first = results.next().unwrap();
+    assert!(results.all(|other| other.map_or(true, |value| value.is_none())));
+    first.map(|outcome| outcome.unwrap())
+}
+
+fn age(ranks: u32, spec: &AgeSpec, out: &Path, interrupt: &Interrupt) -> Result<Outcome, Failure> {
+    together(ranks, interrupt, |cluster| {
+        let hooks = Hooks { progress: &Silent, interrupt, cluster: Some(cluster) };
+        run_by_ranks(cluster, || run(spec, &place(out), None, &hooks))
+    })
+}
+
+fn digest(result: &Value) -> String {
+    result["namespace_sha256"].as_str().unwrap().to_string()
+}
+
+fn is_as_recorded(run: &Path) {
+    let interrupt = Interrupt::new();
+    let found = verify(run, &Hooks { progress: &Silent, interrupt: &interrupt, cluster: None }).unwrap();
+    assert!(found.good, "{:?}", found.files);
+}
+
+#[test]
+fn any_number_of_ranks_leaves_the_files_of_one_process() {
+    let room = tempfile::tempdir().unwrap();
+    let interrupt = Interrupt::new();
+    let alone = Hooks { progress: &Silent, interrupt: &interrupt, cluster: None };
+    let one = run(&spec(&room.path().join("one")), &place(&room.path().join("run1")), None, &alone).unwrap();
+    for ranks in [1, 3, 8] {
+        let out = room.path().join(format!("run-by-{ranks}"));
+        let many = age(ranks, &spec(&room.path().join(format!("by{ranks}"))), &out, &interrupt).unwrap();
+        assert_eq!(digest(&many.analysis.result), digest(&one.analysis.result), "{ranks} ranks");
+        let rows = many.analysis.result["ranks"].as_array().unwrap();
+        assert_eq!(rows.len(), ranks as usize);
+        let operations: u64 = rows.iter().map(|row| row["operations"].as_u64().unwrap()).sum();
+        assert_eq!(operations, one.analysis.result["operations"].as_u64().unwrap());
+        is_as_recorded(&out);
+    }
+}
+
+#[test]
+fn an_interrupted_run_is_resumed_by_another_number_of_ranks() {
+    let room = tempfile::tempdir().unwrap();
+    let (aged, out) = (room.path().join("aged"), room.path().join("run"));
+    let wanted = AgeSpec { limits: Limits { overwrites: Some(400.0), ..Limits::default() }, ..spec(&aged) };
+    let stop = Interrupt::new();
+    let (timer, events) = (stop.clone(), out.join("events.jsonl"));
+    let alarm = std::thread::spawn(move || {
+        let begun = || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("\"sample\""));
+        while !begun() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        timer.request();
+    });
+    let first = age(4, &wanted, &out, &stop).unwrap();
+    alarm.join().unwrap();
+    assert!(first.interrupted);
+    is_as_recorded(&out);
+    let stopped = first.analysis.result["operations"].as_u64().unwrap();
+
+    // A shorter end than the first one's, as --max-operations with --resume.
+    let limits = Limits { max_operations: Some(stopped + 3000), ..Limits::default() };
+    let interrupt = Interrupt::new();
+    let resumed = together(3, &interrupt, |cluster| {
+        let hooks = Hooks { progress: &Silent, interrupt: &interrupt, cluster: Some(cluster) };
+        run_by_ranks(cluster, || resume(&out, &limits, None, &hooks))
+    });
+    let resumed = resumed.unwrap();
+    assert!(!resumed.interrupted);
+    assert!(resumed.analysis.result["operations"].as_u64().unwrap() > stopped);
+    is_as_recorded(&out);
+}
+
+#[test]
+fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
+    let room = tempfile::tempdir().unwrap();
+    let out = room.path().join("run");
+    let profile = room.path().join("flat.toml");
+    let text = "name = \"flat\"\nsource = \"test\"\nsizes = [{ bytes = 4096, weight = 1 }]\n\
+                depths = [{ depth = 1, weight = 1, subdirectories = 0 }]\nages = [{ edge = 1.0, weight = 1 }]\n";
+    std::fs::write(&profile, text).unwrap();
+    let loaded = Profile::load(&profile.to_string_lossy()).unwrap();
+    let flat = AgeSpec {
+        profile: profile.to_string_lossy().into_owned(),
+        profile_hash: profile_hash(&loaded),
+        size: Some(Bytes::mib(4)),
+        ..spec(&room.path().join("aged"))
+    };
+    let outcome = age(5, &flat, &out, &Interrupt::new()).unwrap();
+    let said = "5 ranks share 2 directories: ranks 2 to 4 have nothing to do";
+    assert!(outcome.analysis.caveats.iter().any(|words| words == said), "{:?}", outcome.analysis.caveats);
+    is_as_recorded(&out);
+}
+
+#[test]
+fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
+    let room = tempfile::tempdir().unwrap();
+    let (aged, out) = (room.path().join("aged"), room.path().join("run"));
+    // Something in the way of the first file of a directory that rank 0 does not play.
+    let plan = spec(&aged).planner().unwrap();
+    let file = plan.clone().find(|operation| operation.file.directory % 3 == 2).unwrap().file;
+    let path = aged.join(plan.plan().directories().path(file.directory));
+    std::fs::create_dir_all(&path).unwrap();
+    std::fs::write(aged.join(".senesce"), "").unwrap();
+    std::fs::write(path.join(senesce_aging::plan::file_name(file.birth)), "in the way").unwrap();
+    let failure = age(3, &spec(&aged), &out, &Interrupt::new()).err().unwrap();
+    assert_eq!(failure.exit_code(), ExitCode::RunFailed);
+    assert!(failure.to_string().starts_with("rank 2 on node2: create "), "{failure}");
+    let record = Record::open(&out).unwrap();
+    assert!(record.is_partial());
+    let reasons: Vec<String> = record.events_of("failed").collect();
+    assert_eq!(reasons, [failure.to_string()]);
+}
+
+fn request(target: &Path, out: &Path, execution: Execution) -> Request {
+    let workload = builtin("webserver", 0.01, &BTreeMap::new()).unwrap();
+    let length = Some(Length::Time(Duration::from_millis(400)));
+    Request {
+        target: target.to_string_lossy().parse().unwrap(),
+        open: OpenOptions::default(),
+        subject: Subject::Workload(Box::new(workload), Options { length, execution, ..Options::default() }),
+        repetitions: 2,
+        keep_caches: true,
+        limits: senesce_target::Limits { memory: None, cpus: None },
+        populate_only: false,
+        settings: BTreeMap::new(),
+        seed: Seed(3),
+        out: out.into(),
+    }
+}
+
+#[test]
+fn a_load_by_ranks_begins_together_and_sums_up() {
+    for shared in [false, true] {
+        let room = tempfile::tempdir().unwrap();
+        let (target, out) = (room.path().join("files"), room.path().join("run"));
+        let request = request(&target, &out, Execution::System);
+        let interrupt = Interrupt::new();
+        let outcome: bench::Outcome = together(3, &interrupt, |cluster| {
+            let together = Together { request: &request, shared, cluster, progress: &Silent, interrupt: &interrupt };
+            senesce_experiments::verbs::bench_ranks::run(&together)
+        })
+        .unwrap();
+        assert_eq!(outcome.repetitions.len(), 2);
+        let rows: Vec<RankRepetitions> = Record::open(&out).unwrap().events_of("ranks").collect();
+        for (whole, rows) in outcome.repetitions.iter().zip(&rows) {
+            assert!(whole.valid, "{:?}", whole.reason);
+            assert_eq!(rows.ranks.iter().map(|row| row.result.ops).sum::<u64>(), whole.ops);
+            assert!(rows.ranks.iter().all(|row| row.result.ops > 0 && row.end_seconds > row.begin_seconds));
+        }
+        assert_eq!(target.join("rank-0002").exists(), !shared);
+    }
+}
