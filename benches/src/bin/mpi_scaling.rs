@@ -17,23 +17,19 @@ const CAPACITY: Bytes = Bytes(256 << 30);
 const OPERATIONS: u64 = 8_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!(
-        "## Planning\n\n| ranks | one plan, each its shard: CPU per rank (s) | all ranks together (s) | a plan of as many parts: CPU per rank (s) | all ranks together (s) |"
-    );
-    println!("|---|---|---|---|---|");
+    // First, before freed memory of other steps is used again.
+    let (files, bytes) = memory()?;
+    let per_file = bytes as f64 / files as f64;
+    println!("## Memory of the planner, on every rank\n");
+    println!("| live files | memory (MiB) | bytes per live file | for 1e9 live files (GiB) |\n|---|---|---|---|");
+    let billion = per_file * 1e9 / (1u64 << 30) as f64;
+    println!("| {files} | {:.1} | {per_file:.1} | {billion:.1} |", bytes as f64 / (1u64 << 20) as f64);
+    println!("\n## Planning\n\n| ranks | CPU per rank (s) | ns per operation of the plan | CPU of all ranks (s) |");
+    println!("|---|---|---|---|");
     for ranks in RANKS {
-        let one = shard_of_one_plan(ranks)?;
-        let part = part_of_a_plan(ranks)?;
-        println!("| {ranks} | {one:.3} | {:.1} | {part:.4} | {:.2} |", one * f64::from(ranks), part * f64::from(ranks));
-    }
-    println!(
-        "\n## Memory\n\n| ranks | live files per rank | planner (MiB) | bytes per file | 1e9 live files (GiB) |\n|---|---|---|---|---|"
-    );
-    for ranks in RANKS {
-        let (files, bytes) = memory(ranks)?;
-        let per_file = bytes as f64 / files as f64;
-        let billion = per_file * 1e9 / f64::from(ranks) / (1u64 << 30) as f64;
-        println!("| {ranks} | {files} | {:.1} | {per_file:.1} | {billion:.2} |", bytes as f64 / (1u64 << 20) as f64);
+        let one = shard_of_the_plan(ranks)?;
+        let per_operation = one / OPERATIONS as f64 * 1e9;
+        println!("| {ranks} | {one:.3} | {per_operation:.1} | {:.1} |", one * f64::from(ranks));
     }
     println!(
         "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's clerk (%) |\n|---|---|---|---|---|---|"
@@ -63,40 +59,31 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn plan(parts: u32) -> Result<Arc<AgingPlan>, Box<dyn Error>> {
-    let profile = Profile::builtin("agrawal")?;
-    let mut spec = PlanSpec::new(profile, Bytes(CAPACITY.0 / u64::from(parts)), Seed(42));
+fn plan() -> Result<Arc<AgingPlan>, Box<dyn Error>> {
+    let mut spec = PlanSpec::new(Profile::builtin("agrawal")?, CAPACITY, Seed(42));
     spec.truncate = Truncate::Drop;
-    spec.limit = Limit::Operations(OPERATIONS / u64::from(parts));
+    spec.limit = Limit::Operations(OPERATIONS);
     Ok(Arc::new(AgingPlan::new(&spec)?))
 }
 
-fn play(plan: &Arc<AgingPlan>, shard: Option<Shard>) -> Result<f64, Box<dyn Error>> {
+/// What rank 0 of `ranks` spends on the whole plan without doing its operations.
+fn shard_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
+    let plan = plan()?;
     let before = cpu_seconds();
-    let options = ExecuteOptions { shard, ..ExecuteOptions::default() };
+    let options = ExecuteOptions { shard: Some(Shard { index: 0, count: ranks }), ..ExecuteOptions::default() };
     let mut go_on = |_: &_, _| ControlFlow::Continue(());
     execute(&mut plan.operations(), &NullBackEnd, &options, &Interrupt::new(), &mut go_on).result?;
     Ok(cpu_seconds() - before)
 }
 
-/// What rank 0 of `ranks` spends on the whole plan without doing its operations.
-fn shard_of_one_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
-    play(&plan(1)?, Some(Shard { index: 0, count: ranks }))
-}
-
-/// What a rank spends on its part of a plan of `ranks` parts.
-fn part_of_a_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
-    play(&plan(ranks)?, None)
-}
-
-/// Live files of one part, and the memory that its planner took at most.
-fn memory(parts: u32) -> Result<(u64, u64), Box<dyn Error>> {
-    let plan = plan(parts)?;
+/// Live files, and the memory that the planner took at most.
+fn memory() -> Result<(u64, u64), Box<dyn Error>> {
+    let plan = plan()?;
     let before = rss_bytes();
     let mut planner = plan.operations();
     let mut most = 0;
     while planner.operations_done() < plan.len() {
-        planner.skip_to(planner.operations_done() + 1 + plan.len() / 64);
+        planner.skip_to(planner.operations_done() + plan.len() / 64 + 1);
         most = most.max(rss_bytes().saturating_sub(before));
     }
     Ok((planner.files_live(), most))
