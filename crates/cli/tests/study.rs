@@ -34,7 +34,7 @@ of = "aged"
 personality = "webserver"
 scale = 0.02
 seconds = 0.2
-set = { memsize = "1m" }
+set = { memsize = "1m", meanappendsize = "1k" }
 [[cell]]
 state = "aged"
 memory = "512M"
