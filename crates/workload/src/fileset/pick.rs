@@ -40,32 +40,72 @@ pub enum How<'a> {
 /// The entries of one kind (files, directories, leaf directories) of a file set while a workload runs.
 #[derive(Debug)]
 pub struct EntryTable {
-    states: Vec<AtomicU32>,
+    states: States,
     existing: Bitmap,
     missing: Bitmap,
     /// Rotor over existing entries that all threads share.
-    pub rotor: AtomicU32,
+    pub rotor: Apart<AtomicU32>,
     /// Rotor over missing entries.
-    pub missing_rotor: AtomicU32,
+    pub missing_rotor: Apart<AtomicU32>,
+}
+
+/// A value that every thread changes, in cache lines of its own, so that what lies beside it stays in all caches (two
+/// lines: processors fetch them in pairs).
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Apart<T>(T);
+
+impl<T> std::ops::Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// The state of each entry. Rotation gives neighbours to different threads at the same time; they lie in different cache
+/// lines, so that the threads do not take these from each other.
+#[derive(Debug)]
+struct States {
+    cells: Vec<AtomicU32>,
+    entries: usize,
+    /// The lines are two to this power.
+    shift: u32,
+}
+
+impl States {
+    const IN_A_LINE: usize = 64 / size_of::<AtomicU32>();
+
+    fn new(entries: usize) -> Self {
+        let lines = entries.div_ceil(Self::IN_A_LINE).next_power_of_two();
+        let cells = (0..lines * Self::IN_A_LINE).map(|_| AtomicU32::new(0)).collect();
+        Self { cells, entries, shift: lines.trailing_zeros() }
+    }
+
+    #[inline]
+    fn of(&self, index: u32) -> &AtomicU32 {
+        let (line, place) = (index as usize & ((1 << self.shift) - 1), index as usize >> self.shift);
+        &self.cells[line * Self::IN_A_LINE + place]
+    }
 }
 
 impl EntryTable {
     /// A table of `count` entries of which those in `existing` exist.
     pub fn new(count: usize, existing: impl IntoIterator<Item = u32>) -> Self {
         let table = Self {
-            states: (0..count).map(|_| AtomicU32::new(0)).collect(),
+            states: States::new(count),
             existing: Bitmap::new(count),
             missing: Bitmap::new(count),
-            rotor: AtomicU32::new(0),
-            missing_rotor: AtomicU32::new(0),
+            rotor: Apart::default(),
+            missing_rotor: Apart::default(),
         };
         for index in existing {
-            table.states[index as usize].store(EXISTS, Ordering::Relaxed);
+            table.states.of(index).store(EXISTS, Ordering::Relaxed);
             table.existing.set(index);
         }
-        for (index, state) in table.states.iter().enumerate() {
-            if state.load(Ordering::Relaxed) & EXISTS == 0 {
-                table.missing.set(index as u32);
+        for index in 0..count as u32 {
+            if table.states.of(index).load(Ordering::Relaxed) & EXISTS == 0 {
+                table.missing.set(index);
             }
         }
         table
@@ -73,12 +113,12 @@ impl EntryTable {
 
     /// Number of entries.
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.states.entries
     }
 
     /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+        self.len() == 0
     }
 
     /// Number of entries that exist.
@@ -103,7 +143,7 @@ impl EntryTable {
 
     /// Makes one given entry busy, waiting for whoever has it. `false`: `stop` was set meanwhile.
     pub fn acquire(&self, index: u32, stop: &AtomicBool) -> bool {
-        let state = &self.states[index as usize];
+        let state = self.states.of(index);
         let mut wait = Wait::default();
         loop {
             let seen = state.load(Ordering::Relaxed);
@@ -119,7 +159,7 @@ impl EntryTable {
 
     /// Ends the busy state of an entry that this thread obtained. `opened` is added to the count of open descriptors.
     pub fn release(&self, index: u32, opened: i32) {
-        let state = &self.states[index as usize];
+        let state = self.states.of(index);
         let seen = state.load(Ordering::Relaxed);
         let count = (seen & OPEN_COUNT).saturating_add_signed(opened);
         state.store((seen & EXISTS) | count, Ordering::Release);
@@ -129,7 +169,7 @@ impl EntryTable {
     pub fn release_existing(&self, index: u32, opened: i32) {
         self.missing.clear(index);
         self.existing.set(index);
-        let state = &self.states[index as usize];
+        let state = self.states.of(index);
         let count = (state.load(Ordering::Relaxed) & OPEN_COUNT).saturating_add_signed(opened);
         state.store(EXISTS | count, Ordering::Release);
     }
@@ -138,12 +178,12 @@ impl EntryTable {
     pub fn release_missing(&self, index: u32) {
         self.existing.clear(index);
         self.missing.set(index);
-        self.states[index as usize].store(0, Ordering::Release);
+        self.states.of(index).store(0, Ordering::Release);
     }
 
     /// How many descriptors are open on an entry.
     pub fn open_count(&self, index: u32) -> u32 {
-        self.states[index as usize].load(Ordering::Relaxed) & OPEN_COUNT
+        self.states.of(index).load(Ordering::Relaxed) & OPEN_COUNT
     }
 
     fn try_pick(&self, which: Which, how: How<'_>) -> Attempt {
@@ -154,10 +194,10 @@ impl EntryTable {
         let first = match how {
             How::Rotation(rotor) => advance(rotor, bitmap),
             How::Index(index) => bitmap.next(index.min(u64::from(u32::MAX)) as u32),
-            How::Random(bits) => bitmap.next(((u128::from(bits) * self.states.len() as u128) >> 64) as u32),
+            How::Random(bits) => bitmap.next(((u128::from(bits) * self.len() as u128) >> 64) as u32),
         };
         let Some(first) = first else { return Attempt::NoneLeft };
-        let length = self.states.len() as u32;
+        let length = self.len() as u32;
         let mut candidate = first;
         let mut distance = 0;
         loop {
@@ -174,7 +214,7 @@ impl EntryTable {
     }
 
     fn claim(&self, index: u32, which: Which) -> bool {
-        let state = &self.states[index as usize];
+        let state = self.states.of(index);
         let seen = state.load(Ordering::Relaxed);
         let fits = match which {
             Which::Existing => seen & (EXISTS | BUSY) == EXISTS,
