@@ -1,6 +1,7 @@
 //! How much of a bare program's speed the workload engine reaches: fileserver, webserver and varmail at their default
 //! thread counts, against threads that issue the same system calls in the same order and do nothing else. The two are
-//! run alternately; the ratios are those of the medians. Processor time per operation, user and system together, is less
+//! run alternately; a ratio is the median over the rounds of that round's ratio, so that a machine whose speed drifts
+//! does not decide it. Processor time per operation, user and system together, is less
 //! disturbed by other programs than the rate. Usage: `workload_ratio DIRECTORY [SECONDS [ROUNDS]]`.
 
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
@@ -55,10 +56,12 @@ fn main() -> Outcome<()> {
             "| {name} | {:.0} | {:.0} | {:.3} | {:.3} | {:.3} | {:.3} | {} |",
             rates[0],
             rates[1],
-            rates[0] / rates[1],
+            median_of(pairs_of(&engine, &bare, |engine, bare| {
+                engine.operations_per_second / bare.operations_per_second
+            })),
             costs[0],
             costs[1],
-            costs[1] / costs[0],
+            median_of(pairs_of(&engine, &bare, |engine, bare| bare.cpu_us_per_operation / engine.cpu_us_per_operation)),
             pairs.join(", ")
         );
     }
@@ -72,9 +75,17 @@ struct Speed {
 }
 
 fn median(speeds: &[Speed], of: fn(&Speed) -> f64) -> f64 {
-    let mut values: Vec<f64> = speeds.iter().map(of).collect();
+    median_of(speeds.iter().map(of).collect())
+}
+
+fn median_of(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// A number of each round.
+fn pairs_of(engine: &[Speed], bare: &[Speed], of: fn(&Speed, &Speed) -> f64) -> Vec<f64> {
+    engine.iter().zip(bare).map(|(engine, bare)| of(engine, bare)).collect()
 }
 
 /// Populates anew and runs one side.
