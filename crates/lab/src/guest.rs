@@ -1,6 +1,7 @@
 //! What runs inside the guest: its first process, and the loader of modules that its kernel asks for.
 
 use crate::modules::{ModuleIndex, canonical};
+use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -64,6 +65,7 @@ fn serve() -> Result<(), String> {
     mount_rest();
     // After the file systems in memory: a share may lie below /dev/shm or /mnt.
     job.shares.iter().try_for_each(|(tag, path)| attach_share(tag, path))?;
+    make_static_nodes();
     let status = run_job(&job);
     // What the command's leftovers still hold in the guest's cache must be in the shares before the guest is ended.
     for (_, path) in &job.shares {
@@ -161,6 +163,27 @@ fn mount_rest() {
     }
 }
 
+/// Device files of drivers that are loaded when somebody opens them, as `kmod static-nodes` makes them.
+fn make_static_nodes() {
+    for (name, major, minor) in module_index().map(|index| index.static_nodes()).unwrap_or_default() {
+        let path = Path::new("/dev").join(name);
+        let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
+            let mode = Mode::RUSR | Mode::WUSR;
+            Ok(rustix::fs::mknodat(CWD, &path, FileType::CharacterDevice, mode, makedev(major, minor))?)
+        });
+        match made {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                eprintln!("senesce-lab: make {}: {error}", path.display());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn module_index() -> Option<ModuleIndex> {
+    serde_json::from_slice(&fs::read(Path::new(CONTROL).join("modules.json")).ok()?).ok()
+}
+
 fn run_job(job: &Job) -> u8 {
     let (Ok(out), Ok(errors)) = (create("stdout"), create("stderr")) else { return 125 };
     let mut say = errors.try_clone().ok();
@@ -210,12 +233,7 @@ fn report_exit(status: u8) {
 fn load_on_demand() -> i32 {
     let Some(name) = std::env::args().next_back() else { return 1 };
     let folder = Path::new(CONTROL).join("modules");
-    let Ok(text) =
-        fs::read(folder.join("../modules.json")).or_else(|_| fs::read(Path::new(CONTROL).join("modules.json")))
-    else {
-        return 1;
-    };
-    let Ok(index) = serde_json::from_slice::<ModuleIndex>(&text) else { return 1 };
+    let Some(index) = module_index() else { return 1 };
     let name = if index.load.contains_key(&name) { name } else { canonical(&name) };
     let Some(files) = index.load.get(&name) else { return 1 };
     for file in files {

@@ -79,6 +79,21 @@ impl ModuleIndex {
         Ok(index)
     }
 
+    /// Name below /dev, major and minor number of each device file that a module in the index declares (`devname:` and
+    /// `char-major-` aliases).
+    pub fn static_nodes(&self) -> Vec<(String, u32, u32)> {
+        let number = |files: &Vec<PathBuf>| {
+            let same = self.load.iter().filter(|(_, others)| *others == files);
+            same.filter_map(|(alias, _)| alias.strip_prefix("char-major-")?.split_once('-'))
+                .find_map(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+        };
+        let nodes = self.load.iter().filter_map(|(alias, files)| {
+            let (major, minor) = number(files)?;
+            Some((alias.strip_prefix("devname:")?.to_string(), major, minor))
+        });
+        nodes.collect()
+    }
+
     /// The files of the modules named, dependencies first, each once.
     pub fn files(&self, names: &[&str]) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = Vec::new();
@@ -171,4 +186,19 @@ fn parse_info(bytes: &[u8]) -> Result<ModuleInfo, String> {
         }
     }
     Ok(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_declares_a_device_file_gets_one() {
+        let mut index = ModuleIndex::default();
+        let lines = [("char-major-10-237", "loop.ko"), ("devname:loop-control", "loop.ko"), ("devname:odd", "odd.ko")];
+        for (alias, file) in lines {
+            index.load.insert(alias.into(), vec![file.into()]);
+        }
+        assert_eq!(index.static_nodes(), [("loop-control".to_string(), 10, 237)]);
+    }
 }

@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 /// Limits in force for this process and the children it starts, until dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct AppliedLimits {
     groups: Vec<Group>,
     facts: Environment,
@@ -39,11 +39,10 @@ impl Limits {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
             return Err(TargetError::Usage("the number of CPUs must be between 0.01 and 4096".into()));
         }
-        let mut applied = AppliedLimits { groups: Vec::new(), facts: Environment::default() };
-        let version_2 = fs::read_to_string(format!("{ROOT}/cgroup.controllers")).unwrap_or_default();
+        let mut applied = AppliedLimits::default();
         if let Some(memory) = self.memory {
             let bytes = memory.0.to_string();
-            match version_2.contains("memory") {
+            match version_2_has("memory") {
                 true => applied.enter("", &[("memory.max", &bytes), ("memory.swap.max", "0")])?,
                 false => applied.enter("memory", &[("memory.limit_in_bytes", &bytes)])?,
             }
@@ -51,7 +50,7 @@ impl Limits {
         }
         if let Some(cpus) = self.cpus {
             let quota = ((cpus * PERIOD_US as f64) as u64).to_string();
-            match version_2.contains("cpu") {
+            match version_2_has("cpu") {
                 true => applied.enter("", &[("cpu.max", &format!("{quota} {PERIOD_US}"))])?,
                 false => applied
                     .enter("cpu", &[("cpu.cfs_period_us", &PERIOD_US.to_string()), ("cpu.cfs_quota_us", &quota)])?,
@@ -68,7 +67,8 @@ impl AppliedLimits {
         &self.facts
     }
 
-    fn enter(&mut self, controller: &str, values: &[(&str, &str)]) -> Result<(), TargetError> {
+    /// Enters a new group of a version-1 controller, or of version 2 when `controller` is empty, with these values.
+    pub(crate) fn enter(&mut self, controller: &str, values: &[(&str, &str)]) -> Result<(), TargetError> {
         let hierarchy = Path::new(ROOT).join(controller);
         let before = hierarchy.join(current_group(controller).trim_start_matches('/'));
         let existing = self.groups.iter().find(|group| group.folder.starts_with(&hierarchy) && controller.is_empty());
@@ -77,6 +77,9 @@ impl AppliedLimits {
             self.groups.push(Group { folder: folder.clone(), before });
         }
         for (name, value) in values {
+            if controller.is_empty() {
+                enable(&hierarchy, name)?;
+            }
             write_value(&folder, name, value)?;
             self.facts.put_file(&format!("cgroup.{name}"), folder.join(name));
         }
@@ -90,6 +93,23 @@ impl Drop for AppliedLimits {
             let _ = fs::write(group.before.join("cgroup.procs"), std::process::id().to_string());
             let _ = fs::remove_dir(&group.folder);
         }
+    }
+}
+
+/// Whether the version-2 hierarchy has a controller.
+pub(crate) fn version_2_has(controller: &str) -> bool {
+    let controllers = fs::read_to_string(format!("{ROOT}/cgroup.controllers")).unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == controller)
+}
+
+/// Gives the children of a version-2 hierarchy the controller of a file such as `memory.max`
+/// (Documentation/admin-guide/cgroup-v2.rst, "Enabling and Disabling"); it stays enabled, which limits nobody.
+fn enable(hierarchy: &Path, file: &str) -> Result<(), TargetError> {
+    let controller = file.split('.').next().unwrap_or(file);
+    let enabled = fs::read_to_string(hierarchy.join("cgroup.subtree_control")).unwrap_or_default();
+    match enabled.split_whitespace().any(|name| name == controller) {
+        true => Ok(()),
+        false => write_value(hierarchy, "cgroup.subtree_control", &format!("+{controller}")),
     }
 }
 
