@@ -3,11 +3,11 @@
 use crate::error::AgingError;
 use crate::execute::{BackEnd, CHUNK, Content, Data, Descriptors, DirectoryBackEnd, Name, Shard, explain};
 use crate::namespace::Namespace;
+use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
 use rayon::prelude::*;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
-use senesce_target::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -35,6 +35,25 @@ pub struct VerifyReport {
 /// Examples kept of what is wrong.
 const EXAMPLES: usize = 20;
 
+/// What lies in the directory of a plan divided into `parts` beside their directories.
+pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
+    let mut report = VerifyReport::default();
+    let failed = |error: std::io::Error| AgingError::io("list", top, error);
+    for entry in std::fs::read_dir(top).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let is_directory = entry.file_type().map_err(failed)?.is_dir();
+        let part = part_of_name(name.as_encoded_bytes());
+        let known = name.as_encoded_bytes() == senesce_target::claim::MARKER.as_bytes();
+        let ours = if is_directory { part.is_none_or(|part| part < parts) } else { known };
+        if !ours {
+            report.strangers += 1;
+            report.example("", Path::new(&name), "not of this plan");
+        }
+    }
+    Ok(report)
+}
+
 impl VerifyReport {
     /// Whether everything is as it should be.
     pub fn is_good(&self) -> bool {
@@ -47,7 +66,8 @@ impl VerifyReport {
         }
     }
 
-    fn merge(mut self, other: Self) -> Self {
+    /// Both as one.
+    pub fn merge(mut self, other: Self) -> Self {
         self.files += other.files;
         self.bytes += other.bytes;
         self.missing += other.missing;
@@ -226,15 +246,13 @@ pub struct Reconciled {
     pub repaired: u64,
 }
 
-/// Brings the directory to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
+/// Brings the directory of `backend` to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
 /// the record, with a file half-written. Only names which a plan could have made are taken away.
 pub fn reconcile(
     planner: &Planner,
-    directory: &ClaimedDirectory,
-    data: Data,
+    backend: &DirectoryBackEnd<'_>,
     shard: Option<Shard>,
 ) -> Result<Reconciled, AgingError> {
-    let backend = DirectoryBackEnd::new(planner.plan().clone(), directory, data);
     backend.prepare()?;
     let mut hand = backend.hand(2)?;
     let mut descriptors = backend.descriptors(2)?;

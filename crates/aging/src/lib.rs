@@ -10,17 +10,19 @@ pub mod execute;
 pub mod measure;
 pub mod namespace;
 pub mod overview;
+pub mod parts;
 pub mod plan;
 pub mod planner;
 pub mod profile;
 
 pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list};
-pub use check::{Reconciled, VerifyReport, reconcile, verify};
+pub use check::{Reconciled, VerifyReport, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
-    Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_in_step,
+    Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_parts,
 };
-pub use measure::{ChiSquare, Measures};
+pub use measure::{ChiSquare, Measures, Tally};
+pub use parts::Interleaved;
 pub use plan::{AgingPlan, Churn, Limit, PlanSpec, Summary, Truncate};
 pub use planner::{File, Kind, Operation, Planner};
 pub use profile::Profile;

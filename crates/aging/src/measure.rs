@@ -149,76 +149,150 @@ pub struct Measures {
     pub depths: Histogram,
 }
 
+/// What is counted of a run, so that the counts of the parts of a divided plan can be summed. The bins are those of the
+/// plan's histograms, ages youngest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Operations done.
+    pub operations: u64,
+    /// Creates done.
+    pub creates: u64,
+    /// Bytes created, in whole blocks.
+    pub bytes_created: u64,
+    /// Allocated bytes of live files now.
+    pub bytes_live: u64,
+    /// Least allocated bytes since the end of the fill. Summed, no more than the least of all parts together.
+    pub bytes_least: u64,
+    /// Most allocated bytes since the end of the fill. Summed, no less than the most of all parts together.
+    pub bytes_most: u64,
+    /// Files created of each size.
+    pub created: Vec<u64>,
+    /// Live files of each age.
+    pub ages: Vec<u64>,
+    /// Live files of each size.
+    pub sizes: Vec<u64>,
+    /// Live files of each depth.
+    pub depths: Vec<u64>,
+}
+
+impl Tally {
+    /// Adds the counts of another part of the same divided plan.
+    pub fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.creates += other.creates;
+        self.bytes_created += other.bytes_created;
+        self.bytes_live += other.bytes_live;
+        self.bytes_least += other.bytes_least;
+        self.bytes_most += other.bytes_most;
+        add_each(&mut self.created, &other.created);
+        add_each(&mut self.ages, &other.ages);
+        add_each(&mut self.sizes, &other.sizes);
+        add_each(&mut self.depths, &other.depths);
+    }
+}
+
+fn add_each(counts: &mut Vec<u64>, others: &[u64]) {
+    counts.resize(counts.len().max(others.len()), 0);
+    for (count, other) in counts.iter_mut().zip(others) {
+        *count += other;
+    }
+}
+
 impl Planner {
-    /// Measures the live files against the profile; ages are relative to the operations done so far. Takes time in
-    /// proportion to the number of live files.
-    pub fn measures(&self) -> Measures {
-        let plan = self.plan();
-        let totals = self.totals();
-        let (ages, sizes, depths) = histograms(self, plan);
-        let capacity = plan.spec.capacity.0 as f64;
+    /// Counts the live files; ages are relative to the operations done so far. Takes time in proportion to their number.
+    pub fn tally(&self) -> Tally {
+        let (plan, totals) = (self.plan(), self.totals());
+        let starts = starts(&plan.ages, self.operations_done());
+        let mut ages = vec![0; plan.ages.len()];
+        let mut levels = vec![0; plan.tree.levels() as usize];
+        for record in self.live().iter() {
+            ages[starts.partition_point(|start| *start <= record.birth()) - 1] += 1;
+            levels[plan.tree.level_of(record.directory) as usize] += 1;
+        }
+        ages.reverse();
         let stable = totals.bytes_least != u64::MAX;
-        let share = |bytes: u64| bytes as f64 / capacity;
-        let now = share(totals.bytes_live);
-        let test = |histogram: &Histogram| ChiSquare::new(&histogram.files, &histogram.target);
-        let (age, size, depth) = (test(&ages), test(&sizes), test(&depths));
-        Measures {
+        Tally {
             operations: totals.operations,
             creates: totals.creates,
-            deletes: totals.deletes,
-            files_live: totals.creates - totals.deletes,
-            overwrites: self.overwrites(),
+            bytes_created: totals.bytes_created,
+            bytes_live: totals.bytes_live,
+            bytes_least: if stable { totals.bytes_least } else { totals.bytes_live },
+            bytes_most: if stable { totals.bytes_most } else { totals.bytes_live },
+            created: by_size(plan, totals.created.iter().copied()),
+            ages,
+            sizes: by_size(plan, self.live().classes().iter().map(|slots| u64::from(slots.live()))),
+            depths: plan.depths.iter().map(|(depth, _)| levels[*depth as usize]).collect(),
+        }
+    }
+
+    /// Measures the live files against the profile, like [`Self::tally`].
+    pub fn measures(&self) -> Measures {
+        self.plan().measures(1, &self.tally())
+    }
+}
+
+/// Counts of classes as counts of the sizes that they belong to.
+fn by_size(plan: &AgingPlan, counts: impl Iterator<Item = u64>) -> Vec<u64> {
+    let rows = plan.size_rows();
+    let mut sizes = vec![0; rows.len()];
+    for (class, count) in plan.classes.iter().zip(counts) {
+        if let Some(index) = rows.iter().position(|(row, _)| *row == class.row) {
+            sizes[index] += count;
+        }
+    }
+    sizes
+}
+
+impl AgingPlan {
+    /// What the counts of this plan mean, or the sum of the counts of `parts` plans like it.
+    pub fn measures(&self, parts: u32, tally: &Tally) -> Measures {
+        let (ages, sizes, depths) = self.histograms(tally);
+        let capacity = self.spec.capacity.0 as f64 * f64::from(parts);
+        let share = |bytes: u64| bytes as f64 / capacity;
+        let test = |histogram: &Histogram| ChiSquare::new(&histogram.files, &histogram.target);
+        let (age, size, depth) = (test(&ages), test(&sizes), test(&depths));
+        let deletes = tally.operations - tally.creates;
+        Measures {
+            operations: tally.operations,
+            creates: tally.creates,
+            deletes,
+            files_live: tally.creates - deletes,
+            overwrites: share(tally.bytes_created),
             rmse: Rmse { age: ages.rmse(), size: sizes.rmse(), depth: depths.rmse() },
             fullness: FullnessRange {
-                target: plan.fullness,
-                min: if stable { share(totals.bytes_least) } else { now },
-                max: if stable { share(totals.bytes_most) } else { now },
-                end: now,
+                target: self.fullness,
+                min: share(tally.bytes_least),
+                max: share(tally.bytes_most),
+                end: share(tally.bytes_live),
             },
-            created_size_tv: created_size_tv(plan, &totals.created, &sizes.target),
+            created_size_tv: total_variation(&tally.created, &sizes.target),
             chi_square: ChiSquares { all: ChiSquare::combined(&[age, size, depth]), age, size, depth },
             ages,
             sizes,
             depths,
         }
     }
-}
 
-fn histograms(planner: &Planner, plan: &AgingPlan) -> (Histogram, Histogram, Histogram) {
-    let starts = starts(&plan.ages, planner.operations_done());
-    let rows = plan.size_rows();
-    let mut ages = vec![0; plan.ages.len()];
-    let mut levels = vec![0; plan.tree.levels() as usize];
-    let mut sizes = vec![0; rows.len()];
-    for record in planner.live().iter() {
-        ages[starts.partition_point(|start| *start <= record.birth()) - 1] += 1;
-        levels[plan.tree.level_of(record.directory) as usize] += 1;
+    fn histograms(&self, tally: &Tally) -> (Histogram, Histogram, Histogram) {
+        let (profile, rows) = (&self.spec.profile, self.size_rows());
+        (
+            Histogram {
+                labels: profile.ages.iter().map(|row| row.edge).collect(),
+                target: self.ages.iter().rev().map(|bin| bin.share).collect(),
+                files: tally.ages.clone(),
+            },
+            Histogram {
+                labels: rows.iter().map(|(row, _)| profile.sizes[*row].bytes.0 as f64).collect(),
+                target: rows.iter().map(|(_, share)| *share).collect(),
+                files: tally.sizes.clone(),
+            },
+            Histogram {
+                labels: self.depths.iter().map(|(depth, _)| f64::from(*depth)).collect(),
+                target: self.depths.iter().map(|(_, share)| *share).collect(),
+                files: tally.depths.clone(),
+            },
+        )
     }
-    for (class, slots) in plan.classes.iter().zip(planner.live().classes()) {
-        if let Some(index) = rows.iter().position(|(row, _)| *row == class.row) {
-            sizes[index] += u64::from(slots.live());
-        }
-    }
-    ages.reverse();
-    let profile = &plan.spec.profile;
-    let depth = |row: &(u32, f64)| f64::from(row.0);
-    (
-        Histogram {
-            labels: profile.ages.iter().map(|row| row.edge).collect(),
-            target: plan.ages.iter().rev().map(|bin| bin.share).collect(),
-            files: ages,
-        },
-        Histogram {
-            labels: rows.iter().map(|(row, _)| profile.sizes[*row].bytes.0 as f64).collect(),
-            target: rows.iter().map(|(_, share)| *share).collect(),
-            files: sizes,
-        },
-        Histogram {
-            labels: plan.depths.iter().map(depth).collect(),
-            target: plan.depths.iter().map(|(_, share)| *share).collect(),
-            files: plan.depths.iter().map(|(depth, _)| levels[*depth as usize]).collect(),
-        },
-    )
 }
 
 /// First birth of each age bin (oldest first) when `operations` are done.
@@ -226,14 +300,7 @@ fn starts(bins: &[AgeBin], operations: u64) -> Vec<u64> {
     bins.iter().map(|bin| crate::plan::first_birth(bin.begin, operations)).collect()
 }
 
-fn created_size_tv(plan: &AgingPlan, created: &[u64], target: &[f64]) -> f64 {
-    let total = created.iter().sum::<u64>().max(1) as f64;
-    let rows = plan.size_rows();
-    let mut shares = vec![0.0; rows.len()];
-    for (class, count) in plan.classes.iter().zip(created) {
-        if let Some(index) = rows.iter().position(|(row, _)| *row == class.row) {
-            shares[index] += *count as f64 / total;
-        }
-    }
-    shares.iter().zip(target).map(|(created, target)| (created - target).abs()).sum::<f64>() / 2.0
+fn total_variation(counts: &[u64], target: &[f64]) -> f64 {
+    let total = counts.iter().sum::<u64>().max(1) as f64;
+    counts.iter().zip(target).map(|(count, target)| (*count as f64 / total - target).abs()).sum::<f64>() / 2.0
 }

@@ -91,7 +91,7 @@ fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
 
         let mut resumed = plan.operations();
         resumed.skip_to(completed);
-        let report = reconcile(&resumed, &target, data, None).unwrap();
+        let report = reconcile(&resumed, &DirectoryBackEnd::new(plan.clone(), &target, data), None).unwrap();
         assert_eq!(report.repaired, 1);
         assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
         play(&mut resumed, &target, data, 2, u64::MAX);

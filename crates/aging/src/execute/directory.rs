@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_target::ClaimedDirectory;
 use std::ffi::CStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,13 +21,20 @@ pub struct DirectoryBackEnd<'a> {
     plan: Arc<AgingPlan>,
     directory: &'a ClaimedDirectory,
     data: Data,
+    /// Name of the directory below the claimed one that the files lie in; empty: the claimed one itself.
+    below: String,
     prepared: bool,
 }
 
 impl<'a> DirectoryBackEnd<'a> {
     /// Plays `plan` on `directory`, giving files their size as `data` says.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
-        Self { plan, directory, data, prepared: false }
+        Self { plan, directory, data, below: String::new(), prepared: false }
+    }
+
+    /// Plays in the directory `name` of the claimed one.
+    pub fn below(self, name: String) -> Self {
+        Self { below: name, ..self }
     }
 
     /// Takes it that somebody else has made the directories.
@@ -35,15 +42,23 @@ impl<'a> DirectoryBackEnd<'a> {
         Self { prepared: true, ..self }
     }
 
-    fn top(&self) -> Result<OwnedFd, AgingError> {
+    fn path(&self) -> PathBuf {
         let path = self.directory.path();
-        let copied = self.directory.as_fd().try_clone_to_owned();
-        copied.map_err(|source| AgingError::io("duplicate the descriptor of", path, source))
+        if self.below.is_empty() { path.into() } else { path.join(&self.below) }
+    }
+
+    fn top(&self) -> Result<OwnedFd, AgingError> {
+        if self.below.is_empty() {
+            let copied = self.directory.as_fd().try_clone_to_owned();
+            return copied.map_err(|source| AgingError::io("duplicate the descriptor of", self.path(), source));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        rustix::fs::openat(self.directory.as_fd(), &self.below, flags, Mode::empty())
+            .map_err(|errno| explain("open directory", self.path(), errno))
     }
 
     pub(crate) fn descriptors(&self, threads: usize) -> Result<Descriptors, AgingError> {
-        let path = self.directory.path().to_path_buf();
-        Ok(Descriptors::new(self.plan.clone(), self.top()?, path, budget(threads)))
+        Ok(Descriptors::new(self.plan.clone(), self.top()?, self.path(), budget(threads)))
     }
 }
 
@@ -54,14 +69,15 @@ impl BackEnd for DirectoryBackEnd<'_> {
         if self.prepared {
             return Ok(());
         }
+        if !self.below.is_empty() {
+            let made = make(self.directory.as_fd(), &self.below);
+            made.map_err(|errno| explain("make directory", self.path(), errno))?;
+        }
         let mut descriptors = self.descriptors(1)?;
         let tree = self.plan.directories();
         for directory in 1..tree.count() {
-            let above = descriptors.get(tree.parent(directory).unwrap_or(0))?;
-            match rustix::fs::mkdirat(above, tree.name(directory), Mode::from_raw_mode(0o755)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(errno) => return Err(explain("make directory", descriptors.path(directory), errno)),
-            }
+            let made = make(descriptors.get(tree.parent(directory).unwrap_or(0))?, &tree.name(directory));
+            made.map_err(|errno| explain("make directory", descriptors.path(directory), errno))?;
         }
         Ok(())
     }
@@ -171,6 +187,13 @@ impl DirectoryHand {
 
     fn path(&self, file: &File, name: &Name) -> PathBuf {
         self.descriptors.path(file.directory).join(name.as_str())
+    }
+}
+
+fn make(above: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    match rustix::fs::mkdirat(above, name, Mode::from_raw_mode(0o755)) {
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno),
     }
 }
 

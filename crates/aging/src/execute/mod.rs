@@ -21,6 +21,7 @@ pub(crate) use descriptors::Descriptors;
 pub(crate) use directory::{Name, explain};
 
 use crate::error::AgingError;
+use crate::parts::{Interleaved, Placed};
 use crate::planner::{Kind, Operation, Planner};
 use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
@@ -113,21 +114,25 @@ pub fn execute<B: BackEnd>(
     interrupt: &Interrupt,
     observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
 ) -> ExecuteOutcome {
-    execute_in_step(planner, backend, options, &Alone, interrupt, observer)
+    let mut parts = Interleaved::whole(planner);
+    execute_parts(&mut parts, std::slice::from_ref(backend), options, &Alone, interrupt, &mut |parts, completed| {
+        parts.own().try_for_each(|(_, planner)| observer(planner, completed))
+    })
 }
 
-/// Like [`execute()`], in step with those that play the other shards of the same plan: a round begins when `pace` allows.
-pub fn execute_in_step<B: BackEnd>(
-    planner: &mut Planner,
-    backend: &B,
+/// Plays the parts of a plan, each on its own back end, in step with those that play the others: a round begins when
+/// `pace` allows. Operations are counted as positions of [`Interleaved`].
+pub fn execute_parts<B: BackEnd>(
+    parts: &mut Interleaved<'_>,
+    backends: &[B],
     options: &ExecuteOptions,
     pace: &dyn Pace,
     interrupt: &Interrupt,
-    observer: &mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
+    observer: &mut dyn FnMut(&Interleaved<'_>, u64) -> ControlFlow<()>,
 ) -> ExecuteOutcome {
     let begun = Instant::now();
-    let completed = planner.operations_done();
-    let mut run = Run { completed, planner, backend, options, pace, interrupt, observer, stalls: 0, executed: 0 };
+    let completed = parts.position();
+    let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, stalls: 0, executed: 0 };
     let result = run.play();
     let (completed, stalls, executed) = (run.completed, run.stalls, run.executed);
     ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed }
@@ -137,17 +142,19 @@ pub fn execute_in_step<B: BackEnd>(
 #[derive(Debug, Clone, Copy)]
 struct Task {
     sequence: u64,
+    /// Which of the parts played here.
+    own: usize,
     operation: Operation,
     sync: bool,
 }
 
-struct Run<'a, B: BackEnd> {
-    planner: &'a mut Planner,
-    backend: &'a B,
+struct Run<'a, 'b, B: BackEnd> {
+    parts: &'a mut Interleaved<'b>,
+    backends: &'a [B],
     options: &'a ExecuteOptions,
     pace: &'a dyn Pace,
     interrupt: &'a Interrupt,
-    observer: &'a mut dyn FnMut(&Planner, u64) -> ControlFlow<()>,
+    observer: &'a mut dyn FnMut(&Interleaved<'_>, u64) -> ControlFlow<()>,
     completed: u64,
     stalls: u64,
     executed: u64,
@@ -156,15 +163,15 @@ struct Run<'a, B: BackEnd> {
 /// Rounds between two looks at whether the target is still there.
 const ROUNDS_PER_CHECK: u64 = 256;
 
-impl<B: BackEnd> Run<'_, B> {
+impl<B: BackEnd> Run<'_, '_, B> {
     fn play(&mut self) -> Result<Stop, AgingError> {
-        self.backend.prepare()?;
+        self.backends.iter().try_for_each(BackEnd::prepare)?;
         if self.options.threads <= 1 { self.play_alone() } else { pool::play(self) }
     }
 
     /// One thread plans and works: no queue, no switch of context.
     fn play_alone(&mut self) -> Result<Stop, AgingError> {
-        let mut hand = self.backend.hand(1)?;
+        let mut hands = hands(self.backends, 1)?;
         let mut lanes = vec![Vec::new()];
         for round in 0.. {
             if let Some(stop) = self.stop_before(round)? {
@@ -178,12 +185,12 @@ impl<B: BackEnd> Run<'_, B> {
             let pace = self.pace;
             for task in lanes[0].drain(..) {
                 let earlier_done = || pace.earlier_done(task.sequence);
-                self.stalls += u64::from(apply(self.backend, &mut hand, &task, earlier_done)?);
+                self.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
                 self.completed = task.sequence + 1;
             }
-            self.completed = self.planner.operations_done();
+            self.completed = self.parts.position();
             self.pace.reached(self.completed);
-            if (self.observer)(self.planner, self.completed).is_break() {
+            if (self.observer)(self.parts, self.completed).is_break() {
                 return Ok(Stop::Observer);
             }
         }
@@ -192,14 +199,14 @@ impl<B: BackEnd> Run<'_, B> {
 
     /// Why no further round should begin, if so.
     fn stop_before(&mut self, round: u64) -> Result<Option<Stop>, AgingError> {
-        if self.planner.operations_done() >= self.planner.plan().len() {
+        if self.parts.position() >= self.parts.len() {
             return Ok(Some(Stop::Finished));
         }
         if self.interrupt.requested() {
             return Ok(Some(Stop::Interrupted));
         }
         if round % ROUNDS_PER_CHECK == ROUNDS_PER_CHECK - 1 {
-            self.backend.check()?;
+            self.backends.iter().try_for_each(BackEnd::check)?;
         }
         Ok(None)
     }
@@ -210,35 +217,41 @@ impl<B: BackEnd> Run<'_, B> {
 
     /// The operation after the next round.
     fn next_end(&self) -> u64 {
-        (self.planner.operations_done() + self.round()).min(self.planner.plan().len())
+        (self.parts.position() + self.round()).min(self.parts.len())
     }
 
     /// Plans half a window of operations into one lane per thread.
     fn next_round(&mut self, lanes: &mut [Vec<Task>]) {
-        let (threads, every) = (lanes.len() as u32, self.options.fsync_every);
-        for _ in 0..self.round() {
-            let Some(operation) = self.planner.next() else { return };
+        let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
+        while let Some(Placed { position, own, operation }) = self.parts.next_below(end) {
             let directory = operation.file.directory;
             let lane = match self.options.shard {
                 Some(shard) if !shard.owns(directory) => continue,
-                Some(shard) => directory / shard.count % threads,
-                None => directory % threads,
+                Some(shard) => directory / shard.count,
+                None => directory,
             };
             let created = operation.kind == Kind::Create;
-            let sync = every > 0 && created && self.planner.creates().is_multiple_of(every);
-            lanes[lane as usize].push(Task { sequence: self.planner.operations_done() - 1, operation, sync });
+            let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
+            let lane = lane.wrapping_add(own as u32) % threads;
+            lanes[lane as usize].push(Task { sequence: position, own, operation, sync });
         }
     }
+}
+
+/// The hands of one of `threads` threads, one for each part.
+fn hands<B: BackEnd>(backends: &[B], threads: usize) -> Result<Vec<B::Hand>, AgingError> {
+    backends.iter().map(|backend| backend.hand(threads * backends.len())).collect()
 }
 
 /// Does one task. When the file system is full, waits (by `earlier_done`) until every earlier operation is done and
 /// freed space is available, then tries once more. Whether it had to wait.
 fn apply<B: BackEnd>(
-    backend: &B,
-    hand: &mut B::Hand,
+    backends: &[B],
+    hands: &mut [B::Hand],
     task: &Task,
     earlier_done: impl Fn() -> bool,
 ) -> Result<bool, AgingError> {
+    let (backend, hand) = (&backends[task.own], &mut hands[task.own]);
     match hand.apply(&task.operation, task.sync) {
         Ok(()) => Ok(false),
         Err(error) if error.is_full() => {

@@ -1,7 +1,7 @@
 //! Several threads: each gets its lane of every round and says when it is done.
 
 use super::backend::BackEnd;
-use super::{Pace, Run, Stop, Task, apply};
+use super::{Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -44,20 +44,20 @@ struct Worker {
     reports: Receiver<Report>,
 }
 
-pub(super) fn play<B: BackEnd>(run: &mut Run<'_, B>) -> Result<Stop, AgingError> {
+pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingError> {
     let threads = run.options.threads;
-    let start = run.planner.operations_done();
+    let start = run.parts.position();
     let shared =
         Shared { reached: (0..threads).map(|_| AtomicU64::new(start)).collect(), failed: AtomicBool::new(false) };
-    let hands: Vec<B::Hand> = (0..threads).map(|_| run.backend.hand(threads)).collect::<Result<_, _>>()?;
-    let (backend, pace) = (run.backend, run.pace);
+    let hands: Vec<Vec<B::Hand>> = (0..threads).map(|_| hands(run.backends, threads)).collect::<Result<_, _>>()?;
+    let (backends, pace) = (run.backends, run.pace);
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
-        for (index, hand) in hands.into_iter().enumerate() {
+        for (index, hands) in hands.into_iter().enumerate() {
             let (batches, incoming) = bounded(ROUNDS_IN_FLIGHT);
             let (outgoing, reports) = bounded(ROUNDS_IN_FLIGHT);
             let shared = &shared;
-            scope.spawn(move || work(backend, hand, index, (shared, pace), &incoming, &outgoing));
+            scope.spawn(move || work(backends, hands, index, (shared, pace), &incoming, &outgoing));
             workers.push(Worker { batches, reports });
         }
         conduct(run, &workers)
@@ -65,7 +65,7 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, B>) -> Result<Stop, AgingError>
 }
 
 /// Hands out rounds until the plan ends or something stops it, then waits for those in flight.
-fn conduct<B: BackEnd>(run: &mut Run<'_, B>, workers: &[Worker]) -> Result<Stop, AgingError> {
+fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker]) -> Result<Stop, AgingError> {
     let mut flight = Flight { ends: Vec::new(), spare: Vec::new(), failure: None };
     let mut stop = Ok(Stop::Finished);
     for round in 0.. {
@@ -93,13 +93,13 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, B>, workers: &[Worker]) -> Result<Stop,
         let mut lanes: Vec<Vec<Task>> = workers.iter().map(|_| flight.spare.pop().unwrap_or_default()).collect();
         run.next_round(&mut lanes);
         run.executed += lanes.iter().map(|lane| lane.len() as u64).sum::<u64>();
-        let end = run.planner.operations_done();
+        let end = run.parts.position();
         for (worker, tasks) in workers.iter().zip(lanes) {
             // A worker ends only after its sender is gone.
             let _ = worker.batches.send(Batch { tasks, end });
         }
         flight.ends.push(end);
-        if (run.observer)(run.planner, run.completed).is_break() {
+        if (run.observer)(run.parts, run.completed).is_break() {
             stop = Ok(Stop::Observer);
             break;
         }
@@ -121,7 +121,7 @@ struct Flight {
 
 impl Flight {
     /// Waits for the oldest round.
-    fn land<B: BackEnd>(&mut self, run: &mut Run<'_, B>, workers: &[Worker]) {
+    fn land<B: BackEnd>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker]) {
         let end = self.ends.remove(0);
         for worker in workers {
             let Ok(report) = worker.reports.recv() else { continue };
@@ -141,8 +141,8 @@ impl Flight {
 }
 
 fn work<B: BackEnd>(
-    backend: &B,
-    mut hand: B::Hand,
+    backends: &[B],
+    mut hands: Vec<B::Hand>,
     index: usize,
     (shared, pace): (&Shared, &dyn Pace),
     batches: &Receiver<Batch>,
@@ -157,7 +157,7 @@ fn work<B: BackEnd>(
             }
             shared.reached[index].store(task.sequence, Ordering::Release);
             let earlier_done = || shared.earlier_done(task.sequence) && pace.earlier_done(task.sequence);
-            match apply(backend, &mut hand, task, earlier_done) {
+            match apply(backends, &mut hands, task, earlier_done) {
                 Ok(stalled) => report.stalls += u64::from(stalled),
                 Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);

@@ -234,6 +234,7 @@ impl<'a> Draft<'a> {
             empty_depths: self.depths.iter().filter(|(_, share)| none(*share)).map(|(depth, _)| *depth).collect(),
             empty_ages: empty_ages.filter(|(bin, _)| none(bin.share)).map(|(_, row)| row.edge).collect(),
             below_bound: (operations as f64) < t_bound.floor(),
+            parts: 1,
         }
     }
 }

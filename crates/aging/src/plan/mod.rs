@@ -9,9 +9,11 @@ mod replan;
 mod rounding;
 mod schedule;
 mod sizes;
+mod summary;
 
 pub use directories::{DirectoryTree, file_name};
 pub use sizes::{BLOCK, Truncated};
+pub use summary::Summary;
 
 pub(crate) use build::Segment;
 pub(crate) use classes::Class;
@@ -102,47 +104,6 @@ pub enum Limit {
     Operations(u64),
     /// As soon as a chi-square test finds all three histograms with at least this p.
     Confidence(f64),
-}
-
-/// What a plan is going to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Name of the profile.
-    pub profile: String,
-    /// Declared size of the volume.
-    pub capacity: Bytes,
-    /// Target fullness.
-    pub fullness: f64,
-    /// Files when the volume is filled (K).
-    pub files: u64,
-    /// Least number of operations that reaches the age histogram.
-    pub t_bound: f64,
-    /// Operations of this plan.
-    pub t_end: u64,
-    /// Creates of this plan.
-    pub creates: u64,
-    /// Deletes of this plan.
-    pub deletes: u64,
-    /// Bytes that the plan creates, in whole blocks.
-    pub bytes_created: Bytes,
-    /// `bytes_created` over `capacity`.
-    pub overwrites: f64,
-    /// Allocated bytes of the live files at the end.
-    pub bytes_live: Bytes,
-    /// Most files that live at once.
-    pub files_at_most: u64,
-    /// Directories, the top included.
-    pub directories: u32,
-    /// Size bins that cannot fit, dropped or clamped.
-    pub truncated: Vec<Truncated>,
-    /// Size bins of the profile that round to no file on this volume.
-    pub empty_sizes: Vec<Bytes>,
-    /// Depths of the profile that round to no file on this volume.
-    pub empty_depths: Vec<u32>,
-    /// Age bins (right edges) of the profile that round to no file on this volume.
-    pub empty_ages: Vec<f64>,
-    /// Whether the plan is too short to reach the age histogram exactly.
-    pub below_bound: bool,
 }
 
 /// A plan: pure data from which the same operations stream every time.

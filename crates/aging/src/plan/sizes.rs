@@ -78,7 +78,9 @@ fn check_count(spec: &PlanSpec, fullness: f64, mean: f64, count: f64) -> Result<
         return Err(AgingError::profile(&profile.name, problem));
     }
     if count >= f64::from(u32::MAX) {
-        return Err(AgingError::Plan(format!("{count:.0} files are more than the planner can hold (4294967294)")));
+        return Err(AgingError::Plan(format!(
+            "{count:.0} files are more than one planner can hold (4294967294): divide the plan with --parts"
+        )));
     }
     if count < needed {
         let volume = Bytes(((needed + 1.0) * mean / fullness).ceil() as u64).round_up(BLOCK);

@@ -1,0 +1,165 @@
+//! A plan divided into parts, each a plan of its own for an equal share of the volume, with the same profile and a seed
+//! of its own, in a directory of its own. Whoever plays some of the parts needs the planners of these alone.
+
+use crate::plan::BLOCK;
+use crate::planner::{Operation, Planner};
+use senesce_core::{Bytes, Seed};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// Most parts that names of four digits tell apart.
+pub const MOST_PARTS: u32 = 9999;
+
+/// Directory of a part below the aged directory.
+pub fn part_name(part: u32) -> String {
+    format!("part-{part:04}")
+}
+
+/// The part that a directory of this name holds.
+pub fn part_of_name(name: &[u8]) -> Option<u32> {
+    let digits = name.strip_prefix(b"part-").filter(|digits| digits.len() == 4)?;
+    digits.iter().all(u8::is_ascii_digit).then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
+}
+
+/// Share of each of `parts` in the volume: equal, whole blocks; less than a block for each part is left over.
+pub fn part_capacity(capacity: Bytes, parts: u32) -> Bytes {
+    if parts <= 1 { capacity } else { Bytes(capacity.0 / u64::from(parts) / BLOCK * BLOCK) }
+}
+
+/// Seed of one of `parts`; an undivided plan has the root seed itself.
+pub fn part_seed(seed: Seed, part: u32, parts: u32) -> Seed {
+    if parts <= 1 { seed } else { seed.child(&format!("part/{part}")) }
+}
+
+/// Digest of the whole namespace from those of its parts in order: of an undivided plan its own, else SHA-256 over one
+/// line "part-NNNN digest" for each.
+pub fn whole_sha256(parts: &[String]) -> String {
+    if let [only] = parts {
+        return only.clone();
+    }
+    let mut digest = Sha256::new();
+    for (part, sha256) in (0..).zip(parts) {
+        digest.update(format!("{} {sha256}\n", part_name(part)));
+    }
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The operations of some parts of a divided plan by age: operation i of every part before operation i + 1 of any. A
+/// position counts the operations of all parts, also of those that others play: operation i of part p of P is at
+/// i P + p. An undivided plan is its only part.
+pub struct Interleaved<'a> {
+    parts: u32,
+    own: Vec<(u32, &'a mut Planner)>,
+    len: u64,
+    position: u64,
+    /// The part of `own` whose turn is next, and the operation of each part that is due.
+    turn: usize,
+    due: u64,
+}
+
+/// An operation with its place among those of all parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    /// Position.
+    pub position: u64,
+    /// Place of the part among those that are played here.
+    pub own: usize,
+    /// The operation.
+    pub operation: Operation,
+}
+
+impl<'a> Interleaved<'a> {
+    /// The planners of parts (ascending) of `parts`, up to the position `len`; all have done what is below `position`.
+    pub fn new(parts: u32, own: Vec<(u32, &'a mut Planner)>, position: u64, len: u64) -> Self {
+        let mut all = Self { parts: parts.max(1), own, len, position: 0, turn: 0, due: 0 };
+        all.go_to(position);
+        all
+    }
+
+    /// An undivided plan, from where its planner is.
+    pub fn whole(planner: &'a mut Planner) -> Self {
+        let (position, len) = (planner.operations_done(), planner.plan().len());
+        Self::new(1, vec![(0, planner)], position, len)
+    }
+
+    /// Operations of `part` among those of `parts` below `position`.
+    pub fn operations_of(part: u32, parts: u32, position: u64) -> u64 {
+        (position + u64::from(parts) - 1 - u64::from(part)) / u64::from(parts)
+    }
+
+    /// Position after the last operation.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Everything below was given out.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The parts that are played here, with their planners.
+    pub fn own(&self) -> impl ExactSizeIterator<Item = (u32, &Planner)> {
+        self.own.iter().map(|(part, planner)| (*part, &**planner))
+    }
+
+    /// Allocated bytes of live files over the capacity, of the parts played here.
+    pub fn fullness(&self) -> f64 {
+        self.mean(Planner::fullness)
+    }
+
+    /// Bytes created so far over the capacity, of the parts played here.
+    pub fn overwrites(&self) -> f64 {
+        self.mean(Planner::overwrites)
+    }
+
+    fn mean(&self, of: fn(&Planner) -> f64) -> f64 {
+        self.own().map(|(_, planner)| of(planner)).sum::<f64>() / self.own.len().max(1) as f64
+    }
+
+    /// The next operation of the parts played here, if it lies below `end`; otherwise `end` is reached.
+    pub fn next_below(&mut self, end: u64) -> Option<Placed> {
+        while let Some((part, planner)) = self.own.get_mut(self.turn) {
+            let position = self.due * u64::from(self.parts) + u64::from(*part);
+            if position >= end {
+                break;
+            }
+            let own = self.turn;
+            let operation = planner.next();
+            self.turn += 1;
+            if self.turn == self.own.len() {
+                (self.turn, self.due) = (0, self.due + 1);
+            }
+            // A part that was planned anew may end before the others.
+            if let Some(operation) = operation {
+                self.position = position + 1;
+                return Some(Placed { position, own, operation });
+            }
+        }
+        self.position = end.min(self.len).max(self.position);
+        None
+    }
+
+    /// Creates of one of the parts played here so far.
+    pub(crate) fn creates(&self, own: usize) -> u64 {
+        self.own.get(own).map_or(0, |(_, planner)| planner.creates())
+    }
+
+    fn go_to(&mut self, position: u64) {
+        let parts = u64::from(self.parts);
+        self.position = position;
+        self.due = position / parts;
+        self.turn = self.own.iter().position(|(part, _)| u64::from(*part) >= position % parts).unwrap_or_else(|| {
+            self.due += 1;
+            0
+        });
+    }
+}

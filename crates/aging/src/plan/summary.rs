@@ -1,0 +1,91 @@
+//! A plan in numbers.
+
+use super::Truncated;
+use senesce_core::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// What a plan is going to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the profile.
+    pub profile: String,
+    /// Declared size of the volume.
+    pub capacity: Bytes,
+    /// Target fullness.
+    pub fullness: f64,
+    /// Files when the volume is filled (K).
+    pub files: u64,
+    /// Least number of operations that reaches the age histogram.
+    pub t_bound: f64,
+    /// Operations of this plan.
+    pub t_end: u64,
+    /// Creates of this plan.
+    pub creates: u64,
+    /// Deletes of this plan.
+    pub deletes: u64,
+    /// Bytes that the plan creates, in whole blocks.
+    pub bytes_created: Bytes,
+    /// `bytes_created` over `capacity`.
+    pub overwrites: f64,
+    /// Allocated bytes of the live files at the end.
+    pub bytes_live: Bytes,
+    /// Most files that live at once.
+    pub files_at_most: u64,
+    /// Directories, the top included.
+    pub directories: u32,
+    /// Size bins that cannot fit, dropped or clamped.
+    pub truncated: Vec<Truncated>,
+    /// Size bins of the profile that round to no file on this volume.
+    pub empty_sizes: Vec<Bytes>,
+    /// Depths of the profile that round to no file on this volume.
+    pub empty_depths: Vec<u32>,
+    /// Age bins (right edges) of the profile that round to no file on this volume.
+    pub empty_ages: Vec<f64>,
+    /// Whether the plan is too short to reach the age histogram exactly.
+    pub below_bound: bool,
+    /// Parts that the plan is divided into; the numbers are those of all together.
+    #[serde(default = "one")]
+    pub parts: u32,
+}
+
+/// Memory that a planner needs for each file that can live: its record, and its place while files are sorted.
+const PLANNER_BYTES_PER_FILE: u64 = 12 + 4;
+
+fn one() -> u32 {
+    1
+}
+
+impl Summary {
+    /// The numbers of all parts of a divided plan together; `None` without a part.
+    pub fn of_parts(parts: &[Self]) -> Option<Self> {
+        let sum = |pick: fn(&Self) -> u64| parts.iter().map(pick).sum::<u64>();
+        let first = parts.first()?;
+        if parts.len() == 1 {
+            return Some(first.clone());
+        }
+        let (capacity, created) = (sum(|part| part.capacity.0), sum(|part| part.bytes_created.0));
+        Some(Self {
+            capacity: Bytes(capacity),
+            files: sum(|part| part.files),
+            t_bound: parts.iter().map(|part| part.t_bound).sum(),
+            t_end: sum(|part| part.t_end),
+            creates: sum(|part| part.creates),
+            deletes: sum(|part| part.deletes),
+            bytes_created: Bytes(created),
+            overwrites: created as f64 / capacity as f64,
+            bytes_live: Bytes(sum(|part| part.bytes_live.0)),
+            files_at_most: sum(|part| part.files_at_most),
+            // The directory that holds the parts is none of theirs.
+            directories: parts.iter().map(|part| part.directories).sum::<u32>() + 1,
+            below_bound: parts.iter().any(|part| part.below_bound),
+            parts: parts.len() as u32,
+            ..first.clone()
+        })
+    }
+
+    /// Memory that the planners of this plan, or of so many of its parts, need at most.
+    pub fn planner_bytes(&self, parts: u32) -> Bytes {
+        let files = self.files_at_most.div_ceil(u64::from(self.parts.max(1))) * u64::from(parts);
+        Bytes(files * PLANNER_BYTES_PER_FILE)
+    }
+}
