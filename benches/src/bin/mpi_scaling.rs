@@ -3,33 +3,40 @@
 //!
 //! `cargo run --release -p senesce-benches --bin mpi_scaling`
 
-use senesce_aging::{AgingPlan, ExecuteOptions, Limit, NullBackEnd, PlanSpec, Profile, Shard, Truncate, execute};
+use senesce_aging::execute::Alone;
+use senesce_aging::parts::{part_capacity, part_seed};
+use senesce_aging::{
+    AgingPlan, ExecuteOptions, Interleaved, Limit, NullBackEnd, PlanSpec, Profile, Shard, Truncate, execute,
+    execute_parts,
+};
 use senesce_cluster::scaling::{Load, simulate};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use std::error::Error;
 use std::ops::ControlFlow;
+use std::process::Command;
 use std::sync::Arc;
 
 const RANKS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 /// The volume of the whole plan: 1.9 million live files of the profile.
 const CAPACITY: Bytes = Bytes(256 << 30);
 const OPERATIONS: u64 = 8_000_000;
+const MIB: f64 = 1048576.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // First, before freed memory of other steps is used again.
-    let (files, bytes) = memory()?;
-    let per_file = bytes as f64 / files as f64;
-    println!("## Memory of the planner, on every rank\n");
-    println!("| live files | memory (MiB) | bytes per live file | for 1e9 live files (GiB) |\n|---|---|---|---|");
-    let billion = per_file * 1e9 / (1u64 << 30) as f64;
-    println!("| {files} | {:.1} | {per_file:.1} | {billion:.1} |", bytes as f64 / (1u64 << 20) as f64);
-    println!("\n## Planning\n\n| ranks | CPU per rank (s) | ns per operation of the plan | CPU of all ranks (s) |");
-    println!("|---|---|---|---|");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, files] = &words[..] {
+        return if word == "memory" { memory(files.parse()?) } else { Err("usage: mpi_scaling [memory FILES]".into()) };
+    }
+    memory_of_ranks()?;
+    println!(
+        "\n## Planning\n\n| ranks | undivided: CPU per rank (s) | ns per operation of the plan | CPU of all ranks (s) | a part for each rank: CPU per rank (s) | CPU of all ranks (s) |"
+    );
+    println!("|---|---|---|---|---|---|");
     for ranks in RANKS {
-        let one = shard_of_the_plan(ranks)?;
-        let per_operation = one / OPERATIONS as f64 * 1e9;
-        println!("| {ranks} | {one:.3} | {per_operation:.1} | {:.1} |", one * f64::from(ranks));
+        let (one, part) = (shard_of_the_plan(ranks)?, part_of_the_plan(ranks)?);
+        let (per_operation, all) = (one / OPERATIONS as f64 * 1e9, f64::from(ranks));
+        println!("| {ranks} | {one:.3} | {per_operation:.1} | {:.1} | {part:.4} | {:.1} |", one * all, part * all);
     }
     println!(
         "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's clerk (%) |\n|---|---|---|---|---|---|"
@@ -59,16 +66,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn plan() -> Result<Arc<AgingPlan>, Box<dyn Error>> {
-    let mut spec = PlanSpec::new(Profile::builtin("agrawal")?, CAPACITY, Seed(42));
+fn plan(ranks: u32) -> Result<Arc<AgingPlan>, Box<dyn Error>> {
+    let capacity = part_capacity(CAPACITY, ranks);
+    let mut spec = PlanSpec::new(Profile::builtin("agrawal")?, capacity, part_seed(Seed(42), 0, ranks));
     spec.truncate = Truncate::Drop;
-    spec.limit = Limit::Operations(OPERATIONS);
+    spec.limit = Limit::Operations(OPERATIONS / u64::from(ranks));
     Ok(Arc::new(AgingPlan::new(&spec)?))
 }
 
 /// What rank 0 of `ranks` spends on the whole plan without doing its operations.
 fn shard_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
-    let plan = plan()?;
+    let plan = plan(1)?;
     let before = cpu_seconds();
     let options = ExecuteOptions { shard: Some(Shard { index: 0, count: ranks }), ..ExecuteOptions::default() };
     let mut go_on = |_: &_, _| ControlFlow::Continue(());
@@ -76,22 +84,80 @@ fn shard_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
     Ok(cpu_seconds() - before)
 }
 
-/// Live files, and the memory that the planner took at most.
-fn memory() -> Result<(u64, u64), Box<dyn Error>> {
-    let plan = plan()?;
-    let before = rss_bytes();
+/// What rank 0 of `ranks` spends on its part of a plan that is divided into a part for each.
+fn part_of_the_plan(ranks: u32) -> Result<f64, Box<dyn Error>> {
+    let plan = plan(ranks)?;
+    let before = cpu_seconds();
     let mut planner = plan.operations();
-    let mut most = 0;
-    while planner.operations_done() < plan.len() {
-        planner.skip_to(planner.operations_done() + plan.len() / 64 + 1);
-        most = most.max(rss_bytes().saturating_sub(before));
+    let mut parts = Interleaved::new(ranks, vec![(0, &mut planner)], 0, plan.len() * u64::from(ranks));
+    let options = ExecuteOptions { window: 4096 * u64::from(ranks), ..ExecuteOptions::default() };
+    let mut go_on = |_: &Interleaved<'_>, _| ControlFlow::Continue(());
+    execute_parts(&mut parts, &[NullBackEnd], &options, &Alone, &Interrupt::new(), &mut go_on).result?;
+    Ok(cpu_seconds() - before)
+}
+
+/// Memory of a rank of 1 to 1,024 that play 1e9 live files in a part for each, and of parts of 1e7 and 1e8 files.
+fn memory_of_ranks() -> Result<(), Box<dyn Error>> {
+    println!("## Memory of the planner of one part\n");
+    println!(
+        "| live files | planner (MiB) | with digest (MiB) | bytes per live file | CPU (s) |\n|---|---|---|---|---|"
+    );
+    let mut per_file = 0.0f64;
+    let mut measured = Vec::new();
+    for files in [976_563, 3_906_250, 10_000_000, 15_625_000, 62_500_000, 100_000_000] {
+        // A process of its own, so that freed memory of others is not used again.
+        let child = Command::new(std::env::current_exe()?).args(["memory", &files.to_string()]).output()?;
+        let text = String::from_utf8(child.stdout)?;
+        let numbers: Vec<f64> = text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
+        let [live, planner, digest, seconds] = numbers[..] else { return Err(format!("no numbers: {text}").into()) };
+        per_file = digest / live;
+        println!("| {live} | {:.1} | {:.1} | {per_file:.1} | {seconds:.1} |", planner / MIB, digest / MIB);
+        measured.push((files, digest));
     }
-    Ok((planner.files_live(), most))
+    println!("\n## Memory for 1e9 live files, a part for each rank\n");
+    println!("| ranks | live files per rank | planner of each rank (MiB) | |\n|---|---|---|---|");
+    for ranks in RANKS {
+        let files = 1_000_000_000u64.div_ceil(u64::from(ranks));
+        let found = measured.iter().find(|(known, _)| *known == files);
+        let (bytes, how) = found.map_or((per_file * files as f64, "computed"), |(_, bytes)| (*bytes, "measured"));
+        println!("| {ranks} | {files} | {:.0} | {how} |", bytes / MIB);
+    }
+    Ok(())
+}
+
+/// Prints the live files of a part of about `files`, the memory that its planner took, that with the digest, and the
+/// processor time.
+fn memory(files: u64) -> Result<(), Box<dyn Error>> {
+    let mut spec = PlanSpec::new(Profile::builtin("agrawal")?, CAPACITY, Seed(42));
+    spec.truncate = Truncate::Drop;
+    spec.limit = Limit::Overwrites(0.9);
+    let mut plan = AgingPlan::new(&spec)?;
+    // Larger volumes hold larger files, so that their number is met by steps.
+    for _ in 0..4 {
+        spec.capacity = Bytes((spec.capacity.0 as f64 * files as f64 / plan.summary().files as f64) as u64);
+        plan = AgingPlan::new(&spec)?;
+    }
+    let (before, begun) = (rss_bytes(), cpu_seconds());
+    let plan = Arc::new(plan);
+    let mut planner = plan.operations();
+    planner.skip_to(u64::MAX);
+    let streamed = peak_bytes().saturating_sub(before);
+    planner.namespace_sha256();
+    let digested = peak_bytes().saturating_sub(before);
+    println!("{} {streamed} {digested} {}", planner.files_live(), cpu_seconds() - begun);
+    Ok(())
 }
 
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
+
+/// Greatest resident memory of this process so far (proc_pid_status(5)).
+fn peak_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
 }
 
 /// Resident memory of this process (proc_pid_statm(5), in pages).

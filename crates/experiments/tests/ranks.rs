@@ -1,12 +1,15 @@
 //! Ageing and loads by several ranks, which live in this process: the same files as one process, resumed by others, a
 //! directory that is not shared, more ranks than directories.
 
+use senesce_aging::parts::whole_sha256;
 use senesce_aging::{Churn, Profile, Truncate};
 use senesce_cluster::{Cluster, Hello, Timing, simulated};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Record, Seed, Silent};
 use senesce_experiments::conduct::Outcome;
-use senesce_experiments::verbs::age::{AgeSpec, Hooks, Limits, Place, profile_hash, resume, run, run_by_ranks, verify};
+use senesce_experiments::verbs::age::{
+    AgeSpec, Hooks, Limits, Place, plan_only, profile_hash, resume, run, run_by_ranks, verify,
+};
 use senesce_experiments::verbs::bench::{self, Request, Subject};
 use senesce_experiments::verbs::bench_ranks::{RankRepetitions, Together};
 use senesce_target::OpenOptions;
@@ -37,6 +40,7 @@ fn spec(target: &Path) -> AgeSpec {
         fsync_every: 0,
         threads: 1,
         shard: None,
+        parts: 1,
     }
 }
 
@@ -105,10 +109,52 @@ fn any_number_of_ranks_leaves_the_files_of_one_process() {
 }
 
 #[test]
+fn a_plan_in_parts_has_the_same_files_for_any_ranks_threads_and_plans_alone() {
+    let room = tempfile::tempdir().unwrap();
+    let interrupt = Interrupt::new();
+    let hooks = Hooks { progress: &Silent, interrupt: &interrupt, cluster: None };
+    let divided = |target: &Path, threads| AgeSpec { parts: 4, size: Some(Bytes::mib(80)), threads, ..spec(target) };
+    let planned = plan_only(&divided(room.path(), 1), &hooks).unwrap();
+    let parts: Vec<String> = serde_json::from_value(planned["part_sha256"].clone()).unwrap();
+    assert_eq!((parts.len(), digest(&planned)), (4, whole_sha256(&parts)));
+    for (ranks, threads) in [(0, 1), (0, 3), (1, 1), (2, 1), (3, 2), (6, 1)] {
+        let name = format!("{ranks}-{threads}");
+        let (aged, out) = (room.path().join(format!("aged-{name}")), room.path().join(format!("run-{name}")));
+        let spec = divided(&aged, threads);
+        let outcome = match ranks {
+            0 => run(&spec, &place(&out), None, &hooks),
+            ranks => age(ranks, &spec, &out, &interrupt),
+        };
+        let result = outcome.unwrap().analysis.result;
+        for key in ["namespace_sha256", "part_sha256", "operations", "creates", "rmse", "fullness", "created_size_tv"] {
+            assert_eq!(result[key], planned[key], "{key} with {name}");
+        }
+        assert!(aged.join("part-0003").is_dir());
+        is_as_recorded(&out);
+        let idle = "6 ranks share 4 parts: ranks 4 to 5 have nothing to do".to_string();
+        assert_eq!(Record::open(&out).unwrap().events_of::<String>("note").any(|words| words == idle), ranks == 6);
+        std::fs::write(aged.join("part-0002/stranger"), "x").unwrap();
+        let found = verify(&out, &hooks).unwrap();
+        assert_eq!((found.good, found.files.strangers), (false, 1));
+    }
+}
+
+#[test]
 fn an_interrupted_run_is_resumed_by_another_number_of_ranks() {
+    resume_by_others(1);
+}
+
+#[test]
+fn an_interrupted_run_in_parts_is_resumed_by_another_number_of_ranks() {
+    resume_by_others(5);
+}
+
+fn resume_by_others(parts: u32) {
     let room = tempfile::tempdir().unwrap();
     let (aged, out) = (room.path().join("aged"), room.path().join("run"));
-    let wanted = AgeSpec { limits: Limits { overwrites: Some(400.0), ..Limits::default() }, ..spec(&aged) };
+    let size = Some(Bytes::mib(24 * u64::from(parts)));
+    let limits = Limits { overwrites: Some(400.0), ..Limits::default() };
+    let wanted = AgeSpec { limits, parts, size, ..spec(&aged) };
     let stop = Interrupt::new();
     let (timer, events) = (stop.clone(), out.join("events.jsonl"));
     let alarm = std::thread::spawn(move || {
@@ -163,7 +209,7 @@ fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     let room = tempfile::tempdir().unwrap();
     let (aged, out) = (room.path().join("aged"), room.path().join("run"));
     // Something in the way of the first file of a directory that rank 0 does not play.
-    let plan = spec(&aged).planner().unwrap();
+    let plan = spec(&aged).planner(0).unwrap();
     let file = plan.clone().find(|operation| operation.file.directory % 3 == 2).unwrap().file;
     let path = aged.join(plan.plan().directories().path(file.directory));
     std::fs::create_dir_all(&path).unwrap();

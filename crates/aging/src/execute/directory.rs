@@ -92,23 +92,28 @@ impl BackEnd for DirectoryBackEnd<'_> {
     }
 
     fn check(&self) -> Result<(), AgingError> {
-        let path = self.directory.path();
-        let failed = |errno| AgingError::io("look at", path, errno);
-        let held = rustix::fs::fstat(self.directory.as_fd()).map_err(failed)?;
-        let named = rustix::fs::stat(path).map_err(failed)?;
-        if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
-            return Ok(());
-        }
-        Err(AgingError::Target(format!(
-            "{} is no longer the directory this run began on: it was unmounted or replaced; mount it again and resume",
-            path.display()
-        )))
+        check(self.directory)
     }
 
     fn settle(&self) -> Result<(), AgingError> {
         rustix::fs::syncfs(self.directory.as_fd())
             .map_err(|errno| explain("synchronise", self.directory.path().to_path_buf(), errno))
     }
+}
+
+/// Whether a directory is still the one that was claimed.
+pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
+    let path = directory.path();
+    let failed = |errno| AgingError::io("look at", path, errno);
+    let held = rustix::fs::fstat(directory.as_fd()).map_err(failed)?;
+    let named = rustix::fs::stat(path).map_err(failed)?;
+    if (held.st_dev, held.st_ino) == (named.st_dev, named.st_ino) {
+        return Ok(());
+    }
+    Err(AgingError::Target(format!(
+        "{} is no longer the directory this run began on: it was unmounted or replaced; mount it again and resume",
+        path.display()
+    )))
 }
 
 /// Creates and deletes files for one thread.

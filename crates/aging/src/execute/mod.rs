@@ -13,7 +13,7 @@ mod pool;
 
 pub use backend::{BackEnd, Hand, NullBackEnd};
 pub use content::Content;
-pub use directory::{DirectoryBackEnd, DirectoryHand};
+pub use directory::{DirectoryBackEnd, DirectoryHand, check};
 pub use pace::{Alone, Pace};
 
 pub(crate) use content::CHUNK;

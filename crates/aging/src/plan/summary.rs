@@ -83,6 +83,11 @@ impl Summary {
         })
     }
 
+    /// Largest RMSE that rounding to whole files explains: 0.5 / K with the K files of a part.
+    pub fn rounding_bound(&self) -> f64 {
+        0.5 * f64::from(self.parts) / self.files.max(1) as f64
+    }
+
     /// Memory that the planners of this plan, or of so many of its parts, need at most.
     pub fn planner_bytes(&self, parts: u32) -> Bytes {
         let files = self.files_at_most.div_ceil(u64::from(self.parts.max(1))) * u64::from(parts);

@@ -241,6 +241,12 @@ impl Planner {
     }
 }
 
+impl AsRef<AgingPlan> for Planner {
+    fn as_ref(&self) -> &AgingPlan {
+        &self.plan
+    }
+}
+
 impl Deal {
     fn next(&mut self, stays: bool) -> u32 {
         let counter = if stays { &mut self.stay } else { &mut self.pass };

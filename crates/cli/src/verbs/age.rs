@@ -7,6 +7,7 @@ use crate::session::{Session, runs_directory};
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
+use senesce_aging::parts::MOST_PARTS;
 use senesce_aging::{Churn, Profile, Truncate};
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::units::parse_duration;
@@ -96,6 +97,10 @@ pub struct Age {
     /// This machine's part of the directories: I/N with I from 0
     #[arg(long, value_name = "I/N", help_heading = "Execution")]
     shard: Option<String>,
+    /// Divide the plan into N plans in directories part-NNNN, so that each of many ranks holds only its own in memory
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Execution", conflicts_with = "shard",
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_PARTS)))]
+    parts: u32,
     /// Share the work among the ranks that mpirun started; the target is a directory that all of them see
     #[arg(long, help_heading = "Execution", conflicts_with_all = ["shard", "plan_only", "dry_run"])]
     mpi: bool,
@@ -185,7 +190,7 @@ fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failur
 }
 
 fn dry_run(spec: &AgeSpec, json: bool) -> Result<Exit, Failure> {
-    let plan = spec.plan(spec.planner()?.plan());
+    let plan = spec.plan(&spec.summary()?);
     crate::verbs::reproduce::print_plan(&plan, json)
 }
 
@@ -258,6 +263,7 @@ impl Age {
             fsync_every: self.fsync_every,
             threads: usize::from(self.threads),
             shard: self.shard.as_deref().map(parse_shard).transpose()?,
+            parts: self.parts,
         })
     }
 

@@ -2,13 +2,13 @@
 
 use super::events::Replanned;
 use super::spec::{AgeSpec, Limits};
-use senesce_aging::Planner;
+use senesce_aging::{Interleaved, Planner};
 use senesce_core::Failure;
 use senesce_core::record::Event;
 use serde::{Deserialize, Serialize};
 
 /// A specification with the new limits of later parts of the run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Course {
     /// What was asked first.
     pub spec: AgeSpec,
@@ -35,14 +35,22 @@ impl Course {
         self.replans.last().map_or(&self.spec.limits, |replan| &replan.limits)
     }
 
-    /// A planner of the present plan that has done what was done before the last new limits.
-    pub fn planner(&self) -> Result<Planner, Failure> {
-        let mut planner = self.spec.planner()?;
+    /// A planner of the present plan of one part that has done what was done before the last new limits.
+    pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
+        let parts = self.spec.parts;
+        let mut planner = self.spec.planner(part)?;
         for replan in &self.replans {
-            planner.skip_to(replan.operation);
+            planner.skip_to(Interleaved::operations_of(part, parts, replan.operation));
             let reached = planner.clone();
-            planner = replan.limits.plan(&|limit| reached.replan(limit))?;
+            planner = replan.limits.plan(parts, &|limit| reached.replan(limit))?;
         }
+        Ok(planner)
+    }
+
+    /// A planner of one part that has done what lies below a position of all parts.
+    pub fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
+        let mut planner = self.planner(part)?;
+        planner.skip_to(Interleaved::operations_of(part, self.spec.parts, position));
         Ok(planner)
     }
 }

@@ -4,16 +4,18 @@
 use super::course::Course;
 use super::events::RankRow;
 use super::execution::{Execution, Played, Watch, cpu_seconds, data_mode, since};
+use super::parts::{Own, PartState, parts_of};
+use super::rehearse::Rehearsed;
 use super::run::{Hooks, peak_rss_bytes};
 use crate::conduct::Outcome;
 use crate::shared_directory;
 use senesce_aging::execute::{BackEnd, Pace};
 use senesce_aging::{
-    AgingError, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, Planner, Shard, Stop, execute_in_step, reconcile,
+    AgingError, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
 };
 use senesce_cluster::{Cluster, ClusterError, Halt};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{ExitCode, Failure, RunDirectory};
+use senesce_core::{ExitCode, Failure, Progress, RunDirectory, Silent};
 use senesce_target::{ClaimedDirectory, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -25,6 +27,8 @@ use std::time::{Duration, Instant};
 enum Order {
     /// See whether this directory is the one that rank 0 has.
     Look(shared_directory::Token),
+    /// Play the parts of this course without the target.
+    Rehearse(Box<Course>),
     /// Play the plan of this course.
     Age(Box<Assignment>),
     /// There is nothing more to do.
@@ -36,6 +40,7 @@ struct Assignment {
     course: Course,
     continues: bool,
     from: u64,
+    len: u64,
     window: u64,
 }
 
@@ -81,12 +86,14 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
                 cluster.barrier()?;
                 root = Some(ClaimedDirectory::claim(token.directory(), None)?);
             }
+            Order::Rehearse(course) => {
+                let rehearsed = rehearse_own(cluster, &course, &Silent, &|| false)?;
+                cluster.gather(&rehearsed)?;
+            }
             Order::Age(assignment) => {
                 let root = root.as_ref().ok_or_else(|| Failure::usage("ageing began before the directory was seen"))?;
-                let mut planner = assignment.course.planner()?;
-                planner.skip_to(assignment.from);
-                let part = play(cluster, &assignment, &mut planner, root, &mut |_| {})?;
-                cluster.gather(&part.row)?;
+                let share = play(cluster, &assignment, root, &mut |_| {})?;
+                cluster.gather(&(share.row, share.states))?;
             }
         }
     }
@@ -113,13 +120,13 @@ pub fn share(
     token.remove();
     shared_directory::judge(root.path(), &seen?.unwrap_or_default(), &cluster.members())?;
     cluster.barrier()?;
-    let directories = course.planner()?.plan().directories().count();
-    if cluster.size() > directories {
-        let words = format!(
-            "{} ranks share {directories} directories: ranks {directories} to {} have nothing to do",
-            cluster.size(),
-            cluster.size() - 1
-        );
+    let summary = course.spec.summary()?;
+    let (shares, what) =
+        if summary.parts > 1 { (summary.parts, "parts") } else { (summary.directories, "directories") };
+    if cluster.size() > shares {
+        let last = cluster.size() - 1;
+        let idle = if shares == last { format!("rank {last} has") } else { format!("ranks {shares} to {last} have") };
+        let words = format!("{} ranks share {shares} {what}: {idle} nothing to do", cluster.size());
         hooks.progress.say(&words);
         directory.append("note", &words)?;
     }
@@ -137,11 +144,27 @@ pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
     }
 }
 
+/// On rank 0: has the parts of a course rehearsed, each rank those that it will play.
+pub fn rehearse(cluster: &Cluster, course: &Course, hooks: &Hooks<'_>) -> Result<Vec<Rehearsed>, Failure> {
+    cluster.broadcast(Some(&Order::Rehearse(Box::new(course.clone()))))?;
+    let own = rehearse_own(cluster, course, hooks.progress, &|| hooks.interrupt.requested())?;
+    Ok(cluster.gather(&own)?.unwrap_or_default())
+}
+
+fn rehearse_own(
+    cluster: &Cluster,
+    course: &Course,
+    progress: &dyn Progress,
+    stop: &dyn Fn() -> bool,
+) -> Result<Rehearsed, Failure> {
+    let parts = parts_of(course.spec.parts, cluster.rank(), cluster.size());
+    super::rehearse::rehearse(course, &parts, progress, &|| stop() || cluster.ending().is_some())
+}
+
 /// On rank 0: plays with the others and records.
 pub fn lead(
     cluster: &Cluster,
     execution: &Execution<'_>,
-    planner: &mut Planner,
     root: &ClaimedDirectory,
     directory: &mut RunDirectory,
     hooks: &Hooks<'_>,
@@ -151,67 +174,80 @@ pub fn lead(
         course: execution.course.clone(),
         continues: execution.continues,
         from: execution.from,
+        len: execution.len,
         window,
     }));
     let Order::Age(assignment) = cluster.broadcast(Some(&order))? else {
         return Err(Failure::new(ExitCode::RunFailed, "an order came back as another"));
     };
-    let mut watch = Watch::begin(execution, planner.plan().len(), directory, hooks)?;
+    let mut watch = Watch::begin(execution, directory, hooks)?;
     let mut enough = false;
-    let part = play(cluster, &assignment, planner, root, &mut |planner| {
+    let Share { outcome, row, states } = play(cluster, &assignment, root, &mut |parts| {
         let completed = cluster.floor().unwrap_or(execution.from);
-        if !enough && watch.look(planner, completed).is_break() {
+        if !enough && watch.look(parts, completed).is_break() {
             enough = true;
             cluster.want_stop();
         }
     })?;
-    let rows = cluster.gather(&part.row)?.unwrap_or_default();
-    let timed_out = watch.end(part.outcome.completed, part.outcome.seconds)?;
+    let shares = cluster.gather(&(row, states))?.unwrap_or_default();
+    let (rows, states): (Vec<RankRow>, Vec<Vec<PartState>>) = shares.into_iter().unzip();
+    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
     let sum = |pick: fn(&RankRow) -> f64| rows.iter().map(pick).sum();
     Ok(Played {
-        stop: part.outcome.result?,
+        stop: outcome.result?,
+        completed: outcome.completed,
+        states: states.into_iter().flatten().collect(),
         timed_out,
-        seconds: part.outcome.seconds,
+        seconds: outcome.seconds,
         cpu_seconds: (sum(|row| row.cpu_seconds.0), sum(|row| row.cpu_seconds.1)),
         ranks: rows,
         window,
     })
 }
 
-struct Part {
+/// What a rank did.
+struct Share {
     outcome: ExecuteOutcome,
     row: RankRow,
+    /// Of the parts that it answers for.
+    states: Vec<PartState>,
 }
 
 /// Plays this rank's share of the plan.
 fn play(
     cluster: &Cluster,
     assignment: &Assignment,
-    planner: &mut Planner,
     root: &ClaimedDirectory,
-    look: &mut dyn FnMut(&Planner),
-) -> Result<Part, Failure> {
+    look: &mut dyn FnMut(&Interleaved<'_>),
+) -> Result<Share, Failure> {
     let spec = &assignment.course.spec;
-    let data = data_mode(&spec.data)?;
-    let shard = Some(Shard { index: cluster.rank(), count: cluster.size() });
-    let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data);
-    if cluster.is_first() {
-        backend.prepare()?;
+    let shard = Shard { index: cluster.rank(), count: cluster.size() };
+    let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
+    // The directories of an undivided plan are made by one for all.
+    let (divided, first) = (spec.parts > 1, cluster.is_first());
+    let backends = own.backends(root, data_mode(&spec.data)?);
+    if divided || first {
+        backends.iter().try_for_each(BackEnd::prepare)?;
     }
     cluster.barrier()?;
     if assignment.continues {
-        reconcile(planner, root, data, shard)?;
+        own.reconcile(&backends)?;
         cluster.barrier()?;
     }
-    let options =
-        ExecuteOptions { fsync_every: spec.fsync_every, threads: spec.threads, shard, window: assignment.window };
-    let backend = backend.prepared();
-    let step = Step { cluster, backend: &backend, checked: Mutex::new(Instant::now()), lost: Mutex::default() };
+    let options = ExecuteOptions {
+        fsync_every: spec.fsync_every,
+        threads: spec.threads,
+        shard: own.shard,
+        window: assignment.window,
+    };
+    let backends: Vec<_> = backends.into_iter().map(DirectoryBackEnd::prepared).collect();
+    let step = Step { cluster, root, checked: Mutex::new(Instant::now()), lost: Mutex::default() };
     let cpu_before = cpu_seconds();
     cluster.begin_operations(assignment.from, assignment.window);
+    let mut operations = own.operations(assignment.from, assignment.len);
     // Signals reach the execution through rank 0, so that all ranks stop at the same operation.
-    let outcome = execute_in_step(planner, &backend, &options, &step, &Interrupt::new(), &mut |planner, _| {
-        look(planner);
+    let outcome = execute_parts(&mut operations, &backends, &options, &step, &Interrupt::new(), &mut |parts, _| {
+        look(parts);
         ControlFlow::Continue(())
     });
     if let Some(lost) = step.lost.lock().ok().and_then(|mut lost| lost.take()) {
@@ -233,26 +269,27 @@ fn play(
         stalls: outcome.stalls,
         peak_rss_bytes: peak_rss_bytes(),
     };
-    Ok(Part { outcome, row })
+    let states = if divided || first { own.states() } else { Vec::new() };
+    Ok(Share { outcome, row, states })
 }
 
 /// Keeps an execution in step with the other ranks.
-struct Step<'a, B> {
+struct Step<'a> {
     cluster: &'a Cluster,
-    backend: &'a B,
+    root: &'a ClaimedDirectory,
     checked: Mutex<Instant>,
     /// Why the target is not there any more.
     lost: Mutex<Option<AgingError>>,
 }
 
-impl<B: BackEnd> Step<'_, B> {
+impl Step<'_> {
     fn is_lost(&self) -> bool {
         let Ok(mut checked) = self.checked.lock() else { return false };
         if checked.elapsed() < BETWEEN_CHECKS {
             return false;
         }
         *checked = Instant::now();
-        let Err(error) = self.backend.check() else { return false };
+        let Err(error) = senesce_aging::execute::check(self.root) else { return false };
         if let Ok(mut lost) = self.lost.lock() {
             *lost = Some(error);
         }
@@ -260,7 +297,7 @@ impl<B: BackEnd> Step<'_, B> {
     }
 }
 
-impl<B: BackEnd> Pace for Step<'_, B> {
+impl Pace for Step<'_> {
     fn begin(&self, end: u64) -> Option<Stop> {
         if self.is_lost() {
             return Some(Stop::Observer);

@@ -1,5 +1,6 @@
 //! What an ageing leaves in its record.
 
+use super::course::Course;
 use super::spec::Limits;
 use senesce_aging::Summary;
 use senesce_aging::measure::Measures;
@@ -11,6 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Rehearsal {
     /// The plan in numbers.
     pub summary: Summary,
+    /// What ends the plan when nothing ends it earlier: `convergence`, `overwrites`, `operations`, `confidence`.
+    #[serde(default)]
+    pub ends_by: String,
     /// Processor seconds for planning all operations.
     pub plan_cpu_seconds: f64,
     /// Operations planned per processor second.
@@ -19,6 +23,15 @@ pub struct Rehearsal {
     pub measures: Measures,
     /// Digest of the namespace at its end.
     pub namespace_sha256: String,
+    /// Digests of the parts; empty where there is one.
+    #[serde(default)]
+    pub part_sha256: Vec<String>,
+    /// Positions of all parts: their number times the operations of the longest.
+    #[serde(default)]
+    pub positions: u64,
+    /// What was rehearsed.
+    #[serde(default)]
+    pub course: Option<Course>,
 }
 
 /// The state at one moment of the execution.
@@ -46,7 +59,7 @@ pub struct Checkpoint {
 }
 
 /// New limits for a run that had reached some operation.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Replanned {
     /// Operations done when the run was planned anew.
     pub operation: u64,
@@ -77,6 +90,9 @@ pub struct Executed {
     pub measures: Measures,
     /// Digest of the namespace at this moment.
     pub namespace_sha256: String,
+    /// Digests of the parts; empty where there is one.
+    #[serde(default)]
+    pub part_sha256: Vec<String>,
 }
 
 /// What one of several ranks did.

@@ -3,9 +3,11 @@
 use super::course::Course;
 use super::crew;
 use super::events::{Checkpoint, Executed, RankRow, Sample};
-use super::run::{Hooks, peak_rss_bytes, plan_ends_by};
+use super::parts::{Own, PartState, Whole};
+use super::run::{Hooks, peak_rss_bytes};
 use super::spec::AgeSpec;
-use senesce_aging::{Data, DirectoryBackEnd, ExecuteOptions, Planner, Shard, Stop, execute, reconcile};
+use senesce_aging::execute::Alone;
+use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
 use senesce_core::{ExitCode, Failure, RunDirectory};
 use senesce_target::ClaimedDirectory;
 use std::ops::ControlFlow;
@@ -19,6 +21,8 @@ pub struct Execution<'a> {
     pub continues: bool,
     /// Every operation below this one was done in earlier parts of the run.
     pub from: u64,
+    /// Positions of the whole plan.
+    pub len: u64,
     /// Seconds of execution of earlier parts.
     pub seconds_before: f64,
 }
@@ -34,35 +38,36 @@ pub fn run(
     directory: &mut RunDirectory,
     hooks: &Hooks<'_>,
 ) -> Result<Executed, Failure> {
-    let mut planner = execution.course.planner()?;
-    planner.skip_to(execution.from);
-    let plan = planner.plan().clone();
     let played = match hooks.cluster {
-        Some(cluster) => crew::lead(cluster, execution, &mut planner, root, directory, hooks)?,
-        None => play(execution, &mut planner, root, directory, hooks)?,
+        Some(cluster) => crew::lead(cluster, execution, root, directory, hooks)?,
+        None => play(execution, root, directory, hooks)?,
     };
+    let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
     let stopped_by = match played.stop {
         Stop::Interrupted => "interrupt",
         Stop::Observer if played.timed_out => "time",
-        Stop::Observer | Stop::Finished => plan_ends_by(&plan),
+        Stop::Observer | Stop::Finished => ends_by,
     };
-    let done = planner.operations_done() - execution.from;
     Ok(Executed {
         stopped_by: stopped_by.into(),
         execute_seconds: execution.seconds_before + played.seconds,
-        ops_per_second: done as f64 / played.seconds.max(1e-9),
+        ops_per_second: (played.completed - execution.from) as f64 / played.seconds.max(1e-9),
         cpu_seconds: played.cpu_seconds,
         peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
         ranks: played.ranks,
         window: played.window,
-        measures: planner.measures(),
-        namespace_sha256: planner.namespace_sha256(),
+        measures,
+        namespace_sha256,
+        part_sha256,
     })
 }
 
 /// How a plan was played.
 pub struct Played {
     pub stop: Stop,
+    /// Everything below this position is done.
+    pub completed: u64,
+    pub states: Vec<PartState>,
     pub timed_out: bool,
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
@@ -73,35 +78,36 @@ pub struct Played {
 /// Plays alone.
 fn play(
     execution: &Execution<'_>,
-    planner: &mut Planner,
     root: &ClaimedDirectory,
     directory: &mut RunDirectory,
     hooks: &Hooks<'_>,
 ) -> Result<Played, Failure> {
     let spec = &execution.course.spec;
-    let data = data_mode(&spec.data)?;
-    let plan = planner.plan().clone();
+    let mut own = Own::new(execution.course, shard(spec), execution.from)?;
+    let backends = own.backends(root, data_mode(&spec.data)?);
     if execution.continues {
-        let found = reconcile(planner, root, data, shard(spec))?;
-        directory.append("reconciled", &found)?;
+        directory.append("reconciled", &own.reconcile(&backends)?)?;
     }
     let options = ExecuteOptions {
         fsync_every: spec.fsync_every,
         threads: spec.threads,
-        shard: shard(spec),
+        shard: own.shard,
         ..ExecuteOptions::default()
     };
-    let mut watch = Watch::begin(execution, plan.len(), directory, hooks)?;
+    let mut watch = Watch::begin(execution, directory, hooks)?;
     let cpu_before = cpu_seconds();
-    let backend = DirectoryBackEnd::new(plan, root, data);
-    let outcome =
-        execute(planner, &backend, &options, hooks.interrupt, &mut |planner, completed| watch.look(planner, completed));
+    let mut operations = own.operations(execution.from, execution.len);
+    let look = &mut |parts: &Interleaved<'_>, completed| watch.look(parts, completed);
+    let outcome = execute_parts(&mut operations, &backends, &options, &Alone, hooks.interrupt, look);
+    let cpu_seconds = since(cpu_before);
     let timed_out = watch.end(outcome.completed, outcome.seconds)?;
     Ok(Played {
         stop: outcome.result?,
+        completed: outcome.completed,
+        states: own.states(),
         timed_out,
         seconds: outcome.seconds,
-        cpu_seconds: since(cpu_before),
+        cpu_seconds,
         ranks: Vec::new(),
         window: 0,
     })
@@ -137,14 +143,13 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Begins to watch the execution of `operations`.
+    /// Begins to watch the execution.
     pub fn begin(
         execution: &'a Execution<'a>,
-        operations: u64,
         directory: &'a mut RunDirectory,
         hooks: &'a Hooks<'a>,
     ) -> Result<Self, Failure> {
-        hooks.progress.phase("ageing", operations, "operations");
+        hooks.progress.phase("ageing", execution.len, "operations");
         directory.append("checkpoint", &Checkpoint { operation: execution.from, seconds: execution.seconds_before })?;
         let now = Instant::now();
         Ok(Self {
@@ -168,11 +173,11 @@ impl<'a> Watch<'a> {
         self.failure.map_or(Ok(self.timed_out), Err)
     }
 
-    /// Looks at the planner after a round; `completed` operations are done.
-    pub fn look(&mut self, planner: &Planner, completed: u64) -> ControlFlow<()> {
+    /// Looks at the parts played here after a round; `completed` operations of all are done.
+    pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
         let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
         let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
-        let written = if wanted { self.record(planner, completed, seconds) } else { Ok(()) };
+        let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
         if let Err(failure) = written {
             self.failure = Some(failure);
             return ControlFlow::Break(());
@@ -184,18 +189,17 @@ impl<'a> Watch<'a> {
         ControlFlow::Continue(())
     }
 
-    fn record(&mut self, planner: &Planner, completed: u64, seconds: f64) -> Result<(), Failure> {
+    fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
         self.sampled = Some(Instant::now());
         if self.measured.elapsed() >= BETWEEN_DISTANCES {
             self.measured = Instant::now();
-            let rmse = planner.measures().rmse;
-            self.distance = Some(rmse.age.max(rmse.size).max(rmse.depth));
+            self.distance = distance(parts);
         }
         let sample = Sample {
-            operations: planner.operations_done(),
+            operations: parts.position(),
             seconds,
-            fullness: planner.fullness(),
-            overwrites: planner.overwrites(),
+            fullness: parts.fullness(),
+            overwrites: parts.overwrites(),
             distance: self.distance,
         };
         let distance = self.distance.map_or(String::new(), |distance| format!(", RMSE {:.3} %", distance * 100.0));
@@ -208,6 +212,15 @@ impl<'a> Watch<'a> {
         }
         Ok(())
     }
+}
+
+/// Largest RMSE of the live files of the parts played here.
+fn distance(parts: &Interleaved<'_>) -> Option<f64> {
+    let mut tally = Tally::default();
+    parts.own().for_each(|(_, planner)| tally.add(&planner.tally()));
+    let (_, first) = parts.own().next()?;
+    let rmse = first.plan().measures(parts.own().len() as u32, &tally).rmse;
+    Some(rmse.age.max(rmse.size).max(rmse.depth))
 }
 
 /// Processor seconds of this process so far: user, system (proc_pid_stat(5), in clock ticks).

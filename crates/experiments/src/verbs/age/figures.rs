@@ -144,6 +144,9 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Tabl
     row("operations", json!(measures.operations), "creates and deletes done; age is counted in these");
     row("bound", json!(summary.t_bound.ceil()), "least number of operations that reaches the ages exactly");
     row("live files", json!(measures.files_live), "files at the end");
+    if summary.parts > 1 {
+        row("parts", json!(summary.parts), "plans of their own in part-NNNN; the numbers are those of all together");
+    }
     row("overwrites", json!(measures.overwrites), "bytes created over the raw size");
     row("fullness at the end (%)", json!(measures.fullness.end * 100.0), "allocated bytes of files over the raw size");
     row("least fullness (%)", json!(measures.fullness.min * 100.0), "since the end of the fill");
@@ -151,7 +154,8 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Tabl
     row("RMSE of ages (%)", json!(measures.rmse.age * 100.0), "0.5/K is what rounding to whole files allows");
     row("RMSE of sizes (%)", json!(measures.rmse.size * 100.0), "");
     row("RMSE of depths (%)", json!(measures.rmse.depth * 100.0), "");
-    row("0.5/K (%)", json!(50.0 / summary.files.max(1) as f64), "the rounding bound");
+    let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
+    row("0.5/K (%)", json!(summary.rounding_bound() * 100.0), bound);
     row("chi-square p", json!(measures.chi_square.all.p), "probability that a sample of the profile lies farther off");
     if let Some(executed) = executed {
         row("execution (s)", json!(executed.execute_seconds), "");

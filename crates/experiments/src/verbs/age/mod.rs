@@ -5,6 +5,7 @@ mod crew;
 mod events;
 mod execution;
 mod figures;
+mod parts;
 mod rehearse;
 mod room;
 mod run;
@@ -124,7 +125,7 @@ fn caveats(record: &Record, seen: Option<&LayoutSeen>, warnings: &[String]) -> V
 fn convergence(rehearsal: &Rehearsal, executed: &Executed) -> Finding {
     let rmse = &executed.measures.rmse;
     let worst = rmse.age.max(rmse.size).max(rmse.depth);
-    let bound = 0.5 / rehearsal.summary.files.max(1) as f64;
+    let bound = rehearsal.summary.rounding_bound();
     let converged = worst <= bound;
     Finding {
         claim: "ages, sizes and depths of the live files equal the profile up to rounding to whole files".into(),
@@ -165,6 +166,8 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "chi_square": measures.chi_square,
         "stopped_by": executed.map_or("not executed", |executed| executed.stopped_by.as_str()),
         "namespace_sha256": digest,
+        "parts": rehearsal.summary.parts,
+        "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
         "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
         "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
         "execute_seconds": executed.map(|executed| executed.execute_seconds),

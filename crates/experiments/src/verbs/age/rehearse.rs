@@ -1,36 +1,74 @@
 //! Plays a plan without a target: exact measures and the planning speed, before anything is touched.
 
+use super::course::Course;
 use super::events::Rehearsal;
-use senesce_aging::Planner;
-use senesce_core::interrupt::Interrupt;
+use super::parts::{PartState, Whole};
 use senesce_core::{ExitCode, Failure, Progress};
+use serde::{Deserialize, Serialize};
 
 const BETWEEN_LOOKS: u64 = 1 << 22;
 
-/// Streams what is left of `planner` and measures the end.
-pub fn rehearse(mut planner: Planner, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Rehearsal, Failure> {
-    let plan = planner.plan().clone();
-    progress.phase("planning", plan.len(), "operations");
-    let (before, from) = (thread_cpu_seconds(), planner.operations_done());
-    while planner.operations_done() < plan.len() {
-        let reached = planner.operations_done();
-        planner.skip_to((reached + BETWEEN_LOOKS).min(plan.len()));
-        progress.position(planner.operations_done(), "");
-        if interrupt.requested() {
-            return Err(Failure::new(ExitCode::Interrupted, "interrupted while planning; nothing was touched"));
+/// What one process rehearsed.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rehearsed {
+    states: Vec<PartState>,
+    cpu_seconds: f64,
+    operations: u64,
+}
+
+/// Streams what is left of some parts of a course and measures their ends, one part after the other, so that only one is
+/// in memory.
+pub fn rehearse(
+    course: &Course,
+    parts: &[u32],
+    progress: &dyn Progress,
+    stop: &dyn Fn() -> bool,
+) -> Result<Rehearsed, Failure> {
+    let mut rehearsed = Rehearsed { states: Vec::new(), cpu_seconds: 0.0, operations: 0 };
+    for (done, part) in (0..).zip(parts) {
+        let mut planner = course.planner(*part)?;
+        let len = planner.plan().len();
+        if done == 0 {
+            progress.phase("planning", len * parts.len() as u64, "operations");
         }
-        if planner.operations_done() == reached {
-            break;
+        let (before, from) = (thread_cpu_seconds(), planner.operations_done());
+        while planner.operations_done() < len {
+            let reached = planner.operations_done();
+            planner.skip_to((reached + BETWEEN_LOOKS).min(len));
+            progress.position(done * len + planner.operations_done(), "");
+            if stop() {
+                return Err(Failure::new(ExitCode::Interrupted, "interrupted while planning; nothing was touched"));
+            }
+            if planner.operations_done() == reached {
+                break;
+            }
         }
+        rehearsed.cpu_seconds += thread_cpu_seconds() - before;
+        rehearsed.operations += planner.operations_done() - from;
+        rehearsed.states.push(PartState::of(*part, &planner));
     }
-    let plan_cpu_seconds = thread_cpu_seconds() - before;
-    Ok(Rehearsal {
-        summary: plan.summary().clone(),
-        plan_cpu_seconds,
-        plan_ops_per_cpu_second: (planner.operations_done() - from) as f64 / plan_cpu_seconds.max(1e-9),
-        measures: planner.measures(),
-        namespace_sha256: planner.namespace_sha256(),
-    })
+    Ok(rehearsed)
+}
+
+impl Rehearsal {
+    /// What all processes rehearsed, together.
+    pub fn of(course: &Course, rehearsed: Vec<Rehearsed>) -> Result<Self, Failure> {
+        let plan_cpu_seconds: f64 = rehearsed.iter().map(|one| one.cpu_seconds).sum();
+        let operations: u64 = rehearsed.iter().map(|one| one.operations).sum();
+        let states = rehearsed.into_iter().flat_map(|one| one.states).collect();
+        let Whole { summary, ends_by, measures, namespace_sha256, part_sha256, positions } = Whole::of(course, states)?;
+        Ok(Self {
+            summary,
+            ends_by: ends_by.into(),
+            plan_cpu_seconds,
+            plan_ops_per_cpu_second: operations as f64 / plan_cpu_seconds.max(1e-9),
+            measures,
+            namespace_sha256,
+            part_sha256,
+            positions,
+            course: Some(course.clone()),
+        })
+    }
 }
 
 fn thread_cpu_seconds() -> f64 {

@@ -4,12 +4,13 @@ use super::course::Course;
 use super::crew;
 use super::events::{Checkpoint, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
+use super::parts::{memory_of_this_machine, memory_words};
 use super::rehearse::rehearse;
 use super::room::check_room;
 use super::spec::{AgeSpec, Limits};
 use crate::conduct::{Outcome, default_path};
 use crate::registry;
-use senesce_aging::{AgingPlan, Limit};
+use senesce_aging::Summary;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
@@ -41,11 +42,14 @@ pub struct Place {
 
 /// Plans and measures without a target or a record; the JSON of the contract.
 pub fn plan_only(spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Value, Failure> {
-    let planner = spec.planner()?;
-    let plan = planner.plan().clone();
-    let rehearsal = rehearse(planner, hooks.progress, hooks.interrupt)?;
+    let course = Course::new(spec.clone());
+    // One part after the other, as if there were a rank for each.
+    say_memory(&spec.summary()?, spec.parts, 1, hooks.progress);
+    let parts: Vec<u32> = (0..spec.parts).collect();
+    let rehearsed = rehearse(&course, &parts, hooks.progress, &|| hooks.interrupt.requested())?;
+    let rehearsal = Rehearsal::of(&course, vec![rehearsed])?;
     let mut value = super::measures_json(&rehearsal, None);
-    value["stopped_by"] = json!(plan_ends_by(&plan));
+    value["stopped_by"] = json!(rehearsal.ends_by);
     value["seed"] = json!(spec.seed);
     value["profile"] = json!(rehearsal.summary.profile);
     value["environment"] = json!(Environment::capture());
@@ -54,7 +58,7 @@ pub fn plan_only(spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Value, Failure> {
 
 /// Ages the target of `spec`, or continues where an interrupted run of the same specification stopped.
 pub fn run(spec: &AgeSpec, place: &Place, erase: Option<String>, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
-    let document = spec.plan(spec.planner()?.plan());
+    let document = spec.plan(&spec.summary()?);
     let path = place.out.clone().unwrap_or_else(|| default_path(&place.runs, &document, place.again));
     let environment = Environment::capture();
     if path.join("plan.toml").exists() {
@@ -82,13 +86,13 @@ pub fn resume(path: &Path, limits: &Limits, erase: Option<String>, hooks: &Hooks
             let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
             course.replans.push(replanned.clone());
             // Limits that cannot be planned for are refused before they enter the record.
-            course.planner()?;
+            course.planner(0)?;
             directory.reopen_finished()?;
             directory.append("replanned", &replanned)?;
         } else {
             course.spec.limits = limits.clone();
             course = Course::new(course.spec);
-            course.planner()?;
+            course.spec.summary()?;
             directory.reopen_finished()?;
         }
     }
@@ -181,8 +185,13 @@ fn age(
     if !start.continues {
         check_room(&rehearsal, target.directory().path())?;
     }
-    let execution =
-        Execution { course, continues: start.continues, from: start.operation, seconds_before: start.seconds };
+    let execution = Execution {
+        course,
+        continues: start.continues,
+        from: start.operation,
+        len: rehearsal.positions,
+        seconds_before: start.seconds,
+    };
     let outcome = execution::run(&execution, target.directory(), &mut directory, hooks);
     let executed = match outcome {
         Ok(executed) => executed,
@@ -209,14 +218,31 @@ fn age(
 
 /// The rehearsal of an earlier part of the run, or a new one.
 fn rehearsal(course: &Course, directory: &mut RunDirectory, hooks: &Hooks<'_>) -> Result<Rehearsal, Failure> {
-    let planner = course.planner()?;
     let earlier = last::<Rehearsal>(directory, "rehearsal");
-    if let Some(earlier) = earlier.filter(|earlier| earlier.summary == *planner.plan().summary()) {
+    if let Some(earlier) = earlier.filter(|earlier| earlier.course.as_ref() == Some(course)) {
         return Ok(earlier);
     }
-    let rehearsal = rehearse(planner, hooks.progress, hooks.interrupt)?;
+    let members = hooks.cluster.map(Cluster::members).unwrap_or_default();
+    let here = members.iter().filter(|member| member.host == members[0].host).count();
+    say_memory(&course.spec.summary()?, members.len().max(1) as u32, here.max(1) as u32, hooks.progress);
+    let rehearsed = match hooks.cluster {
+        Some(cluster) => crew::rehearse(cluster, course, hooks)?,
+        None => {
+            let parts: Vec<u32> = (0..course.spec.parts).collect();
+            vec![rehearse(course, &parts, hooks.progress, &|| hooks.interrupt.requested())?]
+        }
+    };
+    let rehearsal = Rehearsal::of(course, rehearsed)?;
     directory.append("rehearsal", &rehearsal)?;
     Ok(rehearsal)
+}
+
+/// Says how much memory `here` of the `ranks` that play a plan will take, where it is much.
+fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
+    let words = memory_of_this_machine().and_then(|memory| memory_words(summary, ranks, here, memory));
+    if let Some(words) = words {
+        progress.say(&words);
+    }
 }
 
 fn finish(mut directory: RunDirectory, interrupted: bool, warned: bool) -> Result<Outcome, Failure> {
@@ -249,16 +275,6 @@ fn see_layout(target: &MountedTarget) -> LayoutSeen {
     match seen.and_then(|()| Layout::of(target.mount_point()).map_err(|error| error.to_string())) {
         Ok(layout) => LayoutSeen { layout: Some(layout), problem: String::new() },
         Err(problem) => LayoutSeen { layout: None, problem },
-    }
-}
-
-/// What ends a plan when nothing ends it earlier.
-pub fn plan_ends_by(plan: &AgingPlan) -> &'static str {
-    match plan.spec().limit {
-        Limit::Bound => "convergence",
-        Limit::Overwrites(_) => "overwrites",
-        Limit::Operations(_) => "operations",
-        Limit::Confidence(_) => "confidence",
     }
 }
 

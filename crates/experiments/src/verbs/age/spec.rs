@@ -1,6 +1,8 @@
 //! What the user asked of `senesce age`, complete and comparable.
 
-use senesce_aging::{AgingError, AgingPlan, Churn, Limit, PlanSpec, Planner, Profile, Truncate};
+use senesce_aging::measure::Measures;
+use senesce_aging::parts::{part_capacity, part_seed};
+use senesce_aging::{AgingError, AgingPlan, Churn, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_target::{BlockDevice, FileSystem, TargetSpec};
@@ -26,19 +28,29 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Plans with `make` so that the limits hold: those known beforehand shape the plan.
-    pub fn plan(&self, make: &dyn Fn(Limit) -> Result<Planner, AgingError>) -> Result<Planner, Failure> {
+    /// Plans one of `parts` with `make` so that the limits hold: those known beforehand shape the plan.
+    pub fn plan<T: AsRef<AgingPlan>>(
+        &self,
+        parts: u32,
+        make: &dyn Fn(Limit) -> Result<T, AgingError>,
+    ) -> Result<T, Failure> {
+        if self.confidence.is_some() && parts > 1 {
+            return Err(Failure::usage(
+                "--until tests the files of one plan; a plan in parts ends at its bound, or by another limit",
+            ));
+        }
         if let Some(overwrites) = self.overwrites {
             return Ok(make(Limit::Overwrites(overwrites))?);
         }
-        let mut planner = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
-        if let Some(most) = self.max_overwrites.filter(|most| planner.plan().summary().overwrites > *most) {
-            planner = make(Limit::Overwrites(most))?;
+        let mut plan = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
+        if let Some(most) = self.max_overwrites.filter(|most| plan.as_ref().summary().overwrites > *most) {
+            plan = make(Limit::Overwrites(most))?;
         }
-        if let Some(most) = self.max_operations.filter(|most| planner.plan().summary().t_end > *most) {
-            planner = make(Limit::Operations(most))?;
+        let most = self.max_operations.map(|most| most / u64::from(parts));
+        if let Some(most) = most.filter(|most| plan.as_ref().summary().t_end > *most) {
+            plan = make(Limit::Operations(most))?;
         }
-        Ok(planner)
+        Ok(plan)
     }
 
     /// The time limit of execution, all parts of the run together.
@@ -88,6 +100,18 @@ pub struct AgeSpec {
     pub threads: usize,
     /// This machine's part of the directories: (part, parts).
     pub shard: Option<(u32, u32)>,
+    /// Parts that the plan is divided into.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+// Serde wants a reference.
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
 }
 
 impl AgeSpec {
@@ -122,24 +146,41 @@ impl AgeSpec {
         }
     }
 
-    /// The operations from the first, planned to the limits.
-    pub fn planner(&self) -> Result<Planner, Failure> {
+    /// The plan of one part, made to the limits.
+    fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
         let base = PlanSpec {
             profile: self.load_profile()?,
-            capacity: self.capacity()?,
+            capacity: part_capacity(self.capacity()?, self.parts),
             fullness: self.fullness,
-            seed: self.seed,
+            seed: part_seed(self.seed, part, self.parts),
             churn: self.churn,
             spread_sizes: self.spread_sizes,
             truncate: self.truncate,
             limit: Limit::Bound,
         };
-        self.limits.plan(&|limit| Ok(Arc::new(AgingPlan::new(&PlanSpec { limit, ..base.clone() })?).operations()))
+        let make = |limit| Ok(Arc::new(AgingPlan::new(&PlanSpec { limit, ..base.clone() })?));
+        self.limits.plan(self.parts, &make)
+    }
+
+    /// The operations of one part from the first, planned to the limits.
+    pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
+        Ok(self.plan_of(part)?.operations())
+    }
+
+    /// The numbers of the plan before the first operation; they are the same for every part.
+    pub fn summary(&self) -> Result<Summary, Failure> {
+        let part = self.plan_of(0)?.summary().clone();
+        let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
+        whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
+    }
+
+    /// What the counts of all parts together mean.
+    pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
+        Ok(self.plan_of(0)?.measures(self.parts, tally))
     }
 
     /// The plan document of the run.
-    pub fn plan(&self, aging: &AgingPlan) -> Plan {
-        let summary = aging.summary();
+    pub fn plan(&self, summary: &Summary) -> Plan {
         let mut plan = Plan::new("age", self.seed, self.settings());
         let target = self.target.as_deref().unwrap_or("-");
         if let Some(file_system) = self.file_system {

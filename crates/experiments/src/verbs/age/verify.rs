@@ -1,10 +1,11 @@
 //! `senesce verify`: compares a target with what its record says it holds.
 
 use super::course::Course;
-use super::events::Executed;
+use super::events::{Checkpoint, Executed};
 use super::execution::{data_mode, shard};
 use super::run::Hooks;
-use senesce_aging::{VerifyReport, verify as compare};
+use senesce_aging::parts::part_name;
+use senesce_aging::{VerifyReport, verify as compare, verify_top};
 use senesce_core::{Failure, Record};
 use senesce_target::{CheckReport, OpenOptions, TargetSpec, visit};
 use serde::Serialize;
@@ -29,21 +30,19 @@ pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     let course = Course::of(&record.events).ok_or_else(|| words("is no ageing"))?;
     let spec = &course.spec;
-    let executed: Executed = record
-        .events_of("executed")
-        .last()
-        .ok_or_else(|| words("its execution has not ended; continue it with senesce age --resume"))?;
+    if record.events_of::<Executed>("executed").last().is_none() {
+        return Err(words("its execution has not ended; continue it with senesce age --resume"));
+    }
+    let last: Option<Checkpoint> = record.events_of("checkpoint").last();
+    let position = last.map_or(0, |checkpoint| checkpoint.operation);
     let target = spec.target.as_deref().unwrap_or_default().parse::<TargetSpec>()?;
     if matches!(target, TargetSpec::Memory { .. }) {
         return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
     }
-    hooks.progress.phase("replaying the plan", 0, "");
-    let mut planner = course.planner()?;
-    planner.skip_to(executed.measures.operations);
     let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
     let mut mounted = visit(&target, &options)?;
-    hooks.progress.phase("comparing files", 0, "");
-    let files = compare(&planner, mounted.mount_point(), data_mode(&spec.data)?, shard(spec))?;
+    hooks.progress.phase("replaying the plan and comparing files", 0, "");
+    let files = files(&course, position, mounted.mount_point())?;
     let (file_system, not_checked) = match target {
         TargetSpec::Directory(_) => (None, "a directory's file system is in use by others".to_string()),
         _ => {
@@ -56,4 +55,19 @@ pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     mounted.close()?;
     let good = files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
     Ok(Verification { good, files, file_system, not_checked })
+}
+
+/// Compares the files of all parts, one part after the other, with what the course had made below a position.
+fn files(course: &Course, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
+    let spec = &course.spec;
+    let data = data_mode(&spec.data)?;
+    if spec.parts == 1 {
+        return Ok(compare(&course.planner_at(0, position)?, top, data, shard(spec))?);
+    }
+    let mut report = verify_top(top, spec.parts)?;
+    for part in 0..spec.parts {
+        let planner = course.planner_at(part, position)?;
+        report = report.merge(compare(&planner, &top.join(part_name(part)), data, None)?);
+    }
+    Ok(report)
 }
