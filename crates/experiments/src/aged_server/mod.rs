@@ -194,6 +194,7 @@ fn study<S: Server>(settings: &Settings) -> Result<StudySpec, Failure> {
             seconds: Some(settings.duration("time")?.as_secs_f64()),
             // Filebench's threads have 10 MiB each: a hundred of them would leave nothing of the limit for the page cache.
             set: BTreeMap::from([("memsize".into(), "1m".into())]),
+            launcher: String::new(),
         }],
         cell: cells(systems, memory),
     };

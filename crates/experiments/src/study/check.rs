@@ -37,6 +37,12 @@ impl StudySpec {
         for one in &self.cell {
             self.check_cell(one)?;
         }
+        if let Some(one) = self.workload.iter().find(|one| !one.launcher.is_empty() && !self.models.is_empty()) {
+            return Err(format!(
+                "workload '{}': the trace of a run by a launcher would hold the writing of its file sets: leave out models",
+                one.name
+            ));
+        }
         for name in &self.models {
             senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
         }

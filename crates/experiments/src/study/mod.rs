@@ -7,6 +7,7 @@ pub mod device_state;
 mod figures;
 pub mod images;
 mod lab;
+mod launched;
 pub mod matrix;
 mod modelled;
 mod noise;

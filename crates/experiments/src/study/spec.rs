@@ -177,6 +177,9 @@ pub struct WorkloadSpec {
     /// Variables of the workload.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
+    /// Starts many ranks that run it together: `mpirun -n 4`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub launcher: String,
 }
 
 /// An exception: which cells, and what holds for them.

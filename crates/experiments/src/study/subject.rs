@@ -1,5 +1,6 @@
 //! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
 
+use super::launched::Launched;
 use super::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_words;
@@ -8,7 +9,7 @@ use senesce_core::{ExitCode, Failure, Measurement, Progress, Seed};
 use senesce_devmodel::replay::closed_loop_rate;
 use senesce_target::MountedTarget;
 use senesce_workload::micro::{FileOpsOptions, cold_read, file_ops};
-use senesce_workload::{Bench, Length, Options, Workload, builtin};
+use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
 use std::time::Duration;
 
 /// What is measured in a cell.
@@ -16,6 +17,8 @@ use std::time::Duration;
 pub enum Subject {
     /// A workload and its length.
     Workload(Box<Workload>, Duration),
+    /// The same on many ranks.
+    Launched(Launched, Box<Workload>, Duration),
     /// One operation and for how long.
     FileOperation(String, Duration),
     /// Everything that is there.
@@ -53,6 +56,7 @@ impl Subject {
     /// Reads what the study says; the file of a workload is read here.
     pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
+        let launched = Launched::of(spec)?;
         if spec.cold_read {
             return Ok(Self::ColdRead);
         }
@@ -77,19 +81,31 @@ impl Subject {
                 Workload::parse(file, &text, &spec.set)?
             }
         };
-        Ok(Self::Workload(Box::new(workload), time))
+        let workload = Box::new(workload);
+        Ok(match launched {
+            Some(launched) => Self::Launched(launched, workload, time),
+            None => Self::Workload(workload, time),
+        })
     }
 
-    /// Bytes of files that it needs beside what the image holds.
+    /// The workload of the engine, and its length.
+    fn workload(&self) -> Option<(&Workload, Duration)> {
+        match self {
+            Self::Workload(workload, time) | Self::Launched(_, workload, time) => Some((workload, *time)),
+            Self::FileOperation(..) | Self::ColdRead => None,
+        }
+    }
+
+    /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
-        let Self::Workload(workload, time) = self else { return Ok(0) };
-        let filesets = senesce_workload::draw(workload, &options(seed, *time))?;
+        let Some((workload, time)) = self.workload() else { return Ok(0) };
+        let filesets = senesce_workload::draw(workload, &options(seed, time))?;
         Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
     }
 
-    /// Bytes of memory into which the threads of a workload read.
+    /// Bytes of memory into which the threads of a workload read; of many ranks, one of them.
     pub fn thread_memory(&self) -> u64 {
-        let Self::Workload(workload, _) = self else { return 0 };
+        let Some((workload, _)) = self.workload() else { return 0 };
         let threads =
             workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
         threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
@@ -98,7 +114,7 @@ impl Subject {
     /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
     pub fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
-            Self::Workload(_, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
+            Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
             Self::ColdRead => live_bytes / (500.0 * 1048576.0),
         }
     }
@@ -117,19 +133,11 @@ impl Subject {
                 let bench = Bench::prepare(workload, target.directory(), options(seed, *time), progress, interrupt)?;
                 ready(target)?;
                 let finished = bench.run(target.directory(), progress, interrupt)?.repetition;
-                if !finished.valid {
-                    let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
-                    return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
-                }
-                Ok(Measured {
-                    metrics: vec![
-                        Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second),
-                        Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second),
-                        Measurement::new("mean latency", "us", Better::Lower, finished.mean_us),
-                    ],
-                    amount: finished.ops as f64,
-                    seconds: finished.seconds,
-                })
+                throughput(finished)
+            }
+            Self::Launched(launched, _, time) => {
+                ready(target)?;
+                throughput(launched.run(target, seed, *time, interrupt)?)
             }
             Self::FileOperation(name, time) => {
                 ready(target)?;
@@ -173,6 +181,23 @@ impl Subject {
                 .collect(),
         }
     }
+}
+
+/// The metrics of a workload.
+fn throughput(finished: Repetition) -> Result<Measured, Failure> {
+    if !finished.valid {
+        let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
+        return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
+    }
+    Ok(Measured {
+        metrics: vec![
+            Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second),
+            Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second),
+            Measurement::new("mean latency", "us", Better::Lower, finished.mean_us),
+        ],
+        amount: finished.ops as f64,
+        seconds: finished.seconds,
+    })
 }
 
 fn options(seed: Seed, time: Duration) -> Options {

@@ -1,0 +1,136 @@
+//! A cell that many ranks measure: `senesce bench --mpi`, started by a launcher such as `mpirun -n 4`.
+
+use super::spec::WorkloadSpec;
+use senesce_cluster::HAS_MPI;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_target::{MountedTarget, ScratchDirectory};
+use senesce_workload::Repetition;
+use serde_json::Value;
+use std::io;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// How the ranks of a cell are started, and what they run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    /// The launcher with its options.
+    launcher: Vec<String>,
+    /// The workload and its options, as of `senesce bench`.
+    workload: Vec<String>,
+}
+
+/// Below the mount point: the ranks do not work among the files of the image.
+const DIRECTORY: &str = "ranks";
+
+impl Launched {
+    /// Reads what the study says; `None` without a launcher.
+    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+        let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
+        if launcher.is_empty() {
+            return Ok(None);
+        }
+        if spec.cold_read || !spec.microbenchmark.is_empty() {
+            return Err(Failure::usage(
+                "launcher is for a personality or a file: the others are measured by one process",
+            ));
+        }
+        if !HAS_MPI {
+            let words = "launcher: this senesce was built without MPI; build it with `make mpi`";
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
+        let what = if spec.file.is_empty() { &spec.personality } else { &spec.file };
+        let mut workload = vec![what.clone()];
+        if let Some(scale) = spec.scale {
+            workload.extend(["--scale".into(), scale.to_string()]);
+        }
+        for (name, value) in &spec.set {
+            workload.extend(["--set".into(), format!("{name}={value}")]);
+        }
+        Ok(Some(Self { launcher, workload }))
+    }
+
+    /// Runs it on the target for so long; all ranks as one.
+    pub fn run(
+        &self,
+        target: &MountedTarget,
+        seed: Seed,
+        time: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Repetition, Failure> {
+        let room = ScratchDirectory::create(&std::env::temp_dir(), "launched")?;
+        let program = std::env::current_exe().map_err(|error| self.failed(&error))?;
+        let output = Command::new(&self.launcher[0])
+            .args(&self.launcher[1..])
+            .arg(program)
+            .arg("bench")
+            .arg(target.mount_point().join(DIRECTORY))
+            .args(&self.workload)
+            .args(["--time", &format!("{}ms", time.as_millis()), "--seed", &seed.0.to_string(), "--mpi", "--json"])
+            .arg("--out")
+            .arg(room.path().join("run"))
+            .output()
+            .map_err(|error| self.failed(&error))?;
+        // A terminal sends its Ctrl-C to the launcher too.
+        if interrupt.requested() {
+            return Err(Failure::new(ExitCode::Interrupted, "interrupted"));
+        }
+        self.read(&output)
+    }
+
+    fn read(&self, output: &Output) -> Result<Repetition, Failure> {
+        let result: Option<Value> = serde_json::from_slice(&output.stdout).ok();
+        let first = result.and_then(|mut result| serde_json::from_value(result["repetitions"][0].take()).ok());
+        first.filter(|_| output.status.success()).ok_or_else(|| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().last());
+            let words = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
+            Failure::new(ExitCode::RunFailed, words)
+        })
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        let words = format!("start {}: {}; is it installed?", self.launcher.join(" "), errno_words(error));
+        Failure::new(ExitCode::Missing, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn spec(launcher: &str) -> WorkloadSpec {
+        let text = format!("personality = 'webserver'\nscale = 0.5\nset = {{ a = '1' }}\nlauncher = '{launcher}'");
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_launcher_needs_mpi_and_a_workload() {
+        assert_eq!(Launched::of(&spec("")).unwrap(), None);
+        match Launched::of(&spec("mpirun -n 4")) {
+            Ok(found) => {
+                let found = found.unwrap();
+                assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
+                assert_eq!(found.workload, ["webserver", "--scale", "0.5", "--set", "a=1"]);
+            }
+            Err(failure) => assert!(!HAS_MPI && failure.exit_code() == ExitCode::Missing, "{failure}"),
+        }
+        let cold = WorkloadSpec { cold_read: true, personality: String::new(), ..spec("mpirun") };
+        assert_eq!(Launched::of(&cold).unwrap_err().exit_code(), ExitCode::Usage);
+    }
+
+    #[test]
+    fn a_failure_is_told_in_the_words_of_senesce() {
+        let launched = Launched { launcher: vec!["mpirun".into()], workload: Vec::new() };
+        let stderr = b"mpirun noticed\nsenesce: rank 1 on a: its process 7 died\n-----\n".to_vec();
+        let output = Output { status: ExitStatus::from_raw(5 << 8), stdout: b"{}".to_vec(), stderr };
+        let failure = launched.read(&output).unwrap_err();
+        assert_eq!(failure.to_string(), "mpirun: exit status: 5: senesce: rank 1 on a: its process 7 died");
+        let stdout = format!("{{\"repetitions\": [{}]}}", serde_json::to_string(&Repetition::default()).unwrap());
+        let output = Output { status: ExitStatus::from_raw(0), stdout: stdout.into_bytes(), stderr: Vec::new() };
+        assert_eq!(launched.read(&output).unwrap(), Repetition::default());
+    }
+}
