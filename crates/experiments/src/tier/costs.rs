@@ -58,14 +58,16 @@ impl Costs {
         words
     }
 
-    /// Conditions that are slower by more than 5 %, beyond their intervals.
+    /// Conditions that are slower by more than 5 %, beyond their intervals and beyond what bpfs mode differs from itself.
     pub fn slower(&self) -> usize {
-        slower(&self.ratios)
+        let beyond = |ratio: &Estimate, again: &Option<Estimate>| again.is_none_or(|again| ratio.value > again.value);
+        let pairs = self.ratios.iter().zip(&self.again);
+        pairs.filter(|(ratio, again)| ratio.is_some_and(|ratio| ratio.low > NO_COST && beyond(&ratio, again))).count()
     }
 
     /// The same of bpfs mode against itself: what the machine alone does.
     pub fn slower_than_itself(&self) -> usize {
-        slower(&self.again)
+        self.again.iter().flatten().filter(|estimate| estimate.low > NO_COST).count()
     }
 
     /// Whether it costs nothing: not in the middle, and not in more conditions than bpfs mode is slower than itself.
@@ -117,10 +119,6 @@ impl Costs {
         };
         [series("here", &self.ratios), series("bpfs mode against itself", &self.again)]
     }
-}
-
-fn slower(ratios: &[Option<Estimate>]) -> usize {
-    ratios.iter().flatten().filter(|estimate| estimate.low > NO_COST).count()
 }
 
 /// The median over the rounds of the ratio of `subject` to bpfs mode within a round.
