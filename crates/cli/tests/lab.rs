@@ -139,6 +139,30 @@ fn ctrl_c_ends_the_guest() {
     assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
 }
 
+#[test]
+fn a_reader_that_goes_away_ends_the_guest_quietly() {
+    use std::io::Read;
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+        .current_dir(room.path())
+        .env("TMPDIR", room.path())
+        .args(["lab", "run", "--accelerator", "tcg", "--", "sh", "-c", "while sleep 0.01; do echo line; done"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("start senesce");
+    let mut first = [0; 5];
+    child.stdout.take().expect("pipe").read_exact(&mut first).expect("first line");
+    let output = child.wait_with_output().expect("reap");
+    assert_eq!(output.status.code(), Some(141), "as a shell says of SIGPIPE");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+}
+
 /// One small job per room: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
 #[test]
 fn experiments_run_in_the_guest_and_are_marked_as_emulated() {

@@ -148,9 +148,31 @@ fn escape(path: &Path) -> String {
 /// How long a KVM guest may take to boot and power off before KVM counts as not working.
 const PROBE_LIMIT: Duration = Duration::from_secs(6);
 
-/// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once.
-pub fn probe_accelerator(kernel: &Kernel, initramfs: &Path, work: &Path) -> Result<Accelerator, LabError> {
-    if File::options().read(true).write(true).open("/dev/kvm").is_err() {
+const KVM: &str = "/dev/kvm";
+
+/// Why this process cannot use KVM, with the remedy; nothing when it can open `/dev/kvm`.
+pub fn kvm_refused() -> Option<String> {
+    let error = File::options().read(true).write(true).open(KVM).err()?;
+    let remedy = match error.kind() {
+        std::io::ErrorKind::NotFound => "enable virtualization in the firmware and load kvm_intel or kvm_amd",
+        _ => "as root: usermod -aG kvm USER, then log in again",
+    };
+    Some(format!("{KVM} cannot be used: {}; {remedy}", senesce_core::failure::errno_words(&error)))
+}
+
+/// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once. A fall-back
+/// to translated instructions is told when the user can do something about it or hears of it for the first time.
+pub fn probe_accelerator(
+    kernel: &Kernel,
+    initramfs: &Path,
+    work: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Accelerator, LabError> {
+    if !Path::new(KVM).exists() {
+        return Ok(Accelerator::Tcg);
+    }
+    if let Some(why) = kvm_refused() {
+        tell(&format!("{why}; until then the guest's instructions are translated, which is slower"));
         return Ok(Accelerator::Tcg);
     }
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -173,6 +195,14 @@ pub fn probe_accelerator(kernel: &Kernel, initramfs: &Path, work: &Path) -> Resu
     };
     let works = boots(machine.start()?);
     let found = if works { Accelerator::Kvm } else { Accelerator::Tcg };
+    if !works {
+        tell(&format!(
+            "{KVM} is there, but a guest under it did not boot within {} s: instructions are translated, which is slower; \
+             remove {} to have it tried again",
+            PROBE_LIMIT.as_secs(),
+            cache.display()
+        ));
+    }
     fs::write(&cache, found.word()).map_err(io_error("write", &cache))?;
     Ok(found)
 }

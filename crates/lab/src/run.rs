@@ -5,15 +5,15 @@ use crate::error::{LabError, io_error};
 use crate::guest::{CONTROL, Job};
 use crate::initramfs;
 use crate::kernel::Kernel;
-use crate::qemu::{Accelerator, Machine, probe_accelerator};
+use crate::qemu::{Accelerator, Machine, kvm_refused, probe_accelerator};
 use crate::scratch::Scratch;
+use crate::watch::{Ended, Watched, read_exit, started};
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// What is to be run and on what.
@@ -54,10 +54,11 @@ pub struct LabOutcome {
     pub drives: Vec<Drive>,
 }
 
-const POLL: Duration = Duration::from_millis(10);
+/// Emulated processors crash or spin now and then while they start. Nothing has happened in such a guest: it is booted again.
+const BOOTS: u32 = 3;
 
-/// A boot takes seconds, on a crowded machine a minute; one that takes longer hangs.
-const BOOT_LIMIT: Duration = Duration::from_secs(180);
+/// What a shell reports of a command whose reader is gone: 128 and the number of SIGPIPE.
+const READER_GONE: u8 = 141;
 
 impl LabRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
@@ -71,15 +72,19 @@ impl LabRun {
         let scratch = Scratch::new()?;
         let accelerator = match self.accelerator {
             Some(chosen) => chosen,
-            None => self.probe(scratch.path())?,
+            None => self.probe(scratch.path(), errors)?,
         };
-        match self.boot(&scratch, accelerator, interrupt, out, errors) {
-            // Emulated processors crash now and then while they start; nothing has happened in such a guest.
-            Err(LabError::Guest { what, .. }) if what.contains("panic") && !started(&scratch) => {
-                let _ = writeln!(errors, "senesce: the guest {what} before it started the command; booted once more");
-                self.boot(&scratch, accelerator, interrupt, out, errors)
+        let mut boots = 1;
+        loop {
+            match self.boot(&scratch, accelerator, interrupt, out, errors) {
+                Err(LabError::Guest { what, .. })
+                    if accelerator == Accelerator::Tcg && boots < BOOTS && !started(&scratch.control()) =>
+                {
+                    boots += 1;
+                    let _ = writeln!(errors, "senesce: before it started the command the guest {what}; booted again");
+                }
+                ended => return ended,
             }
-            ended => ended,
         }
     }
 
@@ -102,8 +107,10 @@ impl LabRun {
         let ended = watched.watch(interrupt, self.time_limit, out, errors);
         let _ = watched.child.kill();
         let _ = watched.child.wait();
-        ended?;
-        let exit_status = read_exit(&control, machine.console)?;
+        let exit_status = match ended? {
+            Ended::ByItself => read_exit(&control, machine.console)?,
+            Ended::ReaderGone => READER_GONE,
+        };
         Ok(LabOutcome {
             boot_seconds: watched.boot_seconds.unwrap_or_else(|| begin.elapsed().as_secs_f64()),
             total_seconds: begin.elapsed().as_secs_f64(),
@@ -135,12 +142,9 @@ impl LabRun {
             });
         }
         if self.accelerator == Some(Accelerator::Kvm)
-            && let Err(error) = File::options().read(true).write(true).open("/dev/kvm")
+            && let Some(what) = kvm_refused()
         {
-            return Err(LabError::Missing {
-                what: format!("/dev/kvm cannot be used ({error})"),
-                remedy: "let yourself into the group kvm, or leave out --accelerator kvm".into(),
-            });
+            return Err(LabError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
         }
         let wanted: u64 = self.drives.iter().map(|drive| drive.size.0).sum();
         let place = std::env::temp_dir();
@@ -156,10 +160,12 @@ impl LabRun {
         Ok(())
     }
 
-    fn probe(&self, work: &Path) -> Result<Accelerator, LabError> {
+    fn probe(&self, work: &Path, errors: &mut dyn Write) -> Result<Accelerator, LabError> {
         let initramfs = work.join("probe.initramfs");
         initramfs::write(&initramfs, &self.kernel, &Job { probe: true, ..Job::default() })?;
-        probe_accelerator(&self.kernel, &initramfs, work)
+        probe_accelerator(&self.kernel, &initramfs, work, &mut |message| {
+            let _ = writeln!(errors, "senesce: {message}");
+        })
     }
 
     fn job(&self, accelerator: Accelerator) -> Job {
@@ -225,124 +231,6 @@ impl LabRun {
             drives,
         })
     }
-}
-
-struct Watched<'a> {
-    child: Child,
-    control: &'a Path,
-    console: &'a Path,
-    begin: Instant,
-    boot_seconds: Option<f64>,
-}
-
-impl Watched<'_> {
-    fn watch(
-        &mut self,
-        interrupt: &Interrupt,
-        limit: Option<Duration>,
-        out: &mut dyn Write,
-        errors: &mut dyn Write,
-    ) -> Result<(), LabError> {
-        let mut streams = [Tail::new(self.control.join("stdout"), out), Tail::new(self.control.join("stderr"), errors)];
-        loop {
-            if self.boot_seconds.is_none() && self.control.join("started").exists() {
-                self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
-            }
-            let ended = self.child.try_wait().map_err(io_error("wait for", crate::qemu::QEMU))?.is_some();
-            let reported = self.control.join("exit").exists();
-            streams.iter_mut().try_for_each(Tail::forward)?;
-            if ended || reported {
-                return streams.iter_mut().try_for_each(Tail::forward);
-            }
-            if interrupt.requested() {
-                return Err(LabError::Interrupted);
-            }
-            self.check_limits(limit)?;
-            std::thread::sleep(POLL);
-        }
-    }
-
-    fn check_limits(&self, limit: Option<Duration>) -> Result<(), LabError> {
-        let late = |limit: &Duration| self.begin.elapsed() > *limit;
-        let error = |what: String, remedy: &str| {
-            Err(LabError::Guest { what, console: last_lines(&said(self.console)), remedy: remedy.into() })
-        };
-        if let Some(limit) = limit.filter(late) {
-            let what = format!("did not end within {:.0} s and was ended", limit.as_secs_f64());
-            return error(what, "give it more time with --time-limit");
-        }
-        if self.boot_seconds.is_none() && late(&BOOT_LIMIT) {
-            let what = format!("did not boot within {} s and was ended", BOOT_LIMIT.as_secs());
-            return error(what, "try --accelerator tcg, or another kernel with --kernel RELEASE");
-        }
-        Ok(())
-    }
-}
-
-struct Tail<'a> {
-    path: PathBuf,
-    file: Option<File>,
-    at: u64,
-    to: &'a mut dyn Write,
-}
-
-impl<'a> Tail<'a> {
-    fn new(path: PathBuf, to: &'a mut dyn Write) -> Self {
-        Self { path, file: None, at: 0, to }
-    }
-
-    fn forward(&mut self) -> Result<(), LabError> {
-        if self.file.is_none() {
-            self.file = File::open(&self.path).ok();
-        }
-        let Some(file) = &mut self.file else { return Ok(()) };
-        let wrong = || io_error("forward", &self.path);
-        file.seek(SeekFrom::Start(self.at)).map_err(wrong())?;
-        let copied = io::copy(&mut file.take(1 << 20), self.to).map_err(wrong())?;
-        self.at += copied;
-        if copied > 0 {
-            self.to.flush().map_err(wrong())?;
-        }
-        Ok(())
-    }
-}
-
-fn started(scratch: &Scratch) -> bool {
-    scratch.control().join("started").exists()
-}
-
-/// The command's exit status, or why there is none.
-fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
-    let said = said(console);
-    // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
-    let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
-    let started = control.join("started").exists();
-    let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
-    let status = status.and_then(|text| text.trim().parse::<u8>().ok());
-    let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
-    let (what, remedy) = match (status, panic) {
-        (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
-        _ if out_of_memory => ("ran out of memory".into(), "give it more with --memory"),
-        (_, Some(words)) => (
-            format!("panicked ({words})"),
-            "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
-        ),
-        _ if !started => ("could not start the command".into(), "`senesce lab status` says what is set up"),
-        _ => ("ended before the command did".into(), "`senesce lab status` says what is set up"),
-    };
-    Err(LabError::Guest { what, console: last_lines(&said), remedy: remedy.into() })
-}
-
-/// What the guest's console and QEMU itself printed.
-fn said(console: &Path) -> String {
-    let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
-    said
-}
-
-fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }
 
 fn memory_available() -> Bytes {

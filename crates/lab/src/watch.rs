@@ -1,0 +1,166 @@
+//! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
+
+use crate::error::{LabError, io_error};
+use senesce_core::interrupt::Interrupt;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+const POLL: Duration = Duration::from_millis(10);
+
+/// A boot takes some five seconds of processor time, however crowded the host is; one that takes much more spins.
+const BOOT_CPU_LIMIT: Duration = Duration::from_secs(60);
+
+/// A guest that sleeps for ever uses no processor time: this is by the clock, and bears a host with a load of forty.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// How the watch over a guest ended.
+pub enum Ended {
+    /// The guest ended, or reported the command's exit status.
+    ByItself,
+    /// Nobody reads the command's output any more (`senesce lab run ... | head`).
+    ReaderGone,
+}
+
+/// A guest while it runs.
+pub struct Watched<'a> {
+    /// QEMU.
+    pub child: Child,
+    /// The control share.
+    pub control: &'a Path,
+    /// The console's file.
+    pub console: &'a Path,
+    /// When QEMU was started.
+    pub begin: Instant,
+    /// Seconds until the command's start, once it started.
+    pub boot_seconds: Option<f64>,
+}
+
+impl Watched<'_> {
+    /// Forwards output until the guest ends, the user or a limit ends it, or nobody reads any more.
+    pub fn watch(
+        &mut self,
+        interrupt: &Interrupt,
+        limit: Option<Duration>,
+        out: &mut dyn Write,
+        errors: &mut dyn Write,
+    ) -> Result<Ended, LabError> {
+        let mut streams = [Tail::new(self.control.join("stdout"), out), Tail::new(self.control.join("stderr"), errors)];
+        loop {
+            if self.boot_seconds.is_none() && started(self.control) {
+                self.boot_seconds = Some(self.begin.elapsed().as_secs_f64());
+            }
+            let ended = self.child.try_wait().map_err(io_error("wait for", crate::qemu::QEMU))?.is_some();
+            let reported = self.control.join("exit").exists();
+            // When the guest has ended everything that it wrote is there: forward it to its end.
+            let forwarded = streams.iter_mut().try_for_each(|stream| stream.forward(ended || reported));
+            if let Err(error) = forwarded {
+                return match error.kind() {
+                    io::ErrorKind::BrokenPipe => Ok(Ended::ReaderGone),
+                    _ => Err(io_error("forward the output of", self.control)(error)),
+                };
+            }
+            if ended || reported {
+                return Ok(Ended::ByItself);
+            }
+            if interrupt.requested() {
+                return Err(LabError::Interrupted);
+            }
+            self.check_limits(limit)?;
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn check_limits(&self, limit: Option<Duration>) -> Result<(), LabError> {
+        let late = |limit: &Duration| self.begin.elapsed() > *limit;
+        let error = |what: String, remedy: &str| {
+            Err(LabError::Guest { what, console: last_lines(&said(self.console)), remedy: remedy.into() })
+        };
+        if let Some(limit) = limit.filter(late) {
+            let what = format!("did not end within {:.0} s and was ended", limit.as_secs_f64());
+            return error(what, "give it more time with --time-limit");
+        }
+        let used = processor_time(self.child.id());
+        if self.boot_seconds.is_none() && (used > BOOT_CPU_LIMIT || late(&BOOT_LIMIT)) {
+            let (used, past) = (used.as_secs(), self.begin.elapsed().as_secs());
+            let what = format!("did not boot within {past} s ({used} s of processor time) and was ended");
+            return error(what, "try --accelerator tcg, or another kernel with --kernel RELEASE");
+        }
+        Ok(())
+    }
+}
+
+struct Tail<'a> {
+    path: PathBuf,
+    file: Option<File>,
+    at: u64,
+    to: &'a mut dyn Write,
+}
+
+impl<'a> Tail<'a> {
+    fn new(path: PathBuf, to: &'a mut dyn Write) -> Self {
+        Self { path, file: None, at: 0, to }
+    }
+
+    /// Passes on what is new: one piece, or everything.
+    fn forward(&mut self, everything: bool) -> io::Result<()> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.seek(SeekFrom::Start(self.at))?;
+        let copied = io::copy(&mut file.take(if everything { u64::MAX } else { 1 << 20 }), self.to)?;
+        self.at += copied;
+        if copied > 0 { self.to.flush() } else { Ok(()) }
+    }
+}
+
+/// User and system time of a process so far; nothing for one that is gone.
+fn processor_time(pid: u32) -> Duration {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // proc(5): the name, in brackets, may hold blanks; utime and stime are the fields 14 and 15, in clock ticks.
+    let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split_whitespace()).into_iter().flatten();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64)
+}
+
+/// Whether the guest behind this control share came to its command.
+pub fn started(control: &Path) -> bool {
+    control.join("started").exists()
+}
+
+/// The command's exit status, or why there is none.
+pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
+    let said = said(console);
+    // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
+    let out_of_memory = said.lines().any(|line| line.contains("Out of memory") && !line.contains("cgroup"));
+    let started = started(control);
+    let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
+    let status = status.and_then(|text| text.trim().parse::<u8>().ok());
+    let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
+    let (what, remedy) = match (status, panic) {
+        (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
+        _ if out_of_memory => ("ran out of memory".into(), "give it more with --memory"),
+        (_, Some(words)) => (
+            format!("panicked ({words})"),
+            "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
+        ),
+        _ if !started => ("could not start the command".into(), "`senesce lab status` says what is set up"),
+        _ => ("ended before the command did".into(), "`senesce lab status` says what is set up"),
+    };
+    Err(LabError::Guest { what, console: last_lines(&said), remedy: remedy.into() })
+}
+
+/// What the guest's console and QEMU itself printed.
+fn said(console: &Path) -> String {
+    let mut said = fs::read(console).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    said.push_str(&fs::read_to_string(console.with_extension("qemu")).unwrap_or_default());
+    said
+}
+
+fn last_lines(said: &str) -> String {
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}
