@@ -225,8 +225,12 @@ pub enum FigureKind {
     },
     /// Rows of cells coloured by index: layout maps, zone maps, block-by-file bars.
     Cells {
-        /// Title of each row group with its cells; a cell is an index into `legend`, or -1 for empty.
+        /// Title of each row group with its cells; a cell is an index into `legend`, -1 for empty, or -2 for a gap between
+        /// parts that stand side by side.
         rows: Vec<CellRow>,
+        /// Heads of such parts: first cell and words. Strips with heads are never broken into lines.
+        #[serde(default)]
+        heads: Vec<(usize, String)>,
         /// What the indices mean; with more entries than colours, colours repeat with another shade.
         legend: Vec<String>,
         /// What one cell is ("one 4 KiB block", "128 KiB of address space").
@@ -239,7 +243,7 @@ pub enum FigureKind {
 pub struct CellRow {
     /// Name of the strip.
     pub name: String,
-    /// Colour index per cell, -1 for empty.
+    /// Colour index per cell, -1 for empty, -2 for no cell.
     pub cells: Vec<i32>,
     /// Fill 0..=1 per cell (occupancy); empty means 1 everywhere.
     pub fill: Vec<f32>,

@@ -11,7 +11,7 @@ use senesce_core::{
     Analysis, Bytes, Experiment, Failure, Finding, Parameter, ParameterKind, Plan, Record, RunContext, RunKind, Seed,
     Settings, Verdict,
 };
-use senesce_stats::{Correlation, pearson, spearman};
+use senesce_stats::{Correlation, partial, pearson};
 use std::path::{Path, PathBuf};
 
 /// The experiment.
@@ -38,12 +38,12 @@ const OWN: [Parameter; 3] = [
     },
 ];
 
-const COMMON: [Parameter; 7] = common_parameters!("64M", "512M", "20G");
+const COMMON: [Parameter; 8] = common_parameters!("64M", "512M", "20G");
 
-const PARAMETERS: [Parameter; 10] = {
-    let [a, b, c, d, e, f, g] = COMMON;
-    let [h, i, j] = OWN;
-    [a, b, c, d, e, f, g, h, i, j]
+const PARAMETERS: [Parameter; 11] = {
+    let [a, b, c, d, e, f, g, h] = COMMON;
+    let [i, j, k] = OWN;
+    [a, b, c, d, e, f, g, h, i, j, k]
 };
 
 /// What is copied.
@@ -52,6 +52,8 @@ struct Source {
     files: Vec<PathBuf>,
     bytes: Bytes,
     seed: Seed,
+    /// What of the tree may not be read, in words.
+    without: Option<String>,
 }
 
 impl Source {
@@ -59,24 +61,28 @@ impl Source {
         let root = PathBuf::from(settings.text("tree"));
         let most = settings.size("bytes")?.0;
         let (mut files, mut bytes, mut allocated) = (Vec::new(), 0, 0);
-        for path in Tree::below(&root)?.files {
+        let tree = Tree::of_user(&root)?;
+        let without = tree.without(&root);
+        for path in tree.files {
             let from = root.join(&path);
-            bytes += from.metadata().map_err(failed("look at", &from))?.len();
+            let length = from.metadata().map_err(failed("look at", &from))?.len();
+            bytes += length;
             if bytes > most {
                 break;
             }
-            allocated += from.metadata().map_err(failed("look at", &from))?.len().next_multiple_of(4096);
+            allocated += length.next_multiple_of(4096);
             files.push(path);
         }
         if files.len() < 2 {
             return Err(Failure::usage(format!(
-                "tree: {} holds {} files within {}; an order needs at least two",
+                "tree: files that may be read in {} within {}: {}; an order needs at least two; name another --tree or more \
+                 --bytes",
                 root.display(),
-                files.len(),
-                Bytes(most)
+                Bytes(most),
+                files.len()
             )));
         }
-        Ok(Self { root, files, bytes: Bytes(allocated), seed: settings.seed().child("copy-order") })
+        Ok(Self { root, files, bytes: Bytes(allocated), seed: settings.seed().child("copy-order"), without })
     }
 
     /// Round 0 is the order of `find`, every other one a random order.
@@ -98,17 +104,16 @@ impl Source {
     }
 }
 
-/// On a solid-state drive the number of jumps matters, on a disk drive their length too: whether the time per jump grows with
-/// the mean length of jumps.
+/// On a solid-state drive the number of jumps matters, on a disk drive their length too. What the length adds is asked at equal
+/// numbers of jumps and of requests: reads with fewer requests have fewer jumps, and those that are left are the long ones.
 fn claims(seen: &Seen<'_>) -> Vec<Finding> {
     let devices = [(Clock::Ssd, "solid-state drive"), (Clock::Hdd, "disk drive")];
     devices
         .into_iter()
         .filter_map(|(clock, device)| {
-            let number = per_point(seen, clock, |count, _, cost| (count, cost));
-            let length = per_point(seen, clock, |count, distance, cost| (distance / count, cost / count));
-            let number = pearson(&number.0, &number.1)?;
-            let length = spearman(&length.0, &length.1)?;
+            let reads = Reads::of(seen, clock);
+            let number = pearson(&reads.discontinuities, &reads.seconds)?;
+            let length = partial(&reads.distance, &reads.seconds, &[&reads.discontinuities, &reads.requests])?;
             let (claim, holds) = match clock {
                 Clock::Hdd => ("their length matters as well as their number", number.low > 0.0 && length.low > 0.0),
                 _ => ("the number of discontinuities matters, not their length", number.low > 0.0 && length.low <= 0.0),
@@ -118,28 +123,45 @@ fn claims(seen: &Seen<'_>) -> Vec<Finding> {
                 claim: format!("{device}: {claim}"),
                 published: "said so of both, without a number (Conway et al. FAST 2017)".into(),
                 measured: format!(
-                    "modelled: discontinuities per GiB with cost {}, mean length with time per discontinuity {}",
+                    "modelled: correlation with the cost of their number {}; of their summed length, at equal numbers of \
+                     discontinuities and of requests, {}",
                     words(&number),
                     words(&length)
                 ),
                 verdict: if holds { Verdict::Seen } else { Verdict::NotSeen },
-                note: format!("over {} reads, aged and copied", number.count),
+                note: format!(
+                    "over {} reads, aged and copied; the number of requests alone correlates with {:.2}",
+                    number.count,
+                    pearson(&reads.requests, &reads.seconds)?.value
+                ),
             })
         })
         .collect()
 }
 
-/// Two values per point from its discontinuities per GiB, their summed length in bytes per GiB, and seconds per GiB.
-fn per_point(seen: &Seen<'_>, clock: Clock, pair: impl Fn(f64, f64, f64) -> (f64, f64)) -> (Vec<f64>, Vec<f64>) {
-    let setting = figures::usual(seen, clock);
-    let values = seen.points.iter().filter_map(|point| {
-        let reading = point.reading(setting)?;
-        let traced = reading.traced.as_ref().filter(|traced| traced.discontinuities > 0)?;
-        let gib = point.allocated_bytes as f64 / f64::from(1u32 << 30);
-        let (count, distance) = (traced.discontinuities as f64 / gib, traced.seek_distance_bytes as f64 / gib);
-        Some(pair(count, distance, point.cost(reading, clock)?))
-    });
-    values.unzip()
+/// Of all traced reads with the usual read-ahead, each per GiB of data.
+#[derive(Default)]
+struct Reads {
+    discontinuities: Vec<f64>,
+    distance: Vec<f64>,
+    requests: Vec<f64>,
+    seconds: Vec<f64>,
+}
+
+impl Reads {
+    fn of(seen: &Seen<'_>, clock: Clock) -> Self {
+        let mut reads = Self::default();
+        for point in &seen.points {
+            let Some(reading) = point.reading(figures::usual(seen, clock)) else { continue };
+            let (Some(traced), Some(seconds)) = (&reading.traced, point.cost(reading, clock)) else { continue };
+            let gib = point.allocated_bytes as f64 / f64::from(1u32 << 30);
+            reads.discontinuities.push(traced.discontinuities as f64 / gib);
+            reads.distance.push(traced.seek_distance_bytes as f64 / gib);
+            reads.requests.push(traced.requests as f64 / gib);
+            reads.seconds.push(seconds);
+        }
+        reads
+    }
 }
 
 impl RunKind for CopyOrder {
@@ -156,6 +178,7 @@ impl RunKind for CopyOrder {
                 summary: "A tree with its contents was copied in the order of find (order 0) and in random orders (1 and \
                           above), and read cold in directory order each time.",
                 published: self.published(),
+                variant: None,
                 claims: Some(claims),
             },
         )
@@ -199,6 +222,7 @@ impl Experiment for CopyOrder {
 
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
         let (common, source) = (Common::of(settings)?, Source::of(settings)?);
+        rounds::say(context, source.without.as_deref())?;
         let orders: Vec<u64> = (0..=settings.integer("orders")?).collect();
         rounds::run(self.kind(), &common, &orders, settings, context, &|root, round, interrupt| {
             source.write(root, round, interrupt)
@@ -209,11 +233,26 @@ impl Experiment for CopyOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_devmodel::{DeviceModel, Request};
+
+    /// Reads of 4 KiB, each so many blocks behind the one before, timed on a reference drive.
+    fn seconds(model: &DeviceModel, gap_blocks: u64) -> f64 {
+        let reads: Vec<Request> = (0..500).map(|read| Request::read_bytes(read * gap_blocks * 4096, 4096)).collect();
+        model.seconds(&reads)
+    }
+
+    #[test]
+    fn the_modelled_solid_state_drive_does_not_know_lengths_and_the_disk_drive_does() {
+        let (hdd, ssd) = (DeviceModel::reference_hdd().unwrap(), DeviceModel::reference_ssd().unwrap());
+        assert_eq!(seconds(&ssd, 2), seconds(&ssd, 20_000));
+        assert!(seconds(&hdd, 20_000) > 2.0 * seconds(&hdd, 2));
+    }
 
     #[test]
     fn order_0_is_that_of_find_and_the_others_follow_from_the_seed() {
         let files: Vec<PathBuf> = (0..20).map(|number| PathBuf::from(number.to_string())).collect();
-        let source = Source { root: PathBuf::new(), files: files.clone(), bytes: Bytes(0), seed: Seed(3) };
+        let source =
+            Source { root: PathBuf::new(), files: files.clone(), bytes: Bytes(0), seed: Seed(3), without: None };
         assert_eq!(source.in_round(0), files.iter().collect::<Vec<_>>());
         assert_ne!(source.in_round(1), source.in_round(0));
         assert_ne!(source.in_round(1), source.in_round(2));

@@ -47,12 +47,12 @@ const OWN: [Parameter; 4] = [
     },
 ];
 
-const COMMON: [Parameter; 7] = common_parameters!("64M", "512M", "20G");
+const COMMON: [Parameter; 8] = common_parameters!("64M", "512M", "20G");
 
-const PARAMETERS: [Parameter; 11] = {
-    let [a, b, c, d, e, f, g] = COMMON;
-    let [h, i, j, k] = OWN;
-    [a, b, c, d, e, f, g, h, i, j, k]
+const PARAMETERS: [Parameter; 12] = {
+    let [a, b, c, d, e, f, g, h] = COMMON;
+    let [i, j, k, l] = OWN;
+    [a, b, c, d, e, f, g, h, i, j, k, l]
 };
 
 /// The files and how their order is disturbed.
@@ -62,14 +62,20 @@ struct Order {
     first: Vec<usize>,
     second: Vec<usize>,
     seed: Seed,
+    /// What of the tree may not be read, in words.
+    without: Option<String>,
 }
 
 impl Order {
     fn of(settings: &Settings) -> Result<Self, Failure> {
         let tree = settings.text("tree");
-        let mut paths: Vec<PathBuf> = match tree {
-            "" => PATHS.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect(),
-            _ => Tree::below(Path::new(tree))?.files,
+        let (mut paths, without): (Vec<PathBuf>, _) = match tree {
+            "" => (PATHS.lines().filter(|line| !line.starts_with('#')).map(PathBuf::from).collect(), None),
+            _ => {
+                let found = Tree::of_user(Path::new(tree))?;
+                let without = found.without(Path::new(tree));
+                (found.files, without)
+            }
         };
         paths.sort();
         let files = settings.integer("files")? as usize;
@@ -78,7 +84,7 @@ impl Order {
         }
         if paths.len() < 2 {
             return Err(Failure::usage(format!(
-                "tree: {} holds {} files; an order needs at least two",
+                "tree: files in {}: {}; an order needs at least two; name another --tree or more --files",
                 if tree.is_empty() { "the built-in list" } else { tree },
                 paths.len()
             )));
@@ -86,7 +92,7 @@ impl Order {
         let seed = settings.seed().child("frag-inter");
         let drawn = |name: &str| permutation(&mut seed.stream(name), paths.len());
         let (first, second) = (drawn("first"), drawn("second"));
-        Ok(Self { paths, first, second, seed })
+        Ok(Self { paths, first, second, seed, without })
     }
 
     fn bytes(&self) -> Bytes {
@@ -135,6 +141,7 @@ impl RunKind for FragInter {
                           percent of its files exchanged in round n; then all files were read cold in directory order. \
                           Beside each round stands its unaged copy.",
                 published: self.published(),
+                variant: None,
                 claims: None,
             },
         )
@@ -177,6 +184,7 @@ impl Experiment for FragInter {
 
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
         let (common, order) = (Common::of(settings)?, Order::of(settings)?);
+        rounds::say(context, order.without.as_deref())?;
         rounds::run(self.kind(), &common, &rounds_of(settings)?, settings, context, &|root, round, interrupt| {
             order.write(root, round, interrupt)
         })

@@ -59,12 +59,12 @@ const OWN: [Parameter; 7] = [
     },
 ];
 
-const COMMON: [Parameter; 7] = common_parameters!("64M", "512M", "20G");
+const COMMON: [Parameter; 8] = common_parameters!("64M", "512M", "20G");
 
-const PARAMETERS: [Parameter; 14] = {
-    let [a, b, c, d, e, f, g] = COMMON;
-    let [h, i, j, k, l, m, n] = OWN;
-    [a, b, c, d, e, f, g, h, i, j, k, l, m, n]
+const PARAMETERS: [Parameter; 15] = {
+    let [a, b, c, d, e, f, g, h] = COMMON;
+    let [i, j, k, l, m, n, o] = OWN;
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o]
 };
 
 /// How the files of a round are written.
@@ -163,6 +163,7 @@ impl RunKind for FragIntra {
                           each append ended by fsync; then all files were read cold in directory order. Beside each \
                           round stands its unaged copy.",
                 published: self.published(),
+                variant: None,
                 claims: None,
             },
         )

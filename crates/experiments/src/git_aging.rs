@@ -53,12 +53,12 @@ const OWN: [Parameter; 5] = [
     },
 ];
 
-const COMMON: [Parameter; 7] = common_parameters!("64M", "512M", "20G");
+const COMMON: [Parameter; 8] = common_parameters!("64M", "512M", "20G");
 
-const PARAMETERS: [Parameter; 12] = {
-    let [a, b, c, d, e, f, g] = COMMON;
-    let [h, i, j, k, l] = OWN;
-    [a, b, c, d, e, f, g, h, i, j, k, l]
+const PARAMETERS: [Parameter; 13] = {
+    let [a, b, c, d, e, f, g, h] = COMMON;
+    let [i, j, k, l, m] = OWN;
+    [a, b, c, d, e, f, g, h, i, j, k, l, m]
 };
 
 /// The program git, kept apart from the user's configuration.
@@ -139,7 +139,10 @@ impl Source {
             text => PathBuf::from(text),
         };
         let branch = if settings.text("repository").is_empty() { "main" } else { "HEAD" };
-        let list = git.run(&repository, &["rev-list", "--reverse", branch], interrupt)?;
+        let list = git.run(&repository, &["rev-list", "--reverse", branch], interrupt).map_err(|failure| {
+            let remedy = "name a local git repository that has commits";
+            Failure::new(failure.exit_code(), format!("repository: {failure}; {remedy}"))
+        })?;
         let commits: Vec<String> = list.lines().take(pulls as usize + 1).map(str::to_string).collect();
         if (commits.len() as u64) < pulls + 1 {
             return Err(Failure::usage(format!(
@@ -207,6 +210,7 @@ impl RunKind for GitAging {
     }
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        let gc = record.plan.settings.get("gc").map(String::as_str);
         analyse(
             record,
             &Story {
@@ -215,6 +219,7 @@ impl RunKind for GitAging {
                 summary: "A repository's history was pulled commit by commit; every so many pulls all files were read \
                           cold, and so was a copy of them on a fresh volume.",
                 published: self.published(),
+                variant: Some(if gc == Some("on") { ("gc on", "gc off") } else { ("gc off", "gc on") }),
                 claims: None,
             },
         )

@@ -58,12 +58,12 @@ const OWN: [Parameter; 6] = [
     },
 ];
 
-const COMMON: [Parameter; 7] = common_parameters!("64M", "512M", "20G");
+const COMMON: [Parameter; 8] = common_parameters!("64M", "512M", "20G");
 
-const PARAMETERS: [Parameter; 13] = {
-    let [a, b, c, d, e, f, g] = COMMON;
-    let [h, i, j, k, l, m] = OWN;
-    [a, b, c, d, e, f, g, h, i, j, k, l, m]
+const PARAMETERS: [Parameter; 14] = {
+    let [a, b, c, d, e, f, g, h] = COMMON;
+    let [i, j, k, l, m, n] = OWN;
+    [a, b, c, d, e, f, g, h, i, j, k, l, m, n]
 };
 
 /// Users.
@@ -226,6 +226,7 @@ impl RunKind for MailAging {
                 summary: "Messages were appended to and expunged from the Maildirs of two users; every few cycles all \
                           mail was read cold, and so was a copy of it on a fresh volume.",
                 published: self.published(),
+                variant: None,
                 claims: None,
             },
         )

@@ -104,7 +104,7 @@ pub fn figure(id: &str, title: &str, device: &str, states: &[(String, LayoutMap)
         caption,
         device: device.into(),
         better: Better::Neither,
-        kind: FigureKind::Cells { rows, legend, unit },
+        kind: FigureKind::Cells { rows, heads: Vec::new(), legend, unit },
     }
 }
 

@@ -12,7 +12,7 @@ pub fn of_figure(figure: &Figure) -> Table {
         | FigureKind::Scatter { x, y, series }
         | FigureKind::Bars { x, y, series }
         | FigureKind::Steps { x, y, series } => of_series(x, y, series),
-        FigureKind::Cells { rows, legend, unit } => of_cells(rows, legend, unit),
+        FigureKind::Cells { rows, heads, legend, unit } => of_cells(rows, heads, legend, unit),
     };
     table.id = figure.id.clone();
     table.title = figure.title.clone();
@@ -106,7 +106,7 @@ fn number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 { json!(value as i64) } else { json!(value) }
 }
 
-fn of_cells(rows: &[CellRow], legend: &[String], unit: &str) -> Table {
+fn of_cells(rows: &[CellRow], heads: &[(usize, String)], legend: &[String], unit: &str) -> Table {
     let count = if unit.is_empty() { "cells".to_string() } else { format!("cells (each {unit})") };
     let columns = vec!["strip".into(), "first cell".into(), count, "what".into(), "full (%)".into()];
     let mut table = Table { columns, ..Table::default() };
@@ -121,7 +121,13 @@ fn of_cells(rows: &[CellRow], legend: &[String], unit: &str) -> Table {
             });
             let full =
                 if row.cells[from] < 0 { Value::Null } else { number(f64::from((fill(from) * 1000.0).round()) / 10.0) };
-            table.rows.push(vec![json!(row.name), json!(from), json!(count), json!(what), full]);
+            if row.cells[from] >= -1 {
+                let strip = match heads.iter().rfind(|head| head.0 <= from) {
+                    Some((_, head)) => format!("{}, {head}", row.name),
+                    None => row.name.clone(),
+                };
+                table.rows.push(vec![json!(strip), json!(from), json!(count), json!(what), full]);
+            }
             from += count;
         }
     }
@@ -161,7 +167,7 @@ mod tests {
     fn equal_cells_are_one_row() {
         let rows = vec![CellRow { name: "zone 0".into(), cells: vec![0, 0, 1, -1], fill: vec![] }];
         let legend = vec!["data".into(), "metadata".into()];
-        let table = of_figure(&figure(FigureKind::Cells { rows, legend, unit: "one block".into() }));
+        let table = of_figure(&figure(FigureKind::Cells { rows, heads: Vec::new(), legend, unit: "one block".into() }));
         assert_eq!(table.rows.len(), 3);
         assert_eq!(table.rows[0][2], json!(2));
         assert_eq!(table.rows[2][3], json!("empty"));

@@ -132,7 +132,7 @@ proptest! {
     fn any_cells_make_a_well_formed_drawing(rows in prop::collection::vec(prop::collection::vec(-1i32..30, 0..400), 0..6), names in 0usize..12) {
         let rows = rows.into_iter().map(|cells| CellRow { name: "row".into(), fill: vec![0.5; cells.len() / 2], cells }).collect();
         let legend = (0..names).map(|index| format!("kind {index}")).collect();
-        let figure = common::figure("f", "F", Better::Neither, FigureKind::Cells { rows, legend, unit: "a block".into() });
+        let figure = common::figure("f", "F", Better::Neither, FigureKind::Cells { rows, heads: Vec::new(), legend, unit: "a block".into() });
         prop_assert!(render_pdf(&figure).is_ok());
     }
 }

@@ -36,6 +36,24 @@ pub fn spearman(x: &[f64], y: &[f64]) -> Option<Correlation> {
     with_interval(value, x.len(), 1.0 + value * value / 2.0)
 }
 
+/// Pearson's coefficient of what the controls leave unexplained of both sides; interval by Fisher's z with one pair less for
+/// each control (Fisher 1924). `None` as for [`pearson`], or when a control explains all of a side.
+pub fn partial(x: &[f64], y: &[f64], controls: &[&[f64]]) -> Option<Correlation> {
+    let value = partial_coefficient(x, y, controls)?;
+    let found = with_interval(value, x.len().checked_sub(controls.len()).filter(|pairs| *pairs > 2)?, 1.0)?;
+    Some(Correlation { count: x.len(), ..found })
+}
+
+/// Takes one control away after the other.
+fn partial_coefficient(x: &[f64], y: &[f64], controls: &[&[f64]]) -> Option<f64> {
+    let Some((z, controls)) = controls.split_first() else { return coefficient(x, y) };
+    let xy = partial_coefficient(x, y, controls)?;
+    let xz = partial_coefficient(x, z, controls)?;
+    let yz = partial_coefficient(y, z, controls)?;
+    let value = (xy - xz * yz) / ((1.0 - xz * xz) * (1.0 - yz * yz)).sqrt();
+    value.is_finite().then(|| value.clamp(-1.0, 1.0))
+}
+
 fn coefficient(x: &[f64], y: &[f64]) -> Option<f64> {
     if x.len() != y.len() || x.len() < 3 {
         return None;
@@ -110,6 +128,18 @@ mod tests {
         assert_eq!(pearson(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(pearson(&[1.0, 2.0], &[1.0, 2.0]), None);
         close(pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]).unwrap().value, 1.0, 1e-15);
+    }
+
+    #[test]
+    fn partial_correlation_is_that_of_the_residuals() {
+        // numpy 1.24: corrcoef of the residuals of lstsq on a constant and both controls
+        let place: Vec<f64> = (0..15u8).map(f64::from).collect();
+        let odd: Vec<f64> = LSAT.iter().map(|score| (score % 7.0).sqrt()).collect();
+        let result = partial(&LSAT, &GPA, &[&place, &odd]).unwrap();
+        close(result.value, 0.799436504359546, 1e-12);
+        close(result.low, 0.444041695310640, 1e-9);
+        assert_eq!(result.count, 15);
+        assert_eq!(partial(&LSAT, &GPA, &[&LSAT]), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod verdict;
 
 pub use bootstrap::{Estimate, bootstrap, hierarchical_mean, hierarchical_ratio, ratio_of_means};
 pub use chi_square::{ChiSquare, chi_square, chi_square_pooled};
-pub use correlation::{Correlation, pearson, rmse, spearman};
+pub use correlation::{Correlation, partial, pearson, rmse, spearman};
 pub use describe::{Summary, coefficient_of_variation, mean, median, quantile, standard_deviation, summary};
 pub use mann_whitney::{MannWhitney, mann_whitney};
 pub use multiple::holm;

@@ -25,6 +25,7 @@ pub fn zone_map(geometry: &Geometry, zones: &[ZoneInfo]) -> Figure {
         better: Better::Neither,
         kind: FigureKind::Cells {
             rows: rows.collect(),
+            heads: Vec::new(),
             legend: ZoneState::ALL.iter().map(|state| state.name().to_string()).collect(),
             unit: format!("one zone of {}", senesce_core::Bytes(geometry.capacity_bytes())),
         },

@@ -1,5 +1,6 @@
 //! From the record to tables, figures and findings.
 
+use super::beside;
 use super::correlations::{self, ScoreCost, overall, words};
 use super::figures;
 use super::point::{self, Clock, Point, read_ahead_words};
@@ -20,6 +21,8 @@ pub struct Story<'a> {
     pub summary: &'a str,
     /// The CSV of published values.
     pub published: &'a str,
+    /// How conditions of published values end that are of this run's kind, and of those of another kind.
+    pub variant: Option<(&'a str, &'a str)>,
     /// Further findings of the experiment's own.
     pub claims: Option<fn(&Seen<'_>) -> Vec<Finding>>,
 }
@@ -85,23 +88,31 @@ impl<'a> Seen<'a> {
 
     /// How much longer the aged files of the last round take to read than their copy.
     pub fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
+        Some(self.last_cost(fs, true, clock)? / self.last_cost(fs, false, clock)?)
+    }
+
+    /// Seconds per GiB of the last round of a file system, aged or copied.
+    pub fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
+        let point = self.last(fs, aged)?;
+        point.cost(point.reading(figures::usual(self, clock))?, clock)
+    }
+
+    /// Seconds per GiB of all aged rounds of a file system.
+    pub fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
         let setting = figures::usual(self, clock);
-        let cost = |aged| {
-            let point = self.last(fs, aged)?;
-            point.cost(point.reading(setting)?, clock)
-        };
-        Some(cost(true)? / cost(false)?)
+        let aged = self.points.iter().filter(move |point| point.fs == fs && point.aged);
+        aged.filter_map(move |point| point.cost(point.reading(setting)?, clock))
     }
 }
 
 /// Analyses the record of any of the experiments.
 pub fn analyse(record: &Record, story: &Story<'_>) -> Result<Analysis, Failure> {
     let seen = Seen::of(record, story);
-    let published = published::parse(story.published).map_err(|error| Failure::usage(error.to_string()))?;
+    let published = published_of(story)?;
     let mut caveats: Vec<String> = record.events_of::<String>(WITHOUT).collect();
     caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
     let mut findings = claims(&seen, &published);
-    findings.extend(slower(&seen, &published));
+    findings.extend(beside::findings(&seen, &published));
     findings.extend(story.claims.iter().flat_map(|claims| claims(&seen)));
     Ok(Analysis {
         title: story.title.into(),
@@ -112,6 +123,18 @@ pub fn analyse(record: &Record, story: &Story<'_>) -> Result<Analysis, Failure> 
         caveats,
         result: result(&seen),
     })
+}
+
+/// The published values that this run can be put beside.
+fn published_of(story: &Story<'_>) -> Result<Vec<PublishedValue>, Failure> {
+    let mut values = published::parse(story.published).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some((ours, others)) = story.variant {
+        values.retain(|one| !one.condition.ends_with(others));
+        for one in &mut values {
+            one.condition = one.condition.trim_end_matches(ours).trim_end().into();
+        }
+    }
+    Ok(values)
 }
 
 fn in_words(seen: &Seen<'_>) -> String {
@@ -262,23 +285,4 @@ fn note(seen: &Seen<'_>, clock: Clock, points: usize) -> String {
         ),
         _ => String::new(),
     }
-}
-
-/// Published slowdowns of file systems in the last round against ours.
-fn slower(seen: &Seen<'_>, published: &[PublishedValue]) -> Vec<Finding> {
-    let theirs = published.iter().filter(|one| one.metric == "slowdown");
-    theirs
-        .filter_map(|one| {
-            let (fs, device) = one.condition.split_once(' ')?;
-            let clock = if device.starts_with("ssd") { Clock::Ssd } else { Clock::Hdd };
-            let ours = seen.slowdown(fs, clock)?;
-            Some(Finding {
-                claim: format!("{fs} takes several times as long to read when aged, {device}"),
-                published: format!("{} times ({})", one.value, one.source),
-                measured: format!("{ours:.1} times its unaged copy, modelled"),
-                verdict: if ours >= 1.5 { Verdict::Seen } else { Verdict::NotSeen },
-                note: one.note.clone(),
-            })
-        })
-        .collect()
 }

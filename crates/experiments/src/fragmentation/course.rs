@@ -40,7 +40,7 @@ pub fn run(
             continue;
         }
         let room = recorder.context.directory.path().to_path_buf();
-        let mut volume = Volume::fresh(&common.place, fs, &room)?;
+        let mut volume = common.fresh(fs, "aged", &room)?;
         recorder.environment(&volume)?;
         let mut ager = start()?;
         for (index, &round) in rounds.iter().enumerate() {

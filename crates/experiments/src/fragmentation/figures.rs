@@ -4,28 +4,21 @@ use super::analysis::Seen;
 use super::correlations::{overall, pairs, words};
 use super::point::{Clock, Point, Reading, read_ahead_words};
 use super::sketch::Sketch;
-use senesce_core::analysis::{Axis, Better, CellRow, Figure, FigureKind, Mark, Series};
+use super::strips::{Lens, blocks, strips};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_devmodel::{DeviceModel, Parameters};
 use std::collections::BTreeSet;
-
-/// Cells of one strip over all file systems: many strips are drawn with small cells, few with large ones. And cells between
-/// two file systems.
-const MANY: usize = 8;
-const SMALL_CELLS: usize = 670;
-const LARGE_CELLS: usize = 240;
-const GAP: usize = 5;
-/// Most files with a colour of their own; of more, neighbours in directory order share one.
-const COLOURS: u32 = 12;
 
 /// All figures there are data for.
 pub fn all(seen: &Seen<'_>) -> Vec<Figure> {
     let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
-    for clock in Clock::ALL {
-        figures.extend(cost(seen, clock));
+    for (clock, setting) in views(seen) {
+        figures.extend(cost(seen, clock, setting));
     }
-    figures.extend(score(seen));
-    for clock in Clock::ALL {
-        figures.extend(scatter(seen, clock));
+    figures.extend(dynamic_score(seen));
+    figures.extend(extent_scores(seen));
+    for (clock, setting) in views(seen) {
+        figures.extend(scatter(seen, clock, setting));
     }
     for fs in &seen.systems {
         figures.extend(requests(seen, fs));
@@ -36,111 +29,16 @@ pub fn all(seen: &Seen<'_>) -> Vec<Figure> {
     figures
 }
 
-fn figure(id: String, title: String, caption: String, device: String, better: Better, kind: FigureKind) -> Figure {
+/// Puts a figure together.
+pub(super) fn figure(
+    id: String,
+    title: String,
+    caption: String,
+    device: String,
+    better: Better,
+    kind: FigureKind,
+) -> Figure {
     Figure { id, title, caption, device, better, kind }
-}
-
-/// Each block a bar coloured by its file, rounds stacked, file systems side by side.
-fn strips(seen: &Seen<'_>) -> Option<Figure> {
-    let sketches: Vec<&Sketch> = seen.sketches.iter().filter(|one| !one.extents.is_empty()).collect();
-    let systems: Vec<&String> =
-        seen.systems.iter().filter(|fs| sketches.iter().any(|sketch| sketch.fs == **fs)).collect();
-    let files = sketches.iter().flat_map(|one| &one.extents).map(|extent| extent.2 + 1).max()?;
-    // Of the copies the one of the last round stands for all.
-    let rounds: BTreeSet<u64> = sketches.iter().map(|one| one.round).collect();
-    let mut states: Vec<(u64, bool)> = rounds.iter().map(|round| (*round, true)).collect();
-    states.push((*rounds.last()?, false));
-    let total = if states.len() > MANY { SMALL_CELLS } else { LARGE_CELLS };
-    let cells = (total + GAP) / systems.len().max(1) - GAP;
-    let lenses: Vec<Lens> = systems.iter().map(|fs| Lens::over(&sketches, fs, cells)).collect();
-    let colours = files.min(COLOURS);
-    let rows = states.iter().map(|(round, aged)| {
-        let mut row = Vec::new();
-        for (fs, lens) in systems.iter().zip(&lenses) {
-            if !row.is_empty() {
-                row.extend([-1; GAP]);
-            }
-            let found = sketches.iter().find(|one| one.fs == **fs && (one.round, one.aged) == (*round, *aged));
-            row.extend(lens.strip(found.map_or(&[], |one| &one.extents), |file| (file * colours / files) as i32));
-        }
-        let name = if *aged { format!("{} {round}", seen.story.round) } else { format!("copy of {round}") };
-        CellRow { name, cells: row, fill: Vec::new() }
-    });
-    let rows = rows.collect();
-    let legend = match files <= COLOURS {
-        true => (1..=files).map(|file| format!("file {file}")).collect(),
-        false => (1..=colours).map(|part| format!("files, part {part} of {colours}")).collect(),
-    };
-    let names: Vec<&str> = systems.iter().map(|name| name.as_str()).collect();
-    let words = lenses.iter().map(|lens| lens.per_cell.to_string()).collect::<Vec<_>>().join(", ");
-    Some(figure(
-        "blocks".into(),
-        format!("Where the blocks lie: {}", names.join(", ")),
-        format!(
-            "From left to right: {}. A strip is the address space with the stretches left out that never hold a block; a \
-             cell shows one of every {words} blocks of 4 KiB, coloured by its file in the order of reading. A volume \
-             that is read in one run shows each colour once.",
-            names.join(", ")
-        ),
-        seen.device.clone(),
-        Better::Neither,
-        FigureKind::Cells { rows, legend, unit: "one 4 KiB block of every group".into() },
-    ))
-}
-
-/// The stretches of an address space that hold blocks in any state, put together.
-struct Lens {
-    stretches: Vec<(u64, u64)>,
-    per_cell: u64,
-    cells: usize,
-}
-
-impl Lens {
-    /// Stretches that lie closer than this many blocks are one.
-    const NEAR: u64 = 8;
-
-    fn over(sketches: &[&Sketch], fs: &str, cells: usize) -> Self {
-        let mut extents: Vec<(u64, u64)> = sketches
-            .iter()
-            .filter(|one| one.fs == fs)
-            .flat_map(|one| one.extents.iter().map(|(start, blocks, _)| (*start, start + blocks)))
-            .collect();
-        extents.sort_unstable();
-        let mut stretches: Vec<(u64, u64)> = Vec::new();
-        for (start, end) in extents {
-            match stretches.last_mut() {
-                Some(last) if start <= last.1 + Self::NEAR => last.1 = last.1.max(end),
-                _ => stretches.push((start, end)),
-            }
-        }
-        let total: u64 = stretches.iter().map(|(start, end)| end - start).sum();
-        Self { stretches, per_cell: total.div_ceil(cells as u64).max(1), cells }
-    }
-
-    /// Number of a block in the joined stretches.
-    fn place(&self, block: u64) -> Option<u64> {
-        let mut before = 0;
-        for (start, end) in &self.stretches {
-            if (*start..*end).contains(&block) {
-                return Some(before + block - start);
-            }
-            before += end - start;
-        }
-        None
-    }
-
-    fn strip(&self, extents: &[(u64, u64, u32)], colour: impl Fn(u32) -> i32) -> Vec<i32> {
-        let mut cells = vec![-1; self.cells];
-        for (start, blocks, file) in extents {
-            let Some(first) = self.place(*start) else { continue };
-            for place in (first..first + blocks).filter(|place| place % self.per_cell == 0) {
-                if let Some(cell) = cells.get_mut((place / self.per_cell) as usize) {
-                    *cell = colour(*file);
-                }
-            }
-        }
-        cells
-    }
 }
 
 /// The read-ahead setting that a device's figures are made with: on for a disk drive, off for a solid-state drive, as
@@ -153,7 +51,7 @@ pub fn usual(seen: &Seen<'_>, clock: Clock) -> Option<u64> {
 }
 
 /// Seconds per GiB of a device that reads in one run.
-fn sequential(seen: &Seen<'_>, clock: Clock) -> Option<f64> {
+pub fn sequential(seen: &Seen<'_>, clock: Clock) -> Option<f64> {
     let model = match clock {
         Clock::Wall => {
             return senesce_stats::mean(&seen.sequential.iter().map(|one| one.seconds_per_gib).collect::<Vec<_>>());
@@ -167,6 +65,24 @@ fn sequential(seen: &Seen<'_>, clock: Clock) -> Option<f64> {
         Parameters::ColdStore(store) => store.mb_per_s,
     };
     Some(f64::from(1u32 << 30) / (mb_per_s * 1e6))
+}
+
+/// Devices with the read-ahead setting of their figures; the solid-state drive is shown with read-ahead too.
+fn views(seen: &Seen<'_>) -> Vec<(Clock, Option<u64>)> {
+    let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
+    let on = usual(seen, Clock::Hdd);
+    if usual(seen, Clock::Ssd) != on {
+        views.insert(2, (Clock::Ssd, on));
+    }
+    views
+}
+
+/// Ends of the id and of the title of a view.
+fn view_words(seen: &Seen<'_>, clock: Clock, setting: Option<u64>) -> (String, String) {
+    match setting == usual(seen, clock) {
+        true => (clock.key().into(), short(clock).into()),
+        false => (format!("{}-read-ahead", clock.key()), format!("{}, with read-ahead", short(clock))),
+    }
 }
 
 fn short(clock: Clock) -> &'static str {
@@ -201,8 +117,7 @@ fn over_rounds<'a>(
 }
 
 /// Seconds per GiB over rounds.
-fn cost(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
-    let setting = usual(seen, clock);
+fn cost(seen: &Seen<'_>, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let mut series = Vec::new();
     for aged in [true, false] {
         for fs in &seen.systems {
@@ -219,9 +134,10 @@ fn cost(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
     if let Some(cost) = sequential(seen, clock) {
         series.push(Series::new("sequential bandwidth", Mark::Predicted, vec![(0.0, cost), (last.max(1.0), cost)]));
     }
+    let (id, title) = view_words(seen, clock, setting);
     Some(figure(
-        format!("cost-{}", clock.key()),
-        format!("Cost of the cold read over {}s: {}", seen.story.round, short(clock)),
+        format!("cost-{id}"),
+        format!("Cost of the cold read over {}s: {title}", seen.story.round),
         format!(
             "Read-ahead {}. The dashed line is what the device needs for one run over as many bytes.",
             read_ahead_words(setting)
@@ -236,26 +152,43 @@ fn cost(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
     ))
 }
 
-/// Layout scores over rounds.
-fn score(seen: &Seen<'_>) -> Option<Figure> {
+/// Dynamic layout scores over rounds, aged and copied.
+fn dynamic_score(seen: &Seen<'_>) -> Option<Figure> {
     let setting = usual(seen, Clock::Hdd);
+    let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
+    let mut series = Vec::new();
+    for aged in [true, false] {
+        for fs in &seen.systems {
+            let name = if aged { fs.clone() } else { format!("{fs}, unaged copy") };
+            series.push(Series::new(name, Mark::Measured, over_rounds(seen, fs, aged, dynamic)));
+        }
+    }
+    let caption = "From the requests of the cold read, those of metadata included: 1 is one run, 0 a jump before every 4 KiB \
+                   block.";
+    scores(seen, "score", "Dynamic layout score", caption, series)
+}
+
+/// Scores from extents over rounds: inside files, and over all files.
+fn extent_scores(seen: &Seen<'_>) -> Option<Figure> {
     let mut series = Vec::new();
     for fs in &seen.systems {
-        let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
-        series.push(Series::new(format!("{fs}, dynamic"), Mark::Measured, over_rounds(seen, fs, true, dynamic)));
-        let copy = over_rounds(seen, fs, false, dynamic);
-        series.push(Series::new(format!("{fs}, dynamic, unaged copy"), Mark::Measured, copy));
+        let files = over_rounds(seen, fs, true, |point| point.static_layout_score);
+        series.push(Series::new(format!("{fs}, inside files"), Mark::Measured, files));
         let tree = over_rounds(seen, fs, true, |point| point.tree_layout_score);
         series.push(Series::new(format!("{fs}, tree"), Mark::Measured, tree));
     }
+    let caption = "From the extents alone, without a trace. Inside files: the static layout score, the share of blocks that \
+                   follow the one before in their file. Tree: the same over all files in the order of reading.";
+    scores(seen, "score-extents", "Static and tree layout score", caption, series)
+}
+
+fn scores(seen: &Seen<'_>, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
     series.retain(|one| !one.points.is_empty());
     (!series.is_empty()).then(|| {
         figure(
-            "score".into(),
-            format!("Layout scores over {}s", seen.story.round),
-            "1 is one run, 0 a jump before every 4 KiB block. Dynamic: from the requests of the cold read, metadata \
-             included; tree: from the extents of the files in the same order."
-                .into(),
+            id.into(),
+            format!("{what} over {}s", seen.story.round),
+            caption.into(),
             seen.device.clone(),
             Better::Higher,
             FigureKind::Lines {
@@ -268,8 +201,7 @@ fn score(seen: &Seen<'_>) -> Option<Figure> {
 }
 
 /// Score against cost.
-fn scatter(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
-    let setting = usual(seen, clock);
+fn scatter(seen: &Seen<'_>, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     let series: Vec<Series> = seen
         .systems
         .iter()
@@ -277,10 +209,11 @@ fn scatter(seen: &Seen<'_>, clock: Clock) -> Option<Figure> {
         .filter(|one| !one.points.is_empty())
         .collect();
     let found = overall(&seen.correlations, clock, setting);
+    let (id, title) = view_words(seen, clock, setting);
     (!series.is_empty()).then(|| {
         figure(
-            format!("score-cost-{}", clock.key()),
-            format!("Layout score against cost: {}", short(clock)),
+            format!("score-cost-{id}"),
+            format!("Layout score against cost: {title}"),
             match found {
                 Some(found) => format!(
                     "Read-ahead {}. Pearson's correlation over all points with its 95 % interval: {}.",
@@ -305,38 +238,32 @@ fn requests(seen: &Seen<'_>, fs: &str) -> Option<Figure> {
     let aged: Vec<&Sketch> =
         seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
     let chosen: BTreeSet<usize> = [0, aged.len() / 2, aged.len().checked_sub(1)?].into();
-    let series = chosen.into_iter().map(|index| {
-        let points = near(&aged[index].requests).map(|(order, block)| (order as f64, block as f64 * 4096.0));
-        Series::new(format!("{} {}", seen.story.round, aged[index].round), Mark::Measured, points.collect())
+    let chosen: Vec<&Sketch> = chosen.into_iter().map(|index| aged[index]).collect();
+    let mut stretches = blocks(chosen.iter());
+    stretches.extend(chosen.iter().flat_map(|one| one.requests.iter().map(|(_, block)| (*block, block + 1))));
+    let lens = Lens::of(stretches);
+    let series = chosen.iter().map(|one| {
+        let places = one.requests.iter().filter_map(|(order, block)| Some((*order, lens.place(*block)?)));
+        let points = places.map(|(order, place)| (order as f64, place as f64 * 4096.0));
+        Series::new(format!("{} {}", seen.story.round, one.round), Mark::Measured, points.collect())
     });
     let setting = seen.settings.last().copied().flatten();
     Some(figure(
         format!("requests-{fs}"),
         format!("{fs}: address against order of requests"),
         format!(
-            "Read requests of the cold read, read-ahead {}; of many requests every so many-th, and none far from where most \
-             are. One rising line is one run.",
+            "Read requests of the cold read, read-ahead {}; of many requests every so many-th. Stretches of the address space \
+             that no request touches are left out. One rising line is one run.",
             read_ahead_words(setting)
         ),
         seen.device.clone(),
         Better::Neither,
         FigureKind::Scatter {
             x: Axis::linear("Request").from_zero(),
-            y: Axis::linear("Address").in_bytes(),
+            y: Axis::linear("Address, gaps left out").in_bytes().from_zero(),
             series: series.collect(),
         },
     ))
-}
-
-/// Requests whose address lies near those of most: a few of metadata elsewhere would flatten the rest.
-fn near(requests: &[(u64, u64)]) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let mut blocks: Vec<u64> = requests.iter().map(|request| request.1).collect();
-    blocks.sort_unstable();
-    let at = |share: usize| blocks.get(blocks.len() * share / 100).copied().unwrap_or(0);
-    let (low, high) = (at(3), at(97));
-    let margin = (high - low) / 2 + 16;
-    let kept = low.saturating_sub(margin)..=high + margin;
-    requests.iter().copied().filter(move |request| kept.contains(&request.1))
 }
 
 /// Jumps by length, aged and unaged, in the last round.

@@ -5,6 +5,7 @@
 //! each aged point stands its unaged one: the same files copied in that order onto a fresh volume of the same size.
 
 pub mod analysis;
+pub mod beside;
 pub mod correlations;
 pub mod course;
 pub mod figures;
@@ -12,12 +13,15 @@ pub mod point;
 pub mod read;
 pub mod rounds;
 pub mod sketch;
+pub mod strips;
 pub mod tree;
 pub mod volume;
 
-use senesce_core::{Bytes, Failure, Parameter, ParameterKind, Settings};
+use senesce_core::{Bytes, Failure, Parameter, ParameterKind, Seed, Settings};
+use senesce_target::FileSystem;
+use std::path::Path;
 use std::time::Duration;
-use volume::Place;
+use volume::{Place, Volume};
 
 /// Parameters that all of them have. `$size` gives the sizes of the volume per level.
 macro_rules! common_parameters {
@@ -34,6 +38,7 @@ macro_rules! common_parameters {
             $crate::fragmentation::ERASE,
             $crate::fragmentation::READ_AHEAD,
             $crate::fragmentation::SETTLE,
+            $crate::fragmentation::DIRECTORY_HASH,
             $crate::fragmentation::LAB,
         ]
     };
@@ -75,6 +80,13 @@ pub(crate) const SETTLE: Parameter = Parameter {
     defaults: ["0s", "0s", "90s"],
 };
 
+pub(crate) const DIRECTORY_HASH: Parameter = Parameter {
+    name: "directory-hash",
+    help: "seed of ext4's order of listing: drawn for every volume, as mkfs does, or one for all of them",
+    kind: ParameterKind::Choice(&["drawn", "one"]),
+    defaults: ["drawn", "drawn", "drawn"],
+};
+
 pub(crate) const LAB: Parameter = Parameter {
     name: "lab",
     help: "file systems to run in the lab guest as well, f2fs,nilfs2; empty: none",
@@ -97,6 +109,10 @@ pub struct Common {
     pub settle: Duration,
     /// File systems for the guest.
     pub lab: Vec<String>,
+    /// What mkfs draws follows from it.
+    pub seed: Seed,
+    /// Whether mkfs draws the same for every volume.
+    pub one_draw: bool,
 }
 
 impl Common {
@@ -112,14 +128,25 @@ impl Common {
             return Err(Failure::usage(format!("lab: '{unknown}' is not known there; write f2fs, nilfs2 or both")));
         }
         let read_ahead_kib = read_ahead(settings)?;
+        let size = settings.size("size")?;
+        let made = file_systems.iter().filter(|_| matches!(place, Place::Made { .. }));
+        made.chain(&lab).try_for_each(|fs| check_size(fs, size))?;
         Ok(Self {
             file_systems,
-            size: settings.size("size")?,
+            size,
             place,
             read_ahead_kib,
             settle: settings.duration("settle")?,
             lab,
+            seed: settings.seed().child("fragmentation"),
+            one_draw: settings.text("directory-hash") == "one",
         })
+    }
+
+    /// An empty volume for a state. `room` is where a directory is made when none was named.
+    pub fn fresh(&self, fs: &str, state: &str, room: &Path) -> Result<Volume, Failure> {
+        let state = if self.one_draw { "any" } else { state };
+        Volume::fresh(&self.place, fs, room, self.seed.child(&format!("volume/{fs}/{state}")))
     }
 
     /// Roughly how long a round takes: two volumes, each read once per read-ahead setting.
@@ -139,6 +166,15 @@ impl Common {
             )));
         }
         Ok(())
+    }
+}
+
+/// Refuses a volume that mkfs would refuse.
+fn check_size(fs: &str, size: Bytes) -> Result<(), Failure> {
+    let least = fs.parse::<FileSystem>()?.least_size();
+    match size < least {
+        true => Err(Failure::usage(format!("size: {fs} needs a volume of at least {least}; --size gives {size}"))),
+        false => Ok(()),
     }
 }
 

@@ -52,7 +52,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
         pause(common.settle, interrupt)?;
         let set = volume.set_read_ahead(kib);
         if let Err(failure) = &set {
-            without.push(format!("measured without setting read-ahead to {kib} KiB: {failure}"));
+            without.push(format!("measured without setting read-ahead to {kib} KiB, but as it was: {failure}"));
             // One reading with read-ahead as it is says all there is to say.
             if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none()) {
                 continue;

@@ -70,6 +70,11 @@ pub fn run(
     in_lab(kind, common, settings, context)
 }
 
+/// Records in words what is missing, once.
+pub fn say(context: &mut RunContext<'_>, words: Option<&str>) -> Result<(), Failure> {
+    words.map_or(Ok(()), |words| Recorder::new(context).without(words.into()))
+}
+
 /// Rounds from 0 to the last one, which is always among them.
 pub fn steps(last: u64, step: u64) -> Vec<u64> {
     let mut rounds: Vec<u64> = (0..=last).step_by(step.max(1) as usize).collect();
@@ -96,7 +101,7 @@ fn one_round(one: &Round<'_>, recorder: &mut Recorder<'_, '_>, write: &Write<'_>
     let Round { common, fs, round, draw } = *one;
     let interrupt = recorder.context.interrupt;
     let begin = Instant::now();
-    let mut volume = Volume::fresh(&common.place, fs, recorder.context.directory.path())?;
+    let mut volume = common.fresh(fs, &format!("aged/{round}"), recorder.context.directory.path())?;
     write(volume.folder(), round, interrupt)?;
     volume.sync()?;
     let state = State { fs, round, aged: true, write_seconds: begin.elapsed().as_secs_f64() };
@@ -114,7 +119,7 @@ pub fn unaged(one: &Round<'_>, files: &[(PathBuf, Vec<u8>)], recorder: &mut Reco
     let Round { common, fs, round, draw } = *one;
     let interrupt = recorder.context.interrupt;
     let begin = Instant::now();
-    let mut volume = Volume::fresh(&common.place, fs, recorder.context.directory.path())?;
+    let mut volume = common.fresh(fs, &format!("unaged/{round}"), recorder.context.directory.path())?;
     let mut writer = Writer::new(volume.folder(), interrupt);
     for (path, content) in files {
         writer.write(path, content)?;
@@ -134,7 +139,7 @@ pub fn sequential(common: &Common, fs: &str, recorder: &mut Recorder<'_, '_>) ->
     if known.clone().any(|event| event.kind == SEQUENTIAL && event.data["fs"] == *fs) {
         return Ok(());
     }
-    let mut volume = Volume::fresh(&common.place, fs, recorder.context.directory.path())?;
+    let mut volume = common.fresh(fs, "sequential", recorder.context.directory.path())?;
     let path = volume.folder().join("large");
     let piece = vec![0xa5u8; 1 << 20];
     let mut file = File::create(&path).map_err(failed("create", &path))?;

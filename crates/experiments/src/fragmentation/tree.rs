@@ -6,7 +6,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// Regular files in the order in which directories list them, depth first: the order of `find` and of the cold read.
@@ -14,9 +14,35 @@ use std::path::{Path, PathBuf};
 pub struct Tree {
     /// Paths below the root.
     pub files: Vec<PathBuf>,
+    /// Directories, and of a user's tree files, that may not be read.
+    pub closed: Vec<PathBuf>,
 }
 
 impl Tree {
+    /// The files of a user's tree that may be read.
+    pub fn of_user(root: &Path) -> Result<Self, Failure> {
+        if !root.is_dir() {
+            return Err(Failure::usage(format!(
+                "tree: {} is no directory; name one whose files are taken",
+                root.display()
+            )));
+        }
+        let tree = Self::below(root)?;
+        let may_read = |path: &PathBuf| rustix::fs::access(root.join(path), rustix::fs::Access::READ_OK).is_ok();
+        let (files, closed): (Vec<_>, Vec<_>) = tree.files.into_iter().partition(may_read);
+        Ok(Self { files, closed: [tree.closed, closed].concat() })
+    }
+
+    /// What is missing, in words.
+    pub fn without(&self, root: &Path) -> Option<String> {
+        let first = root.join(self.closed.first()?);
+        Some(format!(
+            "measured without what may not be read in the tree: {} files or directories, the first is {}; root reads them",
+            self.closed.len(),
+            first.display()
+        ))
+    }
+
     /// The files below a directory. Links and special files are left out.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
@@ -25,8 +51,15 @@ impl Tree {
     }
 
     fn list(&mut self, root: &Path, below: &Path) -> Result<(), Failure> {
-        let here = root.join(below);
-        for entry in fs::read_dir(&here).map_err(failed("list", &here))? {
+        let here = if below.as_os_str().is_empty() { root.to_path_buf() } else { root.join(below) };
+        let entries = match fs::read_dir(&here) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && here != root => {
+                self.closed.push(below.into());
+                return Ok(());
+            }
+            other => other.map_err(failed("list", &here))?,
+        };
+        for entry in entries {
             let entry = entry.map_err(failed("list", &here))?;
             let kind = entry.file_type().map_err(failed("look at", &entry.path()))?;
             let path = below.join(entry.file_name());

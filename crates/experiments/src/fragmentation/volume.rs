@@ -1,8 +1,9 @@
 //! Volumes: fresh file systems in memory, on an image or on a device, or a directory as it is.
 
 use super::tree::Tree;
+use rand::Rng;
 use senesce_core::failure::errno_words;
-use senesce_core::{Bytes, ExitCode, Failure, Settings};
+use senesce_core::{Bytes, ExitCode, Failure, Seed, Settings};
 use senesce_target::{BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -38,8 +39,11 @@ impl Place {
         };
         Ok(match spec {
             TargetSpec::Directory(path) => Self::Directory(Some(path)),
-            TargetSpec::Image { path, size: None } => {
-                Self::Made { spec: TargetSpec::Image { path, size: Some(settings.size("size")?) }, erase }
+            TargetSpec::Image { path, size } => {
+                // An image that the first volume makes holds nothing to lose when the second one is made.
+                let erase = erase.or_else(|| (!path.exists()).then(|| path.display().to_string()));
+                let size = Some(size.map_or_else(|| settings.size("size"), Ok)?);
+                Self::Made { spec: TargetSpec::Image { path, size }, erase }
             }
             spec => Self::Made { spec, erase },
         })
@@ -64,11 +68,13 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume without files. `room` is where a directory is made when none was named.
-    pub fn fresh(place: &Place, fs: &str, room: &Path) -> Result<Self, Failure> {
+    /// A volume without files. `room` is where a directory is made when none was named. `draw` stands for what mkfs draws.
+    pub fn fresh(place: &Place, fs: &str, room: &Path, draw: Seed) -> Result<Self, Failure> {
         let (spec, options) = match place {
             Place::Made { spec, erase } => {
-                (spec.clone(), OpenOptions { erase: erase.clone(), ..OpenOptions::fresh(fs.parse::<FileSystem>()?) })
+                let fs = fs.parse::<FileSystem>()?;
+                let mkfs_options = if fs == FileSystem::Ext4 { directory_hash(draw) } else { String::new() };
+                (spec.clone(), OpenOptions { erase: erase.clone(), mkfs_options, ..OpenOptions::fresh(fs) })
             }
             Place::Directory(path) => {
                 let path = path.clone().unwrap_or_else(|| room.join("volume"));
@@ -141,6 +147,16 @@ impl Volume {
         crate::study::images::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
     }
+}
+
+/// Ext4 lists a directory in the order of a hash of the names, whose seed mkfs draws: here it follows from the run's seed. The
+/// option is given once and replaces the one of the same name that keeps mkfs from leaving work to the kernel.
+fn directory_hash(draw: Seed) -> String {
+    let mut bytes = [0; 16];
+    draw.stream("ext4/directory-hash").fill_bytes(&mut bytes);
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    format!("-E lazy_itable_init=0,lazy_journal_init=0,hash_seed={}", parts.join("-"))
 }
 
 /// An I/O error with operation and path. A full volume says what to do.

@@ -8,17 +8,40 @@ use senesce_core::analysis::CellRow;
 /// Cells are never drawn wider than this many font sizes, nor narrower than a pixel.
 const WIDEST: f64 = 1.3;
 
-pub(super) fn draw(canvas: &mut Canvas, rows: &[CellRow], legend: &[String], unit: &str) -> Vec<String> {
+pub(super) fn draw(
+    canvas: &mut Canvas,
+    rows: &[CellRow],
+    heads: &[(usize, String)],
+    legend: &[String],
+    unit: &str,
+) -> Vec<String> {
     let em = canvas.em();
     let entries: Vec<(String, Look)> =
         legend.iter().enumerate().map(|(index, name)| (name.clone(), look(index))).collect();
     frame::legend(canvas, &entries, Sample::Fill);
-    let grid = Grid::fit(canvas, rows);
+    let grid = Grid::fit(canvas, rows, !heads.is_empty());
+    put_heads(canvas, &grid, heads);
     for row in rows {
         strip(canvas, row, &grid, legend, unit);
     }
     canvas.height += em * 0.6;
     if unit.is_empty() { Vec::new() } else { vec![format!("One cell is {unit}.")] }
+}
+
+/// Heads of parts that stand side by side, over their first cells.
+fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
+    let em = canvas.em();
+    for (cell, words) in heads {
+        canvas.text(
+            grid.left + *cell as f64 * grid.side,
+            canvas.height + em * 0.9,
+            Anchor::Start,
+            "title",
+            em * 0.92,
+            words,
+        );
+    }
+    canvas.height += if heads.is_empty() { 0.0 } else { em * 1.4 };
 }
 
 /// Neighbours in the legend differ in hatching too; with more entries than colours, colours repeat with another one.
@@ -42,13 +65,13 @@ struct Grid {
 }
 
 impl Grid {
-    fn fit(canvas: &Canvas, rows: &[CellRow]) -> Self {
+    fn fit(canvas: &Canvas, rows: &[CellRow], unbroken: bool) -> Self {
         let em = canvas.em();
         let names = rows.iter().map(|row| text::width(&row.name, em * 0.92)).fold(0.0, f64::max);
         let longest = rows.iter().map(|row| row.cells.len()).max().unwrap_or(0).max(1);
         let left = if names == 0.0 { 0.0 } else { names.min(canvas.format.width * 0.3) + em * 0.6 };
         let one_line = (canvas.format.width - left) / longest as f64;
-        if one_line >= em * 0.2 || (one_line >= 1.0 && rows.len() > 8) {
+        if unbroken || one_line >= em * 0.2 || (one_line >= 1.0 && rows.len() > 8) {
             let side = one_line.min(em * WIDEST);
             let height = if rows.len() > 40 { (em * 0.55).max(2.0) } else { em * 1.1 };
             return Self { left, side, height, per_line: longest };
@@ -122,6 +145,9 @@ struct Run {
 }
 
 fn draw_run(canvas: &mut Canvas, row: &CellRow, grid: &Grid, run: &Run, legend: &[String], unit: &str) {
+    if run.cell < -1 {
+        return;
+    }
     let em = canvas.em();
     let (x, y) = (grid.left + run.from as f64 * grid.side, canvas.height);
     let gap = if grid.side >= em * 0.45 { (grid.side * 0.12).min(1.2) } else { 0.0 };

@@ -55,7 +55,7 @@ pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
         FigureKind::Scatter { x, y, series } => lines::draw(&mut canvas, figure, x, y, series, false),
         FigureKind::Bars { x, y, series } => bars::draw(&mut canvas, figure, x, y, series),
         FigureKind::Steps { x, y, series } => steps::draw(&mut canvas, figure, x, y, series),
-        FigureKind::Cells { rows, legend, unit } => cells::draw(&mut canvas, rows, legend, unit),
+        FigureKind::Cells { rows, heads, legend, unit } => cells::draw(&mut canvas, rows, heads, legend, unit),
     };
     canvas.foot(if format.alone { &figure.device } else { "" }, foot);
     canvas.finish(figure, style)

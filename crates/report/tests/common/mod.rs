@@ -142,7 +142,7 @@ pub fn cells() -> Figure {
         "layout",
         "Layout map of the volume",
         Better::Neither,
-        FigureKind::Cells { rows, legend, unit: "256 KiB of address space".into() },
+        FigureKind::Cells { rows, heads: Vec::new(), legend, unit: "256 KiB of address space".into() },
     )
 }
 
@@ -159,7 +159,7 @@ pub fn zones() -> Figure {
         "zones",
         "Zones by file",
         Better::Neither,
-        FigureKind::Cells { rows, legend, unit: "one zone of 128 MiB".into() },
+        FigureKind::Cells { rows, heads: Vec::new(), legend, unit: "one zone of 128 MiB".into() },
     )
 }
 
