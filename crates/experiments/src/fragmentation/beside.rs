@@ -14,7 +14,10 @@ pub fn findings(seen: &Seen<'_>, published: &[PublishedValue]) -> Vec<Finding> {
 fn finding(seen: &Seen<'_>, theirs: &PublishedValue) -> Finding {
     let ours = Ours::of(seen, theirs);
     Finding {
-        claim: format!("{}, {}", theirs.metric, theirs.condition),
+        claim: match theirs.metric.as_str() {
+            "slowdown" => format!("slowdown of the aged files against their copy: {}", theirs.condition),
+            metric => format!("{metric}: {}", theirs.condition),
+        },
         published: format!("{} {} ({})", theirs.value, theirs.unit, theirs.source),
         measured: ours.as_ref().map_or_else(
             || "not run here: published only".into(),

@@ -11,7 +11,7 @@ const MARKED: usize = 32;
 /// Points which get words for hovering.
 const HOVERED: usize = 160;
 /// Points of one series drawn as single marks in a scatter figure.
-const SINGLE: usize = 1500;
+const SINGLE: usize = 400;
 
 pub(super) fn draw(
     canvas: &mut Canvas,
@@ -170,7 +170,7 @@ fn draw_scatter_marks(
         }
         return;
     }
-    let dots: String = places.iter().flatten().map(|&(x, y)| paint::mark_path(1, x, y, em * 0.09)).collect();
+    let dots: String = places.iter().flatten().map(|&(x, y)| paint::mark_path(1, x, y, em * 0.1)).collect();
     canvas.path(&look.class, " style=\"stroke:none\" fill-opacity=\"0.55\"", &dots, "");
     for index in (0..places.len()).step_by(places.len().div_ceil(HOVERED)) {
         if let Some((x, y)) = places[index] {
