@@ -106,6 +106,15 @@ fn mark(clock: Clock) -> Mark {
     if clock == Clock::Wall { Mark::Measured } else { Mark::Modelled }
 }
 
+/// A few rounds without gaps get a tick each.
+fn rounds(seen: &Seen<'_>) -> Axis {
+    let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
+    match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
+        true => Axis::categories(seen.story.round, rounds.iter().map(u64::to_string).collect()),
+        false => Axis::linear(seen.story.round).from_zero(),
+    }
+}
+
 fn over_rounds<'a>(
     seen: &'a Seen<'_>,
     fs: &'a str,
@@ -144,11 +153,7 @@ fn cost(seen: &Seen<'_>, clock: Clock, setting: Option<u64>) -> Option<Figure> {
         ),
         device_words(seen, clock),
         Better::Lower,
-        FigureKind::Lines {
-            x: Axis::linear(seen.story.round).from_zero(),
-            y: Axis::linear("Cost (s/GiB)").log10(),
-            series,
-        },
+        FigureKind::Lines { x: rounds(seen), y: Axis::linear("Cost (s/GiB)").log10(), series },
     ))
 }
 
@@ -191,11 +196,7 @@ fn scores(seen: &Seen<'_>, id: &str, what: &str, caption: &str, mut series: Vec<
             caption.into(),
             seen.device.clone(),
             Better::Higher,
-            FigureKind::Lines {
-                x: Axis::linear(seen.story.round).from_zero(),
-                y: Axis { max: Some(1.0), ..Axis::linear("Layout score") },
-                series,
-            },
+            FigureKind::Lines { x: rounds(seen), y: Axis { max: Some(1.0), ..Axis::linear("Layout score") }, series },
         )
     })
 }
