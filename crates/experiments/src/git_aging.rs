@@ -108,9 +108,10 @@ fn finish(mut command: Command, words: &[&str], folder: &Path) -> Result<String,
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
+        let remedy = if said.contains("No space left on device") { "; choose a larger --size" } else { "" };
         return Err(Failure::new(
             ExitCode::RunFailed,
-            format!("git {} in {}: {} ({})", words.join(" "), folder.display(), said.trim(), output.status),
+            format!("git {} in {}: {} ({}){remedy}", words.join(" "), folder.display(), said.trim(), output.status),
         ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
