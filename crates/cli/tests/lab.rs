@@ -163,6 +163,60 @@ fn a_reader_that_goes_away_ends_the_guest_quietly() {
     assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
 }
 
+const STUDY: &str = r#"
+name = "what the host lacks"
+size = "512M"
+repetitions = 1
+noise = false
+[[file_system]]
+kind = "f2fs"
+[[file_system]]
+kind = "nilfs2"
+[[file_system]]
+kind = "zoned-btrfs"
+[[file_system]]
+kind = "zoned-f2fs"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "agrawal"
+fullness = 0.2
+overwrites = 0.3
+data = "write"
+truncate = "drop"
+[[workload]]
+personality = "webserver"
+scale = 0.02
+seconds = 0.5
+[[cell]]
+lab = true
+"#;
+
+#[test]
+#[ignore = "a study in an emulated machine takes minutes: make test-long"]
+fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
+    if !ready() {
+        return;
+    }
+    let room = tempfile::tempdir().expect("temporary folder");
+    std::fs::write(room.path().join("study.toml"), STUDY).expect("study");
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["-q", "study", "study.toml", "--out", "run", "--json"])
+        .output()
+        .expect("run senesce");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
+    assert!(!events.contains("failed-run"), "{said}\n{events}");
+    let guests: Vec<_> = std::fs::read_dir(room.path().join("run/lab")).expect("lab").flatten().collect();
+    assert_eq!(guests.len(), 1);
+    assert!(guests[0].path().join("run/summary.json").exists(), "the guest's own run directory is complete");
+    let report = std::fs::read_to_string(room.path().join("run/report.html")).expect("report");
+    assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
+}
+
 /// One small job per room: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
 #[test]
 fn experiments_run_in_the_guest_and_are_marked_as_emulated() {

@@ -55,7 +55,7 @@ const PARAMETERS: &[Parameter] = &[
         "benchmarks",
         "which of db_bench's benchmarks; in the published order, fillrandom among them",
         ParameterKind::Choices(&BENCHMARKS),
-        ["fillrandom,overwrite", EVERY_BENCHMARK, EVERY_BENCHMARK],
+        ["fillrandom", EVERY_BENCHMARK, EVERY_BENCHMARK],
     ),
     parameter(
         "keys",

@@ -149,7 +149,9 @@ fn mount_rest() {
         if fs::create_dir_all(place).is_err() {
             continue;
         }
-        if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), "") {
+        // Images are kept and used there.
+        let data = if place == "/dev/shm" { "size=90%" } else { "" };
+        if let Err(problem) = attach(kind, kind, place, MountFlags::empty(), data) {
             eprintln!("senesce-lab: {problem}");
         }
     }

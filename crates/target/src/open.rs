@@ -18,7 +18,8 @@ use std::path::Path;
 /// How a target is opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The file system to make. `None`: ext4. Ignored for a directory and with `keep_existing`.
+    /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if the device does not tell (the
+    /// superblock of a zoned btrfs moves). Ignored for a directory.
     pub file_system: Option<FileSystem>,
     /// More options for its mkfs, split at blanks.
     pub mkfs_options: String,
@@ -150,7 +151,7 @@ fn make_and_mount(
 ) -> Result<Made, TargetError> {
     let log = KernelLog::since_now(device.device().name());
     let (file_system, mkfs_command) = if keep {
-        (existing_file_system(device)?, None)
+        (existing_file_system(device).or_else(|error| options.file_system.ok_or(error))?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
         (file_system, Some(file_system.make(device, &options.mkfs_options)?))

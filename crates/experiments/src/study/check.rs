@@ -3,6 +3,7 @@
 use super::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
 use senesce_aging::{Data, Profile};
 use senesce_core::parameter::{nearest, suggest};
+use senesce_target::FileSystem;
 
 impl StudySpec {
     /// What is wrong with it, if anything.
@@ -51,9 +52,45 @@ impl StudySpec {
 
     fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
         let kind = one.kind()?;
+        if one.is_zoned() {
+            return self.check_zoned(one);
+        }
         let least = kind.least_size();
         if one.mkfs.is_empty() && self.size < least {
             return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
+        }
+        Ok(())
+    }
+
+    /// A zoned drive is no image: what works on images only is refused.
+    fn check_zoned(&self, one: &FileSystemSpec) -> Result<(), String> {
+        let least = super::zoned::LEAST_SIZE;
+        if self.size < least || !self.size.0.is_multiple_of(64 << 20) {
+            return Err(format!("size = {}: a zoned drive has at least {least}, in steps of 64 MiB", self.size));
+        }
+        if !self.models.is_empty() {
+            return Err(
+                "models time the trace of one conventional device; leave models out, or this file system".into()
+            );
+        }
+        if self.state.iter().any(|state| state.kind == StateKind::Image) {
+            return Err(
+                "a saved image cannot be put on a zoned drive; leave this cell out with [[cell]] skip = true".into()
+            );
+        }
+        // fallocate(2) fails there: blocks are placed where the zone's write pointer is (fs/btrfs/file.c).
+        let allocated = |state: &&StateSpec| !state.profile.is_empty() && state.data == Data::Fallocate;
+        if one.kind()? == FileSystem::Btrfs
+            && let Some(state) = self.state.iter().find(allocated)
+        {
+            return Err(format!(
+                "btrfs on a zoned drive cannot allocate without writing: state '{}' needs data = \"write\"",
+                state.name
+            ));
+        }
+        let named = |cell: &&CellSpec| cell.file_system.is_empty() || cell.file_system == one.name;
+        if self.cell.iter().filter(named).any(|cell| cell.device_state.is_some()) {
+            return Err("device_state is for images; name the other file systems in its [[cell]]".into());
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use senesce_aging::Data;
 use senesce_core::measurement::EVENT;
 use senesce_core::{Environment, Event, Failure, Measurement, RunContext, Seed};
 use senesce_devmodel::DeviceModel;
-use senesce_target::{AppliedLimits, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open};
+use senesce_target::{AppliedLimits, Limits, MountedTarget, TraceSession};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -91,7 +91,7 @@ pub(super) fn done_in(events: &[Event]) -> BTreeSet<RunId> {
 }
 
 /// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
-fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
+pub(super) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
         let source = spec.source(state);
@@ -147,16 +147,11 @@ fn one(
 ) -> Result<RunEvent, Failure> {
     let begun = Instant::now();
     images.restore(&facts.key)?;
-    let working = images.working();
+    let fs = &spec.file_system[id.on.fs];
     let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
     let device_state = exception.device_state.unwrap_or_default();
-    device_state.prepare(&working, Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
-    let options = OpenOptions {
-        mount_options: spec.file_system[id.on.fs].mount.clone(),
-        erase: Some(working.to_string_lossy().into_owned()),
-        ..OpenOptions::existing()
-    };
-    let mut target = open(&TargetSpec::Image { path: working, size: None }, &options)?;
+    device_state.prepare(&images.working(), Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
+    let mut target = images.open_restored(fs)?;
     if device_state == DeviceState::Discard {
         target.discard_free_space()?;
     }

@@ -1,7 +1,8 @@
 //! The images of a study: made once, kept in the store by what shapes them, restored before every run.
 
 use super::matrix::{ImageId, aging_plan, is_planned};
-use super::spec::{StateKind, StudySpec};
+use super::spec::{FileSystemSpec, StateKind, StudySpec};
+use super::zoned::ZonedDrives;
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Kind, Operation, Planner, Stop, execute};
 use senesce_core::failure::errno_words;
@@ -41,11 +42,17 @@ pub struct ImageFacts {
 
 /// The rooms in which images are made, kept and used.
 pub struct Images {
-    store: ImageStore,
+    /// Kept between studies; a guest's would be gone with it and take its memory.
+    store: Option<ImageStore>,
     near: ImageStore,
     room: ScratchDirectory,
     /// Whether images are restored and used in memory.
     pub in_memory: bool,
+}
+
+/// Whether this is the lab's guest.
+pub fn in_guest() -> bool {
+    std::env::var_os("SENESCE_LAB").is_some()
 }
 
 const MEMORY_FOLDER: &str = "/dev/shm";
@@ -53,11 +60,14 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 impl Images {
     /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
-        let in_memory = memory_available().is_some_and(|free| needed <= free / 2);
+        // In the guest nobody else needs memory, and what is not memory is slow.
+        let share = if in_guest() { 0.8 } else { 0.5 };
+        let in_memory = memory_available().is_some_and(|free| needed as f64 <= free as f64 * share);
         let parent = if in_memory { Path::new(MEMORY_FOLDER) } else { fallback };
         let room = ScratchDirectory::create(parent, "study")?;
         let near = ImageStore::open(&room.path().join("near"), Bytes(u64::MAX))?;
-        Ok(Self { store: ImageStore::open_default()?, near, room, in_memory })
+        let store = (!in_guest()).then(ImageStore::open_default).transpose()?;
+        Ok(Self { store, near, room, in_memory })
     }
 
     /// The file that runs use.
@@ -73,6 +83,20 @@ impl Images {
                 ExitCode::RunFailed,
                 format!("image {key} vanished from {}", self.near.folder().display()),
             )),
+        }
+    }
+
+    /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
+    pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
+        let options = OpenOptions { mount_options: fs.mount.clone(), ..OpenOptions::existing() };
+        match ZonedDrives::of(fs)? {
+            Some(drives) => {
+                drives.load(&self.working())?;
+                // The superblock of a zoned btrfs is not where others have it.
+                let file_system = Some(fs.kind().map_err(Failure::usage)?);
+                open_allowed(TargetSpec::Device(drives.main().into()), OpenOptions { file_system, ..options })
+            }
+            None => open_allowed(TargetSpec::Image { path: self.working(), size: None }, options),
         }
     }
 
@@ -94,13 +118,23 @@ impl Images {
         let key = ImageStore::key(&content(spec, id)?);
         let name = format!("{} {}, image {}", spec.file_system[id.fs].name, spec.state[id.state].name, id.image);
         let path = self.working();
-        let from_store = self.store.restore(&key, &path)?;
+        let from_store = self.store.as_ref().map_or(Ok(false), |store| store.restore(&key, &path))?;
         if !from_store {
             self.make(spec, id, &name, progress, interrupt)?;
-            self.store.put(&key, &format!("study: {name}, {}", spec.size), &path)?;
+            if let Some(store) = &self.store {
+                store.put(&key, &format!("study: {name}, {}", spec.size), &path)?;
+            }
         }
         self.near.put(&key, &name, &path)?;
-        let mut facts = look(&path, id, key)?;
+        let mut facts = match spec.file_system[id.fs].is_zoned() {
+            true => {
+                let target = self.open_restored(&spec.file_system[id.fs])?;
+                let facts = look(target.mount_point(), id, key)?;
+                target.close()?;
+                facts
+            }
+            false => look(&path, id, key)?,
+        };
         if is_planned(&spec.state[id.state]) {
             let plan = aging_plan(spec, &spec.state[id.state], id.image)?;
             let summary = plan.summary();
@@ -128,9 +162,13 @@ impl Images {
             return Ok(());
         }
         let kind = fs.kind().map_err(Failure::usage)?;
-        let options =
-            OpenOptions { mkfs_options: fs.mkfs.clone(), mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
-        let mut target = open(&TargetSpec::Image { path, size: Some(spec.size) }, &options)?;
+        let drives = ZonedDrives::of(fs)?;
+        let mkfs_options = drives.as_ref().map_or_else(|| fs.mkfs.clone(), |drives| drives.mkfs_options(&fs.mkfs));
+        let options = OpenOptions { mkfs_options, mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
+        let mut target = match &drives {
+            Some(drives) => open_allowed(TargetSpec::Device(drives.main().into()), options)?,
+            None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
+        };
         if is_planned(state) {
             let plan = Arc::new(aging_plan(spec, state, id.image)?);
             let made = Making { spec, plan: &plan, target: &target, name, progress, interrupt };
@@ -142,8 +180,15 @@ impl Images {
         }
         target.sync()?;
         fail_on(target.kernel_warnings())?;
-        Ok(target.close()?)
+        target.close()?;
+        drives.map_or(Ok(()), |drives| drives.save(&path))
     }
+}
+
+/// Opens what is ours to change: a working image, a drive of the guest.
+fn open_allowed(target: TargetSpec, options: OpenOptions) -> Result<MountedTarget, Failure> {
+    let erase = target.path().map(|path| path.to_string_lossy().into_owned());
+    Ok(open(&target, &OpenOptions { erase, ..options })?)
 }
 
 /// Warnings of the kernel about the device end a run.
@@ -281,7 +326,8 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     })
 }
 
-fn memory_available() -> Option<u64> {
+/// Bytes that a folder in memory may take.
+pub fn memory_available() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let free = line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10;

@@ -1,13 +1,15 @@
 //! Cells in the lab: the guest runs the same study, restricted to them, and writes an ordinary run directory into a folder
 //! shared with it. What it recorded is checked and taken over.
 
+use super::conduct::memory_needed;
+use super::images::memory_available;
 use super::matrix::{RunId, runs};
 use super::spec::{CellSpec, StudySpec};
 use crate::study::conduct::FailureEvent;
 use senesce_core::failure::errno_words;
-use senesce_core::{Environment, ExitCode, Failure, Record, RunContext};
+use senesce_core::{Bytes, Environment, ExitCode, Failure, Record, RunContext};
 use senesce_lab::guest::CONTROL;
-use senesce_lab::{LabRun, kernel};
+use senesce_lab::{Drive, LabRun, kernel};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -111,8 +113,8 @@ fn measure(
     let expected = super::matrix::plan(&part, "")?.estimated_seconds;
     let lab = LabRun {
         kernel,
-        drives: Vec::new(),
-        memory: spec.guest_memory,
+        drives: drives(spec, wanted)?,
+        memory: memory(spec, wanted),
         cpus: 2,
         accelerator: None,
         command: words.map(String::from).to_vec(),
@@ -140,6 +142,25 @@ fn measure(
     environment.extend(&format!("guest.{}", outcome.kernel), &record.environment);
     context.directory.add_environment(&environment)?;
     Ok(done)
+}
+
+/// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
+/// system in memory takes most of it (see the lab's guest), and a gibibyte is for the programs.
+fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
+    let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
+    let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());
+    let most = Bytes(memory_available().unwrap_or(0) / 2);
+    spec.guest_memory.max(Bytes(needed / 2 * 3 + (1 << 30)).min(most))
+}
+
+/// A zoned drive and the conventional one beside it, where a cell asks for them.
+fn drives(spec: &StudySpec, wanted: &[RunId]) -> Result<Vec<Drive>, Failure> {
+    match wanted.iter().any(|id| spec.file_system[id.on.fs].is_zoned()) {
+        true => {
+            Ok(super::zoned::emulated(spec.size).iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?)
+        }
+        false => Ok(Vec::new()),
+    }
 }
 
 fn folder(run: &Path, kernel: &str) -> Result<PathBuf, Failure> {

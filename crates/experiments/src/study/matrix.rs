@@ -1,6 +1,6 @@
 //! The runs of a study, in their order, and what they will take.
 
-use super::spec::{StateKind, StateSpec, StudySpec};
+use super::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use super::subject::Subject;
 use senesce_aging::{AgingPlan, Data, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
@@ -111,6 +111,13 @@ fn overhead(kind: &str, size: Bytes) -> u64 {
     }
 }
 
+fn room(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
+    match fs.is_zoned() {
+        true => Ok(super::zoned::room(fs.kind().map_err(Failure::usage)?, size)),
+        false => Ok(size.0.saturating_sub(overhead(&fs.kind, size))),
+    }
+}
+
 /// Checks the whole matrix and estimates it: the plan that is shown before the first byte is written.
 pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
     let settings = BTreeMap::from([("study".to_string(), toml.to_string())]);
@@ -175,7 +182,7 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
 }
 
 fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
-    let room = spec.size.0.saturating_sub(overhead(&spec.file_system[run.on.fs].kind, spec.size));
+    let room = room(&spec.file_system[run.on.fs], spec.size)?;
     if used + needed <= room {
         return Ok(());
     }

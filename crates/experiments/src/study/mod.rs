@@ -16,6 +16,7 @@ pub mod results;
 pub mod spec;
 pub mod subject;
 mod support;
+mod zoned;
 
 pub use spec::StudySpec;
 

@@ -82,7 +82,7 @@ mod defaults {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileSystemSpec {
-    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`.
+    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`; `zoned-btrfs` and `zoned-f2fs` on the zoned drive of a guest.
     pub kind: String,
     /// Name in tables; the kind unless said.
     #[serde(default)]
@@ -320,12 +320,27 @@ impl StudySpec {
     }
 }
 
+/// File systems on zoned drives.
+const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
+
 impl FileSystemSpec {
+    /// Whether it lies on a zoned drive.
+    pub fn is_zoned(&self) -> bool {
+        ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
+    }
+
     /// Its kind.
     pub fn kind(&self) -> Result<FileSystem, String> {
-        self.kind.parse().map_err(|_| {
-            let known = FileSystem::ALL.map(FileSystem::name);
-            format!("there is no kind '{}'{}; there are {}", self.kind, suggest(&self.kind, known), known.join(", "))
+        let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
+        zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
+            let known: Vec<&str> =
+                FileSystem::ALL.map(FileSystem::name).into_iter().chain(ZONED_KINDS.map(|(word, _)| word)).collect();
+            format!(
+                "there is no kind '{}'{}; there are {}",
+                self.kind,
+                suggest(&self.kind, known.iter().copied()),
+                known.join(", ")
+            )
         })
     }
 }

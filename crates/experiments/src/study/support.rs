@@ -10,6 +10,7 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
         if spec.exception(fs, state, name).skip || spec.lab_kernel(fs, state, name).is_some() {
             continue;
         }
+        super::zoned::ZonedDrives::of(&spec.file_system[fs])?;
         let kind = spec.file_system[fs].kind().map_err(Failure::usage)?;
         kind.mkfs_version()?;
         if !kind.is_supported() {
