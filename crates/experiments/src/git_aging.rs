@@ -93,6 +93,23 @@ impl Git {
         finish(self.command(folder, words), words, folder)
     }
 
+    /// The first commits, oldest first: one more than there are pulls, if there are so many.
+    fn commits(&self, folder: &Path, branch: &str, pulls: u64, interrupt: &Interrupt) -> Result<Vec<String>, Failure> {
+        let list = self.run(folder, &["rev-list", "--reverse", branch], interrupt).map_err(|failure| {
+            let remedy = "name a local git repository that has commits";
+            Failure::new(failure.exit_code(), format!("repository: {failure}; {remedy}"))
+        })?;
+        Ok(list.lines().take(pulls as usize + 1).map(str::to_string).collect())
+    }
+
+    /// Bytes of the files of a commit, each in whole blocks of 4 KiB.
+    fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
+        // A line is: mode, type, name, size, path (git-ls-tree(1)); what is no file has no size.
+        let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
+        let sizes = list.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+        Ok(sizes.map(|size| size.next_multiple_of(4096)).sum())
+    }
+
     /// Reads a stream of commits.
     fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
         let words = ["fast-import", "--quiet"];
@@ -140,11 +157,7 @@ impl Source {
             text => PathBuf::from(text),
         };
         let branch = if settings.text("repository").is_empty() { "main" } else { "HEAD" };
-        let list = git.run(&repository, &["rev-list", "--reverse", branch], interrupt).map_err(|failure| {
-            let remedy = "name a local git repository that has commits";
-            Failure::new(failure.exit_code(), format!("repository: {failure}; {remedy}"))
-        })?;
-        let commits: Vec<String> = list.lines().take(pulls as usize + 1).map(str::to_string).collect();
+        let commits = git.commits(&repository, branch, pulls, interrupt)?;
         if (commits.len() as u64) < pulls + 1 {
             return Err(Failure::usage(format!(
                 "repository: {} has {} commits, and {pulls} pulls after the first need {}",
@@ -198,11 +211,20 @@ fn rounds_of(settings: &Settings) -> Result<Vec<u64>, Failure> {
     Ok(rounds::steps(settings.integer("pulls")?, settings.integer("read-every")?))
 }
 
-/// Bytes that the work tree and its objects have at most at the end: a file of the made-up history has 10 KiB on average.
+/// Bytes at the end: of a made-up history those of the work tree and its objects at most, a file having 10 KiB on average; of
+/// a user's those of the work tree alone, as nobody knows how its objects will be packed.
 fn bytes(settings: &Settings) -> Result<Bytes, Failure> {
-    let own = settings.text("repository").is_empty();
-    let files = settings.integer("files")? + settings.integer("pulls")? * 4;
-    Ok(Bytes(if own { files * 20_000 } else { 0 }))
+    let pulls = settings.integer("pulls")?;
+    let repository = Path::new(settings.text("repository"));
+    if repository.as_os_str().is_empty() {
+        return Ok(Bytes((settings.integer("files")? + pulls * 4) * 20_000));
+    }
+    if !repository.is_dir() {
+        return Err(Failure::usage(format!("repository: {} is no directory", repository.display())));
+    }
+    let git = Git { home: PathBuf::from("/nonexistent") };
+    let commits = git.commits(repository, "HEAD", pulls, &Interrupt::new())?;
+    commits.last().map_or(Ok(Bytes(0)), |commit| Ok(Bytes(git.bytes_of(repository, commit)?)))
 }
 
 impl RunKind for GitAging {
@@ -246,17 +268,13 @@ impl Experiment for GitAging {
 
     fn plan(&self, settings: &Settings) -> Result<Plan, Failure> {
         let common = Common::of(settings)?;
-        common.check_room(bytes(settings)?)?;
         common.place.second(Path::new(""))?;
-        let repository = settings.text("repository");
-        if !repository.is_empty() && !Path::new(repository).is_dir() {
-            return Err(Failure::usage(format!("repository: {repository} is no directory")));
-        }
         let mut version = Command::new("git");
         version.arg("--version").stdin(Stdio::null());
         finish(version, &["--version"], Path::new("."))?;
         let mut plan = Plan::new(self.kind(), settings.seed(), settings.to_map());
         let (rounds, data) = (rounds_of(settings)?, bytes(settings)?);
+        common.check_room(data)?;
         for fs in &common.file_systems {
             plan.step(
                 format!("pull {} times, gc {}", settings.text("pulls"), settings.text("gc")),
