@@ -7,6 +7,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_target::{MountedTarget, ScratchDirectory};
 use senesce_workload::Repetition;
+use serde::Deserialize;
 use serde_json::Value;
 use std::io;
 use std::process::{Command, Output};
@@ -80,11 +81,12 @@ impl Launched {
     }
 
     fn read(&self, output: &Output) -> Result<Repetition, Failure> {
-        let result: Option<Value> = serde_json::from_slice(&output.stdout).ok();
-        let first = result.and_then(|mut result| serde_json::from_value(result["repetitions"][0].take()).ok());
-        first.filter(|_| output.status.success()).ok_or_else(|| {
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let first = result.pointer("/repetitions/0").and_then(|one| Repetition::deserialize(one).ok());
+        // A repetition that does not count says why.
+        first.filter(|one| output.status.success() || !one.valid).ok_or_else(|| {
             let told = String::from_utf8_lossy(&output.stderr);
-            let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().last());
+            let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().next());
             let words = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
             Failure::new(ExitCode::RunFailed, words)
         })
@@ -130,7 +132,10 @@ mod tests {
         let failure = launched.read(&output).unwrap_err();
         assert_eq!(failure.to_string(), "mpirun: exit status: 5: senesce: rank 1 on a: its process 7 died");
         let stdout = format!("{{\"repetitions\": [{}]}}", serde_json::to_string(&Repetition::default()).unwrap());
-        let output = Output { status: ExitStatus::from_raw(0), stdout: stdout.into_bytes(), stderr: Vec::new() };
-        assert_eq!(launched.read(&output).unwrap(), Repetition::default());
+        for status in [0, 5 << 8] {
+            let status = ExitStatus::from_raw(status);
+            let output = Output { status, stdout: stdout.clone().into_bytes(), stderr: Vec::new() };
+            assert_eq!(launched.read(&output).unwrap(), Repetition::default());
+        }
     }
 }

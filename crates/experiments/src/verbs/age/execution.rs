@@ -30,6 +30,8 @@ pub struct Execution<'a> {
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
 const BETWEEN_CHECKPOINTS: Duration = Duration::from_secs(1);
 const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
+/// Measuring many live files takes long: at most one part of so many of the time.
+const DISTANCE_SHARE: u32 = 50;
 
 /// Plays the plan below `root` from where the run stopped.
 pub fn run(
@@ -136,7 +138,7 @@ pub struct Watch<'a> {
     begun: Instant,
     sampled: Option<Instant>,
     checkpointed: Instant,
-    measured: Instant,
+    measure_at: Instant,
     distance: Option<f64>,
     timed_out: bool,
     failure: Option<Failure>,
@@ -159,7 +161,7 @@ impl<'a> Watch<'a> {
             begun: now,
             sampled: None,
             checkpointed: now,
-            measured: now,
+            measure_at: now + BETWEEN_DISTANCES,
             distance: None,
             timed_out: false,
             failure: None,
@@ -191,9 +193,10 @@ impl<'a> Watch<'a> {
 
     fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
         self.sampled = Some(Instant::now());
-        if self.measured.elapsed() >= BETWEEN_DISTANCES {
-            self.measured = Instant::now();
+        let begun = Instant::now();
+        if begun >= self.measure_at {
             self.distance = distance(parts);
+            self.measure_at = Instant::now() + BETWEEN_DISTANCES.max(begun.elapsed() * DISTANCE_SHARE);
         }
         let sample = Sample {
             operations: parts.position(),
