@@ -25,10 +25,21 @@ const MIB: f64 = 1048576.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, files] = &words[..] {
-        return if word == "memory" { memory(files.parse()?) } else { Err("usage: mpi_scaling [memory FILES]".into()) };
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            memory_of_ranks()?;
+            planning()?;
+            waiting();
+            Ok(())
+        }
+        ["memory", files] => memory(files.parse()?),
+        ["planning"] => planning(),
+        _ => Err("usage: mpi_scaling [memory FILES | planning]".into()),
     }
-    memory_of_ranks()?;
+}
+
+/// What planning costs ranks that all compute the whole plan, and ranks that compute a part each.
+fn planning() -> Result<(), Box<dyn Error>> {
     println!(
         "\n## Planning\n\n| ranks | undivided: CPU per rank (s) | ns per operation of the plan | CPU of all ranks (s) | a part for each rank: CPU per rank (s) | CPU of all ranks (s) |"
     );
@@ -38,6 +49,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (per_operation, all) = (one / OPERATIONS as f64 * 1e9, f64::from(ranks));
         println!("| {ranks} | {one:.3} | {per_operation:.1} | {:.1} | {part:.4} | {:.1} |", one * all, part * all);
     }
+    Ok(())
+}
+
+/// How long ranks wait for each other.
+fn waiting() {
     println!(
         "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's clerk (%) |\n|---|---|---|---|---|---|"
     );
@@ -63,7 +79,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             calm.clerk * 100.0
         );
     }
-    Ok(())
 }
 
 fn plan(ranks: u32) -> Result<Arc<AgingPlan>, Box<dyn Error>> {
