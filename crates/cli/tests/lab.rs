@@ -213,6 +213,7 @@ fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     let guests: Vec<_> = std::fs::read_dir(room.path().join("run/lab")).expect("lab").flatten().collect();
     assert_eq!(guests.len(), 1);
     assert!(guests[0].path().join("run/summary.json").exists(), "the guest's own run directory is complete");
+    senesce().current_dir(room.path()).args(["report", "run"]).assert().success();
     let report = std::fs::read_to_string(room.path().join("run/report.html")).expect("report");
     assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
 }

@@ -27,8 +27,22 @@ pub(super) fn device(results: &Results, cells: &[&Cell]) -> String {
             cell.what.metric.rsplit(", ").next().unwrap_or("modelled"),
             results.spec.size
         ),
-        None => format!("image of {} on a loop device", results.spec.size),
+        None => format!("image of {} on a loop device{}", results.spec.size, in_the_lab(results, cells)),
     }
+}
+
+/// Which of these cells a guest measured.
+fn in_the_lab(results: &Results, cells: &[&Cell]) -> String {
+    let spec = &results.spec;
+    let is_there = |cell: &&&Cell| spec.lab_kernel(cell.fs, cell.state, &spec.workload[cell.workload].name).is_some();
+    let names: std::collections::BTreeSet<&str> =
+        cells.iter().filter(is_there).map(|cell| spec.file_system[cell.fs].name.as_str()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let emulated = results.lab.iter().any(|cells| cells.accelerator == "tcg");
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    format!("; {names}: in the lab's guest{}", if emulated { ", whose times are the emulator's" } else { "" })
 }
 
 /// A bar per state in a group per file system; `None` where no cell may have one.
