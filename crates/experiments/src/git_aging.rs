@@ -125,7 +125,8 @@ fn finish(mut command: Command, words: &[&str], folder: &Path) -> Result<String,
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let remedy = if said.contains("No space left on device") { "; choose a larger --size" } else { "" };
+        let full = ["No space left on device", "unable to write"].iter().any(|words| said.contains(words));
+        let remedy = if full { "; if its volume is full, choose a larger --size" } else { "" };
         return Err(Failure::new(
             ExitCode::RunFailed,
             format!("git {} in {}: {} ({}){remedy}", words.join(" "), folder.display(), said.trim(), output.status),
