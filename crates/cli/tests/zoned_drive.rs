@@ -100,7 +100,7 @@ fn lab(room: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
     let tests = "--exact --nocapture --test-threads=1 a_drive_passes_the_body ended_runs_on_a_drive_are_survived";
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
-    let script = script.replace("SENESCE", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
+    let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
     command.current_dir(room).args(["lab", "run", "--time-limit", "10m"]);
     for drive in drives {
@@ -130,7 +130,7 @@ fn the_guest_lists_its_only_zoned_drive() {
         return;
     }
     let room = tempfile::tempdir().unwrap();
-    let output = lab(room.path(), &[ZNS], "SENESCE zones auto list --json");
+    let output = lab(room.path(), &[ZNS], "PROGRAM zones auto list --json");
     let value = common::json(&output);
     let zones = value["zones"].as_array().unwrap();
     assert_eq!(zones.len(), 16);
