@@ -50,8 +50,12 @@ pub(super) fn flips(results: &Results) -> Vec<NamedFlip> {
         let Some(reference) = cells.iter().map(|cell| cell.state).min() else { continue };
         for (state, spec) in results.spec.state.iter().enumerate().filter(|(state, _)| *state != reference) {
             let (before, after) = (systems(&cells, reference), systems(&cells, state));
-            let common: Vec<usize> =
-                before.iter().map(|(fs, _)| *fs).filter(|fs| after.iter().any(|(other, _)| other == fs)).collect();
+            // Resampling a single value gives that value again: nothing could be unsure.
+            let judged = |systems: &[(usize, Vec<Vec<f64>>)], fs: usize| {
+                systems.iter().any(|(one, groups)| *one == fs && groups.iter().map(Vec::len).sum::<usize>() > 1)
+            };
+            let common = before.iter().map(|(fs, _)| *fs).filter(|fs| judged(&before, *fs) && judged(&after, *fs));
+            let common: Vec<usize> = common.collect();
             let pick = |from: &[(usize, Vec<Vec<f64>>)]| -> Vec<Vec<Vec<f64>>> {
                 common
                     .iter()
