@@ -51,7 +51,7 @@ impl Session {
         }
     }
 
-    /// A flag set by Ctrl-C and SIGTERM; a second signal ends the process.
+    /// A flag set by Ctrl-C and SIGTERM; another one a second later ends the process.
     pub fn interrupt(&self) -> Result<Interrupt, Failure> {
         Interrupt::on_signals()
             .map_err(|error| Failure::new(ExitCode::RunFailed, format!("install signal handlers: {error}")))

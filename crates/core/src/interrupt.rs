@@ -1,7 +1,16 @@
 //! Ctrl-C and SIGTERM as a flag that every loop looks at.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Signals that come closer together are one.
+const ONE_WISH_MILLISECONDS: u64 = 1000;
+
+/// Since some moment, never 0.
+fn milliseconds() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000 + 1
+}
 
 /// A shared flag: set once by a signal (or by a test), read by every loop that can stop.
 #[derive(Debug, Clone, Default)]
@@ -13,12 +22,23 @@ impl Interrupt {
         Self::default()
     }
 
-    /// A flag that SIGINT and SIGTERM set. A second signal ends the process at once.
+    /// A flag that SIGINT and SIGTERM set. Another signal a second or more after the first ends the process at once; one
+    /// that comes earlier is the same wish told twice, as `timeout` does, which signals its child and its group.
     pub fn on_signals() -> std::io::Result<Self> {
         let flag = Self::new();
+        let first = Arc::new(AtomicU64::new(0));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.0.clone())?;
-            signal_hook::flag::register(signal, flag.0.clone())?;
+            let (flag, first) = (flag.clone(), first.clone());
+            let action = move || {
+                let now = milliseconds();
+                match first.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => flag.request(),
+                    Err(then) if now >= then + ONE_WISH_MILLISECONDS => signal_hook::low_level::exit(130),
+                    Err(_) => {}
+                }
+            };
+            // SAFETY: atomics, clock_gettime and _exit may be used in a signal handler (signal-safety(7)).
+            unsafe { signal_hook::low_level::register(signal, action) }?;
         }
         Ok(flag)
     }

@@ -36,7 +36,7 @@ const PARAMETERS: &[Parameter] = &[
         name: "time",
         help: "timed time per operation, file system and round, at least",
         kind: ParameterKind::Duration,
-        defaults: ["5ms", "50ms", "500ms"],
+        defaults: ["5ms", "10ms", "500ms"],
     },
     Parameter {
         name: "fsync",
@@ -44,7 +44,7 @@ const PARAMETERS: &[Parameter] = &[
         kind: ParameterKind::Flag,
         defaults: ["false"; 3],
     },
-    Parameter { name: "rounds", help: ROUNDS.help, kind: ROUNDS.kind, defaults: ["1", "5", "15"] },
+    Parameter { name: "rounds", help: ROUNDS.help, kind: ROUNDS.kind, defaults: ["1", "4", "15"] },
     MEMORY,
     THRESHOLD,
     PERIOD,
