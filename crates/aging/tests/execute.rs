@@ -1,15 +1,16 @@
 //! Plays plans on real directories: one namespace for any number of threads, repair after a kill, verification.
 
-use senesce_aging::execute::Hand;
+use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{
-    AgingError, AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Limit, NullBackEnd, PlanSpec, Planner, Profile,
-    Shard, Stop, Truncate, execute, reconcile, verify,
+    AgingError, AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Kind, Limit, NullBackEnd, Operation, PlanSpec,
+    Planner, Profile, Shard, Stop, Truncate, execute, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use senesce_target::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 fn small_plan(seed: u64) -> Arc<AgingPlan> {
     let mut spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
@@ -80,7 +81,7 @@ fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
         let completed = play(&mut before, &target, data, 1, cut);
         // As after a kill: operations beyond the record, the last file half-written.
         let backend = DirectoryBackEnd::new(plan.clone(), &target, data);
-        let mut hand = senesce_aging::execute::BackEnd::hand(&backend, 1).unwrap();
+        let mut hand = backend.hand(1).unwrap();
         for operation in before.clone().take(ahead) {
             hand.apply(&operation, false).unwrap();
         }
@@ -172,4 +173,75 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
         }
         other => panic!("{other}"),
     }
+}
+
+/// A file system of limited room, on which the first thread is slower than the others.
+struct Room {
+    capacity: i64,
+    used: AtomicI64,
+    hands: AtomicUsize,
+}
+
+struct RoomHand<'a> {
+    room: &'a Room,
+    slow: bool,
+}
+
+impl<'a> BackEnd for &'a Room {
+    type Hand = RoomHand<'a>;
+
+    fn prepare(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn hand(&self, _threads: usize) -> Result<RoomHand<'a>, AgingError> {
+        Ok(RoomHand { room: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0 })
+    }
+
+    fn check(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn settle(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+}
+
+impl Hand for RoomHand<'_> {
+    fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        if self.slow {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let size = operation.file.size as i64;
+        if operation.kind == Kind::Delete {
+            self.room.used.fetch_sub(size, Ordering::Relaxed);
+        } else if self.room.used.fetch_add(size, Ordering::Relaxed) + size > self.room.capacity {
+            self.room.used.fetch_sub(size, Ordering::Relaxed);
+            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in files after each operation: the greatest of them, and the last.
+fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
+    plan.operations().fold((0, 0), |(greatest, held), operation| {
+        let size = operation.file.size as i64;
+        let held = if operation.kind == Kind::Delete { held - size } else { held + size };
+        (held.max(greatest), held)
+    })
+}
+
+#[test]
+fn threads_that_run_ahead_of_a_slow_one_need_no_more_room_than_the_plan() {
+    let plan = small_plan(7);
+    let (greatest, last) = bytes_held(&plan);
+    let room = Room { capacity: greatest, used: AtomicI64::new(0), hands: AtomicUsize::new(0) };
+    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let mut planner = plan.operations();
+    let outcome = execute(&mut planner, &&room, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    assert_eq!(outcome.completed, plan.len());
+    assert_eq!(room.used.into_inner(), last);
+    assert!(outcome.stalls > 0, "the room was never full: the test shows nothing");
 }

@@ -188,13 +188,18 @@ impl<B: BackEnd> Run<'_, '_, B> {
                 self.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
                 self.completed = task.sequence + 1;
             }
-            self.completed = self.parts.position();
-            self.pace.reached(self.completed);
+            self.complete(self.parts.position());
             if (self.observer)(self.parts, self.completed).is_break() {
                 return Ok(Stop::Observer);
             }
         }
         Ok(Stop::Finished)
+    }
+
+    /// Everything below `position` is done.
+    fn complete(&mut self, position: u64) {
+        self.completed = position;
+        self.pace.reached(position);
     }
 
     /// Why no further round should begin, if so.

@@ -1,9 +1,12 @@
-//! Several threads: each gets its lane of every round and says when it is done.
+//! Several threads: each gets its lane of every round and says when it is done. When the file system is full because
+//! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
 
 use super::backend::BackEnd;
 use super::{Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
+use crate::planner::{Kind, Operation};
 use crossbeam_channel::{Receiver, Sender, bounded};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rounds handed out and not yet done.
@@ -18,8 +21,9 @@ struct Batch {
 
 /// What a thread says about a batch.
 struct Report {
-    /// The emptied lane, to be filled again.
     lane: Vec<Task>,
+    /// How many operations of the lane are done.
+    done: usize,
     /// The operation that failed.
     failure: Option<(u64, AgingError)>,
     stalls: u64,
@@ -36,6 +40,12 @@ impl Shared {
     fn earlier_done(&self, sequence: u64) -> bool {
         let all = self.reached.iter().all(|reached| reached.load(Ordering::Acquire) >= sequence);
         all || self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Lets the threads, which all wait for a round, go on behind `position`.
+    fn go_on(&self, position: u64) {
+        self.reached.iter().for_each(|reached| reached.store(position, Ordering::Release));
+        self.failed.store(false, Ordering::Relaxed);
     }
 }
 
@@ -60,13 +70,13 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingEr
             scope.spawn(move || work(backends, hands, index, (shared, pace), &incoming, &outgoing));
             workers.push(Worker { batches, reports });
         }
-        conduct(run, &workers)
+        conduct(run, &workers, &shared)
     })
 }
 
 /// Hands out rounds until the plan ends or something stops it, then waits for those in flight.
-fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker]) -> Result<Stop, AgingError> {
-    let mut flight = Flight { ends: Vec::new(), spare: Vec::new(), failure: None };
+fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Shared) -> Result<Stop, AgingError> {
+    let mut flight = Flight::default();
     let mut stop = Ok(Stop::Finished);
     for round in 0.. {
         match run.stop_before(round) {
@@ -82,6 +92,9 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker]) -> Result<S
         }
         if flight.ends.len() == ROUNDS_IN_FLIGHT {
             flight.land(run, workers);
+        }
+        if flight.failure.is_some() {
+            flight.land_all(run, workers, shared);
         }
         if flight.failure.is_some() {
             break;
@@ -104,17 +117,20 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker]) -> Result<S
             break;
         }
     }
-    while !flight.ends.is_empty() {
-        flight.land(run, workers);
-    }
+    flight.land_all(run, workers, shared);
     flight.failure.map_or(stop, |(_, error)| Err(error))
 }
 
 /// The rounds in flight.
+#[derive(Default)]
 struct Flight {
     /// The operation after each round, oldest first.
     ends: Vec<u64>,
     spare: Vec<Vec<Task>>,
+    /// What a failure left undone.
+    left: Vec<Task>,
+    /// What is done in rounds of which something is left.
+    ahead: Vec<Task>,
     /// The earliest operation that failed.
     failure: Option<(u64, AgingError)>,
 }
@@ -123,9 +139,18 @@ impl Flight {
     /// Waits for the oldest round.
     fn land<B: BackEnd>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker]) {
         let end = self.ends.remove(0);
-        for worker in workers {
-            let Ok(report) = worker.reports.recv() else { continue };
+        let reports: Vec<Report> = workers.iter().filter_map(|worker| worker.reports.recv().ok()).collect();
+        let settled = self.left.is_empty() && reports.iter().all(|report| report.done == report.lane.len());
+        if settled {
+            run.complete(end);
+        }
+        for mut report in reports {
             run.stalls += report.stalls;
+            if !settled {
+                self.left.extend(report.lane.drain(report.done..));
+                self.ahead.append(&mut report.lane);
+            }
+            report.lane.clear();
             self.spare.push(report.lane);
             if let Some((sequence, error)) = report.failure
                 && self.failure.as_ref().is_none_or(|(known, _)| sequence < *known)
@@ -133,11 +158,55 @@ impl Flight {
                 self.failure = Some((sequence, error));
             }
         }
+    }
+
+    /// Waits for all rounds. If the file system was full, does what is left of them.
+    fn land_all<B: BackEnd>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Shared) {
+        while !self.ends.is_empty() {
+            self.land(run, workers);
+        }
+        let (left, ahead) = (std::mem::take(&mut self.left), std::mem::take(&mut self.ahead));
+        if !left.is_empty() && self.failure.as_ref().is_some_and(|(_, error)| error.is_full()) {
+            self.failure = catch_up(run, workers.len(), left, &ahead).err();
+        }
         if self.failure.is_none() {
-            run.completed = end;
-            run.pace.reached(end);
+            shared.go_on(run.completed);
         }
     }
+}
+
+/// Plays what is left in the order of the plan, so that it needs no more room than the plan: files that were made ahead
+/// of it are taken back first and made again in their turn. On failure, which operation it was.
+fn catch_up<B: BackEnd>(
+    run: &mut Run<'_, '_, B>,
+    threads: usize,
+    mut left: Vec<Task>,
+    ahead: &[Task],
+) -> Result<(), (u64, AgingError)> {
+    let file = |task: &Task| (task.own, task.operation.file.birth);
+    let is_create = |task: &&Task| task.operation.kind == Kind::Create;
+    let gone: HashSet<_> = ahead.iter().filter(|task| !is_create(task)).map(file).collect();
+    let first = left.iter().map(|task| task.sequence).min().unwrap_or(0);
+    let early: Vec<Task> = ahead
+        .iter()
+        .filter(is_create)
+        .filter(|task| task.sequence > first && !gone.contains(&file(task)))
+        .copied()
+        .collect();
+    let taken_back = early.iter().map(|task| {
+        let operation = Operation { kind: Kind::Delete, ..task.operation };
+        Task { operation, ..*task }
+    });
+    left.extend(&early);
+    left.sort_unstable_by_key(|task| task.sequence);
+    let mut hands = hands(run.backends, threads + 1).map_err(|error| (first, error))?;
+    for task in taken_back.chain(left.iter().copied()) {
+        let earlier_done = || run.pace.earlier_done(first);
+        apply(run.backends, &mut hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
+    }
+    run.stalls += 1;
+    run.complete(run.parts.position());
+    Ok(())
 }
 
 fn work<B: BackEnd>(
@@ -149,9 +218,8 @@ fn work<B: BackEnd>(
     reports: &Sender<Report>,
 ) {
     for batch in batches {
-        let Batch { mut tasks, end } = batch;
-        let mut report = Report { lane: Vec::new(), failure: None, stalls: 0 };
-        for task in &tasks {
+        let mut report = Report { lane: batch.tasks, done: 0, failure: None, stalls: 0 };
+        for task in &report.lane {
             if shared.failed.load(Ordering::Relaxed) {
                 break;
             }
@@ -165,12 +233,11 @@ fn work<B: BackEnd>(
                     break;
                 }
             }
+            report.done += 1;
         }
-        if report.failure.is_none() {
-            shared.reached[index].store(end, Ordering::Release);
+        if report.done == report.lane.len() {
+            shared.reached[index].store(batch.end, Ordering::Release);
         }
-        tasks.clear();
-        report.lane = tasks;
         if reports.send(report).is_err() {
             return;
         }
