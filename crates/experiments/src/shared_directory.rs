@@ -1,6 +1,6 @@
 //! Whether a directory is the same for all ranks: rank 0 writes a file of unforeseeable content, the others look for it.
 
-use senesce_cluster::Member;
+use senesce_cluster::{Cluster, Member};
 use senesce_core::failure::errno_words;
 use senesce_core::{ExitCode, Failure};
 use senesce_target::ClaimedDirectory;
@@ -58,15 +58,27 @@ impl Token {
         }
     }
 
-    /// Takes it away again.
-    pub fn remove(&self) {
+    /// A step of all ranks, which returns when each of them has looked. Rank 0 takes the file away, also when a rank ended
+    /// meanwhile, and refuses a directory that some rank does not see.
+    pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
+        let seen = cluster.gather(&self.is_seen());
+        if cluster.is_first() {
+            self.remove();
+        }
+        if let Some(seen) = seen? {
+            judge(&self.directory, &seen, &cluster.members())?;
+        }
+        Ok(cluster.barrier()?)
+    }
+
+    fn remove(&self) {
         // Its name says whose it is; what remains harms nobody.
         let _ = std::fs::remove_file(self.path());
     }
 }
 
 /// Refuses a directory that some rank does not see, naming the first.
-pub fn judge(directory: &Path, seen: &[bool], members: &[Member]) -> Result<(), Failure> {
+fn judge(directory: &Path, seen: &[bool], members: &[Member]) -> Result<(), Failure> {
     let Some(blind) = seen.iter().position(|seen| !seen) else { return Ok(()) };
     let host = |rank: usize| members.get(rank).map_or("an unknown host", |member| member.host.as_str());
     let words = format!(

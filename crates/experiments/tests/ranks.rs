@@ -10,10 +10,10 @@ use senesce_experiments::conduct::Outcome;
 use senesce_experiments::verbs::age::{
     AgeSpec, Hooks, Limits, Place, plan_only, profile_hash, resume, run, run_by_ranks, verify,
 };
-use senesce_experiments::verbs::bench::{self, Request, Subject};
-use senesce_experiments::verbs::bench_ranks::{RankRepetitions, Together};
+use senesce_experiments::verbs::bench::{self, PreparedFacts, Ranks, Request, Subject};
+use senesce_experiments::verbs::bench_ranks::{self, RankRepetitions, Together};
 use senesce_target::OpenOptions;
-use senesce_workload::{Execution, Length, Options, builtin};
+use senesce_workload::{Length, Options, builtin};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -227,13 +227,13 @@ fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     assert_eq!(reasons, [failure.to_string()]);
 }
 
-fn request(target: &Path, out: &Path, execution: Execution) -> Request {
+fn request(target: &Path, out: &Path, ranks: Ranks) -> Request {
     let workload = builtin("webserver", 0.01, &BTreeMap::new()).unwrap();
     let length = Some(Length::Time(Duration::from_millis(400)));
     Request {
         target: target.to_string_lossy().parse().unwrap(),
         open: OpenOptions::default(),
-        subject: Subject::Workload(Box::new(workload), Options { length, execution, ..Options::default() }),
+        subject: Subject::Workload(Box::new(workload), Options { length, ..Options::default() }),
         repetitions: 2,
         keep_caches: true,
         limits: senesce_target::Limits { memory: None, cpus: None },
@@ -241,7 +241,15 @@ fn request(target: &Path, out: &Path, execution: Execution) -> Request {
         settings: BTreeMap::new(),
         seed: Seed(3),
         out: out.into(),
+        ranks: Some(ranks),
     }
+}
+
+fn measure(request: &Request) -> Result<bench::Outcome, Failure> {
+    let (interrupt, ranks) = (Interrupt::new(), request.ranks.unwrap());
+    together(ranks.count, &interrupt, |cluster| {
+        bench_ranks::run(&Together { request, cluster, progress: &Silent, interrupt: &interrupt })
+    })
 }
 
 #[test]
@@ -249,20 +257,86 @@ fn a_load_by_ranks_begins_together_and_sums_up() {
     for shared in [false, true] {
         let room = tempfile::tempdir().unwrap();
         let (target, out) = (room.path().join("files"), room.path().join("run"));
-        let request = request(&target, &out, Execution::System);
-        let interrupt = Interrupt::new();
-        let outcome: bench::Outcome = together(3, &interrupt, |cluster| {
-            let together = Together { request: &request, shared, cluster, progress: &Silent, interrupt: &interrupt };
-            senesce_experiments::verbs::bench_ranks::run(&together)
-        })
-        .unwrap();
+        let outcome = measure(&request(&target, &out, Ranks { count: 3, shared })).unwrap();
         assert_eq!(outcome.repetitions.len(), 2);
-        let rows: Vec<RankRepetitions> = Record::open(&out).unwrap().events_of("ranks").collect();
+        let record = Record::open(&out).unwrap();
+        let rows: Vec<RankRepetitions> = record.events_of("ranks").collect();
         for (whole, rows) in outcome.repetitions.iter().zip(&rows) {
             assert!(whole.valid, "{:?}", whole.reason);
             assert_eq!(rows.ranks.iter().map(|row| row.result.ops).sum::<u64>(), whole.ops);
             assert!(rows.ranks.iter().all(|row| row.result.ops > 0 && row.end_seconds > row.begin_seconds));
         }
         assert_eq!(target.join("rank-0002").exists(), !shared);
+        let mut prepared = record.events_of::<PreparedFacts>("prepared");
+        assert!(prepared.all(|facts| facts.populate_seconds > 0.0), "shared {shared}");
     }
+}
+
+#[test]
+fn the_plan_of_a_load_by_ranks_writes_what_all_of_them_write() {
+    let plan = |count, shared| {
+        let request = request(Path::new("/tmp/files"), Path::new("run"), Ranks { count, shared });
+        bench_ranks::plan(&request).unwrap()
+    };
+    let (one, four, shared) = (plan(1, false), plan(4, false), plan(4, true));
+    assert_eq!(four.bytes_to_write, 4 * one.bytes_to_write);
+    assert_eq!(shared.bytes_to_write, one.bytes_to_write);
+    assert!(four.steps[0].action.ends_with("on each of 4 ranks"), "{:?}", four.steps);
+    assert_eq!((&*four.settings["ranks"], &*four.settings["file-sets"]), ("4", "own"));
+}
+
+#[test]
+fn a_load_by_ranks_goes_on_with_the_repetitions_that_are_left() {
+    let room = tempfile::tempdir().unwrap();
+    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    let request = request(&target, &out, Ranks { count: 2, shared: false });
+    measure(&request).unwrap();
+    // As if the run had been killed after its first repetition.
+    std::fs::remove_file(out.join("summary.json")).unwrap();
+    let events = std::fs::read_to_string(out.join("events.jsonl")).unwrap();
+    let kept: Vec<&str> = events.split_inclusive('\n').take_while(|line| !line.contains("\"repetition\":2")).collect();
+    assert!(kept.iter().any(|line| line.contains("\"kind\":\"repetition\"")));
+    std::fs::write(out.join("events.jsonl"), kept.concat()).unwrap();
+    measure(&request).unwrap();
+    let rows: Vec<RankRepetitions> = Record::open(&out).unwrap().events_of("ranks").collect();
+    assert_eq!(rows.iter().map(|row| row.repetition).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn limits_hold_for_ranks_too_and_are_recorded() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("skipped: needs root to make control groups");
+    }
+    let room = tempfile::tempdir().unwrap();
+    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    // One rank: several of one process would share a control group.
+    let mut request = request(&target, &out, Ranks { count: 1, shared: false });
+    request.limits.memory = Some(Bytes::gib(1));
+    match measure(&request) {
+        Err(failure) if failure.exit_code() == ExitCode::Missing => eprintln!("skipped: {failure}"),
+        Err(failure) => panic!("{failure}"),
+        Ok(_) => {
+            assert_eq!(Record::open(&out).unwrap().environment.0["limits.memory_bytes"], Bytes::gib(1).0.to_string())
+        }
+    }
+}
+
+#[test]
+fn nothing_of_ours_stays_when_a_rank_ends_while_the_directory_is_looked_at() {
+    let room = tempfile::tempdir().unwrap();
+    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    let request = request(&target, &out, Ranks { count: 2, shared: false });
+    let interrupt = Interrupt::new();
+    let failure = together(2, &interrupt, |cluster| {
+        if !cluster.is_first() {
+            let failure = Failure::new(ExitCode::RunFailed, "gone");
+            cluster.fail(&failure);
+            return Err(failure);
+        }
+        bench_ranks::run(&Together { request: &request, cluster, progress: &Silent, interrupt: &interrupt })
+    });
+    assert!(failure.err().unwrap().to_string().contains("gone"));
+    let ours = |name: &str| name.starts_with(".senesce-");
+    let names = std::fs::read_dir(&target).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert_eq!(names.filter(|name| ours(name)).collect::<Vec<_>>(), Vec::<String>::new());
 }

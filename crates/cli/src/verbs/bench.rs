@@ -2,16 +2,14 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
-use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Progress, Seed, Silent};
+use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use senesce_experiments::conduct::default_path;
 use senesce_experiments::verbs::bench::{self, ColdReadOptions, Outcome, Request, Subject};
-use senesce_experiments::verbs::bench_ranks::{self, Together};
 use senesce_target::{FileSystem, Limits, OpenOptions, TargetSpec};
 use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
 use senesce_workload::{Execution, Length, Options, PERSONALITIES, Workload, builtin, draw};
@@ -34,21 +32,21 @@ enum Format {
 #[derive(Args)]
 pub struct Bench {
     /// Directory, image:FILE[,size=1G], memory:1G or a block device
-    target: Option<String>,
+    pub(super) target: Option<String>,
     /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
-    workload: Option<String>,
+    pub(super) workload: Option<String>,
     /// List the built-in workloads
     #[arg(long)]
     list: bool,
     /// Parse and validate only; the target is not touched
     #[arg(long)]
-    check: bool,
+    pub(super) check: bool,
     /// Stop after the file sets are written
     #[arg(long)]
     populate_only: bool,
     /// Print what would be done and stop
     #[arg(long)]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Measure this long, for example 10s [default: as the workload says, else 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "steady"])]
     time: Option<Duration>,
@@ -147,13 +145,13 @@ pub struct Bench {
     mpi: bool,
     /// One file set for all ranks
     #[arg(long, requires = "mpi")]
-    shared: bool,
+    pub(super) shared: bool,
     /// Run directory [default: a new one in senesce-runs]
     #[arg(long, value_name = "RUNDIR")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -190,35 +188,7 @@ impl Verb for Bench {
 }
 
 impl Bench {
-    /// Rank 0 prints and records; the others print nothing.
-    fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
-        let file = self.workload.as_deref().and_then(|name| std::fs::read_to_string(name).ok());
-        let digest = file.map_or(0, |text| Seed(0).child(&text).0);
-        let Some((cluster, interrupt)) = ranks::join(&format!("workload file {digest:016x}"))? else {
-            return Ok(ExitCode::Done.into());
-        };
-        let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };
-        let run = || {
-            let (target, name) = self.names()?;
-            let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench DIR WORKLOAD --mpi"))?;
-            let mut request = self.request(&target, &name)?;
-            request.settings.insert("ranks".into(), cluster.size().to_string());
-            request.settings.insert("file-sets".into(), if self.shared { "shared" } else { "own" }.into());
-            if self.out.is_none() {
-                request.out = default_path(&runs_directory(), &bench::plan(&request)?, true);
-            }
-            let together =
-                Together { request: &request, shared: self.shared, cluster: &cluster, progress, interrupt: &interrupt };
-            Ok((bench_ranks::run(&together)?, request))
-        };
-        match run() {
-            Ok((Some(outcome), request)) => self.show(&request, &outcome, session),
-            Err(failure) if cluster.is_first() => Err(failure),
-            _ => Ok(ExitCode::Done.into()),
-        }
-    }
-
-    fn show(&self, request: &Request, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
+    pub(super) fn show(&self, request: &Request, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
         session.clear();
         if self.format == Format::Filebench && !self.json {
             for repetition in &outcome.repetitions {
@@ -237,7 +207,7 @@ impl Bench {
     }
 
     /// With `--check`, the workload alone is enough.
-    fn names(&self) -> Result<(Option<String>, String), Failure> {
+    pub(super) fn names(&self) -> Result<(Option<String>, String), Failure> {
         match (&self.target, &self.workload) {
             (target, Some(workload)) => Ok((target.clone(), workload.clone())),
             (Some(workload), None) if self.check => Ok((None, workload.clone())),
@@ -267,7 +237,7 @@ impl Bench {
         Ok(ExitCode::Done.into())
     }
 
-    fn check(&self, name: &str) -> Result<Exit, Failure> {
+    pub(super) fn check(&self, name: &str) -> Result<Exit, Failure> {
         let Subject::Workload(workload, options) = self.subject(name)? else {
             return Ok(ExitCode::Done.into());
         };
@@ -296,7 +266,7 @@ impl Bench {
         Ok(ExitCode::Done.into())
     }
 
-    fn request(&self, target: &str, name: &str) -> Result<Request, Failure> {
+    pub(super) fn request(&self, target: &str, name: &str) -> Result<Request, Failure> {
         let subject = self.subject(name)?;
         let keep_existing = self.keep || matches!(subject, Subject::ColdRead(_));
         Ok(Request {
@@ -318,6 +288,7 @@ impl Bench {
             settings: self.settings(name)?,
             seed: Seed(self.seed),
             out: self.out.clone().unwrap_or_default(),
+            ranks: None,
         })
     }
 
@@ -358,7 +329,7 @@ impl Bench {
         text.map(Some).map_err(|error| Failure::usage(format!("read workload file {name}: {error}")))
     }
 
-    fn subject(&self, name: &str) -> Result<Subject, Failure> {
+    pub(super) fn subject(&self, name: &str) -> Result<Subject, Failure> {
         let calls = |mode| -> Result<Subject, Failure> {
             let mut options = CallOptions { calls: self.calls, seed: Seed(self.seed), ..CallOptions::new(mode) };
             options.sync = self.sync.parse::<SyncMode>()?;

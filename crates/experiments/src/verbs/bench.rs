@@ -1,11 +1,11 @@
 //! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
 
 use crate::verbs::bench_analysis;
+use crate::verbs::bench_plan::{of_repetition, repetitions_done};
+pub use crate::verbs::bench_plan::{plan, subject_name};
 use crate::verbs::trace::Summary;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{
-    Analysis, Bytes, Environment, ExitCode, Failure, Plan, Progress, Record, RunDirectory, RunKind, Seed,
-};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, Progress, Record, RunDirectory, RunKind, Seed};
 use senesce_target::{ClaimedDirectory, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, open};
 use senesce_workload::micro::{
     CallOptions, CallResult, ColdRead, FileOpsOptions, FileOpsResult, cold_read, file_ops, measure_calls,
@@ -90,6 +90,17 @@ pub struct Request {
     pub seed: Seed,
     /// The run directory.
     pub out: PathBuf,
+    /// Who runs it together; `None`: one process.
+    pub ranks: Option<Ranks>,
+}
+
+/// Ranks that run a workload at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranks {
+    /// How many.
+    pub count: u32,
+    /// One file set for all of them instead of one for each.
+    pub shared: bool,
 }
 
 /// What came of it.
@@ -109,49 +120,6 @@ pub struct PreparedFacts {
     pub filesets: Vec<FilesetSummary>,
     /// Seconds that writing them took.
     pub populate_seconds: f64,
-}
-
-/// The name that a subject has in plan, record and result.
-pub fn subject_name(subject: &Subject) -> String {
-    match subject {
-        Subject::Workload(workload, _) => workload.name.clone(),
-        Subject::FileOps(_) => "file-ops".into(),
-        Subject::Calls(options) => match options.mode {
-            senesce_workload::micro::WriteMode::Append => "append".into(),
-            senesce_workload::micro::WriteMode::RandomWrite => "random-write".into(),
-        },
-        Subject::ColdRead(_) => "cold-read".into(),
-    }
-}
-
-/// The plan of a request: what it would do, before anything is touched.
-pub fn plan(request: &Request) -> Result<Plan, Failure> {
-    let name = subject_name(&request.subject);
-    let mut settings = request.settings.clone();
-    settings.insert("target".into(), request.target.to_string());
-    settings.insert("workload".into(), name.clone());
-    let mut plan = Plan::new("bench", request.seed, settings);
-    let target = request.target.to_string();
-    if let Subject::Workload(workload, options) = &request.subject {
-        let filesets = senesce_workload::draw(workload, options)?;
-        let bytes: u64 = filesets.iter().map(|fileset| fileset.existing_bytes).sum();
-        plan.bytes_to_write = bytes * request.repetitions;
-        for fileset in filesets {
-            let words = format!(
-                "write file set {} ({} files, {})",
-                fileset.name,
-                fileset.existing_files,
-                Bytes(fileset.existing_bytes)
-            );
-            plan.step(words, target.clone());
-        }
-        plan.estimated_seconds = request.repetitions as f64 * workload.run.seconds.unwrap_or(60) as f64;
-        if let Some(senesce_workload::Length::Time(time)) = options.length {
-            plan.estimated_seconds = request.repetitions as f64 * time.as_secs_f64();
-        }
-    }
-    plan.step(format!("run {name} {} time(s)", request.repetitions), target);
-    Ok(plan)
 }
 
 /// Runs a request and records every repetition as it ends.
@@ -216,18 +184,14 @@ impl Run<'_> {
             Subject::Workload(..) => "repetition",
             _ => "measured",
         };
-        let done = self.directory.earlier_events().iter().filter(|event_| event_.kind == event).count() as u64;
-        for number in done..self.request.repetitions {
+        for number in repetitions_done(self.directory, event)..self.request.repetitions {
             if self.interrupt.requested() {
                 self.directory.append("interrupted", &json!({ "before_repetition": number + 1 }))?;
                 return Ok(());
             }
             match &self.request.subject {
                 Subject::Workload(workload, options) => {
-                    let seed =
-                        if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
-                    let options = Options { seed, ..*options };
-                    if !self.workload(workload, options, number)? {
+                    if !self.workload(workload, of_repetition(*options, number), number)? {
                         return Ok(());
                     }
                 }

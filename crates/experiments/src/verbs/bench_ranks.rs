@@ -2,12 +2,13 @@
 //!
 //! All ranks take the same steps; what only rank 0 does is marked so.
 
-use crate::shared_directory::{Token, judge};
+use crate::shared_directory::Token;
 use crate::verbs::bench::{self, PreparedFacts, Request, Subject};
+use crate::verbs::bench_plan::{of_repetition, repetitions_done};
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use senesce_cluster::{Cluster, epoch_seconds};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Environment, ExitCode, Failure, Progress, RunDirectory};
+use senesce_core::{Environment, ExitCode, Failure, Plan, Progress, RunDirectory};
 use senesce_target::{ClaimedDirectory, MountedTarget, TargetSpec, open};
 use senesce_workload::together::merge;
 use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, Repetition, Workload};
@@ -71,16 +72,43 @@ impl RankRepetitions {
 
 /// What is to be done by all ranks.
 pub struct Together<'a> {
-    /// The benchmark.
+    /// The benchmark of [`Request::ranks`].
     pub request: &'a Request,
-    /// One file set for all ranks instead of one for each.
-    pub shared: bool,
     /// The ranks.
     pub cluster: &'a Cluster,
     /// Whom to tell; nobody on other ranks than 0.
     pub progress: &'a dyn Progress,
     /// Whether to stop.
     pub interrupt: &'a Interrupt,
+}
+
+/// What can be measured by ranks: the workload of a subject. The others are refused.
+pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
+    let Subject::Workload(workload, options) = subject else {
+        return Err(Failure::usage(
+            "--mpi runs workloads; file-ops, append, random-write and cold-read run on one node",
+        ));
+    };
+    if matches!(options.length, Some(Length::Steady(_))) {
+        return Err(Failure::usage("--steady would end each rank at another moment: use --time with --mpi"));
+    }
+    if let Some(flowop) = Prepared::changes_names(workload).filter(|_| shared) {
+        return Err(Failure::usage(format!(
+            "flowop {flowop} of {} creates or deletes files: on one file set the ranks would meet each other's changes; \
+             leave --shared away, and every rank gets a file set of its own",
+            workload.name
+        )));
+    }
+    Ok((workload, *options))
+}
+
+/// The plan of a request by ranks, or why it is refused.
+pub fn plan(request: &Request) -> Result<Plan, Failure> {
+    accept(&request.subject, request.ranks.is_some_and(|ranks| ranks.shared))?;
+    if !matches!(request.target, TargetSpec::Directory(_)) {
+        return Err(Failure::usage("--mpi needs a directory that all ranks see, on a shared or parallel file system"));
+    }
+    bench::plan(request)
 }
 
 /// Runs a workload on all ranks. `None` on other ranks than 0.
@@ -104,26 +132,50 @@ struct Lead {
     target: MountedTarget,
 }
 
+impl Lead {
+    /// What all ranks must know: a token in the directory, and how many repetitions are measured already.
+    fn start(&self) -> Result<(Token, u64), Failure> {
+        Ok((Token::place(self.target.directory())?, repetitions_done(&self.directory, "repetition")))
+    }
+
+    fn note(&mut self, text: &str) -> Result<(), Failure> {
+        Ok(self.directory.append("note", &serde_json::json!({ "text": text }))?)
+    }
+
+    /// Records a repetition of all ranks; whether another should follow.
+    fn record(&mut self, rows: RankRepetitions, whole: Finished) -> Result<bool, Failure> {
+        for (name, histogram) in &whole.histograms {
+            let file = format!("{}-{}", rows.repetition, name.replace('/', "_"));
+            self.directory.write_histogram(&file, histogram)?;
+        }
+        for words in rows.stragglers() {
+            self.note(&words)?;
+        }
+        self.directory.append(EVENT, &rows)?;
+        self.directory.append("repetition", &whole.repetition)?;
+        Ok(!whole.repetition.interrupted)
+    }
+}
+
 impl Together<'_> {
     fn run(&self) -> Result<Option<bench::Outcome>, Failure> {
         let cluster = self.cluster;
-        let (workload, options) = self.workload()?;
-        let mut lead = if cluster.is_first() { self.begin()? } else { None };
-        let token = lead.as_ref().map(|lead| Token::place(lead.target.directory())).transpose()?;
-        let told = cluster.broadcast(Some(&token).filter(|_| cluster.is_first()))?;
-        let Some(told) = told else {
+        let plan = plan(self.request)?;
+        let (workload, options) = accept(&self.request.subject, self.shared())?;
+        let mut lead = if cluster.is_first() { self.begin(&plan)? } else { None };
+        let start = lead.as_ref().map(Lead::start).transpose()?;
+        let start = cluster.broadcast(Some(&start).filter(|_| cluster.is_first()))?;
+        let Some((token, done)) = start else {
             return if cluster.is_first() { Ok(Some(bench::outcome(self.request)?)) } else { Ok(None) };
         };
-        let seen = cluster.gather(&told.is_seen())?;
-        if let (Some(lead), Some(seen)) = (&lead, seen) {
-            told.remove();
-            judge(lead.target.mount_point(), &seen, &cluster.members())?;
+        token.compare(cluster)?;
+        let limits = self.request.limits.apply()?;
+        if let Some(lead) = &lead {
+            lead.directory.add_environment(limits.environment())?;
         }
-        cluster.barrier()?;
-        let own = self.place(told.directory())?;
-        for number in 0..self.request.repetitions {
-            let seed = if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
-            let going_on = self.repetition(&workload, Options { seed, ..options }, &own, number, lead.as_mut())?;
+        let own = self.place(token.directory())?;
+        for number in done..self.request.repetitions {
+            let going_on = self.repetition(workload, of_repetition(options, number), &own, number, lead.as_mut())?;
             if !cluster.broadcast(Some(&going_on).filter(|_| cluster.is_first()))? {
                 break;
             }
@@ -131,34 +183,13 @@ impl Together<'_> {
         lead.map(|lead| self.end(lead)).transpose()
     }
 
-    fn workload(&self) -> Result<(Workload, Options), Failure> {
-        let Subject::Workload(workload, options) = &self.request.subject else {
-            return Err(Failure::usage(
-                "--mpi runs workloads; file-ops, append, random-write and cold-read run on one node",
-            ));
-        };
-        if !matches!(self.request.target, TargetSpec::Directory(_)) {
-            return Err(Failure::usage(
-                "--mpi needs a directory that all ranks see, on a shared or parallel file system",
-            ));
-        }
-        if matches!(options.length, Some(Length::Steady(_))) {
-            return Err(Failure::usage("--steady would end each rank at another moment: use --time with --mpi"));
-        }
-        if let Some(flowop) = Prepared::changes_names(workload).filter(|_| self.shared) {
-            return Err(Failure::usage(format!(
-                "flowop {flowop} of {} creates or deletes files: on one file set the ranks would meet each other's changes; \
-                 leave --shared away, and every rank gets a file set of its own",
-                workload.name
-            )));
-        }
-        Ok((Workload::clone(workload), *options))
+    fn shared(&self) -> bool {
+        self.request.ranks.is_some_and(|ranks| ranks.shared)
     }
 
     /// On rank 0: opens record and target; `None` when the run is finished already.
-    fn begin(&self) -> Result<Option<Lead>, Failure> {
-        let plan = bench::plan(self.request)?;
-        let mut directory = RunDirectory::open(&self.request.out, &plan, &Environment::capture())?;
+    fn begin(&self, plan: &Plan) -> Result<Option<Lead>, Failure> {
+        let mut directory = RunDirectory::open(&self.request.out, plan, &Environment::capture())?;
         if directory.is_finished() {
             return Ok(None);
         }
@@ -188,7 +219,7 @@ impl Together<'_> {
 
     /// The directory that this rank works in.
     fn place(&self, top: &Path) -> Result<ClaimedDirectory, Failure> {
-        let path: PathBuf = match self.shared {
+        let path: PathBuf = match self.shared() {
             true => top.into(),
             false => top.join(format!("rank-{:04}", self.cluster.rank())),
         };
@@ -204,67 +235,70 @@ impl Together<'_> {
         number: u64,
         mut lead: Option<&mut Lead>,
     ) -> Result<bool, Failure> {
-        let cluster = self.cluster;
         let prepared = self.prepare(workload, options, own)?;
-        let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds: prepared.populate_seconds };
+        let populate_seconds = self.longest(prepared.populate_seconds)?;
         if let Some(lead) = &mut lead {
+            let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds };
             lead.directory.append("prepared", &facts)?;
         }
         if self.request.populate_only {
-            cluster.barrier()?;
             return Ok(false);
         }
         let note = self.chill(workload, options, own)?;
         if let (Some(lead), Some(note)) = (&mut lead, note) {
-            lead.directory.append("note", &serde_json::json!({ "text": note }))?;
+            lead.note(note)?;
         }
-        let offsets = cluster.clock_offsets()?;
-        let moment = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
-        let (offsets, moment) = cluster.broadcast(Some(&moment).filter(|_| cluster.is_first()))?;
-        let (offset, error) = offsets.get(cluster.rank() as usize).copied().unwrap_or_default();
-        wait_until(moment + offset);
-        let begin = epoch_seconds() - offset - moment;
+        let moment = self.agree()?;
+        moment.wait();
+        let begin_seconds = moment.seconds_since();
         let finished = prepared.run(own, self.progress, self.interrupt)?;
         let row = RankRepetition {
-            rank: cluster.rank(),
-            host: cluster.host().to_string(),
-            clock_offset_seconds: offset,
-            clock_error_seconds: error,
-            begin_seconds: begin,
-            end_seconds: epoch_seconds() - offset - moment,
+            rank: self.cluster.rank(),
+            host: self.cluster.host().to_string(),
+            clock_offset_seconds: moment.offset,
+            clock_error_seconds: moment.error,
+            begin_seconds,
+            end_seconds: moment.seconds_since(),
             result: finished.repetition.clone(),
         };
-        let rows = cluster.gather(&row)?;
+        let rows = self.cluster.gather(&row)?;
         let parts = self.gather_finished(finished)?;
         let (Some(lead), Some(ranks), Some(parts)) = (lead, rows, parts) else { return Ok(false) };
-        let Finished { repetition, histograms } = merge(parts);
-        for (name, histogram) in &histograms {
-            let file = format!("{}-{}", number + 1, name.replace('/', "_"));
-            lead.directory.write_histogram(&file, histogram)?;
-        }
-        let rows = RankRepetitions { repetition: number + 1, ranks };
-        for words in rows.stragglers() {
-            lead.directory.append("note", &serde_json::json!({ "text": words }))?;
-        }
-        lead.directory.append(EVENT, &rows)?;
-        lead.directory.append("repetition", &repetition)?;
-        Ok(!repetition.interrupted)
+        lead.record(RankRepetitions { repetition: number + 1, ranks }, merge(parts))
+    }
+
+    /// The moment at which all ranks begin.
+    fn agree(&self) -> Result<Moment, Failure> {
+        let offsets = self.cluster.clock_offsets()?;
+        let told = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
+        let (offsets, at) = self.cluster.broadcast(Some(&told).filter(|_| self.cluster.is_first()))?;
+        let (offset, error) = offsets.get(self.cluster.rank() as usize).copied().unwrap_or_default();
+        Ok(Moment { at, offset, error })
+    }
+
+    /// The greatest value of all ranks, known to all: each waits for the others.
+    fn longest(&self, seconds: f64) -> Result<f64, Failure> {
+        let all = self.cluster.gather(&seconds)?;
+        let most = all.map(|all| all.into_iter().fold(0.0, f64::max));
+        Ok(self.cluster.broadcast(most.as_ref())?)
     }
 
     /// Writes this rank's file sets, or takes the shared ones after rank 0 has written them.
     fn prepare(&self, workload: &Workload, options: Options, own: &ClaimedDirectory) -> Result<Prepared, Failure> {
         let cluster = self.cluster;
         let mine = Options { seed: options.seed.child(&format!("rank/{}", cluster.rank())), ..options };
-        if !self.shared {
-            let prepared = Prepared::prepare(workload, own, mine, self.progress, self.interrupt)?;
-            cluster.barrier()?;
-            return Ok(prepared);
+        if !self.shared() {
+            return Ok(Prepared::prepare(workload, own, mine, self.progress, self.interrupt)?);
         }
+        let mut populate_seconds = 0.0;
         if cluster.is_first() {
-            Prepared::prepare(workload, own, options, self.progress, self.interrupt)?;
+            let written = Prepared::prepare(workload, own, options, self.progress, self.interrupt)?;
+            populate_seconds = written.populate_seconds;
         }
         cluster.barrier()?;
-        Ok(Prepared::adopt(workload, own, mine, options.seed)?)
+        let mut prepared = Prepared::adopt(workload, own, mine, options.seed)?;
+        prepared.populate_seconds = populate_seconds;
+        Ok(prepared)
     }
 
     /// On every machine, the first of its ranks makes the caches cold. What a reader must know, if they are not.
@@ -315,9 +349,22 @@ impl Together<'_> {
     }
 }
 
-fn wait_until(epoch: f64) {
-    let left = epoch - epoch_seconds();
-    if left > 0.0 {
-        std::thread::sleep(Duration::from_secs_f64(left));
+/// The agreed moment, by the clock of rank 0, and what the clock of this rank is to that.
+struct Moment {
+    at: f64,
+    offset: f64,
+    error: f64,
+}
+
+impl Moment {
+    fn seconds_since(&self) -> f64 {
+        epoch_seconds() - self.offset - self.at
+    }
+
+    fn wait(&self) {
+        let left = -self.seconds_since();
+        if left > 0.0 {
+            std::thread::sleep(Duration::from_secs_f64(left));
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::parts::{Own, PartState, parts_of};
 use super::rehearse::Rehearsed;
 use super::run::{Hooks, peak_rss_bytes};
 use crate::conduct::Outcome;
-use crate::shared_directory;
+use crate::shared_directory::Token;
 use senesce_aging::execute::{BackEnd, Pace};
 use senesce_aging::{
     AgingError, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// See whether this directory is the one that rank 0 has.
-    Look(shared_directory::Token),
+    Look(Token),
     /// Play the parts of this course without the target.
     Rehearse(Box<Course>),
     /// Play the plan of this course.
@@ -81,9 +81,7 @@ fn follow(cluster: &Cluster) -> Result<(), Failure> {
         match cluster.broadcast::<Order>(None)? {
             Order::Leave => return Ok(()),
             Order::Look(token) => {
-                let seen = token.is_seen();
-                cluster.gather(&seen)?;
-                cluster.barrier()?;
+                token.compare(cluster)?;
                 root = Some(ClaimedDirectory::claim(token.directory(), None)?);
             }
             Order::Rehearse(course) => {
@@ -113,13 +111,10 @@ pub fn share(
         let _ = witness.append("failed", &format!("{ending}"));
     }));
     directory.append("ranks", &cluster.members())?;
-    let token = shared_directory::Token::place(root)?;
+    let token = Token::place(root)?;
     let order = cluster.broadcast(Some(&Order::Look(token)))?;
     let Order::Look(token) = order else { return Ok(()) };
-    let seen = cluster.gather(&token.is_seen());
-    token.remove();
-    shared_directory::judge(root.path(), &seen?.unwrap_or_default(), &cluster.members())?;
-    cluster.barrier()?;
+    token.compare(cluster)?;
     let summary = course.spec.summary()?;
     let (shares, what) =
         if summary.parts > 1 { (summary.parts, "parts") } else { (summary.directories, "directories") };
@@ -223,17 +218,10 @@ fn play(
     let spec = &assignment.course.spec;
     let shard = Shard { index: cluster.rank(), count: cluster.size() };
     let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
-    // The directories of an undivided plan are made by one for all.
-    let (divided, first) = (spec.parts > 1, cluster.is_first());
+    // What an undivided plan has once, its directories and its state, is of one rank for all.
+    let answers = spec.parts > 1 || cluster.is_first();
     let backends = own.backends(root, data_mode(&spec.data)?);
-    if divided || first {
-        backends.iter().try_for_each(BackEnd::prepare)?;
-    }
-    cluster.barrier()?;
-    if assignment.continues {
-        own.reconcile(&backends)?;
-        cluster.barrier()?;
-    }
+    make_ready(cluster, assignment, &own, &backends, answers)?;
     let options = ExecuteOptions {
         fsync_every: spec.fsync_every,
         threads: spec.threads,
@@ -250,16 +238,41 @@ fn play(
         look(parts);
         ControlFlow::Continue(())
     });
-    if let Some(lost) = step.lost.lock().ok().and_then(|mut lost| lost.take()) {
-        return Err(lost.into());
-    }
+    step.lost()?;
     if let Some(ending) = cluster.ending() {
         return Err(ClusterError::Ended(ending).into());
     }
     if let Err(error) = outcome.result {
         return Err(error.into());
     }
-    let row = RankRow {
+    let row = row(cluster, &outcome, cpu_before);
+    let states = if answers { own.states() } else { Vec::new() };
+    Ok(Share { outcome, row, states })
+}
+
+/// Makes the directories and, where the run was begun before, the files as the planners have them. All ranks wait for each
+/// other.
+fn make_ready(
+    cluster: &Cluster,
+    assignment: &Assignment,
+    own: &Own,
+    backends: &[DirectoryBackEnd<'_>],
+    makes_directories: bool,
+) -> Result<(), Failure> {
+    if makes_directories {
+        backends.iter().try_for_each(BackEnd::prepare)?;
+    }
+    cluster.barrier()?;
+    if assignment.continues {
+        own.reconcile(backends)?;
+        cluster.barrier()?;
+    }
+    Ok(())
+}
+
+/// What this rank did, for the result.
+fn row(cluster: &Cluster, outcome: &ExecuteOutcome, cpu_before: (f64, f64)) -> RankRow {
+    RankRow {
         rank: cluster.rank(),
         host: cluster.host().to_string(),
         operations: outcome.executed,
@@ -268,9 +281,7 @@ fn play(
         cpu_seconds: since(cpu_before),
         stalls: outcome.stalls,
         peak_rss_bytes: peak_rss_bytes(),
-    };
-    let states = if divided || first { own.states() } else { Vec::new() };
-    Ok(Share { outcome, row, states })
+    }
 }
 
 /// Keeps an execution in step with the other ranks.
@@ -283,6 +294,12 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Why the target is not there any more, if it is not.
+    fn lost(&self) -> Result<(), AgingError> {
+        let lost = self.lost.lock().ok().and_then(|mut lost| lost.take());
+        lost.map_or(Ok(()), Err)
+    }
+
     fn is_lost(&self) -> bool {
         let Ok(mut checked) = self.checked.lock() else { return false };
         if checked.elapsed() < BETWEEN_CHECKS {

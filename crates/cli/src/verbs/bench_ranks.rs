@@ -1,0 +1,51 @@
+//! `senesce bench --mpi`: what each rank does of it.
+
+use crate::Exit;
+use crate::ranks;
+use crate::session::{Session, runs_directory};
+use crate::verbs::bench::Bench;
+use crate::verbs::reproduce::print_plan;
+use senesce_cluster::Cluster;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Progress, Seed, Silent};
+use senesce_experiments::conduct::default_path;
+use senesce_experiments::verbs::bench::Ranks;
+use senesce_experiments::verbs::bench_ranks::{self, Together};
+
+impl Bench {
+    /// Rank 0 prints and records; the others print nothing.
+    pub(super) fn run_by_ranks(&self, session: &Session) -> Result<Exit, Failure> {
+        let file = self.workload.as_deref().and_then(|name| std::fs::read_to_string(name).ok());
+        let digest = file.map_or(0, |text| Seed(0).child(&text).0);
+        let Some((cluster, interrupt)) = ranks::join(&format!("workload file {digest:016x}"))? else {
+            return Ok(ExitCode::Done.into());
+        };
+        let done = self.run_as_rank(&cluster, &interrupt, session);
+        if cluster.is_first() { done } else { Ok(ExitCode::Done.into()) }
+    }
+
+    fn run_as_rank(&self, cluster: &Cluster, interrupt: &Interrupt, session: &Session) -> Result<Exit, Failure> {
+        let (target, name) = self.names()?;
+        let nothing_to_print = Ok(ExitCode::Done.into());
+        if self.check {
+            bench_ranks::accept(&self.subject(&name)?, self.shared)?;
+            return if cluster.is_first() { self.check(&name) } else { nothing_to_print };
+        }
+        let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench DIR WORKLOAD --mpi"))?;
+        let mut request = self.request(&target, &name)?;
+        request.ranks = Some(Ranks { count: cluster.size(), shared: self.shared });
+        let plan = bench_ranks::plan(&request)?;
+        if self.dry_run {
+            return if cluster.is_first() { print_plan(&plan, self.json) } else { nothing_to_print };
+        }
+        if self.out.is_none() {
+            request.out = default_path(&runs_directory(), &plan, true);
+        }
+        let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };
+        let together = Together { request: &request, cluster, progress, interrupt };
+        match bench_ranks::run(&together)? {
+            Some(outcome) => self.show(&request, &outcome, session),
+            None => nothing_to_print,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What `bench` would do, before anything is touched, and where a run that was begun goes on.
+
+use crate::verbs::bench::{Ranks, Request, Subject};
+use senesce_core::{Bytes, Failure, Plan, RunDirectory};
+use senesce_workload::Options;
+use senesce_workload::micro::WriteMode;
+
+/// The name that a subject has in plan, record and result.
+pub fn subject_name(subject: &Subject) -> String {
+    match subject {
+        Subject::Workload(workload, _) => workload.name.clone(),
+        Subject::FileOps(_) => "file-ops".into(),
+        Subject::Calls(options) => match options.mode {
+            WriteMode::Append => "append".into(),
+            WriteMode::RandomWrite => "random-write".into(),
+        },
+        Subject::ColdRead(_) => "cold-read".into(),
+    }
+}
+
+/// The plan of a request: what it would do, before anything is touched.
+pub fn plan(request: &Request) -> Result<Plan, Failure> {
+    let name = subject_name(&request.subject);
+    let mut settings = request.settings.clone();
+    settings.insert("target".into(), request.target.to_string());
+    settings.insert("workload".into(), name.clone());
+    if let Some(ranks) = request.ranks {
+        settings.insert("ranks".into(), ranks.count.to_string());
+        settings.insert("file-sets".into(), if ranks.shared { "shared" } else { "own" }.into());
+    }
+    let mut plan = Plan::new("bench", request.seed, settings);
+    let target = request.target.to_string();
+    if let Subject::Workload(workload, options) = &request.subject {
+        let filesets = senesce_workload::draw(workload, options)?;
+        let bytes: u64 = filesets.iter().map(|fileset| fileset.existing_bytes).sum();
+        let (writers, on_each) = match request.ranks {
+            Some(Ranks { count, shared: false }) => (count, format!(" on each of {count} ranks")),
+            _ => (1, String::new()),
+        };
+        plan.bytes_to_write = bytes * request.repetitions * u64::from(writers);
+        for fileset in filesets {
+            let words = format!(
+                "write file set {} ({} files, {}){on_each}",
+                fileset.name,
+                fileset.existing_files,
+                Bytes(fileset.existing_bytes)
+            );
+            plan.step(words, target.clone());
+        }
+        plan.estimated_seconds = request.repetitions as f64 * workload.run.seconds.unwrap_or(60) as f64;
+        if let Some(senesce_workload::Length::Time(time)) = options.length {
+            plan.estimated_seconds = request.repetitions as f64 * time.as_secs_f64();
+        }
+    }
+    let together = request.ranks.map_or(String::new(), |ranks| format!(" on {} ranks at the same time", ranks.count));
+    plan.step(format!("run {name} {} time(s){together}", request.repetitions), target);
+    Ok(plan)
+}
+
+/// Repetitions that earlier parts of a run measured, by their event.
+pub fn repetitions_done(directory: &RunDirectory, event: &str) -> u64 {
+    directory.earlier_events().iter().filter(|earlier| earlier.kind == event).count() as u64
+}
+
+/// The options of a repetition, from 0: the first has the seed of the run, every other one its own.
+pub fn of_repetition(options: Options, number: u64) -> Options {
+    let seed = if number == 0 { options.seed } else { options.seed.child(&format!("repetition/{number}")) };
+    Options { seed, ..options }
+}
