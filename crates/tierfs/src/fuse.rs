@@ -4,6 +4,7 @@
 //! likes, because nobody else changes them. Its write-back cache stays off: a write is durable when write(2) returns.
 
 mod answer;
+mod linger;
 
 use crate::attr::SetAttr;
 use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
@@ -15,6 +16,8 @@ use fuser::{
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+use linger::Answering;
+pub use linger::Linger;
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -24,18 +27,26 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 const MAX_WRITE: u32 = 1 << 20;
+/// Handle of a new file that is only written: its data do not need the kernel's cache, the memory here is as fast. The kernel
+/// then leaves it to the server to drop capabilities, instead of asking for them before the first write.
+const PAST_THE_CACHE: FileHandle = FileHandle(1);
 /// The extended attribute of the root by which `tier stats` asks.
 pub const STATS_XATTR: &str = "senesce.tier";
 
 /// A mounted file system behind /dev/fuse.
 pub struct Adapter {
     fs: Arc<TierFs>,
+    linger: Arc<Linger>,
 }
 
 impl Adapter {
-    /// Serves `fs`.
-    pub fn new(fs: Arc<TierFs>) -> Self {
-        Self { fs }
+    /// Serves `fs`. Threads wait for requests as `linger` says.
+    pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
+        Self { fs, linger }
+    }
+
+    fn serve(&self) -> Answering<'_> {
+        self.linger.answering(&self.fs)
     }
 }
 
@@ -60,15 +71,15 @@ impl Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(self.fs.lookup(number(parent), name.as_bytes()), reply);
+        entry(self.serve().lookup(number(parent), name.as_bytes()), reply);
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        self.fs.forget(number(ino), count);
+        self.serve().forget(number(ino), count);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        attributes(self.fs.get_attr(number(ino)), reply);
+        attributes(self.serve().get_attr(number(ino)), reply);
     }
 
     fn setattr(
@@ -93,11 +104,11 @@ impl Filesystem for Adapter {
         // The kernel's own word for this (FATTR_KILL_SUIDGID) does not come through; root has CAP_FSETID.
         let clear_setid = request.uid() != 0;
         let set = SetAttr { mode, uid, gid, size, atime, mtime, clear_setid };
-        attributes(self.fs.set_attr(number(ino), &set), reply);
+        attributes(self.serve().set_attr(number(ino), &set), reply);
     }
 
     fn readlink(&self, _request: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.fs.read_link(number(ino)) {
+        match self.serve().read_link(number(ino)) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(errno(error)),
         }
@@ -114,26 +125,26 @@ impl Filesystem for Adapter {
         reply: ReplyEntry,
     ) {
         let new = NewInode { rdev, ..new_inode(request, mode) };
-        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+        entry(self.serve().create(number(parent), name.as_bytes(), &new), reply);
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
         let new = new_inode(request, libc::S_IFDIR | mode & 0o7777);
-        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+        entry(self.serve().create(number(parent), name.as_bytes(), &new), reply);
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.fs.unlink(number(parent), name.as_bytes()), reply);
+        done(self.serve().unlink(number(parent), name.as_bytes()), reply);
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.fs.rmdir(number(parent), name.as_bytes()), reply);
+        done(self.serve().rmdir(number(parent), name.as_bytes()), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
         let target = target.as_os_str().as_bytes();
         let new = NewInode { target, ..new_inode(request, libc::S_IFLNK | 0o777) };
-        entry(self.fs.create(number(parent), name.as_bytes(), &new), reply);
+        entry(self.serve().create(number(parent), name.as_bytes(), &new), reply);
     }
 
     fn rename(
@@ -151,11 +162,11 @@ impl Filesystem for Adapter {
         }
         let no_replace = flags.contains(RenameFlags::RENAME_NOREPLACE);
         let (from, to) = (number(parent), number(to));
-        done(self.fs.rename(from, name.as_bytes(), to, to_name.as_bytes(), no_replace), reply);
+        done(self.serve().rename(from, name.as_bytes(), to, to_name.as_bytes(), no_replace), reply);
     }
 
     fn link(&self, _request: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(self.fs.link(number(ino), number(parent), name.as_bytes()), reply);
+        entry(self.serve().link(number(ino), number(parent), name.as_bytes()), reply);
     }
 
     /// ENOSYS tells the kernel that files need no opening: it stops asking.
@@ -179,14 +190,18 @@ impl Filesystem for Adapter {
         name: &OsStr,
         mode: u32,
         _umask: u32,
-        _flags: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         let new = new_inode(request, libc::S_IFREG | mode & 0o7777);
-        match self.fs.create(number(parent), name.as_bytes(), &new) {
+        match self.serve().create(number(parent), name.as_bytes(), &new) {
             Ok(attr) => {
                 let generation = Generation(u64::from(attr.generation));
-                reply.created(&TTL, &file_attr(&attr), generation, FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+                let (handle, how) = match flags & libc::O_ACCMODE {
+                    libc::O_WRONLY => (PAST_THE_CACHE, FopenFlags::FOPEN_DIRECT_IO),
+                    _ => (FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
+                };
+                reply.created(&TTL, &file_attr(&attr), generation, handle, how);
             }
             Err(error) => reply.error(errno(error)),
         }
@@ -209,7 +224,7 @@ impl Filesystem for Adapter {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match self.fs.read(number(ino), offset, &mut buffer[..size]) {
+            match self.serve().read(number(ino), offset, &mut buffer[..size]) {
                 Ok(len) => reply.data(&buffer[..len]),
                 Err(error) => reply.error(errno(error)),
             }
@@ -220,7 +235,7 @@ impl Filesystem for Adapter {
         &self,
         _request: &Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         flags: WriteFlags,
@@ -229,22 +244,25 @@ impl Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match self.fs.write(number(ino), offset, data, clear_setid) {
+        let fs = self.serve();
+        let uncapped = if handle == PAST_THE_CACHE { fs.drop_capability(number(ino)) } else { Ok(()) };
+        match uncapped.and_then(|()| fs.write(number(ino), offset, data, clear_setid)) {
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(error)),
         }
     }
 
     fn fsync(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        done(self.fs.settled(), reply);
+        done(self.serve().settled(), reply);
     }
 
     fn fsyncdir(&self, _request: &Request, _ino: INodeNo, _handle: FileHandle, _data: bool, reply: ReplyEmpty) {
-        done(self.fs.settled(), reply);
+        done(self.serve().settled(), reply);
     }
 
     fn readdir(&self, _request: &Request, ino: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        let read = self.fs.read_directory(number(ino), offset, &mut |entry, name, next| {
+        let fs = self.serve();
+        let read = fs.read_directory(number(ino), offset, &mut |entry, name, next| {
             let kind = file_type(u32::from(entry.kind) << 12);
             !reply.add(INodeNo(u64::from(entry.ino)), next, kind, OsStr::from_bytes(name))
         });
@@ -262,7 +280,8 @@ impl Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        let read = self.fs.read_directory_plus(number(ino), offset, &mut |attr, name, next| {
+        let fs = self.serve();
+        let read = fs.read_directory_plus(number(ino), offset, &mut |attr, name, next| {
             let generation = Generation(u64::from(attr.generation));
             let ino = INodeNo(u64::from(attr.ino));
             !reply.add(ino, next, OsStr::from_bytes(name), &TTL, &file_attr(attr), generation)
@@ -274,7 +293,7 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.fs.statfs() {
+        match self.serve().statfs() {
             Ok(found) => reply.statfs(
                 found.blocks,
                 found.free,
@@ -304,32 +323,33 @@ impl Filesystem for Adapter {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let (create, replace) = (flags & libc::XATTR_CREATE != 0, flags & libc::XATTR_REPLACE != 0);
-        done(self.fs.set_xattr(number(ino), name, value, create, replace), reply);
+        done(self.serve().set_xattr(number(ino), name, value, create, replace), reply);
     }
 
     fn getxattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let fs = self.serve();
         let name = name.as_bytes();
         if name.starts_with(b"system.") {
             return reply.error(Errno::EOPNOTSUPP);
         }
         let value = if name == STATS_XATTR.as_bytes() && number(ino) == ROOT_INO {
-            serde_json::to_vec(&self.fs.stats()).map_err(|_| rustix::io::Errno::IO)
+            serde_json::to_vec(&fs.stats()).map_err(|_| rustix::io::Errno::IO)
         } else {
-            self.fs.get_xattr(number(ino), name)
+            fs.get_xattr(number(ino), name)
         };
         xattr(value, size, reply);
     }
 
     fn listxattr(&self, _request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let names = self
-            .fs
+        let fs = self.serve();
+        let names = fs
             .list_xattr(number(ino))
             .map(|attributes| attributes.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect());
         xattr(names, size, reply);
     }
 
     fn removexattr(&self, _request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        done(self.fs.remove_xattr(number(ino), name.as_bytes()), reply);
+        done(self.serve().remove_xattr(number(ino), name.as_bytes()), reply);
     }
 
     fn fallocate(
@@ -342,11 +362,12 @@ impl Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let fs = self.serve();
         let (keep, punch) = (libc::FALLOC_FL_KEEP_SIZE, libc::FALLOC_FL_PUNCH_HOLE);
         let result = match mode {
-            0 => self.fs.preallocate(number(ino), offset, length, false),
-            mode if mode == keep => self.fs.preallocate(number(ino), offset, length, true),
-            mode if mode == keep | punch => self.fs.punch(number(ino), offset, length),
+            0 => fs.preallocate(number(ino), offset, length, false),
+            mode if mode == keep => fs.preallocate(number(ino), offset, length, true),
+            mode if mode == keep | punch => fs.punch(number(ino), offset, length),
             _ => Err(rustix::io::Errno::OPNOTSUPP),
         };
         done(result, reply);
@@ -361,9 +382,10 @@ impl Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let fs = self.serve();
         let found = match (whence, u64::try_from(offset)) {
-            (libc::SEEK_DATA, Ok(offset)) => self.fs.seek(number(ino), offset, true),
-            (libc::SEEK_HOLE, Ok(offset)) => self.fs.seek(number(ino), offset, false),
+            (libc::SEEK_DATA, Ok(offset)) => fs.seek(number(ino), offset, true),
+            (libc::SEEK_HOLE, Ok(offset)) => fs.seek(number(ino), offset, false),
             (_, Err(_)) => Err(rustix::io::Errno::NXIO),
             _ => Err(rustix::io::Errno::INVAL),
         };

@@ -4,7 +4,7 @@ use crate::cold::{ColdStore, Latency, LatencyCold};
 use crate::error::{TierError, io_error};
 use crate::format::{BLOCK, Identity};
 use crate::fs::{Mode, TierFs};
-use crate::fuse::{Adapter, STATS_XATTR};
+use crate::fuse::{Adapter, Linger, STATS_XATTR};
 use crate::nvm::{MappedNvm, Nvm};
 use crate::open::{Options, format_region};
 use crate::pair;
@@ -13,6 +13,7 @@ use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub fn serve(
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
     let fs = Arc::new(open(request)?);
-    let session = match Session::new(Adapter::new(fs.clone()), &request.mount_point, &config(request)) {
+    let session = match mount(&fs, request) {
         Ok(session) => session,
         Err(error) => {
             fs.close();
@@ -92,6 +93,13 @@ pub fn serve(
     });
     fs.close();
     served.map_err(io_error("serve", &request.mount_point))
+}
+
+fn mount(fs: &Arc<TierFs>, request: &MountRequest) -> std::io::Result<Session<Adapter>> {
+    let linger = Arc::new(Linger::default());
+    let session = Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request))?;
+    linger.at(session.as_fd().try_clone_to_owned()?);
+    Ok(session)
 }
 
 /// A mounted file system with its server in a thread of this process.

@@ -98,6 +98,22 @@ impl TierFs {
         })
     }
 
+    /// Drops the capabilities of a program, as every write does (capabilities(7), "File capabilities").
+    pub fn drop_capability(&self, ino: u32) -> FsResult<()> {
+        let (offset, slot) = self.find(ino)?;
+        let has_none = {
+            let _guard = slot.lock.read();
+            self.load(offset)?.xattr.is_hole()
+        };
+        if has_none {
+            return Ok(());
+        }
+        match self.remove_xattr(ino, b"security.capability") {
+            Err(Errno::NODATA) => Ok(()),
+            other => other,
+        }
+    }
+
     fn change_xattrs(&self, ino: u32, edit: impl FnOnce(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
         let (offset, slot) = self.find(ino)?;
         let mut change = self.begin(1, false)?;

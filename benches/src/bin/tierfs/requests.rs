@@ -1,4 +1,4 @@
-//! Create, write of 4 KiB and fsync against FUSE file systems that do nothing.
+//! Create, write of 4 KiB and fsync against FUSE file systems that do nothing. Every other file is opened for reading too.
 
 use crate::nothing::{Kind, with_nothing};
 use crate::room::Room;
@@ -13,7 +13,7 @@ use std::time::Instant;
 const FILES: usize = 1000;
 const WRITES: usize = 8;
 const SYSTEMS: [&str; 4] = ["nothing, bare", "nothing, same requests", "bpfs", "anticache"];
-const COLUMNS: [&str; 4] = ["create", "first write", "later write", "fsync"];
+const COLUMNS: [&str; 5] = ["create", "first write", "first write, O_RDWR", "later write", "fsync"];
 
 /// Nanoseconds of every call, by column.
 type Times = [Vec<f64>; COLUMNS.len()];
@@ -40,7 +40,7 @@ pub fn run(rounds: usize, threads: usize) -> Outcome<()> {
         "\n{threads} server threads, {rounds} rounds of {FILES} files with {WRITES} writes of 4 KiB each; p50 in us"
     );
     println!("(ratio to nothing, bare; to nothing, same requests)\n");
-    println!("| file system | {} |\n|---|---|---|---|---|", COLUMNS.join(" | "));
+    println!("| file system | {} |\n|{}", COLUMNS.join(" | "), "---|".repeat(COLUMNS.len() + 1));
     let p50: Vec<Vec<f64>> = all.iter().map(|times| times.iter().map(|list| median(list) / 1e3).collect()).collect();
     for (name, row) in SYSTEMS.iter().zip(&p50) {
         let cell = |column: usize| {
@@ -56,12 +56,15 @@ fn measure(mount: &Path, times: &mut Times) -> io::Result<()> {
     let data = [7; 4096];
     for number in 0..FILES {
         let path = mount.join(format!("f{number}"));
-        let mut file = timed(&mut times[0], || File::create_new(path))?;
-        timed(&mut times[1], || file.write_all(&data))?;
+        let readable = number % 2 == 1;
+        let mut options = File::options();
+        options.write(true).read(readable).create_new(true);
+        let mut file = timed(&mut times[0], || options.open(path))?;
+        timed(&mut times[if readable { 2 } else { 1 }], || file.write_all(&data))?;
         for _ in 1..WRITES {
-            timed(&mut times[2], || file.write_all(&data))?;
+            timed(&mut times[3], || file.write_all(&data))?;
         }
-        timed(&mut times[3], || file.sync_all())?;
+        timed(&mut times[4], || file.sync_all())?;
     }
     Ok(())
 }

@@ -1,0 +1,76 @@
+//! What programs see on a mount: descriptors that pass the kernel's cache beside descriptors that use it.
+
+use senesce_core::Bytes;
+use senesce_tierfs::Options;
+use senesce_tierfs::pair::{MakeRequest, make};
+use senesce_tierfs::serve::{Memory, MountRequest, Server};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Mounts a small file system in `room`; `None` where the machine cannot.
+fn mount(room: &Path) -> Option<(Server, PathBuf)> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: needs root and /dev/fuse");
+        return None;
+    }
+    let (nvm, cold, mount_point) = (room.join("nvm"), room.join("cold"), room.join("mount"));
+    std::fs::create_dir(&mount_point).unwrap();
+    let size = Some(Bytes::mib(16));
+    make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: None }).unwrap();
+    let request = MountRequest {
+        memory: Memory::File(nvm),
+        cold,
+        mount_point: mount_point.clone(),
+        options: Options::default(),
+        threads: 2,
+        cold_latency: None,
+    };
+    Some((Server::start(request).unwrap(), mount_point))
+}
+
+#[test]
+fn a_new_file_reads_the_same_while_its_maker_writes_on() {
+    let room = tempfile::tempdir().unwrap();
+    let Some((server, mount_point)) = mount(room.path()) else { return };
+    let path = mount_point.join("log");
+    let maker = File::options().write(true).create_new(true).open(&path).unwrap();
+    let mut expected = Vec::new();
+    for round in 0..40u8 {
+        // Unaligned, over the end, and over what a reader has cached.
+        let (at, piece) = (usize::from(round) * 1000 / 3, vec![round; 3000]);
+        expected.resize(expected.len().max(at + piece.len()), 0);
+        expected[at..at + piece.len()].copy_from_slice(&piece);
+        maker.write_all_at(&piece, at as u64).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), expected, "after write {round}");
+    }
+    let other = File::options().write(true).open(&path).unwrap();
+    other.write_all_at(b"other", 4094).unwrap();
+    expected[4094..4099].copy_from_slice(b"other");
+    maker.write_all_at(b"maker", 4097).unwrap();
+    expected[4097..4102].copy_from_slice(b"maker");
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+    drop((maker, other));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
+    const NAME: &str = "security.capability";
+    // VFS_CAP_REVISION_2, CAP_NET_RAW permitted (include/uapi/linux/capability.h).
+    let capability = [0, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let room = tempfile::tempdir().unwrap();
+    let Some((server, mount_point)) = mount(room.path()) else { return };
+    for readable in [false, true] {
+        let path = mount_point.join(format!("program-{readable}"));
+        let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
+        maker.write_all_at(b"#!", 0).unwrap();
+        rustix::fs::setxattr(&path, NAME, &capability, rustix::fs::XattrFlags::empty()).unwrap();
+        let mut value = [0; 64];
+        assert_eq!(rustix::fs::getxattr(&path, NAME, &mut value).unwrap(), capability.len());
+        maker.write_all_at(b"more", 2).unwrap();
+        let after = rustix::fs::getxattr(&path, NAME, &mut value);
+        assert_eq!(after, Err(rustix::io::Errno::NODATA), "opened for reading too: {readable}");
+    }
+    server.stop().unwrap();
+}
