@@ -49,7 +49,8 @@ pub fn operations(rounds: usize) -> Outcome<()> {
     }
     println!("| **median** | | | {:.3} | {:.3} |", median(&cost), median(&noise));
     println!("| **greatest** | | | {:.3} | {:.3} |", greatest(&cost), greatest(&noise));
-    for (_, server, _) in mounted {
+    for (directory, server, _room) in mounted {
+        drop(directory);
         server.stop()?;
     }
     Ok(())
