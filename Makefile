@@ -20,17 +20,24 @@ mpi:
 demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
-# Everything that proves the program, under 20 minutes on 2 cores.
-test: requirements lab
+# The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
+SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
+
+# Everything that proves the program, under 20 minutes on 2 cores. The first step also builds the program that sets up the lab:
+# built by itself, its dependencies would have fewer features, and all would be compiled twice.
+test: requirements
+	$(CARGO) test --workspace --no-run
+	@$(SET_UP_LAB)
 	$(CARGO) test --workspace --no-fail-fast
 
-# The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
 lab:
 	$(CARGO) build -p senesce-cli
-	@target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
+	@$(SET_UP_LAB)
 
 # The long runs: other people's suites, kill -9 at many points, paper-scale checks.
-test-long: requirements build lab
+test-long: requirements build
+	$(CARGO) test --workspace --no-run
+	@$(SET_UP_LAB)
 	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 
