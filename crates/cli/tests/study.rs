@@ -146,6 +146,30 @@ fn what_is_wrong_is_said_before_the_start() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+const ZONED: &str = r#"
+name = "zoned"
+size = "512M"
+[[file_system]]
+kind = "zoned-f2fs"
+[[state]]
+kind = "fresh"
+[[workload]]
+personality = "webserver"
+scale = 0.02
+"#;
+
+/// Nothing but the guest's control share gives a study the drives of a machine.
+#[test]
+fn a_variable_does_not_make_a_host_the_guest() {
+    let room = tempfile::tempdir().expect("room");
+    std::fs::write(room.path().join("study.toml"), ZONED).expect("write the study");
+    let output = senesce(room.path()).args(["study", "study.toml"]).env("SENESCE_LAB", "1").output().expect("run");
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("lab = true"), "{said}");
+    assert!(!room.path().join("senesce-runs").exists());
+}
+
 #[test]
 fn a_dry_run_estimates_and_writes_nothing() {
     let room = tempfile::tempdir().expect("room");

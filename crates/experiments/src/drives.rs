@@ -1,47 +1,10 @@
-//! Drives found by what they are, here and in the lab guest, where names change between boots.
+//! The drives that experiments ask the lab to emulate.
 
-use senesce_core::{Bytes, ExitCode, Failure};
-use std::fs;
-use std::path::{Path, PathBuf};
+use senesce_core::Bytes;
 
 /// In the lab F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
 /// with data first.
 pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
-
-/// What is looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// The only zoned drive.
-    Zoned,
-    /// The smallest conventional drive.
-    Smallest,
-    /// The largest conventional drive.
-    Largest,
-}
-
-/// A device by path; `auto` is the only zoned NVMe namespace, or the smallest or largest conventional one.
-pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, Failure> {
-    if text != "auto" {
-        return Ok(PathBuf::from(text));
-    }
-    let mut found: Vec<(u64, PathBuf)> = Vec::new();
-    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let read = |file: &str| fs::read_to_string(entry.path().join(file)).unwrap_or_default().trim().to_string();
-        let zoned = read("queue/zoned") == "host-managed";
-        if name.starts_with("nvme") && zoned == (wanted == Wanted::Zoned) {
-            found.push((read("size").parse().unwrap_or(0), Path::new("/dev").join(&name)));
-        }
-    }
-    found.sort();
-    if wanted == Wanted::Zoned && found.len() > 1 {
-        return Err(Failure::usage("auto stands for the only zoned drive, but there are several: name one"));
-    }
-    let chosen = if wanted == Wanted::Largest { found.pop() } else { found.into_iter().next() };
-    chosen
-        .map(|(_, path)| path)
-        .ok_or_else(|| Failure::new(ExitCode::Missing, "auto: there is no such NVMe namespace; name a device, or lab"))
-}
 
 /// Three drives for the guest, as `senesce lab run --drive` takes them: conventional, small conventional, zoned.
 pub fn emulated(size: Bytes) -> Vec<String> {
@@ -70,10 +33,5 @@ mod tests {
                 senesce_lab::Drive::parse(&drive).unwrap();
             }
         }
-    }
-
-    #[test]
-    fn a_path_stands_for_itself() {
-        assert_eq!(find("/dev/nvme7n1", Wanted::Zoned).unwrap(), Path::new("/dev/nvme7n1"));
     }
 }

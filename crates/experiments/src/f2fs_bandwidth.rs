@@ -1,6 +1,6 @@
 //! Sustained write bandwidth of F2FS on a conventional drive and on a zoned one of the same size, with cleaning.
 
-use crate::drives::{self, Wanted};
+use crate::drives;
 use crate::lab_cell::{LabCell, run_in_lab};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published;
@@ -8,6 +8,7 @@ use senesce_core::{
     Analysis, Bytes, ExitCode, Experiment, Failure, Finding, Parameter, ParameterKind, Plan, Record, RunContext,
     RunKind, Settings, Table, Verdict,
 };
+use senesce_target::guest::{Wanted, find};
 use senesce_target::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -221,9 +222,9 @@ impl Experiment for F2fsBandwidth {
         if settings.text("conventional") == "lab" {
             return run_in_lab(&cell(settings)?, context);
         }
-        let zoned = drives::find(settings.text("zoned"), Wanted::Zoned)?;
-        let metadata = drives::find(settings.text("metadata"), Wanted::Smallest)?;
-        let conventional = drives::find(settings.text("conventional"), Wanted::Largest)?;
+        let zoned = find(settings.text("zoned"), Wanted::Zoned)?;
+        let metadata = find(settings.text("metadata"), Wanted::Smallest)?;
+        let conventional = find(settings.text("conventional"), Wanted::Largest)?;
         write_on("conventional", &conventional, None, settings, context)?;
         write_on("zoned", &metadata, Some(&zoned), settings, context)
     }

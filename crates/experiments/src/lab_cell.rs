@@ -1,8 +1,8 @@
 //! Runs one of our own commands in the lab guest and takes its record over.
 
 use senesce_core::{Bytes, ExitCode, Failure, Record, RunContext};
-use senesce_lab::guest::CONTROL;
 use senesce_lab::{Drive, LabRun, kernel};
+use senesce_target::guest::CONTROL;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

@@ -3,6 +3,7 @@
 use crate::modules::{ModuleIndex, canonical};
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
+use senesce_target::guest::CONTROL;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,8 +11,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Where the control share is mounted in the guest.
-pub const CONTROL: &str = "/run/senesce-lab";
 /// The description of the job inside the initramfs.
 pub const JOB: &str = "/lab/job.json";
 

@@ -3,6 +3,7 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error};
 use crate::kernel::{Kernel, cache_folder};
+use senesce_target::guest::SERIAL;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -122,7 +123,7 @@ impl Machine<'_> {
                 "-drive",
                 format!("file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads", escape(file)),
             );
-            pair("-device", format!("nvme,serial=senesce-{name},id=ctrl{number}"));
+            pair("-device", format!("nvme,serial={SERIAL}{name},id=ctrl{number}"));
             pair("-device", format!("nvme-ns,drive={name},bus=ctrl{number},nsid=1,{}", namespace(drive)));
         }
         words

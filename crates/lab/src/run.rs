@@ -2,7 +2,7 @@
 
 use crate::drive::Drive;
 use crate::error::{LabError, io_error};
-use crate::guest::{CONTROL, Job};
+use crate::guest::Job;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Machine, kvm_refused, probe_accelerator};
@@ -10,6 +10,7 @@ use crate::scratch::Scratch;
 use crate::watch::{Ended, Watched, read_exit, started};
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
+use senesce_target::guest::{CONTROL, CONTROL_TAG};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::Write;
@@ -183,7 +184,7 @@ impl LabRun {
             command: self.command.clone(),
             directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
             environment,
-            shares: [("control".to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
+            shares: [(CONTROL_TAG.to_string(), PathBuf::from(CONTROL))].into_iter().chain(shares).collect(),
             modules: self.kernel.modules(),
         }
     }
@@ -215,7 +216,7 @@ impl LabRun {
             drives.push((drive, file));
         }
         let mut shares =
-            vec![("root".to_string(), PathBuf::from("/"), false), ("control".to_string(), control.into(), true)];
+            vec![("root".to_string(), PathBuf::from("/"), false), (CONTROL_TAG.to_string(), control.into(), true)];
         for (number, share) in self.shares.iter().enumerate() {
             fs::create_dir_all(share).map_err(io_error("make folder", share))?;
             shares.push((format!("share{number}"), share.clone(), true));

@@ -9,7 +9,7 @@ use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::{FreeSpace, Layout};
-use senesce_target::{ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
+use senesce_target::{Guest, ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -50,23 +50,19 @@ pub struct Images {
     pub in_memory: bool,
 }
 
-/// Whether this is the lab's guest.
-pub fn in_guest() -> bool {
-    std::env::var_os("SENESCE_LAB").is_some()
-}
-
 const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
     /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
         // In the guest nobody else needs memory, and what is not memory is slow.
-        let share = if in_guest() { 0.8 } else { 0.5 };
+        let in_guest = Guest::here().is_some();
+        let share = if in_guest { 0.8 } else { 0.5 };
         let in_memory = memory_available().is_some_and(|free| needed as f64 <= free as f64 * share);
         let parent = if in_memory { Path::new(MEMORY_FOLDER) } else { fallback };
         let room = ScratchDirectory::create(parent, "study")?;
         let near = ImageStore::open(&room.path().join("near"), Bytes(u64::MAX))?;
-        let store = (!in_guest()).then(ImageStore::open_default).transpose()?;
+        let store = (!in_guest).then(ImageStore::open_default).transpose()?;
         Ok(Self { store, near, room, in_memory })
     }
 
@@ -93,10 +89,13 @@ impl Images {
             Some(drives) => {
                 drives.load(&self.working())?;
                 // The superblock of a zoned btrfs is not where others have it.
-                let file_system = Some(fs.kind().map_err(Failure::usage)?);
-                open_allowed(TargetSpec::Device(drives.main().into()), OpenOptions { file_system, ..options })
+                drives.open(OpenOptions { file_system: Some(drives.file_system()), ..options })
             }
-            None => open_allowed(TargetSpec::Image { path: self.working(), size: None }, options),
+            None => {
+                let erase = Some(self.working().to_string_lossy().into_owned());
+                let image = TargetSpec::Image { path: self.working(), size: None };
+                Ok(open(&image, &OpenOptions { erase, ..options })?)
+            }
         }
     }
 
@@ -166,7 +165,7 @@ impl Images {
         let mkfs_options = drives.as_ref().map_or_else(|| fs.mkfs.clone(), |drives| drives.mkfs_options(&fs.mkfs));
         let options = OpenOptions { mkfs_options, mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
         let mut target = match &drives {
-            Some(drives) => open_allowed(TargetSpec::Device(drives.main().into()), options)?,
+            Some(drives) => drives.open(options)?,
             None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
         };
         if is_planned(state) {
@@ -183,12 +182,6 @@ impl Images {
         target.close()?;
         drives.map_or(Ok(()), |drives| drives.save(&path))
     }
-}
-
-/// Opens what is ours to change: a working image, a drive of the guest.
-fn open_allowed(target: TargetSpec, options: OpenOptions) -> Result<MountedTarget, Failure> {
-    let erase = target.path().map(|path| path.to_string_lossy().into_owned());
-    Ok(open(&target, &OpenOptions { erase, ..options })?)
 }
 
 /// Warnings of the kernel about the device end a run.

@@ -1,12 +1,12 @@
 //! File systems on the guest's zoned drive. Such a drive cannot be a loop device: what it and the conventional drive beside
 //! it hold is kept in an image file and written back before every run, zone by zone up to each write pointer.
 
-use super::images::in_guest;
 use super::spec::FileSystemSpec;
-use crate::drives::{self, METADATA_DRIVE, Wanted};
+use crate::drives::{self, METADATA_DRIVE};
 use senesce_core::failure::errno_words;
 use senesce_core::{Bytes, ExitCode, Failure};
-use senesce_target::{ClaimedDevice, FileSystem};
+use senesce_target::guest::{Guest, Wanted};
+use senesce_target::{ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use senesce_zoned::hardware::{RingOptions, open_claimed_by, open_for_reading};
 use senesce_zoned::sim::HostPath;
 use senesce_zoned::{Command, Operation, ZonedDevice, ZonedError};
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 /// The drives of one file system.
 #[derive(Debug)]
 pub struct ZonedDrives {
+    guest: Guest,
     zoned: PathBuf,
     /// F2FS keeps its metadata on a conventional drive, by which it is mounted.
     metadata: Option<PathBuf>,
@@ -38,16 +39,25 @@ impl ZonedDrives {
         if !fs.is_zoned() {
             return Ok(None);
         }
-        only_in_guest(fs)?;
+        let guest = Guest::here().ok_or_else(|| only_in_guest(fs))?;
         let kind = fs.kind().map_err(Failure::usage)?;
-        let zoned = drives::find("auto", Wanted::Zoned)?;
-        let metadata = (kind == FileSystem::F2fs).then(|| drives::find("auto", Wanted::Smallest)).transpose()?;
-        Ok(Some(Self { zoned, metadata, kind }))
+        let zoned = guest.drive(Wanted::Zoned)?;
+        let metadata = (kind == FileSystem::F2fs).then(|| guest.drive(Wanted::Smallest)).transpose()?;
+        Ok(Some(Self { guest, zoned, metadata, kind }))
     }
 
-    /// The drive that is mounted.
-    pub fn main(&self) -> &Path {
-        self.metadata.as_deref().unwrap_or(&self.zoned)
+    /// The file system that lies on them.
+    pub fn file_system(&self) -> FileSystem {
+        self.kind
+    }
+
+    /// Mounts them, whatever they hold: they are scratch.
+    pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
+        // mkfs and mount take the zoned drive of F2FS themselves.
+        let zoned = self.guest.erase(&self.zoned)?;
+        let erase = Some(self.metadata.as_deref().map_or(Ok(zoned), |path| self.guest.erase(path))?);
+        let mounted = self.metadata.as_deref().unwrap_or(&self.zoned);
+        Ok(open(&TargetSpec::Device(mounted.into()), &OpenOptions { erase, ..options })?)
     }
 
     /// Options of mkfs before those of the study (mkfs.btrfs(8), mkfs.f2fs(8)).
@@ -79,7 +89,7 @@ impl ZonedDrives {
         let file = File::open(image).map_err(failed("open", image))?;
         let mut at = 0;
         if let Some(path) = &self.metadata {
-            let claimed = ClaimedDevice::claim(path, Some(&path.to_string_lossy()))?;
+            let claimed = ClaimedDevice::claim(path, Some(&self.guest.erase(path)?))?;
             at = claimed.size().0;
             copy(&file, 0, &direct(path, true)?, 0, at, false).map_err(failed("restore", path))?;
         }
@@ -113,7 +123,7 @@ impl ZonedDrives {
 
     /// Empties every zone through the block layer, which keeps write pointers of its own.
     fn reset_all(&self) -> Result<Vec<Zone>, Failure> {
-        let erase = self.zoned.to_string_lossy();
+        let erase = self.guest.erase(&self.zoned)?;
         let mut device = open_claimed_by(&self.zoned, HostPath::None, RingOptions::default(), Some(&erase))?;
         let zones = report(&mut *device)?;
         let block = u64::from(device.geometry().block_bytes);
@@ -150,15 +160,12 @@ fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
 }
 
 /// Cells on zoned drives run where these drives are scratch: in the guest.
-fn only_in_guest(fs: &FileSystemSpec) -> Result<(), Failure> {
-    if in_guest() {
-        return Ok(());
-    }
+fn only_in_guest(fs: &FileSystemSpec) -> Failure {
     let message = format!(
         "file_system '{}' lies on a zoned drive of the lab's guest: [[cell]] file_system = \"{0}\", lab = true",
         fs.name
     );
-    Err(Failure::new(ExitCode::Missing, message))
+    Failure::new(ExitCode::Missing, message)
 }
 
 /// Beside the page cache, which knows nothing of what passes below it.

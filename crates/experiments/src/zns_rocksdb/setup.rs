@@ -1,7 +1,7 @@
 //! Where the database lies: a file system made for the run, or the drive itself through ZenFS.
 
-use crate::drives::{self, Wanted};
 use senesce_core::{ExitCode, Failure, Settings};
+use senesce_target::guest::{Wanted, find};
 use senesce_target::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,13 +29,13 @@ impl Place {
     /// Makes it anew on the drives that the settings name. They must be empty, or in `ours`: what an earlier setup of this
     /// very process made. Those that it takes are added.
     pub fn make(setup: &str, settings: &Settings, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
-        let zoned = || drives::find(settings.text("zoned"), Wanted::Zoned);
-        let conventional = || drives::find(settings.text("conventional"), Wanted::Largest);
+        let zoned = || find(settings.text("zoned"), Wanted::Zoned);
+        let conventional = || find(settings.text("conventional"), Wanted::Largest);
         match setup {
             "xfs-conventional" => mounted(FileSystem::Xfs, &[conventional()?], "", ours),
             "f2fs-conventional" => mounted(FileSystem::F2fs, &[conventional()?], "", ours),
             "f2fs-zns" => {
-                let (zoned, metadata) = (zoned()?, drives::find(settings.text("metadata"), Wanted::Smallest)?);
+                let (zoned, metadata) = (zoned()?, find(settings.text("metadata"), Wanted::Smallest)?);
                 let words = format!("-m -c {}", zoned.display());
                 mounted(FileSystem::F2fs, &[metadata, zoned], &words, ours)
             }
