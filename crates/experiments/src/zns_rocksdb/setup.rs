@@ -92,22 +92,23 @@ impl Place {
     }
 }
 
-/// Repeats the drive's path, as `--erase` would, where what it holds is ours.
-fn erase(device: &Path, ours: &mut Vec<PathBuf>) -> Option<String> {
-    if ours.iter().any(|path| path == device) {
-        return Some(device.display().to_string());
+/// Asks whether a drive may be used: it is empty, or what it holds is ours. From then on it is ours.
+fn claim(drive: &Path, ours: &mut Vec<PathBuf>) -> Result<ClaimedDevice, Failure> {
+    let known = ours.iter().any(|path| path == drive);
+    let claimed = ClaimedDevice::claim(drive, known.then(|| drive.to_string_lossy()).as_deref())?;
+    if !known {
+        ours.push(drive.into());
     }
-    ours.push(device.into());
-    None
+    Ok(claimed)
 }
 
 fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
     let drives = devices.iter().map(|path| BlockDevice::open(path)).collect::<Result<_, _>>()?;
-    // mkfs and mount take a second drive themselves: it is only asked whether it may be used.
-    for second in &devices[1..] {
-        ClaimedDevice::claim(second, erase(second, ours).as_deref())?;
+    // mkfs and mount take the drives themselves: all of them are asked for before the first is written.
+    for device in devices {
+        claim(device, ours)?;
     }
-    let erase = erase(&devices[0], ours);
+    let erase = Some(devices[0].display().to_string());
     let options = OpenOptions { mkfs_options: words.into(), erase, ..OpenOptions::fresh(kind) };
     let target = open(&TargetSpec::Device(devices[0].clone()), &options)?;
     target.sync()?;
@@ -117,7 +118,7 @@ fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<Pa
 
 /// Prepares the drive with the `zenfs` program that the plugin builds beside db_bench.
 fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
-    let claimed = ClaimedDevice::claim(device, erase(device, ours).as_deref())?;
+    let claimed = claim(device, ours)?;
     let program = Path::new(db_bench).parent().unwrap_or(Path::new("")).join("zenfs");
     let auxiliary = std::env::temp_dir().join(format!("senesce-zenfs-{}", std::process::id()));
     let words = [
@@ -150,4 +151,36 @@ fn used(path: &Path) -> Result<u64, Failure> {
         Failure::new(ExitCode::RunFailed, format!("look at {}: {words}", path.display()))
     })?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_target::LoopDevice;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_drive_that_was_refused_is_not_ours_the_next_time() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(64 << 20).unwrap();
+        let Ok(drive) = LoopDevice::attach(image.as_file(), "precious", false) else {
+            return eprintln!("skipped: needs root and loop devices");
+        };
+        let devices = [drive.path().to_path_buf()];
+        let mut ours = Vec::new();
+        let content = fs::File::options().write(true).open(drive.path()).unwrap();
+        content.write_all_at(b"diary", 4096).unwrap();
+        for _ in 0..2 {
+            let refused = mounted(FileSystem::Ext4, &devices, "", &mut ours).err().unwrap();
+            assert_eq!(refused.exit_code(), ExitCode::Refused, "{refused}");
+        }
+        assert!(ours.is_empty());
+        content.write_all_at(&[0; 5], 4096).unwrap();
+        drop(content);
+        // A file system that cannot be made leaves a drive that was found empty.
+        mounted(FileSystem::Ext4, &devices, "-O no_such_feature", &mut ours).err().unwrap();
+        mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();
+        mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();
+        assert_eq!(ours, devices);
+    }
 }
