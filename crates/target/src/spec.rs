@@ -1,13 +1,15 @@
 //! What the user wrote to name a target.
 
 use crate::error::TargetError;
+use crate::guest::{self, Wanted};
 use senesce_core::Bytes;
 use std::fmt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, `auto` (the only NVMe drive), a directory.
+/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the lab's guest also `auto`, its only
+/// NVMe drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TargetSpec {
     /// An image file, attached to a loop device.
@@ -72,7 +74,7 @@ impl FromStr for TargetSpec {
             ));
         }
         if text == "auto" && !Path::new(text).exists() {
-            return only_drive(Path::new("/sys/block")).map(Self::Device);
+            return guest::find(text, Wanted::Only).map(Self::Device);
         }
         let path = PathBuf::from(text);
         let is_block = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
@@ -83,24 +85,6 @@ impl FromStr for TargetSpec {
             return Err(TargetError::Usage(format!("{text} is a file: to use it as an image write image:{text}")));
         }
         Ok(Self::Directory(path))
-    }
-}
-
-/// The only NVMe namespace, as in the lab's guest, where names change between boots.
-fn only_drive(blocks: &Path) -> Result<PathBuf, TargetError> {
-    let entries = std::fs::read_dir(blocks).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.retain(|name| name.starts_with("nvme"));
-    names.sort();
-    match names.as_slice() {
-        [only] => Ok(Path::new("/dev").join(only)),
-        [] => Err(TargetError::missing(
-            "auto: an NVMe drive",
-            "name a device, or run in the guest: senesce lab run --drive nvme",
-        )),
-        several => {
-            Err(TargetError::Usage(format!("auto stands for the only NVMe drive; name one of {}", several.join(", "))))
-        }
     }
 }
 
@@ -135,15 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_is_the_only_nvme_drive() {
-        let blocks = tempfile::tempdir().unwrap();
-        assert!(matches!(only_drive(blocks.path()), Err(TargetError::Missing { .. })));
-        for name in ["vda", "nvme0n1"] {
-            std::fs::create_dir(blocks.path().join(name)).unwrap();
-        }
-        assert_eq!(only_drive(blocks.path()).unwrap(), Path::new("/dev/nvme0n1"));
-        std::fs::create_dir(blocks.path().join("nvme1n1")).unwrap();
-        assert!(only_drive(blocks.path()).unwrap_err().to_string().contains("nvme0n1, nvme1n1"));
+    fn auto_names_no_drive_of_a_host() {
+        let refused = "auto".parse::<TargetSpec>().unwrap_err();
+        assert!(matches!(refused, TargetError::Refused { .. }), "{refused}");
+        assert_eq!("./auto".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("./auto".into()));
     }
 
     #[test]

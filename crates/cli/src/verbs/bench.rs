@@ -31,7 +31,7 @@ enum Format {
 /// Measure a workload, file operations, writes by size, or a cold read
 #[derive(Args)]
 pub struct Bench {
-    /// Directory, image:FILE[,size=1G], memory:1G or a block device
+    /// Directory, image:FILE[,size=1G], memory:1G or a block device (in the lab's guest auto: its only NVMe drive)
     pub(super) target: Option<String>,
     /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
     pub(super) workload: Option<String>,
