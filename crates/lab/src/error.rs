@@ -52,7 +52,9 @@ pub enum LabError {
     /// The guest ended without the command's exit status.
     #[error("the guest {what}; the last lines of its console:\n{console}\n{remedy}")]
     Guest {
-        /// What it did.
+        /// How it ended.
+        end: GuestEnd,
+        /// The same in words.
         what: String,
         /// The last console lines.
         console: String,
@@ -62,6 +64,21 @@ pub enum LabError {
     /// The user stopped it.
     #[error("interrupted; the guest was ended")]
     Interrupted,
+}
+
+/// How a guest ended that gave no exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestEnd {
+    /// Its kernel panicked.
+    Panic,
+    /// It was still booting when a boot must be over.
+    SlowBoot,
+    /// The user's time limit came.
+    TimeLimit,
+    /// Its kernel killed for want of memory.
+    OutOfMemory,
+    /// It ended by itself, or never began.
+    Other,
 }
 
 impl Classify for LabError {

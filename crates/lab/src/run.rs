@@ -1,13 +1,13 @@
 //! One run of a command in a guest, from boot to exit status.
 
 use crate::drive::Drive;
-use crate::error::{LabError, io_error};
+use crate::error::{GuestEnd, LabError, io_error};
 use crate::guest::Job;
 use crate::initramfs;
 use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Machine, kvm_refused, probe_accelerator};
 use crate::scratch::Scratch;
-use crate::watch::{Ended, Watched, read_exit, started};
+use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
 use senesce_target::guest::{CONTROL, CONTROL_TAG};
@@ -55,8 +55,14 @@ pub struct LabOutcome {
     pub drives: Vec<Drive>,
 }
 
-/// Emulated processors crash or spin now and then while they start. Nothing has happened in such a guest: it is booted again.
+/// So many boots are tried.
 const BOOTS: u32 = 3;
+
+/// Emulated processors crash or spin now and then while they start. Nothing has happened in such a guest: it is booted again.
+/// What else ends a guest before its command would end the next one too.
+fn may_boot_again(end: GuestEnd, accelerator: Accelerator, command_started: bool) -> bool {
+    accelerator == Accelerator::Tcg && !command_started && matches!(end, GuestEnd::Panic | GuestEnd::SlowBoot)
+}
 
 /// What a shell reports of a command whose reader is gone: 128 and the number of SIGPIPE.
 const READER_GONE: u8 = 141;
@@ -70,6 +76,7 @@ impl LabRun {
         errors: &mut dyn Write,
     ) -> Result<LabOutcome, LabError> {
         self.check()?;
+        let limit = self.time_limit.map(|length| Limit { since: Instant::now(), length });
         let scratch = Scratch::new()?;
         let accelerator = match self.accelerator {
             Some(chosen) => chosen,
@@ -77,9 +84,9 @@ impl LabRun {
         };
         let mut boots = 1;
         loop {
-            match self.boot(&scratch, accelerator, interrupt, out, errors) {
-                Err(LabError::Guest { what, .. })
-                    if accelerator == Accelerator::Tcg && boots < BOOTS && !started(&scratch.control()) =>
+            match self.boot(&scratch, accelerator, limit, interrupt, out, errors) {
+                Err(LabError::Guest { end, what, .. })
+                    if boots < BOOTS && may_boot_again(end, accelerator, started(&scratch.control())) =>
                 {
                     boots += 1;
                     let _ = writeln!(errors, "senesce: before it started the command the guest {what}; booted again");
@@ -93,6 +100,7 @@ impl LabRun {
         &self,
         scratch: &Scratch,
         accelerator: Accelerator,
+        limit: Option<Limit>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
@@ -105,7 +113,7 @@ impl LabRun {
         let begin = Instant::now();
         let child = machine.start()?;
         let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
-        let ended = watched.watch(interrupt, self.time_limit, out, errors);
+        let ended = watched.watch(interrupt, limit, out, errors);
         let _ = watched.child.kill();
         let _ = watched.child.wait();
         let exit_status = match ended? {
@@ -241,4 +249,24 @@ fn memory_available() -> Bytes {
         .find_map(|line| line.strip_prefix("MemAvailable:"))
         .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     Bytes(kib.map_or(u64::MAX / 2, |kib| kib << 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_emulation_does_to_a_boot_is_tried_again() {
+        for (end, again) in [
+            (GuestEnd::Panic, true),
+            (GuestEnd::SlowBoot, true),
+            (GuestEnd::TimeLimit, false),
+            (GuestEnd::OutOfMemory, false),
+            (GuestEnd::Other, false),
+        ] {
+            assert_eq!(may_boot_again(end, Accelerator::Tcg, false), again, "{end:?}");
+            assert!(!may_boot_again(end, Accelerator::Tcg, true), "the command may have done something: {end:?}");
+            assert!(!may_boot_again(end, Accelerator::Kvm, false), "{end:?}");
+        }
+    }
 }

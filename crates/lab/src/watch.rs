@@ -1,6 +1,6 @@
 //! A guest is watched from its boot to its end: its output is forwarded, its limits are kept.
 
-use crate::error::{LabError, io_error};
+use crate::error::{GuestEnd, LabError, io_error};
 use senesce_core::interrupt::Interrupt;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,6 +15,15 @@ const BOOT_CPU_LIMIT: Duration = Duration::from_secs(60);
 
 /// A guest that sleeps for ever uses no processor time: this is by the clock, and bears a host with a load of forty.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
+
+/// The user's time limit, over all boots together.
+#[derive(Debug, Clone, Copy)]
+pub struct Limit {
+    /// When the run began.
+    pub since: Instant,
+    /// How long it may take.
+    pub length: Duration,
+}
 
 /// How the watch over a guest ended.
 pub enum Ended {
@@ -43,7 +52,7 @@ impl Watched<'_> {
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
-        limit: Option<Duration>,
+        limit: Option<Limit>,
         out: &mut dyn Write,
         errors: &mut dyn Write,
     ) -> Result<Ended, LabError> {
@@ -73,20 +82,23 @@ impl Watched<'_> {
         }
     }
 
-    fn check_limits(&self, limit: Option<Duration>) -> Result<(), LabError> {
-        let late = |limit: &Duration| self.begin.elapsed() > *limit;
-        let error = |what: String, remedy: &str| {
-            Err(LabError::Guest { what, console: last_lines(&said(self.console)), remedy: remedy.into() })
+    fn check_limits(&self, limit: Option<Limit>) -> Result<(), LabError> {
+        let ended = |end, what: String, remedy: &str| {
+            Err(LabError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
         };
-        if let Some(limit) = limit.filter(late) {
-            let what = format!("did not end within {:.0} s and was ended", limit.as_secs_f64());
-            return error(what, "give it more time with --time-limit");
+        if let Some(limit) = limit.filter(|limit| limit.since.elapsed() > limit.length) {
+            let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
+            return ended(GuestEnd::TimeLimit, what, "give it more time with --time-limit");
         }
-        let used = processor_time(self.child.id());
-        if self.boot_seconds.is_none() && (used > BOOT_CPU_LIMIT || late(&BOOT_LIMIT)) {
-            let (used, past) = (used.as_secs(), self.begin.elapsed().as_secs());
+        if self.boot_seconds.is_some() {
+            return Ok(());
+        }
+        let (used, past) = (processor_time(self.child.id()), self.begin.elapsed());
+        if used > BOOT_CPU_LIMIT || past > BOOT_LIMIT {
+            let (used, past) = (used.as_secs(), past.as_secs());
             let what = format!("did not boot within {past} s ({used} s of processor time) and was ended");
-            return error(what, "try --accelerator tcg, or another kernel with --kernel RELEASE");
+            let remedy = "try --accelerator tcg, or another kernel with --kernel RELEASE";
+            return ended(GuestEnd::SlowBoot, what, remedy);
         }
         Ok(())
     }
@@ -140,17 +152,20 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let status = fs::read_to_string(control.join("exit")).ok().filter(|_| started);
     let status = status.and_then(|text| text.trim().parse::<u8>().ok());
     let panic = said.lines().find_map(|line| line.find("Kernel panic").map(|at| &line[at..]));
-    let (what, remedy) = match (status, panic) {
+    let (end, what, remedy) = match (status, panic) {
         (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
-        _ if out_of_memory => ("ran out of memory".into(), "give it more with --memory"),
+        _ if out_of_memory => (GuestEnd::OutOfMemory, "ran out of memory".into(), "give it more with --memory"),
         (_, Some(words)) => (
+            GuestEnd::Panic,
             format!("panicked ({words})"),
             "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
         ),
-        _ if !started => ("could not start the command".into(), "`senesce lab status` says what is set up"),
-        _ => ("ended before the command did".into(), "`senesce lab status` says what is set up"),
+        _ => {
+            let what = if started { "ended before the command did" } else { "could not start the command" };
+            (GuestEnd::Other, what.into(), "`senesce lab status` says what is set up")
+        }
     };
-    Err(LabError::Guest { what, console: last_lines(&said), remedy: remedy.into() })
+    Err(LabError::Guest { end, what, console: last_lines(&said), remedy: remedy.into() })
 }
 
 /// What the guest's console and QEMU itself printed.
@@ -163,4 +178,40 @@ fn said(console: &Path) -> String {
 fn last_lines(said: &str) -> String {
     let lines: Vec<&str> = said.lines().collect();
     lines[lines.len().saturating_sub(12)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How the watch over a sleeping process ends that was started `ago`.
+    fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
+        let room = tempfile::tempdir().unwrap();
+        let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
+        let begin = Instant::now().checked_sub(ago).unwrap();
+        let console = room.path().join("console");
+        let mut watched = Watched { child, control: room.path(), console: &console, begin, boot_seconds };
+        let checked = watched.check_limits(limit);
+        watched.child.kill().unwrap();
+        watched.child.wait().unwrap();
+        match checked {
+            Ok(()) => None,
+            Err(LabError::Guest { end, .. }) => Some(end),
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_time_limit_counts_from_the_start_of_the_run_and_not_of_the_boot() {
+        let limit = |length| Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length });
+        assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT / 2)), Some(GuestEnd::TimeLimit));
+        assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT * 2)), None);
+    }
+
+    #[test]
+    fn a_boot_has_limits_and_a_command_has_none() {
+        let long = BOOT_LIMIT + Duration::from_secs(1);
+        assert_eq!(ended(long, None, None), Some(GuestEnd::SlowBoot));
+        assert_eq!(ended(long, Some(3.0), None), None);
+    }
 }
