@@ -139,6 +139,11 @@ impl BlockDevice {
         self.disk().attribute(&format!("queue/{name}"))
     }
 
+    /// Whether its zones must be written in order (Documentation/ABI/stable/sysfs-block, queue/zoned).
+    pub fn is_zoned(&self) -> bool {
+        self.queue("zoned").is_some_and(|kind| kind == "host-managed")
+    }
+
     /// Sets a file of its disk's `queue` folder; returns what was there before.
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
         exchange(&self.queue_file(name), value)

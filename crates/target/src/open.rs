@@ -18,8 +18,8 @@ use std::path::Path;
 /// How a target is opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenOptions {
-    /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if the device does not tell (the
-    /// superblock of a zoned btrfs moves). Ignored for a directory.
+    /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if a zoned device does not tell.
+    /// Ignored for a directory.
     pub file_system: Option<FileSystem>,
     /// More options for its mkfs, split at blanks.
     pub mkfs_options: String,
@@ -151,7 +151,7 @@ fn make_and_mount(
 ) -> Result<Made, TargetError> {
     let log = KernelLog::since_now(device.device().name());
     let (file_system, mkfs_command) = if keep {
-        (existing_file_system(device).or_else(|error| options.file_system.ok_or(error))?, None)
+        (existing_file_system(device, options.file_system)?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
         (file_system, Some(file_system.make(device, &options.mkfs_options)?))
@@ -162,11 +162,18 @@ fn make_and_mount(
     Ok(Made { mount, log, capacity: device.size(), mkfs_command })
 }
 
-pub(crate) fn existing_file_system(device: &ClaimedDevice) -> Result<FileSystem, TargetError> {
+/// The file system that a device holds. Where a zoned one does not tell it is the `expected` one: the superblock of a zoned
+/// btrfs moves.
+pub(crate) fn existing_file_system(
+    device: &ClaimedDevice,
+    expected: Option<FileSystem>,
+) -> Result<FileSystem, TargetError> {
     let found = signature::file_system(device.file(), device.size().0, device.path())?;
-    found
-        .ok_or_else(|| TargetError::damaged(device.path(), "no file system that senesce can mount was found on it"))?
-        .parse()
+    match (found, expected) {
+        (Some(name), _) => name.parse(),
+        (None, Some(expected)) if device.device().is_zoned() => Ok(expected),
+        (None, _) => Err(TargetError::damaged(device.path(), "no file system that senesce can mount was found on it")),
+    }
 }
 
 fn finish<D: Rooted>(

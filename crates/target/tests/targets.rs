@@ -137,6 +137,23 @@ fn inspecting_alters_nothing() {
 }
 
 #[test]
+fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
+    if !root() {
+        return;
+    }
+    let room = room();
+    let path = room.path().join("foreign.img");
+    let mut content = vec![0; 32 << 20];
+    content[3..11].copy_from_slice(b"NTFS    ");
+    fs::write(&path, content).unwrap();
+    let erase = Some(path.to_string_lossy().into_owned());
+    let options = OpenOptions { keep_existing: true, erase, ..OpenOptions::fresh(FileSystem::Ext4) };
+    let error = open(&image(&path, "32M"), &options).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Usage);
+    assert!(error.to_string().contains("no file system that senesce can mount"), "{error}");
+}
+
+#[test]
 fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
     if !root() {
         return;

@@ -177,8 +177,8 @@ impl Snapshots {
         let device = BlockDevice::open(path)?;
         let mut log = KernelLog::since_now(device.name());
         let file_system = match self.medium.claimed() {
-            Some(claimed) => existing_file_system(claimed)?,
-            None => existing_file_system(&ClaimedDevice::claim_unused(path)?)?,
+            Some(claimed) => existing_file_system(claimed, None)?,
+            None => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
         };
         let session = TraceSession::start(&device)?;
         let mut mount = Mount::new(path, file_system, mount_options, self.medium.lock_handle())?;
