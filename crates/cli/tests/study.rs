@@ -146,6 +146,19 @@ fn what_is_wrong_is_said_before_the_start() {
     assert_eq!(missing.status.code(), Some(2));
 }
 
+#[test]
+fn a_launcher_without_mpi_is_a_missing_requirement() {
+    let room = tempfile::tempdir().expect("room");
+    let text = STUDY.replacen("seconds = 0.2", "seconds = 0.2\nlauncher = \"mpirun -n 2\"", 1);
+    let output = study(room.path(), &text, &["--dry-run"]);
+    if output.status.success() {
+        return eprintln!("skipped: this senesce has MPI");
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("make mpi"), "{said}");
+}
+
 const ZONED: &str = r#"
 name = "zoned"
 size = "512M"

@@ -1,7 +1,6 @@
 //! A cell that many ranks measure: `senesce bench --mpi`, started by a launcher such as `mpirun -n 4`.
 
 use super::spec::WorkloadSpec;
-use senesce_cluster::HAS_MPI;
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};
@@ -36,10 +35,6 @@ impl Launched {
             return Err(Failure::usage(
                 "launcher is for a personality or a file: the others are measured by one process",
             ));
-        }
-        if !HAS_MPI {
-            let words = "launcher: this senesce was built without MPI; build it with `make mpi`";
-            return Err(Failure::new(ExitCode::Missing, words));
         }
         let what = if spec.file.is_empty() { &spec.personality } else { &spec.file };
         let mut workload = vec![what.clone()];
@@ -110,16 +105,11 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_needs_mpi_and_a_workload() {
+    fn a_launcher_is_for_a_workload() {
         assert_eq!(Launched::of(&spec("")).unwrap(), None);
-        match Launched::of(&spec("mpirun -n 4")) {
-            Ok(found) => {
-                let found = found.unwrap();
-                assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
-                assert_eq!(found.workload, ["webserver", "--scale", "0.5", "--set", "a=1"]);
-            }
-            Err(failure) => assert!(!HAS_MPI && failure.exit_code() == ExitCode::Missing, "{failure}"),
-        }
+        let found = Launched::of(&spec("mpirun -n 4")).unwrap().unwrap();
+        assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
+        assert_eq!(found.workload, ["webserver", "--scale", "0.5", "--set", "a=1"]);
         let cold = WorkloadSpec { cold_read: true, personality: String::new(), ..spec("mpirun") };
         assert_eq!(Launched::of(&cold).unwrap_err().exit_code(), ExitCode::Usage);
     }

@@ -1,13 +1,24 @@
 //! Whether this machine can do what a study asks of it.
 
 use super::spec::StudySpec;
+use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
 
-/// Refuses a study with cells for this machine whose file system lacks its mkfs or the kernel's support.
+/// Refuses a study with cells that need a program with MPI where this one has none, or cells for this machine whose file
+/// system lacks its mkfs or the kernel's support.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;
-        if spec.exception(fs, state, name).skip || spec.lab_kernel(fs, state, name).is_some() {
+        if spec.exception(fs, state, name).skip {
+            continue;
+        }
+        // The lab runs this same program.
+        if !HAS_MPI && !spec.workload[workload].launcher.is_empty() {
+            let words =
+                format!("workload '{name}': launcher: this senesce was built without MPI; build it with `make mpi`");
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
+        if spec.lab_kernel(fs, state, name).is_some() {
             continue;
         }
         super::zoned::ZonedDrives::of(&spec.file_system[fs])?;
