@@ -95,9 +95,13 @@ impl Git {
 
     /// The first commits, oldest first: one more than there are pulls, if there are so many.
     fn commits(&self, folder: &Path, branch: &str, pulls: u64, interrupt: &Interrupt) -> Result<Vec<String>, Failure> {
-        let list = self.run(folder, &["rev-list", "--reverse", branch], interrupt).map_err(|failure| {
-            let remedy = "name a local git repository that has commits";
-            Failure::new(failure.exit_code(), format!("repository: {failure}; {remedy}"))
+        let list = self.run(folder, &["rev-list", "--reverse", branch], interrupt);
+        let list = list.map_err(|failure| match failure.exit_code() {
+            // What git itself objects to is the repository that was named.
+            ExitCode::RunFailed => {
+                Failure::usage(format!("repository: {failure}; name a local git repository that has commits"))
+            }
+            _ => failure,
         })?;
         Ok(list.lines().take(pulls as usize + 1).map(str::to_string).collect())
     }
@@ -298,5 +302,22 @@ impl Experiment for GitAging {
         // The repository follows from the seed: it is not kept.
         let _ = std::fs::remove_dir_all(&room);
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_no_repository_or_has_no_commits_is_a_wrong_word() {
+        let room = tempfile::tempdir().unwrap();
+        let git = Git { home: room.path().join("home") };
+        let refused = || git.commits(room.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
+        assert_eq!(refused().exit_code(), ExitCode::Usage);
+        if let Err(failure) = git.run(room.path(), &["init", "-q"], &Interrupt::new()) {
+            return eprintln!("skipped: needs git ({failure})");
+        }
+        assert_eq!(refused().exit_code(), ExitCode::Usage, "no commits");
     }
 }
