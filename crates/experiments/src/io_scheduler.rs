@@ -2,6 +2,7 @@
 
 mod analysis;
 
+use crate::own_image;
 use rand::seq::SliceRandom;
 use senesce_core::{
     Analysis, Bytes, ExitCode, Experiment, Failure, Parameter, ParameterKind, Plan, Record, RunContext, RunKind,
@@ -159,7 +160,8 @@ impl Experiment for IoScheduler {
     }
 
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
-        let request = Request::read(settings)?;
+        let mut request = Request::read(settings)?;
+        request.options.erase = own_image::erase(&request.target, settings.text("erase"), context.directory)?;
         request.check_schedulers()?;
         let (done, mut room) = earlier(context);
         let arms = request.arms(settings);
@@ -232,7 +234,6 @@ impl Request {
             ));
         }
         let fs: FileSystem = settings.text("fs").parse()?;
-        let erase = Some(settings.text("erase").to_string()).filter(|text| !text.is_empty());
         let mkfs_options = if fs == FileSystem::Ext4 { "-m 0 -i 4096".into() } else { String::new() };
         let positive = |number: u64| Some(number).filter(|number| *number > 0);
         Ok(Self {
@@ -246,7 +247,7 @@ impl Request {
                 requests_per_second: positive(settings.integer("request-limit")?),
             },
             target,
-            options: OpenOptions { mkfs_options, erase, ..OpenOptions::fresh(fs) },
+            options: OpenOptions { mkfs_options, ..OpenOptions::fresh(fs) },
         })
     }
 

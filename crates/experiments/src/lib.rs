@@ -27,6 +27,7 @@ pub mod lab_selftest;
 pub mod mail_aging;
 pub mod measurements;
 pub mod object_dirs;
+mod own_image;
 pub mod random_write;
 pub mod registry;
 pub mod shared_directory;

@@ -4,6 +4,7 @@
 mod analysis;
 mod findings;
 
+use crate::own_image;
 use senesce_core::{
     Analysis, Bytes, Experiment, Failure, Parameter, ParameterKind, Plan, Record, RunContext, RunKind, Settings,
 };
@@ -127,7 +128,8 @@ impl Experiment for ObjectDirs {
     }
 
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
-        let request = Request::read(settings)?;
+        let mut request = Request::read(settings)?;
+        request.options.erase = own_image::erase(&request.target, settings.text("erase"), context.directory)?;
         let done: Vec<String> = context
             .directory
             .earlier_events()
@@ -171,8 +173,7 @@ impl Request {
             "published" => String::new(),
             other => other.to_string(),
         };
-        let erase = Some(settings.text("erase").to_string()).filter(|text| !text.is_empty());
-        let options = OpenOptions { mkfs_options, erase, ..OpenOptions::fresh(fs) };
+        let options = OpenOptions { mkfs_options, ..OpenOptions::fresh(fs) };
         let target = settings.text("target").parse()?;
         if matches!(target, TargetSpec::Directory(_)) {
             return Err(Failure::usage(

@@ -3,6 +3,7 @@
 mod analysis;
 mod cell;
 
+use crate::own_image;
 use cell::{Cell, Kind, Measured, Skipped};
 use rand::seq::SliceRandom;
 use senesce_core::{
@@ -120,7 +121,8 @@ impl Experiment for VcsScaling {
     }
 
     fn run(&self, settings: &Settings, context: &mut RunContext<'_>) -> Result<(), Failure> {
-        let request = Request::read(settings)?;
+        let mut request = Request::read(settings)?;
+        request.options.erase = own_image::erase(&request.target, settings.text("erase"), context.directory)?;
         let done = cell::done(context.directory.earlier_events());
         let mut skipped = Vec::new();
         for system in &request.systems {
@@ -189,8 +191,7 @@ impl Request {
         }
         let fs: FileSystem = settings.text("fs").parse()?;
         let mkfs_options = if fs == FileSystem::Ext4 { settings.text("mkfs-options").into() } else { String::new() };
-        let erase = Some(settings.text("erase").to_string()).filter(|text| !text.is_empty());
-        let options = OpenOptions { mkfs_options, erase, ..OpenOptions::fresh(fs) };
+        let options = OpenOptions { mkfs_options, ..OpenOptions::fresh(fs) };
         let (repeats, time_limit) = (settings.integer("repeats")?, settings.duration("time-limit")?);
         Ok(Self { systems, kinds, repeats, time_limit, target, target_text, options })
     }

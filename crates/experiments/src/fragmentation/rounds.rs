@@ -49,6 +49,7 @@ pub fn run(
     context: &mut RunContext<'_>,
     write: &Write<'_>,
 ) -> Result<(), Failure> {
+    let common = &Common { place: common.place.own(context.directory)?, ..common.clone() };
     let mut recorder = Recorder::new(context);
     recorder.place(common)?;
     let total = (common.file_systems.len() * rounds.len()) as u64;

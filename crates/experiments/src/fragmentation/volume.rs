@@ -1,9 +1,10 @@
 //! Volumes: fresh file systems in memory, on an image or on a device, or a directory as it is.
 
 use super::tree::Tree;
+use crate::own_image;
 use rand::Rng;
 use senesce_core::failure::errno_words;
-use senesce_core::{Bytes, ExitCode, Failure, Seed, Settings};
+use senesce_core::{Bytes, ExitCode, Failure, RunDirectory, Seed, Settings};
 use senesce_target::{BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, open};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,12 +41,21 @@ impl Place {
         Ok(match spec {
             TargetSpec::Directory(path) => Self::Directory(Some(path)),
             TargetSpec::Image { path, size } => {
-                // An image that the first volume makes holds nothing to lose when the second one is made.
-                let erase = erase.or_else(|| (!path.exists()).then(|| path.display().to_string()));
                 let size = Some(size.map_or_else(|| settings.size("size"), Ok)?);
                 Self::Made { spec: TargetSpec::Image { path, size }, erase }
             }
             spec => Self::Made { spec, erase },
+        })
+    }
+
+    /// The same with leave to make an image anew that the run itself made.
+    pub fn own(&self, directory: &mut RunDirectory) -> Result<Self, Failure> {
+        Ok(match self {
+            Self::Made { spec, erase } => {
+                let erase = own_image::erase(spec, erase.as_deref().unwrap_or_default(), directory)?;
+                Self::Made { spec: spec.clone(), erase }
+            }
+            Self::Directory(_) => self.clone(),
         })
     }
 

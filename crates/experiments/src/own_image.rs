@@ -1,0 +1,59 @@
+//! The image file that a run makes anew for every volume. What it holds is the run's own, also after an interruption.
+
+use senesce_core::{Event, Failure, RunDirectory};
+use senesce_target::TargetSpec;
+use serde_json::json;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+
+/// Kind of the event that says which image a run made.
+const IMAGE: &str = "own-image";
+
+/// What may be lost with `target`: what the user said, else an image that this run made, now or before it was
+/// interrupted. The run directory knows it by its inode.
+pub fn erase(target: &TargetSpec, said: &str, directory: &mut RunDirectory) -> Result<Option<String>, Failure> {
+    let TargetSpec::Image { path, .. } = target else {
+        return Ok(Some(said.to_string()).filter(|said| !said.is_empty()));
+    };
+    if !said.is_empty() {
+        return Ok(Some(said.into()));
+    }
+    let is_new = File::create_new(path).is_ok();
+    let Ok(found) = path.metadata() else { return Ok(None) };
+    let image = json!({"path": path, "device": found.dev(), "inode": found.ino()});
+    if is_new {
+        directory.append(IMAGE, &image)?;
+    }
+    let same =
+        |event: &Event| event.kind == IMAGE && ["device", "inode"].iter().all(|name| event.data[name] == image[name]);
+    let ours = is_new || directory.earlier_events().iter().any(same);
+    Ok(ours.then(|| path.display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Environment, Plan, Seed};
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    #[test]
+    fn a_continued_run_may_make_its_own_image_anew_and_no_other() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let target = TargetSpec::Image { path: path.clone(), size: None };
+        let plan = Plan::new("test", Seed(1), BTreeMap::new());
+        let may = |run: &str| {
+            let mut directory = RunDirectory::open(&room.path().join(run), &plan, &Environment::default()).unwrap();
+            erase(&target, "", &mut directory).unwrap().is_some()
+        };
+        assert!(may("first"), "it makes the image");
+        fs::write(&path, "a file system").unwrap();
+        assert!(may("first"), "continued");
+        assert!(!may("second"), "another run");
+        let foreign = room.path().join("b.img");
+        fs::write(&foreign, "precious").unwrap();
+        fs::rename(&foreign, &path).unwrap();
+        assert!(!may("first"), "another image under its name");
+    }
+}
