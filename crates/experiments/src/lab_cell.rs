@@ -2,7 +2,6 @@
 
 use senesce_core::{Bytes, ExitCode, Failure, Record, RunContext};
 use senesce_lab::{Drive, LabRun, kernel};
-use senesce_target::guest::CONTROL;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -28,9 +27,7 @@ pub fn run_in_lab(cell: &LabCell, context: &mut RunContext<'_>) -> Result<(), Fa
     fs::create_dir_all(&share).map_err(|error| io_failure("make folder", &share, &error))?;
     let share = share.canonicalize().map_err(|error| io_failure("find", &share, &error))?;
     let inside = share.join("run");
-    // Nothing in the guest makes the node of the loop devices before their module is there.
-    let load_loop = format!("{CONTROL}/modprobe -q -- loop; exec \"$@\"");
-    let mut command: Vec<String> = ["sh", "-c", &load_loop, "sh", "senesce", "-q"].map(String::from).into();
+    let mut command = vec![own_program()?, "-q".into()];
     command.extend(cell.arguments.iter().cloned());
     command.extend(["--out".to_string(), inside.display().to_string()]);
     let lab = LabRun {
@@ -67,6 +64,12 @@ pub fn run_in_lab(cell: &LabCell, context: &mut RunContext<'_>) -> Result<(), Fa
     environment.extend("guest", &record.environment);
     environment.put("lab.accelerator", outcome.accelerator.word());
     Ok(context.directory.add_environment(&environment)?)
+}
+
+/// This program as the guest finds it, whatever it is called: it sees the host's files at their paths.
+pub fn own_program() -> Result<String, Failure> {
+    let path = std::env::current_exe().map_err(|error| io_failure("find", Path::new("/proc/self/exe"), &error))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 fn io_failure(operation: &str, path: &Path, error: &std::io::Error) -> Failure {

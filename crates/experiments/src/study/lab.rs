@@ -5,11 +5,11 @@ use super::conduct::memory_needed;
 use super::images::memory_available;
 use super::matrix::{RunId, runs};
 use super::spec::{CellSpec, StudySpec};
+use crate::lab_cell::own_program;
 use crate::study::conduct::FailureEvent;
 use senesce_core::failure::errno_words;
 use senesce_core::{Bytes, Environment, ExitCode, Failure, Record, RunContext};
 use senesce_lab::{Drive, LabRun, kernel};
-use senesce_target::guest::CONTROL;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -96,20 +96,8 @@ fn measure(
     let (toml, inside) = (share.join("study.toml"), share.join("run"));
     let text = super::embed(&part)?;
     fs::write(&toml, &text).map_err(|error| failed("write", &toml, &error))?;
-    // Nothing in the guest makes the node of the loop devices before their module is there.
-    let load_loop = format!("{CONTROL}/modprobe -q -- loop; exec \"$@\"");
-    let words = [
-        "sh",
-        "-c",
-        &load_loop,
-        "sh",
-        "senesce",
-        "-q",
-        "study",
-        &toml.to_string_lossy(),
-        "--out",
-        &inside.to_string_lossy(),
-    ];
+    let words = ["-q", "study", &toml.to_string_lossy(), "--out", &inside.to_string_lossy()].map(String::from);
+    let command = [own_program()?].into_iter().chain(words).collect();
     let expected = super::matrix::plan(&part, "")?.estimated_seconds;
     let lab = LabRun {
         kernel,
@@ -117,7 +105,7 @@ fn measure(
         memory: memory(spec, wanted),
         cpus: 2,
         accelerator: None,
-        command: words.map(String::from).to_vec(),
+        command,
         shares: vec![share],
         // Emulation is slower by a factor of ten to thirty.
         time_limit: Some(Duration::from_secs_f64(300.0 + 30.0 * expected)),
