@@ -17,8 +17,9 @@ pub fn emulated(size: Bytes) -> Vec<String> {
     ]
 }
 
-/// mkfs.f2fs asks for some 30 zones; 64 leave room for its reserve on small drives.
-fn zone_size(drive_size: u64) -> u64 {
+/// Bytes of a zone of an emulated drive, a power of two: a drive has 33 to 64 zones, above 4 GiB more of 64 MiB. mkfs.f2fs asks
+/// for some 30.
+pub fn zone_size(drive_size: u64) -> u64 {
     (drive_size / 64).next_power_of_two().min(64 << 20)
 }
 

@@ -217,8 +217,25 @@ fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error)
 /// Room for files on a drive of this size: what the file system keeps for itself taken off, as tried on emulated drives.
 pub fn room(kind: FileSystem, size: Bytes) -> u64 {
     match kind {
-        // Of 64 zones, two hold superblock logs, one the system tree, three metadata and one relocation.
-        FileSystem::Btrfs => size.0 / 64 * 56,
+        // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
+        FileSystem::Btrfs => {
+            let zone = drives::zone_size(size.0);
+            (size.0 / zone).saturating_sub(8) * zone
+        }
         _ => (size.0 + METADATA_DRIVE.0) / 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn btrfs_keeps_eight_zones_whatever_their_size() {
+        let zones = |size: Bytes| room(FileSystem::Btrfs, size) / drives::zone_size(size.0);
+        assert_eq!(zones(Bytes::mib(512)), 64 - 8);
+        assert_eq!(zones(Bytes::mib(576)), 36 - 8, "zones of 16 MiB");
+        assert_eq!(zones(Bytes::gib(4)), 64 - 8);
+        assert_eq!(zones(Bytes::gib(8)), 128 - 8);
     }
 }
