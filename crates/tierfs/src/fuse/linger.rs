@@ -1,27 +1,39 @@
 //! A server thread that has answered looks for the next request for a while before it sleeps: to wake a thread on another
 //! processor takes longer than most requests. After the rule of the kernel's halt polling
-//! (Documentation/virt/guest-halt-polling.rst): who waited in vain sleeps at once, until requests come close together again.
+//! (Documentation/virt/guest-halt-polling.rst): who waited in vain sleeps at once, until requests come close together again. Where
+//! others want the processor it sleeps too.
 
 use crate::fs::TierFs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::Cell;
-use std::ops::Deref;
+use std::ops::{Deref, RangeInclusive};
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Longer than a program needs between two requests when it does little else.
 const LONGEST: Duration = Duration::from_micros(50);
+/// Whoever gives the processor away for longer than this was in somebody's way.
+const CROWDED: Duration = Duration::from_micros(10);
+/// Requests after which to try again on a crowded processor: twice as many each time it is, half as many when it pays.
+const PATIENCE: RangeInclusive<u32> = 8..=256;
 const NO_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// When this thread last finished, and whether that paid.
+/// What this thread has learned.
 #[derive(Clone, Copy)]
 struct Habit {
+    /// When it last finished.
     ended: Option<Instant>,
+    /// Nothing came the last time.
     in_vain: bool,
+    /// Requests for which it will not linger.
+    crowded: u32,
+    patience: u32,
 }
 
-thread_local!(static HABIT: Cell<Habit> = const { Cell::new(Habit { ended: None, in_vain: false }) });
+const UNKNOWN: Habit = Habit { ended: None, in_vain: false, crowded: 0, patience: *PATIENCE.start() };
+
+thread_local!(static HABIT: Cell<Habit> = const { Cell::new(UNKNOWN) });
 
 /// Where requests arrive.
 #[derive(Debug, Default)]
@@ -39,11 +51,40 @@ impl Linger {
     /// A request to `fs` begins; it ends when what is returned is dropped, after the answer.
     pub fn answering<'a>(&'a self, fs: &'a TierFs) -> Answering<'a> {
         HABIT.with(|habit| {
-            let Habit { ended, in_vain } = habit.get();
-            let close = ended.is_some_and(|ended| ended.elapsed() < LONGEST);
-            habit.set(Habit { ended: None, in_vain: in_vain && !close });
+            let mut known = habit.get();
+            let close = known.ended.take().is_some_and(|ended| ended.elapsed() < LONGEST);
+            known.in_vain &= !close;
+            habit.set(known);
         });
         Answering { linger: self, fs }
+    }
+
+    /// Looks for the next request.
+    fn wait(&self, device: &OwnedFd, known: Habit) -> Habit {
+        let begun = Instant::now();
+        let known = Habit { ended: Some(begun), ..known };
+        if known.in_vain {
+            return known;
+        }
+        if self.is_wanted(device) {
+            return known;
+        }
+        let mut now = begun;
+        loop {
+            if now - begun >= LONGEST {
+                return Habit { in_vain: true, ..known };
+            }
+            // The one who will ask may share this processor.
+            rustix::thread::sched_yield();
+            let before = std::mem::replace(&mut now, Instant::now());
+            if now - before >= CROWDED {
+                let patience = (known.patience * 2).min(*PATIENCE.end());
+                return Habit { crowded: known.patience, patience, ..known };
+            }
+            if self.is_wanted(device) {
+                return Habit { patience: (known.patience / 2).max(*PATIENCE.start()), ..known };
+            }
+        }
     }
 
     /// Whether another request is there.
@@ -71,19 +112,12 @@ impl Drop for Answering<'_> {
     fn drop(&mut self) {
         let Some(device) = self.linger.device.get() else { return };
         HABIT.with(|habit| {
-            let begun = Instant::now();
-            let mut in_vain = habit.get().in_vain;
-            if !in_vain {
-                while !self.linger.is_wanted(device) {
-                    if begun.elapsed() >= LONGEST {
-                        in_vain = true;
-                        break;
-                    }
-                    // The one who will ask may share this processor.
-                    rustix::thread::sched_yield();
-                }
-            }
-            habit.set(Habit { ended: Some(begun), in_vain });
+            let known = habit.get();
+            habit.set(if known.crowded > 0 {
+                Habit { crowded: known.crowded - 1, ..known }
+            } else {
+                self.linger.wait(device, known)
+            });
         });
     }
 }
