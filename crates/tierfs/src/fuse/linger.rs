@@ -50,47 +50,15 @@ impl Linger {
 
     /// A request to `fs` begins; it ends when what is returned is dropped, after the answer.
     pub fn answering<'a>(&'a self, fs: &'a TierFs) -> Answering<'a> {
-        HABIT.with(|habit| {
-            let mut known = habit.get();
-            let close = known.ended.take().is_some_and(|ended| ended.elapsed() < LONGEST);
-            known.in_vain &= !close;
-            habit.set(known);
-        });
+        Self::begin();
         Answering { linger: self, fs }
     }
 
-    /// Looks for the next request.
-    fn wait(&self, device: &OwnedFd, known: Habit) -> Habit {
-        let begun = Instant::now();
-        let known = Habit { ended: Some(begun), ..known };
-        if known.in_vain {
-            return known;
-        }
-        if self.is_wanted(device) {
-            return known;
-        }
-        let mut now = begun;
-        loop {
-            if now - begun >= LONGEST {
-                return Habit { in_vain: true, ..known };
-            }
-            // The one who will ask may share this processor.
-            rustix::thread::sched_yield();
-            let before = std::mem::replace(&mut now, Instant::now());
-            if now - before >= CROWDED {
-                let patience = (known.patience * 2).min(*PATIENCE.end());
-                return Habit { crowded: known.patience, patience, ..known };
-            }
-            if self.is_wanted(device) {
-                return Habit { patience: (known.patience / 2).max(*PATIENCE.start()), ..known };
-            }
-        }
-    }
-
-    /// Whether another request is there.
-    fn is_wanted(&self, device: &OwnedFd) -> bool {
-        // What fails here fails at the read that follows, which tells.
-        poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&NO_WAIT)).map_or(true, |ready| ready > 0)
+    fn begin() {
+        let mut known = HABIT.get();
+        let close = known.ended.take().is_some_and(|ended| ended.elapsed() < LONGEST);
+        known.in_vain &= !close;
+        HABIT.set(known);
     }
 }
 
@@ -111,13 +79,65 @@ impl Deref for Answering<'_> {
 impl Drop for Answering<'_> {
     fn drop(&mut self) {
         let Some(device) = self.linger.device.get() else { return };
-        HABIT.with(|habit| {
-            let known = habit.get();
-            habit.set(if known.crowded > 0 {
-                Habit { crowded: known.crowded - 1, ..known }
-            } else {
-                self.linger.wait(device, known)
-            });
-        });
+        let known = HABIT.get();
+        HABIT.set(if known.crowded > 0 { Habit { crowded: known.crowded - 1, ..known } } else { wait(device, known) });
+    }
+}
+
+/// Looks for the next request.
+fn wait(device: &OwnedFd, known: Habit) -> Habit {
+    let begun = Instant::now();
+    let known = Habit { ended: Some(begun), ..known };
+    if known.in_vain || is_wanted(device) {
+        return known;
+    }
+    let mut now = begun;
+    loop {
+        if now - begun >= LONGEST {
+            return Habit { in_vain: true, ..known };
+        }
+        // The one who will ask may share this processor.
+        rustix::thread::sched_yield();
+        let before = std::mem::replace(&mut now, Instant::now());
+        if now - before >= CROWDED {
+            let patience = (known.patience * 2).min(*PATIENCE.end());
+            return Habit { crowded: known.patience, patience, ..known };
+        }
+        if is_wanted(device) {
+            return Habit { patience: (known.patience / 2).max(*PATIENCE.start()), ..known };
+        }
+    }
+}
+
+/// Whether another request is there.
+fn is_wanted(device: &OwnedFd) -> bool {
+    // What fails here fails at the read that follows, which tells.
+    poll(&mut [PollFd::new(device, PollFlags::IN)], Some(&NO_WAIT)).map_or(true, |ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_end_with_a_request_or_teach_to_sleep() {
+        let (device, other) = rustix::pipe::pipe().unwrap();
+        let learned = wait(&device, UNKNOWN);
+        assert!(learned.in_vain || learned.crowded > 0, "nothing came");
+        rustix::io::write(&other, b"request").unwrap();
+        let learned = wait(&device, UNKNOWN);
+        assert!(!learned.in_vain && learned.crowded == 0, "something was there");
+        let sleeper = Habit { in_vain: true, ..UNKNOWN };
+        assert!(wait(&device, sleeper).in_vain, "who waited in vain does not look");
+    }
+
+    #[test]
+    fn requests_close_together_make_it_look_again() {
+        HABIT.set(Habit { ended: Some(Instant::now() + LONGEST), in_vain: true, ..UNKNOWN });
+        Linger::begin();
+        assert!(!HABIT.get().in_vain);
+        HABIT.set(Habit { ended: Instant::now().checked_sub(LONGEST * 2), in_vain: true, ..UNKNOWN });
+        Linger::begin();
+        assert!(HABIT.get().in_vain);
     }
 }
