@@ -1,7 +1,7 @@
 //! What can go wrong in aging, in words.
 
 use senesce_core::failure::errno_words;
-use senesce_core::{Classify, ExitCode};
+use senesce_core::{Bytes, Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
 
@@ -19,6 +19,14 @@ pub enum AgingError {
     /// A plan that cannot be made.
     #[error("cannot plan: {0}")]
     Plan(String),
+    /// A volume that cannot hold the histograms of a profile.
+    #[error("cannot plan: {problem}; the volume must have at least {} ({least})", least.0)]
+    TooSmall {
+        /// What does not fit.
+        problem: String,
+        /// What the volume must have.
+        least: Bytes,
+    },
     /// An operation on a file failed.
     #[error("{operation} {path}: {words}{remedy}", words = errno_words(source))]
     Io {
@@ -48,6 +56,18 @@ impl AgingError {
         matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC))
     }
 
+    /// What is wrong with the plan of one of `parts` of equal size, said of the whole.
+    pub fn of_parts(self, parts: u32) -> Self {
+        let each = |problem| format!("each of {parts} parts: {problem}");
+        match self {
+            Self::TooSmall { problem, least } if parts > 1 => {
+                Self::TooSmall { problem: each(problem), least: Bytes(least.0.saturating_mul(u64::from(parts))) }
+            }
+            Self::Plan(problem) if parts > 1 => Self::Plan(each(problem)),
+            other => other,
+        }
+    }
+
     pub(crate) fn profile(name: &str, problem: impl Into<String>) -> Self {
         Self::Profile { name: name.into(), problem: problem.into() }
     }
@@ -56,7 +76,7 @@ impl AgingError {
 impl Classify for AgingError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Profile { .. } | Self::Plan(_) => ExitCode::Usage,
+            Self::Profile { .. } | Self::Plan(_) | Self::TooSmall { .. } => ExitCode::Usage,
             Self::Io { .. } | Self::Target(_) => ExitCode::RunFailed,
         }
     }

@@ -143,6 +143,15 @@ fn a_plan_in_parts_has_the_same_files_for_any_ranks_threads_and_plans_alone() {
 }
 
 #[test]
+fn a_volume_too_small_for_its_parts_is_refused_with_the_size_that_is_enough() {
+    let planned = |size| AgeSpec { size: Some(size), parts: 5, ..spec(Path::new("/tmp/aged")) }.summary();
+    let refused = planned(Bytes::mib(5)).unwrap_err().to_string();
+    assert!(refused.starts_with("cannot plan: each of 5 parts: "), "{refused}");
+    let least = refused.split("must have at least ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(planned(Bytes(least.parse().unwrap())).is_ok(), "{refused}");
+}
+
+#[test]
 fn an_interrupted_run_is_resumed_by_another_number_of_ranks() {
     resume_by_others(1);
 }

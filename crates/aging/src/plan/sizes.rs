@@ -83,15 +83,15 @@ fn check_count(spec: &PlanSpec, fullness: f64, mean: f64, count: f64) -> Result<
         )));
     }
     if count < needed {
-        let volume = Bytes(((needed + 1.0) * mean / fullness).ceil() as u64).round_up(BLOCK);
-        return Err(AgingError::Plan(format!(
+        let problem = format!(
             "{} at fullness {fullness} holds {count} files of the profile {} (mean {} in whole blocks), fewer than the {needed} \
-             bins of its histograms; the volume must have at least {} ({volume})",
+             bins of its histograms",
             spec.capacity,
             profile.name,
-            Bytes(mean as u64),
-            volume.0
-        )));
+            Bytes(mean as u64)
+        );
+        let least = Bytes(((needed + 1.0) * mean / fullness).ceil() as u64).round_up(BLOCK);
+        return Err(AgingError::TooSmall { problem, least });
     }
     Ok(())
 }

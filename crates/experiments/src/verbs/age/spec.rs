@@ -158,7 +158,8 @@ impl AgeSpec {
             truncate: self.truncate,
             limit: Limit::Bound,
         };
-        let make = |limit| Ok(Arc::new(AgingPlan::new(&PlanSpec { limit, ..base.clone() })?));
+        let plan = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
+        let make = |limit| Ok(Arc::new(plan(limit).map_err(|error| error.of_parts(self.parts))?));
         self.limits.plan(self.parts, &make)
     }
 
