@@ -153,8 +153,8 @@ impl Reads {
         let mut reads = Self::default();
         for point in &seen.points {
             let Some(reading) = point.reading(figures::usual(seen, clock)) else { continue };
-            let (Some(traced), Some(seconds)) = (&reading.traced, point.cost(reading, clock)) else { continue };
-            let gib = point.allocated_bytes as f64 / f64::from(1u32 << 30);
+            let (Some(traced), Some(gib)) = (&reading.traced, point.gib(reading)) else { continue };
+            let Some(seconds) = point.cost(reading, clock) else { continue };
             reads.discontinuities.push(traced.discontinuities as f64 / gib);
             reads.distance.push(traced.seek_distance_bytes as f64 / gib);
             reads.requests.push(traced.requests as f64 / gib);
@@ -233,6 +233,7 @@ impl Experiment for CopyOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fragmentation::point;
     use senesce_devmodel::{DeviceModel, Request};
 
     /// Reads of 4 KiB, each so many blocks behind the one before, timed on a reference drive.
@@ -246,6 +247,16 @@ mod tests {
         let (hdd, ssd) = (DeviceModel::reference_hdd().unwrap(), DeviceModel::reference_ssd().unwrap());
         assert_eq!(seconds(&ssd, 2), seconds(&ssd, 20_000));
         assert!(seconds(&hdd, 20_000) > 2.0 * seconds(&hdd, 2));
+    }
+
+    #[test]
+    fn all_numbers_of_a_read_are_per_gib_of_the_same_bytes() {
+        let points = [1 << 31, 0].map(point::tests::read_of_a_gib);
+        let story = Story { title: "", round: "", summary: "", published: "", variant: None, claims: None };
+        let seen = point::tests::seen(&story, points.to_vec());
+        let reads = Reads::of(&seen, Clock::Hdd);
+        assert_eq!((reads.discontinuities, reads.requests), (vec![1.5, 3.0], vec![1.5, 3.0]));
+        assert_eq!(reads.seconds, [4.0, 8.0]);
     }
 
     #[test]

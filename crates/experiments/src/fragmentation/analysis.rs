@@ -9,7 +9,7 @@ use super::sketch::{self, Sketch};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finding, Record, Table, Verdict};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What differs between the experiments.
 pub struct Story<'a> {
@@ -111,6 +111,7 @@ pub fn analyse(record: &Record, story: &Story<'_>) -> Result<Analysis, Failure> 
     let published = published_of(story)?;
     let mut caveats: Vec<String> = record.events_of::<String>(WITHOUT).collect();
     caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+    caveats.extend(by_bytes_read(&seen));
     let mut findings = claims(&seen, &published);
     findings.extend(beside::findings(&seen, &published));
     findings.extend(story.claims.iter().flat_map(|claims| claims(&seen)));
@@ -122,6 +123,21 @@ pub fn analyse(record: &Record, story: &Story<'_>) -> Result<Analysis, Failure> 
         findings,
         caveats,
         result: result(&seen),
+    })
+}
+
+/// Which file systems have times per GiB of other bytes than allocated ones.
+fn by_bytes_read(seen: &Seen<'_>) -> Option<String> {
+    let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
+    let found: BTreeSet<&str> =
+        seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
+    let names: Vec<&str> = found.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "s/GiB counts the bytes read, not the allocated ones, in rounds of {}: it claims to have allocated less than half of \
+             them (not accounted yet, compressed, or sparse)",
+            names.join(", ")
+        )
     })
 }
 
@@ -284,5 +300,18 @@ fn note(seen: &Seen<'_>, clock: Clock, points: usize) -> String {
             words(&found)
         ),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_per_gib_of_bytes_read_are_said_to_be_so() {
+        let story = Story { title: "", round: "", summary: "", published: "", variant: None, claims: None };
+        let of = |allocated| by_bytes_read(&point::tests::seen(&story, vec![point::tests::read_of_a_gib(allocated)]));
+        assert_eq!(of(1 << 30), None);
+        assert!(of(5120).unwrap().contains("in rounds of zfs:"));
     }
 }

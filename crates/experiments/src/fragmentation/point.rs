@@ -92,16 +92,26 @@ impl Clock {
 }
 
 impl Point {
-    /// Seconds per GiB of allocated bytes; of bytes read where the file system does not tell yet what it allocated, as ZFS
-    /// until its transaction group is written.
+    /// Seconds per GiB of [`Self::gib`].
     pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         let seconds = match clock {
             Clock::Wall => reading.seconds,
             Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
             Clock::Ssd => reading.traced.as_ref()?.ssd_seconds,
         };
-        let bytes = if self.allocated_bytes < reading.bytes / 2 { reading.bytes } else { self.allocated_bytes };
-        (bytes > 0).then(|| seconds / (bytes as f64 / f64::from(1u32 << 30)))
+        Some(seconds / self.gib(reading)?)
+    }
+
+    /// What everything is told per GiB of: allocated bytes, or [read ones](Self::is_by_bytes_read). None for no bytes at all.
+    pub fn gib(&self, reading: &Reading) -> Option<f64> {
+        let bytes = if self.is_by_bytes_read(reading) { reading.bytes } else { self.allocated_bytes };
+        (bytes > 0).then(|| bytes as f64 / f64::from(1u32 << 30))
+    }
+
+    /// Whether the file system claims to have allocated less than half of what was read, as ZFS does until its transaction group
+    /// is written: then the bytes that were read count.
+    pub fn is_by_bytes_read(&self, reading: &Reading) -> bool {
+        self.allocated_bytes < reading.bytes / 2
     }
 
     /// The reading with a read-ahead setting.
@@ -150,5 +160,67 @@ pub fn read_ahead_words(kib: Option<u64>) -> String {
         None => "as it was".into(),
         Some(0) => "off".into(),
         Some(kib) => format!("{kib} KiB"),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::fragmentation::analysis::{Seen, Story};
+
+    /// A record of nothing but points of one file system.
+    pub fn seen<'a>(story: &'a Story<'a>, points: Vec<Point>) -> Seen<'a> {
+        Seen {
+            story,
+            points,
+            sketches: Vec::new(),
+            sequential: Vec::new(),
+            systems: vec!["zfs".into()],
+            settings: vec![Some(128)],
+            correlations: Vec::new(),
+            device: String::new(),
+        }
+    }
+
+    /// A traced read of 1 GiB, of which so many bytes are said to be allocated, in 8 s and with 3 jumps and requests.
+    pub fn read_of_a_gib(allocated_bytes: u64) -> Point {
+        let traced = Traced {
+            dynamic_layout_score: Some(0.5),
+            discontinuities: 3,
+            log2_blocks: Vec::new(),
+            seek_distance_bytes: 3 << 20,
+            requests: 3,
+            hdd_seconds: 8.0,
+            ssd_seconds: 8.0,
+            analysis_seconds: 0.0,
+        };
+        let reading = Reading { read_ahead_kib: Some(128), seconds: 8.0, bytes: 1 << 30, traced: Some(traced) };
+        Point {
+            fs: "zfs".into(),
+            round: 0,
+            aged: true,
+            files: 10,
+            allocated_bytes,
+            write_seconds: 1.0,
+            static_layout_score: None,
+            tree_layout_score: None,
+            tree_log2_blocks: Vec::new(),
+            readings: vec![reading],
+        }
+    }
+
+    #[test]
+    fn bytes_read_count_where_the_file_system_does_not_tell_what_it_allocated() {
+        for (allocated, gib, by_bytes_read) in
+            [(1 << 30, 1.0, false), (1 << 31, 2.0, false), (5120, 1.0, true), (0, 1.0, true)]
+        {
+            let point = read_of_a_gib(allocated);
+            let reading = &point.readings[0];
+            assert_eq!((point.gib(reading), point.is_by_bytes_read(reading)), (Some(gib), by_bytes_read));
+            assert_eq!(point.cost(reading, Clock::Hdd), Some(8.0 / gib));
+        }
+        let mut nothing = read_of_a_gib(0);
+        nothing.readings[0].bytes = 0;
+        assert_eq!(nothing.cost(&nothing.readings[0], Clock::Wall), None);
     }
 }
