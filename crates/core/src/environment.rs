@@ -26,7 +26,8 @@ impl Environment {
         facts.0.insert("cpu.count".into(), std::thread::available_parallelism().map_or(0, usize::from).into());
         facts.put_file("cpu.governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
         facts.put_file("memory.transparent_hugepage", "/sys/kernel/mm/transparent_hugepage/enabled");
-        facts.0.insert("memory.total_kib".into(), memory_total_kib().into());
+        let memory_kib = crate::machine::memory_total().map_or(0, |memory| memory.0 >> 10);
+        facts.0.insert("memory.total_kib".into(), memory_kib.into());
         facts.put_file("vm.dirty_ratio", "/proc/sys/vm/dirty_ratio");
         facts.put_file("vm.dirty_background_ratio", "/proc/sys/vm/dirty_background_ratio");
         facts.put_file("cgroup.memory_limit_v1", "/sys/fs/cgroup/memory/memory.limit_in_bytes");
@@ -107,14 +108,6 @@ fn cpu_model() -> String {
     text.lines()
         .find_map(|line| line.strip_prefix("model name").and_then(|rest| rest.split_once(':')))
         .map_or_else(|| "unknown".to_string(), |(_, name)| name.trim().to_string())
-}
-
-fn memory_total_kib() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok())
-        .unwrap_or(0)
 }
 
 /// Processor time of this process so far, user and system, in seconds.

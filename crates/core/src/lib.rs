@@ -8,6 +8,7 @@ pub mod environment;
 pub mod experiment;
 pub mod failure;
 pub mod interrupt;
+pub mod machine;
 pub mod measurement;
 pub mod parameter;
 pub mod plan;

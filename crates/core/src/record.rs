@@ -4,110 +4,26 @@
 //! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
 //! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. A torn last line is dropped, as after `kill -9`.
 
+mod error;
+mod lines;
+
+pub use error::RecordError;
+
 use crate::environment::Environment;
-use crate::failure::{Classify, ExitCode, errno_words};
 use crate::plan::Plan;
+use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use lines::{line, read_events};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
 pub const FORMAT: u32 = 1;
-
-/// What can go wrong with a run directory.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    /// An I/O operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
-    /// The directory is not a run directory.
-    #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs` lists runs")]
-    NotARun {
-        /// The directory.
-        path: PathBuf,
-        /// The file that is missing or wrong.
-        missing: String,
-    },
-    /// Another plan was run there.
-    #[error(
-        "{path} holds another run ({differences}); choose another directory with --out, or repeat exactly the same command"
-    )]
-    OtherPlan {
-        /// The directory.
-        path: PathBuf,
-        /// What differs.
-        differences: String,
-    },
-    /// Another version wrote it.
-    #[error(
-        "{path} has run-directory format {found}, this program reads format {FORMAT}; use the program version that wrote it"
-    )]
-    OtherFormat {
-        /// The directory.
-        path: PathBuf,
-        /// Its format.
-        found: String,
-    },
-    /// A line in the middle is damaged.
-    #[error("{path}, line {line}: {problem}; the record is damaged before its end and cannot be trusted")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Line from 1.
-        line: usize,
-        /// What is wrong.
-        problem: String,
-    },
-    /// Another process writes it.
-    #[error("{path} is in use by another senesce process; wait for it or choose another directory with --out")]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The directory holds other things.
-    #[error("{path} is not empty and not a run directory; choose another directory with --out")]
-    NotEmpty {
-        /// The directory.
-        path: PathBuf,
-    },
-}
-
-fn remedy(source: &io::Error) -> &'static str {
-    match source.raw_os_error() {
-        Some(28) => "; free some room there or choose another place with --out",
-        Some(13) => "; check the permissions or choose another place with --out",
-        _ => "",
-    }
-}
-
-impl Classify for RecordError {
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Io { .. } | Self::Damaged { .. } => ExitCode::RunFailed,
-            Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
-            Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
-        }
-    }
-}
-
-fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
-    let path = path.to_path_buf();
-    move |source| RecordError::Io { operation, path, source }
-}
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -268,13 +184,6 @@ impl Witness {
     }
 }
 
-fn line(started: Instant, kind: &str, data: &impl Serialize) -> String {
-    let data = serde_json::to_value(data).expect("event data are plain");
-    let event = Event { t: started.elapsed().as_secs_f64(), kind: kind.into(), data };
-    let body = serde_json::to_string(&event).expect("an event is plain");
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
-}
-
 fn open_events(path: &Path) -> Result<File, RecordError> {
     let file = path.join("events.jsonl");
     OpenOptions::new().create(true).append(true).open(&file).map_err(io_error("open", &file))
@@ -366,54 +275,6 @@ impl Record {
             problem: format!("not a histogram: {error:?}"),
         })
     }
-}
-
-#[derive(Deserialize)]
-struct Line<'a> {
-    crc: &'a str,
-    #[serde(borrow)]
-    event: &'a RawValue,
-}
-
-fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-        Err(error) => return Err(io_error("open", path)(error)),
-    };
-    let mut reader = BufReader::new(file);
-    let (mut events, mut valid, mut number) = (Vec::new(), 0, 0);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(io_error("read", path))?;
-        if length == 0 {
-            return Ok((events, valid));
-        }
-        number += 1;
-        match decode(&line) {
-            Ok(event) => events.push(event),
-            Err(problem) => {
-                let at_end = reader.fill_buf().map_err(io_error("read", path))?.is_empty();
-                if at_end {
-                    return Ok((events, valid));
-                }
-                return Err(RecordError::Damaged { path: path.into(), line: number, problem });
-            }
-        }
-        valid += length as u64;
-    }
-}
-
-fn decode(line: &[u8]) -> Result<Event, String> {
-    let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
-    let text = text.strip_suffix('\n').ok_or("the line is not ended")?;
-    let parsed: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let body = parsed.event.get();
-    if format!("{:08x}", crc32fast::hash(body.as_bytes())) != parsed.crc {
-        return Err("the checksum does not match".into());
-    }
-    serde_json::from_str(body).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -3,5 +3,6 @@
 pub mod layout;
 pub mod pick;
 pub mod populate;
+mod states;
 
 pub use layout::{Layout, Population};

@@ -1,5 +1,7 @@
 //! Tokens to syntax tree, by recursive descent; one function per production.
 
+mod cursor;
+
 use super::attributes::{self, COMMANDS, Entity, UNSUPPORTED_COMMANDS};
 use super::diagnostic::{Diagnostic, Source, Span, Spanned};
 use super::lexer::{TextPart, Token, tokenize};
@@ -26,53 +28,6 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, Diagnostic>;
 
 impl Parser<'_> {
-    fn peek(&self) -> &Token {
-        &self.tokens[self.position].value
-    }
-
-    fn span(&self) -> Span {
-        self.tokens[self.position].span
-    }
-
-    fn advance(&mut self) -> Spanned<Token> {
-        let token = self.tokens[self.position].clone();
-        self.position = (self.position + 1).min(self.tokens.len() - 1);
-        token
-    }
-
-    fn is(&self, punctuation: char) -> bool {
-        self.peek() == &Token::Punctuation(punctuation)
-    }
-
-    fn is_word(&self, word: &str) -> bool {
-        matches!(self.peek(), Token::Word(found) if found == word)
-    }
-
-    fn accept(&mut self, punctuation: char) -> bool {
-        let found = self.is(punctuation);
-        if found {
-            self.advance();
-        }
-        found
-    }
-
-    fn expected<T>(&self, what: &str) -> Parsed<T> {
-        Err(self.source.mistake(self.span(), format!("expected {what}, found {}", self.peek().describe())))
-    }
-
-    fn require(&mut self, punctuation: char, place: &str) -> Parsed<Span> {
-        if !self.is(punctuation) {
-            return self.expected(&format!("'{punctuation}' {place}"));
-        }
-        Ok(self.advance().span)
-    }
-
-    fn word(&mut self, what: &str) -> Parsed<Spanned<String>> {
-        let Token::Word(word) = self.peek() else { return self.expected(what) };
-        let value = word.clone();
-        Ok(Spanned { value, span: self.advance().span })
-    }
-
     fn command(&mut self) -> Parsed<Command> {
         let word = self.word("a command")?;
         match word.value.as_str() {

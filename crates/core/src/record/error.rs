@@ -1,0 +1,95 @@
+//! What can go wrong with a run directory, in words.
+
+use super::FORMAT;
+use crate::failure::{Classify, ExitCode, errno_words};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong with a run directory.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// An I/O operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The directory is not a run directory.
+    #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs` lists runs")]
+    NotARun {
+        /// The directory.
+        path: PathBuf,
+        /// The file that is missing or wrong.
+        missing: String,
+    },
+    /// Another plan was run there.
+    #[error(
+        "{path} holds another run ({differences}); choose another directory with --out, or repeat exactly the same command"
+    )]
+    OtherPlan {
+        /// The directory.
+        path: PathBuf,
+        /// What differs.
+        differences: String,
+    },
+    /// Another version wrote it.
+    #[error(
+        "{path} has run-directory format {found}, this program reads format {FORMAT}; use the program version that wrote it"
+    )]
+    OtherFormat {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+    },
+    /// A line in the middle is damaged.
+    #[error("{path}, line {line}: {problem}; the record is damaged before its end and cannot be trusted")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Line from 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Another process writes it.
+    #[error("{path} is in use by another senesce process; wait for it or choose another directory with --out")]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds other things.
+    #[error("{path} is not empty and not a run directory; choose another directory with --out")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+fn remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(28) => "; free some room there or choose another place with --out",
+        Some(13) => "; check the permissions or choose another place with --out",
+        _ => "",
+    }
+}
+
+impl Classify for RecordError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Io { .. } | Self::Damaged { .. } => ExitCode::RunFailed,
+            Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
+            Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
+        }
+    }
+}
+
+pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
+    let path = path.to_path_buf();
+    move |source| RecordError::Io { operation, path, source }
+}
