@@ -8,7 +8,7 @@ use super::run::{Hooks, peak_rss_bytes};
 use super::spec::AgeSpec;
 use senesce_aging::execute::Alone;
 use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
-use senesce_core::{ExitCode, Failure, RunDirectory};
+use senesce_core::{ExitCode, Failure, RunDirectory, machine};
 use senesce_target::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -226,13 +226,9 @@ fn distance(parts: &Interleaved<'_>) -> Option<f64> {
     Some(rmse.age.max(rmse.size).max(rmse.depth))
 }
 
-/// Processor seconds of this process so far: user, system (proc_pid_stat(5), in clock ticks).
+/// Processor seconds of this process so far: user, system.
 pub fn cpu_seconds() -> (f64, f64) {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-    let ticks = rustix::param::clock_ticks_per_second() as f64;
-    let read = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0) / ticks;
-    (read(11), read(12))
+    machine::processor_seconds(std::process::id()).unwrap_or_default()
 }
 
 /// Processor seconds since `before`.

@@ -7,8 +7,9 @@ use senesce_aging::parts::{part_name, whole_sha256};
 use senesce_aging::{
     AgingError, Data, DirectoryBackEnd, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
 };
-use senesce_core::{Bytes, Failure};
+use senesce_core::{Bytes, Failure, machine};
 use senesce_target::ClaimedDirectory;
+use senesce_target::limits::memory_left;
 use serde::{Deserialize, Serialize};
 
 /// The parts that one of several ranks answers for.
@@ -137,9 +138,29 @@ fn ends_by(limit: Limit) -> &'static str {
     }
 }
 
+/// Memory that planners may take, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    bytes: Bytes,
+    whose: &'static str,
+}
+
+impl Memory {
+    /// That of this machine, or what a control group leaves of it; `None` where the kernel tells neither.
+    pub fn here() -> Option<Self> {
+        Self::least(machine::memory_total(), memory_left())
+    }
+
+    fn least(machine: Option<Bytes>, group: Option<Bytes>) -> Option<Self> {
+        let machine = machine.map(|bytes| Self { bytes, whose: "of this machine" });
+        let group = group.map(|bytes| Self { bytes, whose: "that the control group of this process has left" });
+        machine.into_iter().chain(group).min_by_key(|memory| memory.bytes)
+    }
+}
+
 /// What to say when the planners on this machine take more than a quarter of its `memory`: `ranks` play the plan,
 /// `here` of them on this machine.
-pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Bytes) -> Option<String> {
+pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
     let held = if summary.parts > 1 { summary.parts.div_ceil(ranks) } else { 1 };
     let each = summary.planner_bytes(held);
     let needed = Bytes(each.0 * u64::from(here));
@@ -150,16 +171,9 @@ pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Bytes) -> 
         (1, _) => "divide the plan with --parts, a multiple of the number of ranks: each then holds its parts alone",
         _ => "play it by more ranks, on more machines",
     };
-    (needed.0 > memory.0 / 4).then(|| {
-        format!("{} files: the plan takes {needed} of the {memory} of memory of this machine; {remedy}", summary.files)
-    })
-}
-
-/// Memory of this machine (proc_meminfo(5)); `None` where it does not tell.
-pub fn memory_of_this_machine() -> Option<Bytes> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(Bytes(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10))
+    let Memory { bytes, whose } = memory;
+    (needed.0 > bytes.0 / 4)
+        .then(|| format!("{} files: the plan takes {needed} of the {bytes} of memory {whose}; {remedy}", summary.files))
 }
 
 #[cfg(test)]
@@ -176,15 +190,26 @@ mod tests {
         let each = part.planner_bytes(1);
         let of = |parts: usize| Summary::of_parts(&vec![part.clone(); parts]).unwrap();
         assert_eq!(of(8).planner_bytes(8).0, 8 * each.0);
-        let enough = Bytes(each.0 * 4);
+        let memory = |bytes| Memory::least(Some(Bytes(bytes)), None).unwrap();
+        let enough = memory(each.0 * 4);
         assert_eq!(memory_words(&of(1), 1, 1, enough), None);
-        let scarce = Bytes(each.0 * 4 - 4);
+        let scarce = memory(each.0 * 4 - 4);
         let alone = memory_words(&of(1), 1, 1, scarce).unwrap();
         assert!(alone.contains("--parts") && alone.contains("--mpi") && alone.contains(&each.to_string()), "{alone}");
         // Every rank would hold the whole plan; of 8 parts each of 4 ranks on 2 machines holds two.
         assert!(memory_words(&of(1), 4, 2, enough).unwrap().contains("--parts, a multiple of the number of ranks"));
-        assert_eq!(memory_words(&of(8), 4, 2, Bytes(each.0 * 16)), None);
+        assert_eq!(memory_words(&of(8), 4, 2, memory(each.0 * 16)), None);
         assert!(memory_words(&of(8), 4, 2, scarce).unwrap().ends_with("play it by more ranks, on more machines"));
+    }
+
+    #[test]
+    fn the_limit_of_a_control_group_counts_where_it_is_less_than_the_machine_has() {
+        let of = |machine, group| Memory::least(machine, group).map(|memory| (memory.bytes, memory.whose));
+        let (less, more) = (Some(Bytes::gib(2)), Some(Bytes::gib(8)));
+        assert_eq!(of(less, more), Some((Bytes::gib(2), "of this machine")));
+        assert_eq!(of(more, less), Some((Bytes::gib(2), "that the control group of this process has left")));
+        assert_eq!(of(None, None), None);
+        assert!(Memory::here().is_some());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::course::Course;
 use super::crew;
 use super::events::{Checkpoint, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
-use super::parts::{memory_of_this_machine, memory_words};
+use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
 use super::room::check_room;
 use super::spec::{AgeSpec, Limits};
@@ -239,7 +239,7 @@ fn rehearsal(course: &Course, directory: &mut RunDirectory, hooks: &Hooks<'_>) -
 
 /// Says how much memory `here` of the `ranks` that play a plan will take, where it is much.
 fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
-    let words = memory_of_this_machine().and_then(|memory| memory_words(summary, ranks, here, memory));
+    let words = Memory::here().and_then(|memory| memory_words(summary, ranks, here, memory));
     if let Some(words) = words {
         progress.say(&words);
     }
