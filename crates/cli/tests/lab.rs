@@ -293,6 +293,36 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     assert!(errors.contains("the nearest size is"), "{errors}");
 }
 
+/// Hosts often have control groups of version 1 only; the guest has version 2.
+#[test]
+#[ignore = "a workload and four commits in an emulated machine take a minute: make test-long"]
+fn limits_by_control_groups_of_version_2_are_entered_and_left() {
+    if !ready() {
+        return;
+    }
+    let script = r#"
+        set -e
+        cd /tmp
+        senesce -q bench memory:64M webserver --scale 0.01 --time 1s --memory 600M --cpus 1.5 --out limited >/dev/null
+        grep -o '"cgroup.[a-z]*.max": "[^"]*"' limited/env.json
+        (while sleep 0.05; do cat /sys/fs/cgroup/senesce-*/io.max 2>/dev/null || true; done) >seen &
+        senesce -q reproduce io-scheduler --scale smoke --set rate-limit=256K --set request-limit=500 --out slowed >/dev/null
+        kill $!
+        sort -u seen | cut -d' ' -f2- | sed 's/^/io.max /'
+        test -z "$(ls -d /sys/fs/cgroup/senesce-* 2>/dev/null)" && echo left
+    "#;
+    let (code, out, said) = lab_run(&["--time-limit", "5min", "--", "sh", "-c", script]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    for words in [
+        r#""cgroup.memory.max": "629145600""#,
+        r#""cgroup.cpu.max": "150000 100000""#,
+        "io.max rbps=262144 wbps=262144 riops=500 wiops=500",
+        "left",
+    ] {
+        assert!(out.lines().any(|line| line == words), "{words}: {out}{said}");
+    }
+}
+
 fn wait_for_guest(scratch: &Path) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while qemu_processes(scratch) == 0 && std::time::Instant::now() < deadline {
