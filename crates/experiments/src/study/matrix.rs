@@ -172,6 +172,9 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
             plan.step(format!("run {count} times, interleaved"), format!("{} / {} / {}", names[0], names[1], names[2]));
         }
     }
+    for warning in warnings(spec)? {
+        plan.step("beware", warning);
+    }
     plan.step(
         format!("of all that is written, about {} by restoring images and by runs", Bytes(drive as u64)),
         "memory where the images find room there, else the drive of the run directory",
@@ -179,6 +182,24 @@ pub fn plan(spec: &StudySpec, toml: &str) -> Result<Plan, Failure> {
     plan.bytes_to_write = (bytes + drive) as u64;
     plan.estimated_seconds = seconds;
     Ok(plan)
+}
+
+/// What may go wrong though it is not sure to, one line for each file system and state.
+pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
+    let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    let mut found = Vec::new();
+    for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
+        if fs.is_zoned() && state.kind == StateKind::Aged {
+            let plan = aging_plan(spec, state, 0)?;
+            let (live, created) = (plan.summary().bytes_live, plan.summary().bytes_created);
+            let kind = fs.kind().map_err(Failure::usage)?;
+            let words = super::zoned::may_run_full(kind, spec.size, live, created);
+            found.extend(words.map(|words| format!("{} {}: {words}", fs.name, state.name)));
+        }
+    }
+    Ok(found)
 }
 
 fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {

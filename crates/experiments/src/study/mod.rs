@@ -73,6 +73,9 @@ pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<O
     let mut directory = RunDirectory::open(&path, plan, &Environment::capture())?;
     let was_finished = directory.is_finished();
     if !was_finished {
+        for warning in matrix::warnings(spec)? {
+            request.progress.say(&format!("beware: {warning}"));
+        }
         let mut context =
             RunContext { directory: &mut directory, progress: request.progress, interrupt: request.interrupt };
         if let Err(failure) = run_matrix(spec, &mut context) {

@@ -226,9 +226,35 @@ pub fn room(kind: FileSystem, size: Bytes) -> u64 {
     }
 }
 
+/// What is said of an aged state that may run its drive out of space. btrfs empties a zone when three quarters of it are dead
+/// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which files that are replaced at random come to late: on emulated
+/// drives a quarter of the size was held, more was not. As long as everything ever created fits there is nothing to empty.
+pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
+    let may = kind == FileSystem::Btrfs && created.0 > room(kind, size) && live.0.saturating_mul(4) > size.0;
+    may.then(|| {
+        format!(
+            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are \
+             replaced until {created} were created; choose a fullness of 0.25 or below"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_drive_that_may_run_full_is_told_of() {
+        let (size, btrfs) = (Bytes::gib(2), FileSystem::Btrfs);
+        let warned = |kind, live: f64, created: f64| {
+            let bytes = |share: f64| Bytes((share * size.0 as f64) as u64);
+            may_run_full(kind, size, bytes(live), bytes(created)).is_some()
+        };
+        assert!(warned(btrfs, 0.8, 31.0));
+        assert!(!warned(btrfs, 0.25, 2.0));
+        assert!(!warned(btrfs, 0.6, 0.8), "nothing needs to be emptied");
+        assert!(!warned(FileSystem::F2fs, 0.8, 31.0));
+    }
 
     #[test]
     fn btrfs_keeps_eight_zones_whatever_their_size() {
