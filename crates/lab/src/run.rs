@@ -8,8 +8,8 @@ use crate::kernel::Kernel;
 use crate::qemu::{Accelerator, Machine, kvm_refused, probe_accelerator};
 use crate::scratch::Scratch;
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
-use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, machine};
 use senesce_target::guest::{CONTROL, CONTROL_TAG};
 use serde::Serialize;
 use std::fs::{self, File};
@@ -140,7 +140,7 @@ impl LabRun {
                 self.memory
             )));
         }
-        let available = memory_available();
+        let available = machine::memory_available().unwrap_or(Bytes(u64::MAX / 2));
         if self.memory.0 + Bytes::mib(300).0 > available.0 {
             return Err(LabError::Missing {
                 what: format!(
@@ -240,15 +240,6 @@ impl LabRun {
             drives,
         })
     }
-}
-
-fn memory_available() -> Bytes {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    Bytes(kib.map_or(u64::MAX / 2, |kib| kib << 10))
 }
 
 #[cfg(test)]

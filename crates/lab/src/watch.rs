@@ -2,6 +2,7 @@
 
 use crate::error::{GuestEnd, LabError, io_error};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::machine;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -131,11 +132,8 @@ impl<'a> Tail<'a> {
 
 /// User and system time of a process so far; nothing for one that is gone.
 fn processor_time(pid: u32) -> Duration {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // proc(5): the name, in brackets, may hold blanks; utime and stime are the fields 14 and 15, in clock ticks.
-    let fields = text.rsplit_once(") ").map(|(_, rest)| rest.split_whitespace()).into_iter().flatten();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64)
+    let (user, system) = machine::processor_seconds(pid).unwrap_or_default();
+    Duration::from_secs_f64(user + system)
 }
 
 /// Whether the guest behind this control share came to its command.

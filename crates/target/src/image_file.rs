@@ -196,15 +196,10 @@ fn memory_file(size: Bytes) -> Result<File, TargetError> {
     Ok(file)
 }
 
-/// What can still be used: MemAvailable of /proc/meminfo, or what the memory control group leaves, whichever is less.
+/// What can still be used: what the machine has available, or what the memory control group leaves, whichever is less.
 fn available_memory() -> Bytes {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let machine = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))
-        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
-        .map_or(u64::MAX, |kib| kib << 10);
-    Bytes(machine.min(crate::limits::memory_left().map_or(u64::MAX, |left| left.0)))
+    let both = [senesce_core::machine::memory_available(), crate::limits::memory_left()];
+    both.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))
 }
 
 #[cfg(test)]

@@ -318,16 +318,9 @@ fn needs_totals(programs: &Programs) -> bool {
 /// Thread memory must fit, or the run measures swapping.
 fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
     let wanted: u64 = programs.list.iter().map(|program| program.instances.saturating_mul(program.memsize)).sum();
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map(|kib| kib << 10);
-    match available {
-        Some(available) if wanted > available => Err(WorkloadError::Missing {
-            what: format!(
-                "{} of thread memory (memsize of all threads; {} available)",
-                Bytes(wanted),
-                Bytes(available)
-            ),
+    match senesce_core::machine::memory_available() {
+        Some(available) if wanted > available.0 => Err(WorkloadError::Missing {
+            what: format!("{} of thread memory (memsize of all threads; {available} available)", Bytes(wanted)),
             remedy: "lower memsize or the number of threads".into(),
         }),
         _ => Ok(()),

@@ -321,9 +321,6 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
 
 /// Bytes that a folder in memory may take.
 pub fn memory_available() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let free = line.trim().trim_end_matches(" kB").parse::<u64>().ok()? << 10;
     let room = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
-    Some(free.min(room.f_bavail * room.f_frsize))
+    Some(senesce_core::machine::memory_available()?.0.min(room.f_bavail * room.f_frsize))
 }

@@ -209,14 +209,11 @@ impl Subject {
 
 /// Region, cold store and page cache share the memory of the machine.
 fn check_memory(size: Bytes) -> Result<(), Failure> {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let available = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map(|kib| kib << 10);
     let needed = Bytes(2 * size.0);
-    match available {
-        Some(available) if available < needed.0 => Err(Failure::new(
+    match senesce_core::machine::memory_available() {
+        Some(available) if available < needed => Err(Failure::new(
             ExitCode::Missing,
-            format!("{needed} of memory are needed, {} are available; lower --memory", Bytes(available)),
+            format!("{needed} of memory are needed, {available} are available; lower --memory"),
         )),
         _ => Ok(()),
     }
