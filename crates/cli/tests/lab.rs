@@ -293,6 +293,26 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     assert!(errors.contains("the nearest size is"), "{errors}");
 }
 
+/// What lies in a zone in the middle of a drive is data like any other.
+#[test]
+fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
+    if !ready() {
+        return;
+    }
+    let script = r#"
+        set -e
+        cd /tmp
+        dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=1 seek=192 oflag=direct status=none
+        senesce -q bench auto webserver --scale 0.01 --time 1s --fs btrfs --out run || echo status $?
+        dd if=/dev/nvme0n1 bs=1M count=1 skip=192 iflag=direct status=none | tr -d '\0' | wc -c | sed 's/....$/0000/'
+    "#;
+    let words = ["--drive", "zns,size=1G,zone=64M", "--time-limit", "3min", "--", "sh", "-c", script];
+    let (code, out, said) = lab_run(&words);
+    assert_eq!((code, out.as_str()), (Some(0), "status 3\n1040000\n"), "{said}");
+    assert!(said.contains("1 of 16 zones are not empty, the first is zone 3"), "{said}");
+    assert!(said.contains("--erase /dev/nvme0n1"), "{said}");
+}
+
 /// Hosts often have control groups of version 1 only; the guest has version 2.
 #[test]
 #[ignore = "a workload and four commits in an emulated machine take a minute: make test-long"]

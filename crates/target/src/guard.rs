@@ -2,7 +2,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
-use crate::signature;
+use crate::{signature, zones};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,11 @@ pub fn check_device(device: &BlockDevice, erase: Option<&str>) -> Result<(), Tar
     check_unused(device)?;
     let path = device.path();
     let file = File::open(path).map_err(TargetError::io("open", path))?;
-    let Some(found) = signature::probe(&file, device.size().0, path)? else { return Ok(()) };
+    let mut found = signature::probe(&file, device.size().0, path)?;
+    if found.is_none() && device.is_zoned() {
+        found = zones::probe(&file, path)?;
+    }
+    let Some(found) = found else { return Ok(()) };
     allow_erase(&device.identities(), &found, erase)
 }
 

@@ -31,6 +31,7 @@ pub mod spec;
 pub mod stitch;
 pub mod throttle;
 pub mod trace;
+mod zones;
 
 pub use block_device::{BlockDevice, drop_caches};
 pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
