@@ -1,5 +1,8 @@
 //! `senesce bench TARGET WORKLOAD`: workloads, microbenchmarks, cold reads.
 
+mod ranks;
+mod request;
+
 use crate::Exit;
 use crate::display::print_analysis;
 use crate::session::{Session, runs_directory};
@@ -7,16 +10,14 @@ use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Seed};
+use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_experiments::conduct::default_path;
-use senesce_experiments::verbs::bench::{self, ColdReadOptions, Outcome, Request, Subject};
-use senesce_target::{FileSystem, Limits, OpenOptions, TargetSpec};
-use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
-use senesce_workload::{Execution, Length, Options, PERSONALITIES, Workload, builtin, draw};
+use senesce_experiments::verbs::bench::{self, Outcome, Request, Subject};
+use senesce_target::FileSystem;
+use senesce_workload::{PERSONALITIES, draw};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How results are printed.
@@ -32,21 +33,21 @@ enum Format {
 #[derive(Args)]
 pub struct Bench {
     /// Directory, image:FILE[,size=1G], memory:1G or a block device (in the lab's guest auto: its only NVMe drive)
-    pub(super) target: Option<String>,
+    target: Option<String>,
     /// A built-in workload (see --list), a workload file (FILE.f), file-ops, append, random-write or cold-read
-    pub(super) workload: Option<String>,
+    workload: Option<String>,
     /// List the built-in workloads
     #[arg(long)]
     list: bool,
     /// Parse and validate only; the target is not touched
     #[arg(long)]
-    pub(super) check: bool,
+    check: bool,
     /// Stop after the file sets are written
     #[arg(long)]
     populate_only: bool,
     /// Print what would be done and stop
     #[arg(long)]
-    pub(super) dry_run: bool,
+    dry_run: bool,
     /// Measure this long, for example 10s [default: as the workload says, else 60s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "steady"])]
     time: Option<Duration>,
@@ -145,13 +146,13 @@ pub struct Bench {
     mpi: bool,
     /// One file set for all ranks
     #[arg(long, requires = "mpi")]
-    pub(super) shared: bool,
+    shared: bool,
     /// Run directory [default: a new one in senesce-runs]
     #[arg(long, value_name = "RUNDIR")]
-    pub(super) out: Option<PathBuf>,
+    out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -188,7 +189,7 @@ impl Verb for Bench {
 }
 
 impl Bench {
-    pub(super) fn show(&self, request: &Request, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
+    fn show(&self, request: &Request, outcome: &Outcome, session: &Session) -> Result<Exit, Failure> {
         session.clear();
         if self.format == Format::Filebench && !self.json {
             for repetition in &outcome.repetitions {
@@ -207,7 +208,7 @@ impl Bench {
     }
 
     /// With `--check`, the workload alone is enough.
-    pub(super) fn names(&self) -> Result<(Option<String>, String), Failure> {
+    fn names(&self) -> Result<(Option<String>, String), Failure> {
         match (&self.target, &self.workload) {
             (target, Some(workload)) => Ok((target.clone(), workload.clone())),
             (Some(workload), None) if self.check => Ok((None, workload.clone())),
@@ -237,7 +238,7 @@ impl Bench {
         Ok(ExitCode::Done.into())
     }
 
-    pub(super) fn check(&self, name: &str) -> Result<Exit, Failure> {
+    fn check(&self, name: &str) -> Result<Exit, Failure> {
         let Subject::Workload(workload, options) = self.subject(name)? else {
             return Ok(ExitCode::Done.into());
         };
@@ -264,143 +265,5 @@ impl Bench {
             writeln!(out, "  ${name} = {value}").map_err(output_failed)?;
         }
         Ok(ExitCode::Done.into())
-    }
-
-    pub(super) fn request(&self, target: &str, name: &str) -> Result<Request, Failure> {
-        let subject = self.subject(name)?;
-        let keep_existing = self.keep || matches!(subject, Subject::ColdRead(_));
-        Ok(Request {
-            target: target.parse::<TargetSpec>()?,
-            open: OpenOptions {
-                file_system: self.fs,
-                mkfs_options: self.mkfs_options.clone(),
-                mount_options: self.mount_options.clone(),
-                in_memory: self.in_memory,
-                erase: self.erase.clone(),
-                keep_existing,
-                ..OpenOptions::default()
-            },
-            subject,
-            repetitions: self.reps.max(1),
-            keep_caches: self.keep_caches,
-            limits: Limits { memory: self.memory, cpus: self.cpus },
-            populate_only: self.populate_only,
-            settings: self.settings(name)?,
-            seed: Seed(self.seed),
-            out: self.out.clone().unwrap_or_default(),
-            ranks: None,
-        })
-    }
-
-    /// What tells one run from another, as the user gave it.
-    fn settings(&self, name: &str) -> Result<BTreeMap<String, String>, Failure> {
-        let mut settings = BTreeMap::new();
-        let mut put = |name: &str, value: String| settings.insert(name.to_string(), value);
-        let length = (self.time, self.operations, self.steady);
-        put("length", format!("{length:?}"));
-        put("warm-up", format!("{:?}", self.warm_up));
-        put("reps", self.reps.to_string());
-        put("set", self.set.join(" "));
-        put("scale", self.scale.to_string());
-        put("choice", self.choice.clone());
-        put("populate-seed", format!("{:?}", self.populate_seed));
-        put("limits", format!("memory {:?}, cpus {:?}", self.memory.map(|size| size.0), self.cpus));
-        put("caches", if self.keep_caches { "kept" } else { "cold" }.into());
-        put("fs", self.fs.map_or("as it is, or ext4", FileSystem::name).into());
-        put("mkfs-options", self.mkfs_options.clone());
-        put("mount-options", self.mount_options.clone());
-        put("execution", if self.null { "null" } else { "system" }.into());
-        put("populate-only", self.populate_only.to_string());
-        put("sync", self.sync.clone());
-        put("ops", format!("{} macros {}", self.ops.join(","), self.macros));
-        put("sizes", format!("{:?} calls {}", self.sizes.iter().map(|size| size.0).collect::<Vec<_>>(), self.calls));
-        put("cold", format!("settle {:?} read-ahead {:?} trace {}", self.settle, self.read_ahead, self.trace));
-        if let Some(text) = self.file_text(name)? {
-            put("file-digest", format!("{:016x}", Seed(0).child(&text).0));
-        }
-        Ok(settings)
-    }
-
-    fn file_text(&self, name: &str) -> Result<Option<String>, Failure> {
-        if !name.ends_with(".f") && !name.contains('/') {
-            return Ok(None);
-        }
-        let text = std::fs::read_to_string(Path::new(name));
-        text.map(Some).map_err(|error| Failure::usage(format!("read workload file {name}: {error}")))
-    }
-
-    pub(super) fn subject(&self, name: &str) -> Result<Subject, Failure> {
-        let calls = |mode| -> Result<Subject, Failure> {
-            let mut options = CallOptions { calls: self.calls, seed: Seed(self.seed), ..CallOptions::new(mode) };
-            options.sync = self.sync.parse::<SyncMode>()?;
-            if !self.sizes.is_empty() {
-                options.sizes.clone_from(&self.sizes);
-            }
-            Ok(Subject::Calls(options))
-        };
-        match name {
-            "append" => calls(WriteMode::Append),
-            "random-write" => calls(WriteMode::RandomWrite),
-            "file-ops" => {
-                let sync = if self.sync == "none" { vec![false] } else { vec![false, true] };
-                let (operations, seed) = (self.ops.clone(), Seed(self.seed));
-                let default = FileOpsOptions::default();
-                let time = self.time.unwrap_or(default.time);
-                Ok(Subject::FileOps(FileOpsOptions { operations, sync, time, macros: self.macros, seed }))
-            }
-            "cold-read" => Ok(Subject::ColdRead(ColdReadOptions {
-                settle: self.settle,
-                read_ahead_kib: self.read_ahead.as_deref().map(read_ahead).transpose()?,
-                trace: self.trace,
-            })),
-            _ => Ok(Subject::Workload(Box::new(self.model(name)?), self.options())),
-        }
-    }
-
-    fn model(&self, name: &str) -> Result<Workload, Failure> {
-        let mut variables = BTreeMap::new();
-        for pair in &self.set {
-            let (name, value) = pair.split_once('=').ok_or_else(|| {
-                Failure::usage(format!("--set {pair}: write NAME=VALUE, for example --set nfiles=1000"))
-            })?;
-            variables.insert(name.trim_start_matches('$').to_string(), value.to_string());
-        }
-        match self.file_text(name)? {
-            Some(_) if self.scale != 1.0 => {
-                Err(Failure::usage("--scale is for built-in workloads; set the file's own variables with --set"))
-            }
-            Some(text) => Ok(Workload::parse(name, &text, &variables)?),
-            None => Ok(builtin(name, self.scale, &variables)?),
-        }
-    }
-
-    fn options(&self) -> Options {
-        let default = Options::default();
-        let length = match (self.time, self.operations, self.steady) {
-            (Some(time), _, _) => Some(Length::Time(time)),
-            (_, Some(count), _) => Some(Length::Operations(count)),
-            (_, _, Some(most)) => Some(Length::Steady(most)),
-            _ => None,
-        };
-        Options {
-            seed: Seed(self.seed),
-            populate_seed: self.populate_seed,
-            length,
-            warm_up: self.warm_up,
-            interval: self.interval,
-            random_choice: self.choice == "random",
-            populate_threads: self.populate_threads.unwrap_or(default.populate_threads),
-            stuck_after: self.stuck_after,
-            execution: if self.null { Execution::Null } else { Execution::System },
-        }
-    }
-}
-
-fn read_ahead(text: &str) -> Result<u64, Failure> {
-    match text {
-        "off" => Ok(0),
-        number => {
-            number.parse().map_err(|_| Failure::usage(format!("--read-ahead {text}: write off or a number of KiB")))
-        }
     }
 }

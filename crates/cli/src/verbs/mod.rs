@@ -3,7 +3,6 @@
 pub mod advise;
 pub mod age;
 pub mod bench;
-mod bench_ranks;
 pub mod bundle;
 pub mod compare;
 pub mod completions;

@@ -1,9 +1,9 @@
 //! `senesce bench --mpi`: what each rank does of it.
 
+use super::Bench;
 use crate::Exit;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
-use crate::verbs::bench::Bench;
 use crate::verbs::reproduce::print_plan;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
