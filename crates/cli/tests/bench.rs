@@ -100,6 +100,24 @@ fn filebench_s_own_lines_are_printed_for_its_scripts() {
 }
 
 #[test]
+fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
+    let room = room();
+    let words = ["bench", "target", "small.f", "--time", "2s", "--reps", "2", "--json", "--out", "kept"];
+    let child = senesce(room.path()).args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("start");
+    std::thread::sleep(Duration::from_millis(1000));
+    interrupt(&child);
+    assert_eq!(child.wait().expect("wait").code(), Some(130));
+    let output = run(room.path(), &words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let result = json(&output);
+    let repetitions = result["repetitions"].as_array().expect("repetitions");
+    assert_eq!(repetitions.len(), 2);
+    assert!(repetitions.iter().all(|repetition| repetition["interrupted"] != true && repetition["valid"] == true));
+    assert_eq!(run(room.path(), &words).stdout, output.stdout);
+}
+
+#[test]
 fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
     let room = room();
     let mut child = senesce(room.path())

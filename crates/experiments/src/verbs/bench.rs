@@ -1,7 +1,7 @@
 //! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
 
 use crate::verbs::bench_analysis;
-use crate::verbs::bench_plan::{of_repetition, repetitions_done};
+use crate::verbs::bench_plan::{ends_interrupted, measurements, of_repetition, repetitions_done};
 pub use crate::verbs::bench_plan::{plan, subject_name};
 use crate::verbs::trace::Summary;
 use senesce_core::interrupt::Interrupt;
@@ -155,10 +155,8 @@ pub fn run(request: &Request, progress: &dyn Progress, interrupt: &Interrupt) ->
 /// What the record of a request tells.
 pub(crate) fn outcome(request: &Request) -> Result<Outcome, Failure> {
     let record = Record::open(&request.out)?;
-    let repetitions: Vec<Repetition> = record.events_of("repetition").collect();
-    let interrupted = repetitions.iter().any(|repetition| repetition.interrupted)
-        || record.events.iter().any(|event| event.kind == "interrupted");
-    let exit = if interrupted {
+    let repetitions: Vec<Repetition> = measurements_of(&record, "repetition");
+    let exit = if ends_interrupted(&record.events) {
         ExitCode::Interrupted
     } else if repetitions.iter().all(|repetition| repetition.valid) {
         ExitCode::Done
@@ -308,7 +306,7 @@ pub fn workload_result(record: &Record) -> BenchResult {
     }
     BenchResult {
         workload: record.plan.settings.get("workload").cloned().unwrap_or_default(),
-        repetitions: record.events_of("repetition").collect(),
+        repetitions: measurements_of(record, "repetition"),
         filesets: prepared.map(|facts| facts.filesets).unwrap_or_default(),
         notes,
     }
@@ -316,7 +314,11 @@ pub fn workload_result(record: &Record) -> BenchResult {
 
 /// The results of the other subjects, from the record.
 pub fn measured<T: serde::de::DeserializeOwned>(record: &Record) -> Vec<T> {
-    record.events_of("measured").collect()
+    measurements_of(record, "measured")
+}
+
+fn measurements_of<T: serde::de::DeserializeOwned>(record: &Record, kind: &str) -> Vec<T> {
+    measurements(&record.events, kind).into_iter().filter_map(|event| T::deserialize(&event.data).ok()).collect()
 }
 
 /// Result of the microbenchmarks as JSON.

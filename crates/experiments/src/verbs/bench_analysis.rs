@@ -6,6 +6,7 @@ use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Re
 use senesce_workload::micro::{CallResult, FileOpsResult};
 use senesce_workload::{BenchResult, Repetition};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Analyses a record of any subject.
 pub fn analyse(record: &Record) -> Result<Analysis, Failure> {
@@ -47,7 +48,9 @@ fn workload(record: &Record, target: &str, analysis: &mut Analysis) {
         analysis.figures.push(flowop_figure(&result, target));
     }
     analysis.result = json!(result);
-    let ranks: Vec<RankRepetitions> = record.events_of(bench_ranks::EVENT).collect();
+    // Of a repetition that was interrupted and begun again, the last.
+    let rows = record.events_of(bench_ranks::EVENT).map(|rows: RankRepetitions| (rows.repetition, rows));
+    let ranks: Vec<RankRepetitions> = rows.collect::<BTreeMap<_, _>>().into_values().collect();
     if !ranks.is_empty() {
         analysis.tables.push(ranks_table(&ranks));
         analysis.result["ranks"] = json!(ranks);

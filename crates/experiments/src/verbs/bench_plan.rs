@@ -1,7 +1,7 @@
 //! What `bench` would do, before anything is touched, and where a run that was begun goes on.
 
 use crate::verbs::bench::{Ranks, Request, Subject};
-use senesce_core::{Bytes, Failure, Plan, RunDirectory};
+use senesce_core::{Bytes, Event, Failure, Plan, RunDirectory};
 use senesce_workload::Options;
 use senesce_workload::micro::WriteMode;
 
@@ -57,9 +57,31 @@ pub fn plan(request: &Request) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Repetitions that earlier parts of a run measured, by their event.
+/// The measurements among the events of a run: an interrupted one only while none was made behind it.
+pub fn measurements<'a>(events: &'a [Event], kind: &str) -> Vec<&'a Event> {
+    let mut found: Vec<&Event> = Vec::new();
+    for event in events.iter().filter(|event| event.kind == kind) {
+        found.pop_if(|last| is_interrupted(last));
+        found.push(event);
+    }
+    found
+}
+
+fn is_interrupted(measurement: &Event) -> bool {
+    measurement.data["interrupted"] == true
+}
+
+/// Whether a run ended before it was done, and was not continued.
+pub fn ends_interrupted(events: &[Event]) -> bool {
+    let steps = ["interrupted", "prepared", "repetition", "measured"];
+    let last = events.iter().rev().find(|event| steps.contains(&event.kind.as_str()));
+    last.is_some_and(|last| last.kind == "interrupted" || is_interrupted(last))
+}
+
+/// Repetitions that earlier parts of a run measured to their end, by their event.
 pub fn repetitions_done(directory: &RunDirectory, event: &str) -> u64 {
-    directory.earlier_events().iter().filter(|earlier| earlier.kind == event).count() as u64
+    let found = measurements(directory.earlier_events(), event);
+    found.into_iter().filter(|measurement| !is_interrupted(measurement)).count() as u64
 }
 
 /// The options of a repetition, from 0: the first has the seed of the run, every other one its own.
