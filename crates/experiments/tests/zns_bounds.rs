@@ -10,8 +10,13 @@ use senesce_experiments::zns::{Zns, ZnsStudy};
 use senesce_zoned::job::{Activity, Span};
 use std::collections::BTreeMap;
 
+/// Pairs of published values that differ by more than 5 % and may come out in the other order: the share of all pairs and
+/// how far they may differ. Of means of reads under writes these are 2 of 2924 pairs on the zoned drive and 1 of 812 on the
+/// conventional one; of 95th percentiles 14 of 3012 and 5 of 833. In all other groups there are none.
+const TURNED: [(&str, f64, f64); 2] = [("writes-mean", 0.0013, 0.066), ("writes-p95", 0.0065, 0.22)];
+
 /// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need
-/// several fillings of a zone, reads need no more than some ten thousand commands.
+/// several fillings of a zone, reads need no more than some ten thousand commands: at low depth they need more time for them.
 fn measure(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64) -> Measured {
     let overrides = BTreeMap::from([("grid".to_string(), "study".to_string())]);
     let has_grid = study.parameters().iter().any(|parameter| parameter.name == "grid");
@@ -19,7 +24,10 @@ fn measure(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64) -> Measu
     let settings = Settings::resolve(study.parameters(), Level::Quick, &overrides).unwrap();
     let mut points = study.points(&settings).unwrap();
     for actor in points.iter_mut().flat_map(|point| &mut point.job.actors).filter(|actor| actor.time.is_some()) {
-        let seconds = if actor.op == Activity::RandomRead { read_seconds } else { write_seconds };
+        let seconds = match actor.op {
+            Activity::RandomRead => read_seconds * (8.0 / f64::from(actor.qd)).max(1.0),
+            _ => write_seconds,
+        };
         actor.time = Some(Span::seconds(seconds));
     }
     for point in &mut points {
@@ -43,7 +51,7 @@ fn measure(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64) -> Measu
     Measured::from_record(&Record::open(&path).unwrap())
 }
 
-fn hold(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64, expected: &[&str]) {
+fn hold(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64, expected: &[&str]) -> Measured {
     let measured = measure(study, read_seconds, write_seconds);
     let found = groups(&compare(&measured, study.published()).unwrap());
     let report: Vec<String> = found.iter().map(describe).collect();
@@ -51,20 +59,19 @@ fn hold(study: &dyn ZnsStudy, read_seconds: f64, write_seconds: f64, expected: &
     let names: Vec<&str> = found.iter().map(|group| group.group.as_str()).collect();
     assert_eq!(names, expected);
     assert!(found.iter().all(|group| group.kept), "{}", report.join("\n"));
-    // Points that differ by more than 5 % keep their order, but for a few pairs just beyond that; percentiles of reads under
-    // writes, whose published values go up and down, turn within their own bound.
     for group in &found {
-        let (within, share) = if group.group.ends_with("writes-p95") { (0.25, 0.02) } else { (0.07, 0.005) };
+        let allowed = TURNED.iter().find(|(name, ..)| group.group.ends_with(name));
+        let (share, by) = allowed.map_or((0.0, 0.0), |(_, share, by)| (*share, *by));
         let turned = group.misordered as f64 / group.pairs.max(1) as f64;
-        assert!(group.misordered_by < within && turned < share, "{}", report.join("\n"));
+        assert!(turned <= share && group.misordered_by <= by, "{}", report.join("\n"));
     }
     for finding in study.findings(&measured) {
-        // An artefact of the study's host, and what the model of the garbage collector does not reach.
-        let unseen = ["Resets get a 56", "Its reads suffer too"];
-        let expected_unseen = unseen.iter().any(|claim| finding.claim.starts_with(claim));
+        // An artefact of the study's host.
+        let expected_unseen = finding.claim.starts_with("Resets get a 56");
         let wanted = if expected_unseen { Verdict::NotSeen } else { Verdict::Seen };
         assert_eq!(finding.verdict, wanted, "{}: {}", finding.claim, finding.measured);
     }
+    measured
 }
 
 fn describe(group: &Group) -> String {
@@ -131,12 +138,18 @@ fn read_interference() {
         "conventional-reads-under-writes-mean",
         "conventional-reads-under-writes-p95",
     ];
-    hold(&senesce_experiments::zns_read_interference::ZnsReadInterference, 0.5, 0.5, &expected);
+    hold(&senesce_experiments::zns_read_interference::ZnsReadInterference, 1.0, 8.0, &expected);
 }
 
+/// Unlimited writers are held to the published levels; the conventional drive's comes from whole cycles of its collector.
 #[test]
 fn heavy() {
-    hold(&senesce_experiments::zns_heavy::ZnsHeavy, 60.0, 60.0, &[]);
+    let study = &senesce_experiments::zns_heavy::ZnsHeavy;
+    let measured = hold(study, 60.0, 60.0, &[]);
+    let comparison = compare(&measured, study.published()).unwrap();
+    let levels: Vec<_> = comparison.iter().filter(|level| level.metric == "writer_bw_mib").collect();
+    assert_eq!(levels.len(), 2);
+    assert!(levels.iter().all(|level| level.error.abs() < 0.06), "{levels:?}");
 }
 
 #[test]

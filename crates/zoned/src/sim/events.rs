@@ -23,9 +23,11 @@ pub enum Kind {
     Resume = 6,
     /// A zone fails by order (zone, new state).
     Fail = 7,
+    /// A program's data have crossed the channel (die).
+    Loaded = 8,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Submit,
     Kind::Transferred,
     Kind::Complete,
@@ -34,6 +36,7 @@ const KINDS: [Kind; 8] = [
     Kind::Programmed,
     Kind::Resume,
     Kind::Fail,
+    Kind::Loaded,
 ];
 
 /// An event that is due.

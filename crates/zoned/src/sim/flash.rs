@@ -1,10 +1,15 @@
 //! Dies, channels and the link: where reads wait for programs.
 //!
-//! A die senses a page, then holds it until its channel has carried it away. A program runs in segments that cannot be
-//! interrupted; between two segments a die serves a few reads. A program that no read disturbs is one event.
+//! A die senses a page, then holds it until its channel has carried it away. A program's data cross the channel first;
+//! then it runs in segments that cannot be interrupted. Between two segments a die serves reads for a while, after which
+//! the program has a little more to do than before. A program that no read disturbs is one event.
 
+use super::channel::{Channel, Load};
 use super::events::{EventQueue, Kind};
 use super::model::{FlashModel, GarbageModel, ReadModel, at, ns};
+use super::noise::Noise;
+use super::placement::PAGE_SHIFT;
+use senesce_core::Seed;
 use std::collections::VecDeque;
 
 /// What a program writes.
@@ -43,19 +48,24 @@ struct Die {
     reads: VecDeque<PageRead>,
     /// The program it runs or is to run next.
     program: Option<Program>,
-    segments_left: u32,
+    /// The program's data that still cross the channel.
+    load: Option<Load>,
+    /// What is left of the program; 0: it has not begun.
+    work_left: u64,
+    segment: u64,
     segment_start: u64,
     stamp: u32,
-    /// Reads came between two segments of its program.
+    /// Reads came since the last segment of its program.
     interrupted: bool,
-    reads_since_segment: u32,
+    /// When the last segment ended.
+    gap_start: u64,
 }
 
 /// All dies with their channels and the link.
 #[derive(Debug)]
 pub struct Flash {
     dies: Vec<Die>,
-    channel_free: Vec<u64>,
+    channels: Vec<Channel>,
     link_free: u64,
     stopped_until: u64,
     /// Programs in their order; each waits for its die, and those behind it wait for it.
@@ -70,30 +80,42 @@ pub struct Flash {
     channel_ns_per_kib: f64,
     /// (per command, per KiB) of the drive's link and of the way to it; the slower one is felt.
     links: [(f64, f64); 2],
+    load: u64,
+    program: u64,
     segment: u64,
-    segments: u32,
-    garbage_segments: u32,
-    resume: u64,
-    reads_between: u32,
+    segment_spread: f64,
+    garbage_reads: u64,
+    gap: u64,
+    redo: u64,
+    noise: Noise,
 }
 
 impl Flash {
     /// Idle dies. `way` is the (command, KiB) time in microseconds of the way to the drive.
-    pub fn new(flash: &FlashModel, read: &ReadModel, garbage: Option<&GarbageModel>, way: (f64, f64)) -> Self {
+    pub fn new(
+        flash: &FlashModel,
+        read: &ReadModel,
+        garbage: Option<&GarbageModel>,
+        way: (f64, f64),
+        seed: Seed,
+    ) -> Self {
         let die = || Die {
             busy: Busy::Idle,
             reading: PageRead { slot: 0, kib: 0, slow: false },
             reads: VecDeque::with_capacity(64),
             program: None,
-            segments_left: 0,
+            load: None,
+            work_left: 0,
+            segment: 1,
             segment_start: 0,
             stamp: 0,
             interrupted: false,
-            reads_since_segment: 0,
+            gap_start: 0,
         };
+        let page = ns(flash.load_us_per_kib * f64::from(1 << (PAGE_SHIFT - 10)));
         Self {
             dies: (0..flash.dies).map(|_| die()).collect(),
-            channel_free: vec![0; flash.channels as usize],
+            channels: vec![Channel::new(page); flash.channels as usize],
             link_free: 0,
             stopped_until: 0,
             queue: VecDeque::with_capacity(256),
@@ -104,11 +126,14 @@ impl Flash {
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
             links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
+            load: ns(flash.load_us_per_kib * f64::from(flash.unit_kib)),
+            program: ns(flash.program_us),
             segment: ns(flash.segment_us),
-            segments: flash.segments,
-            garbage_segments: garbage.map_or(0, |model| model.read_segments),
-            resume: ns(flash.resume_us),
-            reads_between: flash.reads_between_segments,
+            segment_spread: flash.segment_spread,
+            garbage_reads: garbage.map_or(0, |model| ns(model.read_us)),
+            gap: ns(flash.gap_us),
+            redo: ns(flash.redo_us),
+            noise: Noise::new(seed, "zoned/sim/programs"),
         }
     }
 
@@ -122,9 +147,9 @@ impl Flash {
         self.unit
     }
 
-    /// Time of one undisturbed program.
+    /// Time that one undisturbed program takes its die.
     pub fn program_ns(&self) -> u64 {
-        self.segment * u64::from(self.segments)
+        self.load + self.program
     }
 
     /// Share of dies that are programming or have a program waiting.
@@ -163,9 +188,39 @@ impl Flash {
             if program == Program::Host {
                 self.buffered = self.buffered.saturating_sub(self.unit);
             }
-            if self.dies[die as usize].busy == Busy::Idle {
+            if self.load > 0 {
+                self.load(now, die, events);
+            } else if self.dies[die as usize].busy == Busy::Idle {
                 self.dispatch(now, die, events);
             }
+        }
+    }
+
+    #[inline]
+    fn channel(&mut self, die: u32) -> &mut Channel {
+        let index = die as usize % self.channels.len();
+        &mut self.channels[index]
+    }
+
+    /// The data of a die's program begin to cross the channel.
+    fn load(&mut self, now: u64, die: u32, events: &mut EventQueue) {
+        let time = self.load;
+        let load = self.channel(die).load(now, time);
+        let end = self.channel(die).end_of(&load);
+        self.dies[die as usize].load = Some(load);
+        events.push(end, Kind::Loaded, die, 0);
+    }
+
+    /// The data of a die's program have crossed, unless reads have delayed them in the meantime.
+    pub fn loaded(&mut self, now: u64, die: u32, events: &mut EventQueue) {
+        let Some(load) = self.dies[die as usize].load else { return };
+        let end = self.channel(die).end_of(&load);
+        if end > now {
+            return events.push(end, Kind::Loaded, die, 0);
+        }
+        self.dies[die as usize].load = None;
+        if self.dies[die as usize].busy == Busy::Idle {
+            self.dispatch(now, die, events);
         }
     }
 
@@ -200,9 +255,7 @@ impl Flash {
             Some(time) => *time,
             None => self.channel_by_kib[16] + (f64::from(kib - 16) * self.channel_ns_per_kib) as u64,
         };
-        let channel = die as usize % self.channel_free.len();
-        let sent = now.max(self.channel_free[channel]) + time;
-        self.channel_free[channel] = sent;
+        let sent = self.channel(die).read(now, time);
         events.push(sent, Kind::Sent, die, 0);
     }
 
@@ -222,16 +275,14 @@ impl Flash {
 
     /// The die reaches the end of a segment or of its program.
     pub fn programmed(&mut self, now: u64, die: u32, stamp: u32, events: &mut EventQueue) {
-        let segment = self.segment;
         let target = &mut self.dies[die as usize];
         if target.busy != Busy::Programming || target.stamp != stamp {
             return;
         }
-        let done = ((now - target.segment_start) / segment) as u32;
-        target.segments_left = target.segments_left.saturating_sub(done);
+        target.work_left = target.work_left.saturating_sub(now - target.segment_start);
         target.busy = Busy::Idle;
-        target.reads_since_segment = 0;
-        if target.segments_left == 0 {
+        target.gap_start = now;
+        if target.work_left == 0 {
             if target.program.take() == Some(Program::Garbage) {
                 self.collected += 1;
             }
@@ -246,26 +297,26 @@ impl Flash {
     /// Lets the running program stop at the end of its present segment.
     fn interrupt(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
-        let passed = now.saturating_sub(target.segment_start).div_ceil(self.segment).max(1);
-        if passed >= u64::from(target.segments_left) {
+        let segments = now.saturating_sub(target.segment_start).div_ceil(target.segment).max(1);
+        let passed = segments * target.segment;
+        if passed >= target.work_left {
             return;
         }
         target.stamp = (target.stamp + 1) & 0xff_ffff;
-        events.push(target.segment_start + passed * self.segment, Kind::Programmed, die, target.stamp);
+        events.push(target.segment_start + passed, Kind::Programmed, die, target.stamp);
     }
 
     /// Gives an idle die its next work.
     fn dispatch(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let may_program = now >= self.stopped_until;
         let target = &mut self.dies[die as usize];
-        let program_waits = may_program && target.program.is_some();
-        let read_next = !target.reads.is_empty() && (!program_waits || target.reads_since_segment < self.reads_between);
-        if read_next {
+        let program_waits = may_program && target.program.is_some() && target.load.is_none();
+        let in_gap = !target.interrupted || now < target.gap_start + self.gap;
+        if !target.reads.is_empty() && (!program_waits || in_gap) {
             let Some(read) = target.reads.pop_front() else { return };
             target.busy = Busy::Reading;
             target.reading = read;
-            target.reads_since_segment += 1;
-            target.interrupted = target.segments_left > 0;
+            target.interrupted = true;
             events.push(now + self.sense[usize::from(read.slow)], Kind::Sensed, die, 0);
         } else if program_waits {
             self.start_program(now, die, events);
@@ -274,15 +325,18 @@ impl Flash {
 
     fn start_program(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
-        if target.segments_left == 0 {
+        if target.work_left == 0 {
             let garbage = target.program == Some(Program::Garbage);
-            target.segments_left = self.segments + if garbage { self.garbage_segments } else { 0 };
+            target.work_left = self.program + if garbage { self.garbage_reads } else { 0 };
+            target.segment = self.noise.near(self.segment, self.segment_spread).max(1);
+        } else if target.interrupted {
+            target.work_left += self.redo;
         }
         target.busy = Busy::Programming;
-        target.segment_start = now + if target.interrupted { self.resume } else { 0 };
+        target.segment_start = now;
         target.interrupted = false;
         target.stamp = (target.stamp + 1) & 0xff_ffff;
-        let run = if target.reads.is_empty() { target.segments_left } else { 1 };
-        events.push(target.segment_start + u64::from(run) * self.segment, Kind::Programmed, die, target.stamp);
+        let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.segment) };
+        events.push(now + run, Kind::Programmed, die, target.stamp);
     }
 }

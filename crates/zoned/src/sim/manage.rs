@@ -127,7 +127,7 @@ impl SimDevice {
 
     fn disturb_and_pad(&mut self, slot: u32) {
         self.disturb_finish();
-        self.waiting.push_back(slot);
+        self.wait_for_room(slot);
         self.admit_waiting();
     }
 
@@ -143,7 +143,7 @@ impl SimDevice {
         if let Some(entry) = manager.padding.iter_mut().find(|(slot, _)| *slot == quiet.slot) {
             entry.1 = ((1.0 - passed) * quiet.bytes as f64) as u64;
         }
-        self.waiting.push_back(quiet.slot);
+        self.wait_for_room(quiet.slot);
         self.admit_waiting();
     }
 

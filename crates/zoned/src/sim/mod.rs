@@ -9,6 +9,7 @@
 //! Constant delays in front of the first queue are moved behind the last one: that changes no waiting time and saves an
 //! event per command.
 
+mod channel;
 mod controller;
 mod events;
 mod flash;
@@ -18,6 +19,7 @@ pub mod model;
 mod noise;
 mod placement;
 mod timing;
+mod window;
 
 use crate::command::{Command, Completion, Operation, ZoneFault};
 use crate::error::ZonedError;
@@ -34,6 +36,7 @@ use senesce_core::Seed;
 use std::collections::VecDeque;
 pub use timing::HostPath;
 use timing::Timing;
+use window::Window;
 
 const NO_SLOT: u32 = u32::MAX;
 /// The most submitting threads a model keeps apart.
@@ -92,8 +95,11 @@ pub struct SimDevice {
     host_free: Vec<u64>,
     transfer_free: u64,
     engine_free: u64,
+    /// Until when the last group of small blocks stays open.
+    group_until: u64,
     /// Writes whose data wait for room in the buffer.
     waiting: VecDeque<u32>,
+    window: Window,
     buffer: u64,
     locks: Vec<WriteLock>,
     done: VecDeque<Completion>,
@@ -115,16 +121,18 @@ impl SimDevice {
             now: 0,
             events: EventQueue::with_capacity(4096),
             controller: Controller::with_capacity(1024),
-            flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib)),
+            flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib), seed),
             placement: Placement::new(model, &geometry, seed),
             manager: model.zones.as_ref().map(Manager::new),
-            noise: Noise::new(seed),
+            noise: Noise::new(seed, "zoned/sim/noise"),
             slots: Vec::new(),
             free: Vec::new(),
             host_free: vec![0; QUEUES],
             transfer_free: 0,
             engine_free: 0,
+            group_until: 0,
             waiting: VecDeque::with_capacity(1024),
+            window: Window::new(u64::from(model.flash.window_kib) << 10),
             buffer: u64::from(model.flash.buffer_kib) << 10,
             locks: vec![
                 WriteLock { held: false, first: NO_SLOT, last: NO_SLOT };
@@ -188,7 +196,10 @@ impl SimDevice {
     fn arrive(&mut self, slot: u32) {
         let Slot { operation, zone, .. } = self.slots[slot as usize];
         if operation == Operation::Read {
-            return self.send_read(slot);
+            if !self.window.holds(slot) {
+                self.send_read(slot);
+            }
+            return;
         }
         if self.locks.is_empty() {
             return self.send_write(slot);
@@ -242,11 +253,20 @@ impl SimDevice {
         self.events.push(self.transfer_free, Kind::Transferred, slot, 0);
     }
 
+    fn wait_for_room(&mut self, slot: u32) {
+        self.window.wait(self.slots[slot as usize].bytes);
+        self.waiting.push_back(slot);
+    }
+
     /// Lets waiting data into the buffer as long as there is room.
     fn admit_waiting(&mut self) {
         while self.flash.buffered < self.buffer {
             let Some(slot) = self.waiting.pop_front() else { return };
+            self.window.admit(self.slots[slot as usize].bytes);
             self.admit(slot);
+            while let Some(read) = self.window.release() {
+                self.send_read(read);
+            }
         }
     }
 
@@ -263,6 +283,12 @@ impl SimDevice {
         if engine > 0 {
             ready = ready.max(self.engine_free);
             self.engine_free = ready + engine;
+        }
+        let regroup = timing.regroup.get(bytes);
+        if regroup > 0 {
+            let open = self.now <= self.group_until;
+            self.group_until = self.now + self.timing.group;
+            ready += if open { 0 } else { regroup };
         }
         let time = ready + timing.fixed.get(bytes) + self.noise.exponential(self.timing.jitter) + behind;
         self.complete_at(time, slot);
@@ -281,7 +307,7 @@ impl SimDevice {
                 if self.waiting.is_empty() && self.flash.buffered < self.buffer {
                     self.admit(index);
                 } else {
-                    self.waiting.push_back(index);
+                    self.wait_for_room(index);
                 }
             }
             Kind::Complete => self.complete(index, stamp),
@@ -291,7 +317,8 @@ impl SimDevice {
                 let read = &mut self.slots[slot as usize];
                 read.pages -= 1;
                 if read.pages == 0 {
-                    let time = left + read.behind;
+                    let behind_write = self.transfer_free.saturating_sub(left) % self.timing.transfer_piece;
+                    let time = left + behind_write + read.behind;
                     self.complete_at(time, slot);
                 }
             }
@@ -299,6 +326,7 @@ impl SimDevice {
                 self.flash.programmed(time, index, stamp, &mut self.events);
                 self.placement.collect(time, &mut self.flash, &mut self.events);
             }
+            Kind::Loaded => self.flash.loaded(time, index, &mut self.events),
             Kind::Resume => self.flash.resume(time, &mut self.events),
             Kind::Fail => {
                 let state = if stamp == 1 { ZoneState::Offline } else { ZoneState::ReadOnly };

@@ -105,6 +105,8 @@ pub struct WriteModel {
     pub controller_append_us: Curve,
     /// Transfer of data to the drive.
     pub transfer_us_per_kib: f64,
+    /// A read's data wait for the end of a piece of so much of a write's data that is crossing.
+    pub transfer_piece_kib: u32,
     /// Rest of a write's latency, by size; includes the mean of the jitter.
     pub fixed_write_us: Curve,
     /// Rest of an append's latency, by size; includes the mean of the jitter.
@@ -121,10 +123,12 @@ pub struct WriteModel {
     pub small_block_engine_write_us: Curve,
     /// The same for appends.
     pub small_block_engine_append_us: Curve,
-    /// With blocks below 4 KiB: delay of writes, by size.
-    pub small_block_delay_write_us: Curve,
-    /// The same for appends.
-    pub small_block_delay_append_us: Curve,
+    /// With blocks below 4 KiB: delay of a write or append, by size.
+    pub small_block_delay_us: Curve,
+    /// With blocks below 4 KiB: how long a group of delayed writes stays open for the next one.
+    pub small_block_group_us: f64,
+    /// Opening another group.
+    pub small_block_regroup_us: f64,
     /// What the drive answers to a refused command.
     pub refusal_us: f64,
 }
@@ -163,16 +167,22 @@ pub struct FlashModel {
     pub unit_kib: u32,
     /// Dies of every stripe that hold parity.
     pub parity_dies: u32,
+    /// Crossing the channel, per KiB of a program's data; between two pages the channel serves reads.
+    pub load_us_per_kib: f64,
+    /// A program that nothing interrupts, once its data are on the die.
+    pub program_us: f64,
     /// Part of a program that cannot be interrupted by reads.
     pub segment_us: f64,
-    /// Parts of a program.
-    pub segments: u32,
-    /// Time to take up a program again after reads came between.
-    pub resume_us: f64,
-    /// Reads that a die serves between two segments.
-    pub reads_between_segments: u32,
+    /// How far the segments of one program may be longer or shorter, relative.
+    pub segment_spread: f64,
+    /// Between two segments a die begins reads for so long, and one read in any case.
+    pub gap_us: f64,
+    /// What an interrupted program has to do once more.
+    pub redo_us: f64,
     /// Buffer for data on their way to the dies.
     pub buffer_kib: u32,
+    /// Data of commands that were taken up and wait for the buffer; when there are more, reads wait behind them.
+    pub window_kib: u32,
 }
 
 /// Zone commands.
@@ -227,8 +237,8 @@ pub struct GarbageModel {
     pub valid_share: f64,
     /// Programs of the collector in flight.
     pub window: u32,
-    /// Segments that reading adds to a program of the collector.
-    pub read_segments: u32,
+    /// What reading adds to a program of the collector.
+    pub read_us: f64,
 }
 
 /// The models that come with the program.
@@ -292,11 +302,14 @@ impl Model {
         if flash.dies <= flash.parity_dies || flash.dies > 1024 || !(1..=1024).contains(&flash.channels) {
             return wrong("flash needs more dies than parity dies and a channel, at most 1024 of each");
         }
-        if !(1..=1 << 20).contains(&flash.unit_kib) || !(1..=4096).contains(&flash.segments) {
-            return wrong("unit_kib must be from 1 to 1048576, segments from 1 to 4096");
+        if !(1..=1 << 20).contains(&flash.unit_kib) {
+            return wrong("unit_kib must be from 1 to 1048576");
         }
-        if !(0.001..1e6).contains(&flash.segment_us) {
-            return wrong("a segment must take from 0.001 us to 1 s");
+        if [flash.segment_us, flash.program_us].iter().any(|time| !(0.001..1e6).contains(time)) {
+            return wrong("segment_us and program_us must be from 0.001 us to 1 s");
+        }
+        if !(0.0..=0.9).contains(&flash.segment_spread) || !(0.0..1e6).contains(&flash.load_us_per_kib) {
+            return wrong("segment_spread must be from 0 to 0.9, load_us_per_kib from 0 to 1 s");
         }
         let garbage = self.garbage.iter().flat_map(|g| [g.fresh_free_mib, g.start_below_mib, g.stop_above_mib]);
         if garbage.into_iter().any(|mib| mib > 1 << 30) {

@@ -15,14 +15,14 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// The stream of one device.
-    pub fn new(seed: Seed) -> Self {
+    /// A stream of one device.
+    pub fn new(seed: Seed, stream: &str) -> Self {
         let mut quantiles = Box::new([0; STEPS]);
         for (step, quantile) in quantiles.iter_mut().enumerate() {
             let probability = (step as f64 + 0.5) / STEPS as f64;
             *quantile = (-(1.0 - probability).ln() * 65536.0).round() as u32;
         }
-        Self { generator: seed.stream("zoned/sim/noise"), quantiles }
+        Self { generator: seed.stream(stream), quantiles }
     }
 
     /// An exponential delay with this mean.
@@ -38,6 +38,12 @@ impl Noise {
         mean - width + self.exponential(width)
     }
 
+    /// `mean` with an even spread to both sides.
+    pub fn near(&mut self, mean: u64, spread: f64) -> u64 {
+        let even = (self.generator.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+        (mean as f64 * (1.0 + spread * (2.0 * even - 1.0))) as u64
+    }
+
     /// True with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         ((self.generator.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
@@ -50,11 +56,13 @@ mod tests {
 
     #[test]
     fn the_mean_is_kept() {
-        let mut noise = Noise::new(Seed(1));
+        let mut noise = Noise::new(Seed(1), "test");
         let count = 100_000;
         let sum: u64 = (0..count).map(|_| noise.exponential(1000)).sum();
         assert!((sum as f64 / f64::from(count) - 1000.0).abs() < 15.0, "{}", sum as f64 / f64::from(count));
         let sum: u64 = (0..count).map(|_| noise.around(1000, 0.05)).sum();
+        assert!((sum as f64 / f64::from(count) - 1000.0).abs() < 2.0);
+        let sum: u64 = (0..count).map(|_| noise.near(1000, 0.2)).sum();
         assert!((sum as f64 / f64::from(count) - 1000.0).abs() < 2.0);
     }
 }

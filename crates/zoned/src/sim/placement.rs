@@ -10,7 +10,7 @@ use senesce_core::Seed;
 /// Consecutive zones start on dies this far apart, so that few zones already use all dies.
 const ZONE_STRIDE: u32 = 13;
 /// Pages are told apart by address in steps of 16 KiB, the physical page.
-const PAGE_SHIFT: u32 = 14;
+pub const PAGE_SHIFT: u32 = 14;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {

@@ -73,6 +73,8 @@ pub struct WriteTiming {
     pub fixed: SizeTable,
     /// Time of the engine for small blocks, 0: it is not involved.
     pub engine: SizeTable,
+    /// Opening another group of small blocks, 0: it is not grouped.
+    pub regroup: SizeTable,
     /// Opening the zone.
     pub opening: u64,
 }
@@ -88,6 +90,10 @@ pub struct Timing {
     pub jitter: u64,
     /// Transfer of 4 KiB, in picoseconds per byte to keep it exact.
     pub transfer_ps_per_byte: u64,
+    /// Transfer of one piece, at whose end reads get through.
+    pub transfer_piece: u64,
+    /// How long a group of small blocks stays open.
+    pub group: u64,
     /// Writing to a closed zone.
     pub reopening: u64,
     /// A refused command.
@@ -116,6 +122,8 @@ impl Timing {
             append: WriteTiming::new(write, block_bytes, Operation::Append),
             jitter: ns(write.jitter_us),
             transfer_ps_per_byte: (write.transfer_us_per_kib * 1e6 / 1024.0).round() as u64,
+            transfer_piece: ns(write.transfer_us_per_kib * f64::from(write.transfer_piece_kib)).max(1),
+            group: ns(write.small_block_group_us),
             reopening: ns(write.reopening_us),
             refusal: ns(write.refusal_us),
             read_fixed: ns(model.read.fixed_us),
@@ -141,7 +149,7 @@ impl WriteTiming {
         let small = block_bytes < 4096;
         let jitter = model.jitter_us;
         let fixed = choose(&model.fixed_write_us, &model.fixed_append_us);
-        let delay = choose(&model.small_block_delay_write_us, &model.small_block_delay_append_us);
+        let delay = &model.small_block_delay_us;
         let engine = choose(&model.small_block_engine_write_us, &model.small_block_engine_append_us);
         let mut table = SizeTable::new(fixed);
         for (step, entry) in table.0.iter_mut().enumerate() {
@@ -149,10 +157,12 @@ impl WriteTiming {
             *entry = ns(at(fixed, kib) - jitter + if small { at(delay, kib) } else { 0.0 });
         }
         let none = Curve::new();
+        let grouped = |(kib, delay): &(f64, f64)| (*kib, if *delay > 0.0 { model.small_block_regroup_us } else { 0.0 });
         Self {
             controller: SizeTable::new(choose(&model.controller_write_us, &model.controller_append_us)),
             fixed: table,
             engine: SizeTable::new(if small { engine } else { &none }),
+            regroup: SizeTable::new(&if small { delay.iter().map(grouped).collect() } else { Curve::new() }),
             opening: ns(if append { model.opening_append_us } else { model.opening_write_us }),
         }
     }

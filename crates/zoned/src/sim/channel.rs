@@ -1,0 +1,70 @@
+//! A channel between controller and dies: it carries the pages that were read and the data of programs. Between two pages
+//! of a program's data, reads go first.
+
+/// One channel. Times are nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Channel {
+    read_free: u64,
+    /// When the data of all programs have crossed, if no more reads come.
+    load_end: u64,
+    /// How much reads have delayed the data of programs so far.
+    delayed: u64,
+    page: u64,
+}
+
+/// The data of a program on their way to a die.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Load {
+    ends: u64,
+    delayed_before: u64,
+}
+
+impl Channel {
+    /// An idle channel that needs `page` ns for one page of a program's data.
+    pub fn new(page: u64) -> Self {
+        Self { read_free: 0, load_end: 0, delayed: 0, page: page.max(1) }
+    }
+
+    /// A page that was read crosses in `time` ns. Returns when it has.
+    #[inline]
+    pub fn read(&mut self, now: u64, time: u64) -> u64 {
+        let mut start = now.max(self.read_free);
+        if self.load_end > start {
+            start += (self.load_end - start) % self.page;
+            self.load_end += time;
+            self.delayed += time;
+        }
+        self.read_free = start + time;
+        self.read_free
+    }
+
+    /// The data of a program, `time` ns of them, begin to cross behind those of other programs.
+    pub fn load(&mut self, now: u64, time: u64) -> Load {
+        self.load_end = now.max(self.read_free).max(self.load_end) + time;
+        Load { ends: self.load_end, delayed_before: self.delayed }
+    }
+
+    /// When these data will have crossed, as far as is known now.
+    pub fn end_of(&self, load: &Load) -> u64 {
+        load.ends + (self.delayed - load.delayed_before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_waits_for_the_page_in_hand_and_delays_the_rest() {
+        let mut channel = Channel::new(10);
+        let load = channel.load(100, 50);
+        assert_eq!(channel.end_of(&load), 150);
+        assert_eq!(channel.read(113, 7), 127, "the page ends at 120");
+        assert_eq!(channel.end_of(&load), 157);
+        assert_eq!(channel.read(127, 7), 134, "the next read follows at once");
+        let behind = channel.load(130, 20);
+        assert_eq!((channel.end_of(&load), channel.end_of(&behind)), (164, 184));
+        assert_eq!(channel.read(200, 7), 207, "an idle channel serves at once");
+        assert_eq!(channel.end_of(&behind), 184);
+    }
+}

@@ -1,0 +1,74 @@
+//! How much the drive takes up at a time. Commands are taken up in order; those whose data wait for the buffer fill the
+//! window, and a read behind a full window waits until enough of them have got into the buffer.
+
+use std::collections::VecDeque;
+
+/// The window of commands that were taken up.
+#[derive(Debug)]
+pub struct Window {
+    limit: u64,
+    /// Bytes that wait for the buffer.
+    waiting: u64,
+    /// Bytes that have waited and are in the buffer.
+    admitted: u64,
+    /// (slot of a read, bytes that must have been admitted before it)
+    held: VecDeque<(u32, u64)>,
+}
+
+impl Window {
+    /// A window of `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Self { limit, waiting: 0, admitted: 0, held: VecDeque::new() }
+    }
+
+    /// Data begin to wait for the buffer.
+    pub fn wait(&mut self, bytes: u32) {
+        self.waiting += u64::from(bytes);
+    }
+
+    /// Data that waited get into the buffer.
+    pub fn admit(&mut self, bytes: u32) {
+        self.waiting -= u64::from(bytes);
+        self.admitted += u64::from(bytes);
+    }
+
+    /// Whether a read that arrives now has to wait; it is kept if so.
+    #[inline]
+    pub fn holds(&mut self, slot: u32) -> bool {
+        let full = self.waiting > self.limit;
+        if full {
+            self.held.push_back((slot, self.admitted + self.waiting - self.limit));
+        }
+        full
+    }
+
+    /// The next read whose turn has come.
+    #[inline]
+    pub fn release(&mut self) -> Option<u32> {
+        let (slot, after) = *self.held.front()?;
+        if after > self.admitted {
+            return None;
+        }
+        self.held.pop_front();
+        Some(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_waits_for_what_was_ahead_of_it_beyond_the_window() {
+        let mut window = Window::new(100);
+        window.wait(100);
+        assert!(!window.holds(1), "the window is just filled");
+        window.wait(60);
+        assert!(window.holds(2));
+        window.wait(60);
+        window.admit(50);
+        assert_eq!(window.release(), None);
+        window.admit(50);
+        assert_eq!((window.release(), window.release()), (Some(2), None));
+    }
+}
