@@ -7,6 +7,7 @@ pub mod capture;
 pub mod check;
 pub mod error;
 pub mod execute;
+pub mod leftovers;
 pub mod measure;
 pub mod namespace;
 pub mod overview;
@@ -21,6 +22,7 @@ pub use error::AgingError;
 pub use execute::{
     Data, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, NullBackEnd, Pace, Shard, Stop, execute, execute_parts,
 };
+pub use leftovers::{Leftover, leftovers};
 pub use measure::{ChiSquare, Measures, Tally};
 pub use parts::Interleaved;
 pub use plan::{AgingPlan, Churn, Limit, PlanSpec, Summary, Truncate};

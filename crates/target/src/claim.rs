@@ -53,7 +53,7 @@ impl ClaimedDirectory {
         if foreign > 0 && !marked && erase != Some(&*path.to_string_lossy()) {
             return Err(TargetError::refused(
                 path.display(),
-                format!("the directory holds {foreign} entries and no marker {MARKER}"),
+                format!("the directory is not empty ({foreign} found) and has no marker {MARKER}"),
                 format!("choose an empty directory, or allow it with --erase {}", path.display()),
             ));
         }

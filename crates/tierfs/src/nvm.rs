@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Byte-addressable memory.
 ///
@@ -161,12 +162,20 @@ pub fn open_locked(path: &Path) -> Result<File, TierError> {
     Ok(file)
 }
 
+/// How long a server may need to make everything durable after umount(8) has returned.
+const CLOSING: Duration = Duration::from_secs(3);
+
 /// Takes the lock of an open file, held until it is closed.
 pub fn lock(file: &File, path: &Path) -> Result<(), TierError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(TierError::InUse { path: path.into() }),
-        Err(error) => Err(io_error("lock", path)(error.into())),
+    let begun = Instant::now();
+    loop {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < CLOSING => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(TierError::InUse { path: path.into() }),
+            Err(error) => return Err(io_error("lock", path)(error.into())),
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -23,8 +23,8 @@ pub struct MakeRequest {
     pub cold: PathBuf,
     /// Its size; the whole device, or [`COLD_FACTOR`] times the region in a sparse file.
     pub cold_size: Option<Bytes>,
-    /// The path whose content may be lost.
-    pub erase: Option<String>,
+    /// Paths (of a device also its serial number) whose content may be lost.
+    pub erase: Vec<String>,
 }
 
 /// What was made.
@@ -48,10 +48,9 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
         return Err(TierError::Usage("--nvm and --cold name the same file; they need one each".into()));
     }
     let mut created = Created(Vec::new());
-    let erase = request.erase.as_deref();
-    let nvm = claim_file(&request.nvm, erase, &mut created)?;
+    let nvm = claim_file(&request.nvm, word_for(&request.nvm, request), &mut created)?;
     let nvm_bytes = region_size(&nvm, request)?;
-    let cold = ColdClaim::take(&request.cold, erase, &mut created)?;
+    let cold = ColdClaim::take(&request.cold, word_for(&request.cold, request), &mut created)?;
     let cold_bytes = cold.size(&request.cold, request.cold_size, nvm_bytes)?;
     let blocks = nvm_bytes / BLOCK as u64;
     let identity = Identity { pair: random_identity()?, blocks, slots: cold_bytes / BLOCK as u64 };
@@ -63,6 +62,14 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     created.0.clear();
     let pair = identity.pair.iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(Made { nvm_bytes, cold_bytes, pair })
+}
+
+/// The word of `--erase` that is meant for one half: its path, or what is neither half's path.
+fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
+    let names = |half: &Path, word: &String| Path::new(word) == half;
+    let own = request.erase.iter().find(|word| names(path, word));
+    let other = || request.erase.iter().find(|word| !names(&request.nvm, word) && !names(&request.cold, word));
+    own.or_else(other).map(String::as_str)
 }
 
 /// A new cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was made in this way before.
@@ -279,7 +286,7 @@ mod tests {
                 nvm_size: Some(Bytes::mib(1)),
                 cold: self.path(cold),
                 cold_size: None,
-                erase: None,
+                erase: Vec::new(),
             })
         }
 
@@ -341,7 +348,7 @@ mod tests {
         assert!(!room.path("n").exists() && !room.path("c").exists(), "what was begun is removed");
         room.make("n", "c").unwrap();
         assert!(room.make("n", "c").is_err(), "it holds a file system");
-        let erase = Some(room.path("thesis").display().to_string());
+        let erase = vec![room.path("thesis").display().to_string()];
         let request = MakeRequest {
             nvm: room.path("thesis"),
             nvm_size: Some(Bytes::mib(1)),
@@ -351,6 +358,12 @@ mod tests {
         };
         assert!(matches!(make(&request), Err(TierError::Usage(_))), "the cold store is too small");
         assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
-        make(&MakeRequest { cold_size: Some(Bytes::mib(4)), ..request }).unwrap();
+        make(&MakeRequest { cold_size: Some(Bytes::mib(4)), ..request.clone() }).unwrap();
+        let both = ["thesis", "c3"].map(|name| room.path(name).display().to_string());
+        for half in &both {
+            let one = MakeRequest { erase: vec![half.clone()], ..request.clone() };
+            assert!(matches!(make(&one), Err(TierError::Target(_))), "the other half is not named");
+        }
+        make(&MakeRequest { cold_size: Some(Bytes::mib(4)), erase: both.into(), ..request }).unwrap();
     }
 }

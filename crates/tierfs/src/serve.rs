@@ -16,6 +16,7 @@ use senesce_core::interrupt::Interrupt;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -236,11 +237,27 @@ fn unmount_on(interrupt: &Interrupt, mount_point: &Path, ended: &AtomicBool) {
     if let Ok(directory) = std::fs::File::open(mount_point) {
         let _ = rustix::fs::syncfs(&directory);
     }
-    if rustix::mount::unmount(mount_point, UnmountFlags::empty()).is_ok() || ended.load(Ordering::Relaxed) {
+    if unmount(mount_point, UnmountFlags::empty()) || ended.load(Ordering::Relaxed) {
         return;
     }
-    eprintln!("tier: {} is in use; detached it, its users get errors", mount_point.display());
-    let _ = rustix::mount::unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH);
+    let path = mount_point.display();
+    if unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH) {
+        eprintln!("tier: {path} is in use; detached it, its users get errors");
+    } else {
+        eprintln!("tier: {path} cannot be unmounted; serving until `umount {path}` or `fusermount3 -u {path}` does it");
+    }
+}
+
+/// Unmounts; for an ordinary user through the helper program that also mounted. Whether that worked.
+fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
+    match rustix::mount::unmount(mount_point, flags) {
+        Err(rustix::io::Errno::PERM) => {
+            let lazy: &[&str] = if flags.contains(UnmountFlags::DETACH) { &["-z"] } else { &[] };
+            let helper = |name| Command::new(name).args(["-u", "-q"]).args(lazy).arg("--").arg(mount_point).status();
+            helper("fusermount3").or_else(|_| helper("fusermount")).is_ok_and(|status| status.success())
+        }
+        result => result.is_ok(),
+    }
 }
 
 /// Asks the server of a mounted file system for its counters.

@@ -17,7 +17,8 @@ fn mount(room: &Path) -> Option<(Server, PathBuf)> {
     let (nvm, cold, mount_point) = (room.join("nvm"), room.join("cold"), room.join("mount"));
     std::fs::create_dir(&mount_point).unwrap();
     let size = Some(Bytes::mib(16));
-    make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: None }).unwrap();
+    make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: Vec::new() })
+        .unwrap();
     let request = MountRequest {
         memory: Memory::File(nvm),
         cold,

@@ -47,7 +47,7 @@ impl Room {
             }
         }
         let (nvm, cold) = (self.nvm(), self.cold.clone());
-        make(&MakeRequest { nvm, nvm_size: Some(memory), cold, cold_size: None, erase: None })?;
+        make(&MakeRequest { nvm, nvm_size: Some(memory), cold, cold_size: None, erase: Vec::new() })?;
         Ok(())
     }
 

@@ -48,9 +48,9 @@ struct Mkfs {
     /// Size of the cold store
     #[arg(long, value_name = "SIZE", help = "Size of the cold store [default: the device, or 8 regions, sparse]")]
     cold_size: Option<Bytes>,
-    /// Path whose content may be lost
+    /// Path whose content may be lost; may be repeated
     #[arg(long, value_name = "PATH")]
-    erase: Option<String>,
+    erase: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,

@@ -144,7 +144,7 @@ impl Subject {
             nvm_size: Some(setup.memory),
             cold: cold.clone(),
             cold_size: None,
-            erase: None,
+            erase: Vec::new(),
         })?;
         let mode = if kind == Kind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
         let server = Server::start(MountRequest {

@@ -10,12 +10,12 @@ use super::room::check_room;
 use super::spec::{AgeSpec, Limits};
 use crate::conduct::{Outcome, default_path};
 use crate::registry;
-use senesce_aging::Summary;
+use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
 use senesce_layout::Layout;
-use senesce_target::{MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_target::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -163,11 +163,33 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         mount_options: spec.mount_options.clone(),
         in_memory: spec.in_memory,
         size: spec.size,
-        erase,
+        erase: erase.clone(),
         keep_existing: continues,
         read_only: false,
     };
-    Ok(open(&words.parse::<TargetSpec>()?, &options)?)
+    let target = open(&words.parse::<TargetSpec>()?, &options)?;
+    // Other shards of the plan may have begun.
+    if !continues && spec.shard.is_none() {
+        clear(target.directory(), erase.as_deref())?;
+    }
+    Ok(target)
+}
+
+/// Deletes what an earlier plan left in a directory, if its loss was allowed.
+fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failure> {
+    let path = directory.path().display();
+    let left = leftovers(directory)?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    if erase != Some(&*path.to_string()) {
+        let words = format!(
+            "refused to use {path}: it holds the files of an earlier run; choose an empty directory, continue that run with \
+             --resume, or allow the loss of its files with --erase {path}"
+        );
+        return Err(Failure::new(ExitCode::Refused, words));
+    }
+    Ok(left.iter().try_for_each(Leftover::remove)?)
 }
 
 fn age(
