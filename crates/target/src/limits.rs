@@ -1,6 +1,7 @@
 //! Memory and CPU limits of a run, through control groups (version 2 where it has the controllers, else version 1).
 
 use crate::error::TargetError;
+use crate::guardian::Guardian;
 use senesce_core::{Bytes, Environment};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub struct AppliedLimits {
 struct Group {
     folder: PathBuf,
     before: PathBuf,
+    guardian: Guardian,
 }
 
 impl Limits {
@@ -74,7 +76,9 @@ impl AppliedLimits {
         let existing = self.groups.iter().find(|group| group.folder.starts_with(&hierarchy) && controller.is_empty());
         let folder = existing.map_or_else(|| new_group(&hierarchy), |group| Ok(group.folder.clone()))?;
         if existing.is_none() {
-            self.groups.push(Group { folder: folder.clone(), before });
+            // Started before this process enters the group, so that it does not die with it of a lack of memory.
+            let guardian = Guardian::of_control_group(&folder, &before)?;
+            self.groups.push(Group { folder: folder.clone(), before, guardian });
         }
         for (name, value) in values {
             if controller.is_empty() {
@@ -89,9 +93,16 @@ impl AppliedLimits {
 
 impl Drop for AppliedLimits {
     fn drop(&mut self) {
-        for group in self.groups.iter().rev() {
-            let _ = fs::write(group.before.join("cgroup.procs"), std::process::id().to_string());
-            let _ = fs::remove_dir(&group.folder);
+        for group in self.groups.iter_mut().rev() {
+            // Children that live longer, such as a guardian, leave the group too: it cannot be removed before.
+            let members = fs::read_to_string(group.folder.join("cgroup.procs")).unwrap_or_default();
+            for process in members.lines() {
+                let _ = fs::write(group.before.join("cgroup.procs"), process);
+            }
+            // A guardian that is not dismissed tries it again, and then ends too.
+            if fs::remove_dir(&group.folder).is_ok() {
+                group.guardian.dismiss();
+            }
         }
     }
 }
@@ -116,6 +127,7 @@ fn enable(hierarchy: &Path, file: &str) -> Result<(), TargetError> {
 fn new_group(hierarchy: &Path) -> Result<PathBuf, TargetError> {
     static COUNTER: AtomicU32 = AtomicU32::new(0);
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    remove_left(hierarchy);
     let folder = hierarchy.join(format!("senesce-{}-{number}", std::process::id()));
     fs::create_dir(&folder).map_err(|_| {
         TargetError::missing(
@@ -124,6 +136,17 @@ fn new_group(hierarchy: &Path) -> Result<PathBuf, TargetError> {
         )
     })?;
     Ok(folder)
+}
+
+/// Removes the empty groups of processes that are gone; one that still has members stays.
+fn remove_left(hierarchy: &Path) {
+    for entry in fs::read_dir(hierarchy).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let words = name.to_str().and_then(|name| name.strip_prefix("senesce-")?.split_once('-'));
+        if words.is_some_and(|(process, _)| !Path::new("/proc").join(process).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }
 
 /// The values of a control group are interfaces, not files: a failed write names the limit, not the room on a disk.
@@ -182,10 +205,13 @@ mod tests {
         assert_eq!(applied.environment().0["cgroup.memory.limit_in_bytes"], (3u64 << 30).to_string());
         assert_eq!(applied.environment().0["cgroup.cpu.cfs_quota_us"], "150000");
         assert!(memory_left().unwrap() <= Bytes::gib(3));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let folders: Vec<PathBuf> = applied.groups.iter().map(|group| group.folder.clone()).collect();
         drop(applied);
         assert_eq!(current_group("memory"), before);
-        assert!(folders.iter().all(|folder| !folder.exists()));
+        assert!(folders.iter().all(|folder| !folder.exists()), "although a child is still running");
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

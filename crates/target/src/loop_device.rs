@@ -1,6 +1,8 @@
 //! Loop devices (loop(4), include/uapi/linux/loop.h), attached in one step and gone with their last user.
 
+use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::throttle;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -80,7 +82,9 @@ impl LoopDevice {
                 Ok(()) => {
                     let direct_io = ioctl(&handle, LOOP_SET_DIRECT_IO, 1).is_ok();
                     let backing = backing_file(&path);
-                    return Ok(Self { path, handle: Some(handle), backing, direct_io });
+                    let attached = Self { path, handle: Some(handle), backing, direct_io };
+                    throttle::lift_all(&BlockDevice::open(&attached.path)?)?;
+                    return Ok(attached);
                 }
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => continue,
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {

@@ -4,6 +4,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::guardian::Guardian;
 use crate::limits::{AppliedLimits, version_2_has};
 use senesce_core::Bytes;
 use std::fs;
@@ -25,8 +26,16 @@ pub struct RateLimit {
 /// A limit in force until it is dropped: of version 1 for everyone, of version 2 for this process.
 #[derive(Debug, Default)]
 pub struct AppliedRateLimit {
-    undo: Vec<(PathBuf, String)>,
+    rules: Vec<Rule>,
     _group: Option<AppliedLimits>,
+}
+
+/// A line in a throttle file of version 1. It holds for every program, and stays when its device is detached.
+#[derive(Debug)]
+struct Rule {
+    path: PathBuf,
+    none: String,
+    guardian: Guardian,
 }
 
 impl RateLimit {
@@ -40,21 +49,14 @@ impl RateLimit {
             let mut group = AppliedLimits::default();
             // Without the memory controller, write-back would belong to the root group.
             group.enter("", &[("memory.max", "max"), ("io.max", &self.io_max(major, minor))])?;
-            return Ok(AppliedRateLimit { undo: Vec::new(), _group: Some(group) });
+            return Ok(AppliedRateLimit { rules: Vec::new(), _group: Some(group) });
         }
         let mut applied = AppliedRateLimit::default();
         let limits = [("bps", self.bytes_per_second.map(|bytes| bytes.0)), ("iops", self.requests_per_second)];
         for (unit, limit) in limits.into_iter().filter_map(|(unit, limit)| Some((unit, limit?))) {
             for direction in ["read", "write"] {
                 let path = Path::new(FOLDER).join(format!("blkio.throttle.{direction}_{unit}_device"));
-                fs::write(&path, format!("{major}:{minor} {limit}")).map_err(|error| match error.kind() {
-                    std::io::ErrorKind::NotFound => TargetError::missing(
-                        format!("the control-group file {}", path.display()),
-                        "enable the io controller of control groups (or mount blkio of version 1), or leave out the rate limit",
-                    ),
-                    _ => TargetError::io("set a rate limit in", &path)(error),
-                })?;
-                applied.undo.push((path, format!("{major}:{minor} 0")));
+                applied.rules.push(Rule::set(path, (major, minor), limit)?);
             }
         }
         Ok(applied)
@@ -69,18 +71,86 @@ impl RateLimit {
     }
 }
 
-impl Drop for AppliedRateLimit {
-    fn drop(&mut self) {
-        for (path, none) in &self.undo {
-            // The rule goes with the device at the latest.
-            let _ = fs::write(path, none);
+impl Rule {
+    fn set(path: PathBuf, (major, minor): (u32, u32), limit: u64) -> Result<Self, TargetError> {
+        let none = format!("{major}:{minor} 0");
+        let guardian = Guardian::of_value(&path, &none)?;
+        // Made first, so that a failed write is undone by its drop.
+        let rule = Self { path, none, guardian };
+        match fs::write(&rule.path, format!("{major}:{minor} {limit}")) {
+            Ok(()) => Ok(rule),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(TargetError::missing(
+                format!("the control-group file {}", rule.path.display()),
+                "enable the io controller of control groups (or mount blkio of version 1), or leave out the rate limit",
+            )),
+            Err(error) => Err(TargetError::io("set a rate limit in", &rule.path)(error)),
         }
     }
+}
+
+impl Drop for Rule {
+    fn drop(&mut self) {
+        // A guardian that is not dismissed tries it once more, and then ends too.
+        if fs::write(&self.path, &self.none).is_ok() || !self.path.exists() {
+            self.guardian.dismiss();
+        }
+    }
+}
+
+/// Lifts what others left on a device that is now ours alone: a rule outlives the loop device that it was made for, and
+/// would slow the next one of its number.
+pub(crate) fn lift_all(device: &BlockDevice) -> Result<(), TargetError> {
+    let (major, minor) = device.number();
+    for direction in ["read", "write"] {
+        for unit in ["bps", "iops"] {
+            let path = Path::new(FOLDER).join(format!("blkio.throttle.{direction}_{unit}_device"));
+            let rules = fs::read_to_string(&path).unwrap_or_default();
+            if has_rule(&rules, (major, minor)) {
+                fs::write(&path, format!("{major}:{minor} 0"))
+                    .map_err(TargetError::io("lift a rate limit in", &path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_rule(rules: &str, (major, minor): (u32, u32)) -> bool {
+    rules.lines().any(|line| line.split_whitespace().next() == Some(&format!("{major}:{minor}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loop_device::LoopDevice;
+
+    #[test]
+    fn a_rule_is_found_by_the_whole_number_of_its_device() {
+        assert!(has_rule("8:0 100\n7:1 60\n", (7, 1)));
+        assert!(!has_rule("7:10 60\n", (7, 1)));
+        assert!(!has_rule("", (7, 1)));
+    }
+
+    #[test]
+    fn a_rule_that_a_killed_run_left_does_not_slow_the_next_loop_device() {
+        let path = Path::new(FOLDER).join("blkio.throttle.read_iops_device");
+        if !rustix::process::geteuid().is_root() || !path.exists() {
+            return eprintln!("skipped: needs root and version-1 control groups");
+        }
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let device = LoopDevice::attach(&file, "stale", false).unwrap();
+        let found = BlockDevice::open(device.path()).unwrap();
+        let rules = || fs::read_to_string(&path).unwrap();
+        fs::write(&path, format!("{}:{} 100000", found.number().0, found.number().1)).unwrap();
+        assert!(has_rule(&rules(), found.number()));
+        lift_all(&found).unwrap();
+        assert!(!has_rule(&rules(), found.number()));
+        let limit = RateLimit { bytes_per_second: None, requests_per_second: Some(100_000) };
+        let applied = limit.apply(&found).unwrap();
+        assert!(has_rule(&rules(), found.number()));
+        drop(applied);
+        assert!(!has_rule(&rules(), found.number()));
+    }
 
     #[test]
     fn a_limit_of_version_2_is_one_line() {
