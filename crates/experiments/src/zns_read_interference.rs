@@ -106,8 +106,8 @@ impl ZnsStudy for ZnsReadInterference {
         let rate = || {
             let (calm, some) = (mean("zoned", "write", 0, 1)?, mean("zoned", "write", 250, 1)?);
             let much = mean("zoned", "write", 1000, 1);
-            let words =
-                format!("{calm:.1} us alone, {some:.1} at 250 MiB/s, {:.1} at 1000 MiB/s", much.unwrap_or(f64::NAN));
+            let most = much.map_or("not measured".into(), |much| format!("{much:.1}"));
+            let words = format!("{calm:.1} us alone, {some:.1} at 250 MiB/s, {most} at 1000 MiB/s");
             Some((some > 1.2 * calm && much.is_none_or(|much| much > 2.0 * calm), words))
         };
         let depth = || {

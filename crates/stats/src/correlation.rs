@@ -17,7 +17,8 @@ pub struct Correlation {
     pub low: f64,
     /// Upper end; 1 when there are fewer than four pairs.
     pub high: f64,
-    /// Two-sided p of no correlation, by Student's t with n - 2 degrees of freedom.
+    /// Two-sided p of no correlation, by Student's t with n - 2 degrees of freedom, but not below 2/n!: of the n! orders of
+    /// one side, this one and its reverse are always at least as far from no correlation.
     pub p: f64,
     /// Pairs.
     pub count: usize,
@@ -80,7 +81,8 @@ fn with_interval(value: f64, count: usize, variance: f64) -> Option<Correlation>
     let dof = (count - 2) as f64;
     let t = value.abs() * (dof / (1.0 - value * value)).sqrt();
     let p = if t.is_finite() { 2.0 * StudentsT::new(0.0, 1.0, dof).ok()?.sf(t) } else { 0.0 };
-    Some(Correlation { value, low, high, p, count })
+    let orders: f64 = (1..=count).map(|n| n as f64).product();
+    Some(Correlation { value, low, high, p: p.max(2.0 / orders).min(1.0), count })
 }
 
 /// Root of the mean squared difference of two histograms or series; `None` for different or zero lengths.
@@ -128,6 +130,12 @@ mod tests {
         assert_eq!(pearson(&[1.0, 1.0, 1.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(pearson(&[1.0, 2.0], &[1.0, 2.0]), None);
         close(pearson(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0]).unwrap().value, 1.0, 1e-15);
+    }
+
+    #[test]
+    fn few_pairs_cannot_be_surer_than_their_orders() {
+        close(spearman(&[1.0, 2.0, 3.0, 4.0], &[1.0, 3.0, 7.0, 9.0]).unwrap().p, 2.0 / 24.0, 1e-15);
+        close(pearson(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]).unwrap().p, 2.0 / 6.0, 1e-15);
     }
 
     #[test]

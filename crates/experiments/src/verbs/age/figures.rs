@@ -194,7 +194,7 @@ pub fn layout_table(layout: &LayoutSummary) -> Table {
     if let Some(space) = &layout.free_space {
         row("free extents", json!(space.extents));
         row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
-        row("largest free extent (MiB)", json!(space.max_bytes >> 20));
+        row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
     }
     table
 }
