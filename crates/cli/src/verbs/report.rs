@@ -34,6 +34,9 @@ impl Verb for Report {
         let record = Record::open(&self.run)?;
         let analysis = registry::analyse(&record)?;
         if self.json || self.text {
+            if self.text && record.is_partial() {
+                println!("The run did not complete: this is its partial record.\n");
+            }
             print_analysis(&analysis, self.json).map_err(output_failed)?;
             return Ok(ExitCode::Done.into());
         }

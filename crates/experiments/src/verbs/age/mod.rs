@@ -88,8 +88,9 @@ fn summary_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {
     match executed {
         None => format!("Planned: {planned} The execution has not ended."),
         Some(executed) => format!(
-            "{planned} Stopped by {} after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
+            "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
             executed.stopped_by,
+            executed.measures.files_live,
             executed.measures.operations,
             executed.execute_seconds,
             executed.ops_per_second,
@@ -127,11 +128,16 @@ fn convergence(rehearsal: &Rehearsal, executed: &Executed) -> Finding {
     let worst = rmse.age.max(rmse.size).max(rmse.depth);
     let bound = rehearsal.summary.rounding_bound();
     let converged = worst <= bound;
+    let interrupted = executed.stopped_by == "interrupt";
     Finding {
         claim: "ages, sizes and depths of the live files equal the profile up to rounding to whole files".into(),
         published: "RMSE below 0.01 % (technical report CMU-PDL-16-105, for its aged 1 GB images)".into(),
         measured: format!("largest RMSE {:.4} % (rounding allows {:.4} %)", worst * 100.0, bound * 100.0),
-        verdict: if converged { Verdict::Seen } else { Verdict::NotSeen },
+        verdict: match converged {
+            true => Verdict::Seen,
+            false if interrupted => Verdict::Invalid,
+            false => Verdict::NotSeen,
+        },
         note: if converged { String::new() } else { format!("stopped by {} before the bound", executed.stopped_by) },
     }
 }
