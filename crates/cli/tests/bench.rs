@@ -100,6 +100,29 @@ fn filebench_s_own_lines_are_printed_for_its_scripts() {
 }
 
 #[test]
+fn every_subject_can_be_exported_and_compared() {
+    let room = room();
+    let subjects: [(&[&str], &str); 3] = [
+        (&["small.f", "--operations", "100"], "throughput,operations/s,higher"),
+        (&["append", "--sizes", "4K", "--calls", "8"], "mean latency,us,lower"),
+        (&["file-ops", "--ops", "create", "--time", "2ms"], "operation time,us,lower"),
+    ];
+    for (number, (words, metric)) in subjects.into_iter().enumerate() {
+        for run_name in ["a", "b"] {
+            let out = format!("{run_name}{number}");
+            let output = bench(room.path(), &[&["target"], words, &["--out", &out]].concat());
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        }
+        let (a, b) = (format!("a{number}"), format!("b{number}"));
+        let exported = run(room.path(), &["export", &a, "--csv"]);
+        let table = String::from_utf8_lossy(&exported.stdout).into_owned();
+        assert!(table.contains(metric), "{table}");
+        let compared = run(room.path(), &["compare", &a, &b]);
+        assert_eq!(compared.status.code(), Some(0), "{}", said(&compared));
+    }
+}
+
+#[test]
 fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let room = room();
     let words = ["bench", "target", "small.f", "--time", "2s", "--reps", "2", "--json", "--out", "kept"];

@@ -1,11 +1,13 @@
 //! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
 
-use crate::verbs::bench_analysis;
 use crate::verbs::bench_plan::{ends_interrupted, measurements, of_repetition, repetitions_done};
 pub use crate::verbs::bench_plan::{plan, subject_name};
 use crate::verbs::trace::Summary;
+use crate::verbs::{bench_analysis, bench_measurements};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Analysis, Environment, ExitCode, Failure, Progress, Record, RunDirectory, RunKind, Seed};
+use senesce_core::{
+    Analysis, Bytes, Environment, ExitCode, Failure, Measurement, Progress, Record, RunDirectory, RunKind, Seed,
+};
 use senesce_target::{ClaimedDirectory, Limits, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, open};
 use senesce_workload::micro::{
     CallOptions, CallResult, ColdRead, FileOpsOptions, FileOpsResult, cold_read, file_ops, measure_calls,
@@ -29,6 +31,10 @@ impl RunKind for Bench {
 
     fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
         bench_analysis::analyse(record)
+    }
+
+    fn measurements(&self, record: &Record) -> Vec<Measurement> {
+        bench_measurements::of(record)
     }
 }
 
@@ -263,7 +269,11 @@ impl Run<'_> {
         }
         self.settle(options.settle)?;
         let session = if options.trace { Some(self.trace()?) } else { None };
+        let before = bytes_from_devices();
         let read = cold_read(self.target.mount_point(), self.progress, self.interrupt)?;
+        if let (Some(before), Some(after), false) = (before, bytes_from_devices(), self.request.keep_caches) {
+            self.note_unread(read.bytes_read, after.saturating_sub(before))?;
+        }
         let trace = session.map(TraceSession::stop).transpose()?;
         if let Some(trace) = &trace {
             trace.save(&self.request.out.join(format!("trace-{}.blocks", number + 1)))?;
@@ -273,6 +283,19 @@ impl Run<'_> {
         }
         let trace = trace.as_ref().map(Summary::of).transpose()?;
         Ok(self.directory.append("measured", &MeasuredColdRead { read, trace })?)
+    }
+
+    /// Says so when most of what was read lies on no device: such a time measures nothing.
+    fn note_unread(&mut self, read: u64, from_devices: u64) -> Result<(), Failure> {
+        if from_devices >= read / 2 {
+            return Ok(());
+        }
+        self.note(&format!(
+            "{} were read but only {} of them came from a block device: files that were preallocated and never written, or \
+             holes, read as zeroes without the device; age with --data write an image that is to be read cold",
+            Bytes(read),
+            Bytes(from_devices)
+        ))
     }
 
     /// Waits until the file system's own work after the mount is done, or the user has enough.
@@ -292,6 +315,12 @@ impl Run<'_> {
         })?;
         Ok(TraceSession::start(&device)?)
     }
+}
+
+/// Bytes that this process made block devices read (proc(5), `read_bytes` of /proc/PID/io); `None`: not counted here.
+fn bytes_from_devices() -> Option<u64> {
+    let counters = std::fs::read_to_string("/proc/self/io").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
 }
 
 /// The result of a workload as `--json` prints it, from the record.

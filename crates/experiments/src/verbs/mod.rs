@@ -3,6 +3,7 @@
 pub mod age;
 pub mod bench;
 mod bench_analysis;
+mod bench_measurements;
 mod bench_plan;
 pub mod bench_ranks;
 pub mod trace;
