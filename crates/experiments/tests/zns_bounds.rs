@@ -10,10 +10,10 @@ use senesce_experiments::zns::{Zns, ZnsStudy};
 use senesce_zoned::job::{Activity, Span};
 use std::collections::BTreeMap;
 
-/// Pairs of published values that differ by more than 5 % and may come out in the other order: the share of all pairs and
-/// how far they may differ. Of means of reads under writes these are 2 of 2924 pairs on the zoned drive and 1 of 812 on the
-/// conventional one; of 95th percentiles 14 of 3012 and 5 of 833. In all other groups there are none.
-const TURNED: [(&str, f64, f64); 2] = [("writes-mean", 0.0013, 0.066), ("writes-p95", 0.0065, 0.22)];
+/// Of pairs of published values that differ by more than 5 % none may come out in the other order but these: the share of all
+/// pairs and how far they may differ. Of 95th percentiles of reads under writes these are 16 of 3012 pairs on the zoned drive
+/// and 6 of 833 on the conventional one.
+const TURNED: [(&str, f64, f64); 1] = [("writes-p95", 0.008, 0.22)];
 
 /// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need
 /// several fillings of a zone, reads need no more than some ten thousand commands: at low depth they need more time for them.
@@ -138,7 +138,7 @@ fn read_interference() {
         "conventional-reads-under-writes-mean",
         "conventional-reads-under-writes-p95",
     ];
-    hold(&senesce_experiments::zns_read_interference::ZnsReadInterference, 1.0, 8.0, &expected);
+    hold(&senesce_experiments::zns_read_interference::ZnsReadInterference, 2.0, 8.0, &expected);
 }
 
 /// Unlimited writers are held to the published levels; the conventional drive's comes from whole cycles of its collector.
