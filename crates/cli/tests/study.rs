@@ -109,6 +109,28 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
 }
 
 #[test]
+fn an_interrupted_study_says_so_and_how_it_goes_on() {
+    if !is_root() {
+        eprintln!("skipped: needs root for loop devices");
+        return;
+    }
+    let room = tempfile::tempdir().expect("room");
+    std::fs::write(room.path().join("study.toml"), STUDY).expect("write the study");
+    let child = senesce(room.path())
+        .args(["study", "study.toml"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("start");
+    std::thread::sleep(Duration::from_secs(4));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let output = child.wait_with_output().expect("wait");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{words}");
+    assert!(words.contains("the same command continues it"), "{words}");
+}
+
+#[test]
 fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
     if !is_root() {
         eprintln!("skipped: needs root for loop devices");
@@ -116,7 +138,9 @@ fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
     }
     let room = tempfile::tempdir().expect("room");
     let text = STUDY.replace("mkfs = \"-O ^has_journal\"", "mkfs = \"-O no_such_feature\"").replace("images = 2", "");
-    let result = json(&study(room.path(), &text, &["--json"]));
+    let output = study(room.path(), &text, &["--json"]);
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(16), &Value::from(8)));
     let events =
         std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");

@@ -60,6 +60,12 @@ impl Verb for Study {
         }
         print_analysis(&outcome.analysis, self.json).map_err(output_failed)?;
         eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
-        Ok(ExitCode::Done.into())
+        match study::runs_failed(&outcome.analysis) {
+            0 => Ok(ExitCode::Done.into()),
+            failed => {
+                eprintln!("error: {failed} runs failed; the table of failed runs says why");
+                Ok(ExitCode::RunFailed.into())
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use senesce_core::analysis::*;
 use senesce_core::{Failure, Record, Seed};
 use senesce_stats::{Outcome, bootstrap, drift, hierarchical_mean, outliers, pearson, spearman};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The analysis of a study's record.
 pub fn analyse(record: &Record) -> Result<Analysis, Failure> {
@@ -69,6 +69,14 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     if !results.failed.is_empty() {
         caveats.push(format!("{} runs failed; the table of failed runs says why", results.failed.len()));
+        let names = |cell| {
+            let (fs, state, workload) = results.spec.names(cell);
+            format!("{fs} / {state} / {workload}")
+        };
+        let lost: Vec<String> = failed_cells(results).into_iter().map(names).collect();
+        if !lost.is_empty() {
+            caveats.push(format!("without any result, and so in no figure and no finding: {}", lost.join(", ")));
+        }
     }
     let (done, planned) = results.progress;
     if done < planned {
@@ -152,7 +160,23 @@ fn cells_table(results: &Results) -> Table {
             json!(flags(results, cell)),
         ]);
     }
+    for cell in failed_cells(results) {
+        let (fs, state, workload) = results.spec.names(cell);
+        let mut row = vec![Value::Null; columns.len()];
+        row[..3].clone_from_slice(&[json!(workload), json!(fs), json!(state)]);
+        row[columns.len() - 2] = json!("failed");
+        table.row(row);
+    }
     table
+}
+
+/// Cells of which no run came to an end.
+fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
+    let measured = |&(fs, state, workload): &(usize, usize, usize)| {
+        results.judged.iter().any(|cell| (cell.fs, cell.state, cell.workload) == (fs, state, workload))
+    };
+    let failed = results.failed.iter().map(|failure| (failure.id.on.fs, failure.id.on.state, failure.id.workload));
+    failed.filter(|cell| !measured(cell)).collect()
 }
 
 /// Outliers and drift are said and stay in.

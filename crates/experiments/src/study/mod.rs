@@ -22,6 +22,7 @@ pub use spec::StudySpec;
 
 use crate::conduct::{Conduct, Outcome, default_path};
 use crate::registry;
+use senesce_core::environment::is_root;
 use senesce_core::{Analysis, Environment, Failure, Plan, Record, RunContext, RunDirectory, RunKind};
 use std::collections::BTreeMap;
 
@@ -67,9 +68,15 @@ pub fn plan(spec: &StudySpec) -> Result<Plan, Failure> {
     matrix::plan(spec, &embed(spec)?)
 }
 
+/// How many runs of an analysed study failed.
+pub fn runs_failed(analysis: &Analysis) -> u64 {
+    analysis.result["runs_failed"].as_u64().unwrap_or(0)
+}
+
 /// Runs a study in its run directory, or continues it, or finds it finished there.
 pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<Outcome, Failure> {
     let path = request.out.clone().unwrap_or_else(|| default_path(&request.runs, plan, request.again));
+    support::check_rights(spec, is_root())?;
     let mut directory = RunDirectory::open(&path, plan, &Environment::capture())?;
     let was_finished = directory.is_finished();
     if !was_finished {
@@ -79,7 +86,9 @@ pub fn conduct(spec: &StudySpec, plan: &Plan, request: &Conduct<'_>) -> Result<O
         let mut context =
             RunContext { directory: &mut directory, progress: request.progress, interrupt: request.interrupt };
         if let Err(failure) = run_matrix(spec, &mut context) {
-            directory.append("failed", &BTreeMap::from([("reason", failure.to_string())]))?;
+            context.directory.append("failed", &BTreeMap::from([("reason", failure.to_string())]))?;
+            // What stops in the middle says so in words of its own.
+            context.check_interrupt()?;
             return Err(failure);
         }
         directory.sync()?;

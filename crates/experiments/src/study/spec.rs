@@ -261,6 +261,11 @@ impl StudySpec {
             .flat_map(|(fs, state)| (0..self.workload.len()).map(move |workload| (fs, state, workload)))
     }
 
+    /// Names of the file system, state and workload of a cell.
+    pub fn names(&self, (fs, state, workload): (usize, usize, usize)) -> (&str, &str, &str) {
+        (&self.file_system[fs].name, &self.state[state].name, &self.workload[workload].name)
+    }
+
     /// Whether it has this run. A record that was altered may name others.
     pub fn holds(&self, id: RunId) -> bool {
         self.holds_image(id.on) && id.workload < self.workload.len()

@@ -4,6 +4,22 @@ use super::spec::StudySpec;
 use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
 
+/// Refuses a study with cells for this machine to who may not attach loop devices and mount; the lab needs no root.
+pub fn check_rights(spec: &StudySpec, is_root: bool) -> Result<(), Failure> {
+    let here = |(fs, state, workload): (usize, usize, usize)| {
+        let name = &spec.workload[workload].name;
+        !spec.exception(fs, state, name).skip && spec.lab_kernel(fs, state, name).is_none()
+    };
+    match is_root || !spec.combinations().any(here) {
+        true => Ok(()),
+        false => Err(Failure::new(
+            ExitCode::Missing,
+            "a study attaches loop devices and mounts, which needs root: run it as root, or its cells in the lab with \
+             [[cell]] lab = true",
+        )),
+    }
+}
+
 /// Refuses a study with cells that need a program with MPI where this one has none, or cells for this machine whose file
 /// system lacks its mkfs or the kernel's support.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
@@ -39,4 +55,21 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_lab_measures_for_an_ordinary_user() {
+        let mut text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
+                        [[workload]]\npersonality = 'webserver'\n"
+            .to_string();
+        let spec = StudySpec::parse("t", &text).unwrap();
+        assert_eq!(check_rights(&spec, false).unwrap_err().exit_code(), ExitCode::Missing);
+        assert!(check_rights(&spec, true).is_ok());
+        text += "[[cell]]\nlab = true\n";
+        assert!(check_rights(&StudySpec::parse("t", &text).unwrap(), false).is_ok());
+    }
 }
