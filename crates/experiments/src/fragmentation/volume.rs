@@ -39,6 +39,13 @@ impl Place {
             text => text.parse()?,
         };
         Ok(match spec {
+            // A path that is not there is more likely a slip than a wish to fill the file system above it.
+            TargetSpec::Directory(path) if !path.is_dir() => {
+                return Err(Failure::usage(format!(
+                    "target: there is no directory {}; make it first, or write memory, image:FILE or a block device",
+                    path.display()
+                )));
+            }
             TargetSpec::Directory(path) => Self::Directory(Some(path)),
             TargetSpec::Image { path, size } => {
                 let size = Some(size.map_or_else(|| settings.size("size"), Ok)?);
