@@ -219,7 +219,7 @@ fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(
 }
 
 /// What the program itself takes of a memory limit: a block trace, counters, stacks.
-const OWN_MEMORY: Bytes = Bytes::mib(64);
+pub(crate) const OWN_MEMORY: Bytes = Bytes::mib(64);
 
 /// The kernel kills what needs more than its limit, so a limit below the threads' own memory is refused.
 fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u64) -> Result<(), Failure> {

@@ -105,10 +105,7 @@ impl Subject {
 
     /// Bytes of memory into which the threads of a workload read; of many ranks, one of them.
     pub fn thread_memory(&self) -> u64 {
-        let Some((workload, _)) = self.workload() else { return 0 };
-        let threads =
-            workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
-        threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
+        self.workload().map_or(0, |(workload, _)| memory_of_threads(workload))
     }
 
     /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
@@ -202,4 +199,10 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
 
 fn options(seed: Seed, time: Duration) -> Options {
     Options { seed, length: Some(Length::Time(time)), ..Options::default() }
+}
+
+/// Bytes of memory into which the threads of one process of ours read.
+pub(crate) fn memory_of_threads(workload: &senesce_workload::Workload) -> u64 {
+    let threads = workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
+    threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
 }

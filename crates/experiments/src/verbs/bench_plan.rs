@@ -1,5 +1,7 @@
 //! What `bench` would do, before anything is touched, and where a run that was begun goes on.
 
+use crate::study::matrix::OWN_MEMORY;
+use crate::study::subject::memory_of_threads;
 use crate::verbs::bench::{Ranks, Request, Subject};
 use senesce_core::{Bytes, Event, Failure, Plan, RunDirectory};
 use senesce_workload::Options;
@@ -20,6 +22,7 @@ pub fn subject_name(subject: &Subject) -> String {
 
 /// The plan of a request: what it would do, before anything is touched.
 pub fn plan(request: &Request) -> Result<Plan, Failure> {
+    check_memory(request)?;
     let name = subject_name(&request.subject);
     let mut settings = request.settings.clone();
     settings.insert("target".into(), request.target.to_string());
@@ -55,6 +58,22 @@ pub fn plan(request: &Request) -> Result<Plan, Failure> {
     let together = request.ranks.map_or(String::new(), |ranks| format!(" on {} ranks at the same time", ranks.count));
     plan.step(format!("run {name} {} time(s){together}", request.repetitions), target);
     Ok(plan)
+}
+
+/// The kernel kills what needs more than its limit, without a word.
+fn check_memory(request: &Request) -> Result<(), Failure> {
+    let threads = match &request.subject {
+        Subject::Workload(workload, _) => memory_of_threads(workload),
+        _ => 0,
+    };
+    let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
+    match request.limits.memory {
+        Some(limit) if limit < least => Err(Failure::usage(format!(
+            "--memory {limit} is less than the {least} that the threads of the workload and the program take; raise it, or give \
+             the threads less, such as --set memsize=1m for a personality"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The measurements among the events of a run: an interrupted one only while none was made behind it.
