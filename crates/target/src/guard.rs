@@ -160,7 +160,9 @@ pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), 
     let known = signature::probe(file, metadata.size(), path)?;
     let found = known.unwrap_or_else(|| "data".into());
     let real = path.canonicalize().unwrap_or_else(|_| path.into());
-    allow_erase(&[path.display().to_string(), real.display().to_string()], &found, erase)
+    let mut identities = vec![path.display().to_string(), real.display().to_string()];
+    identities.dedup();
+    allow_erase(&identities, &found, erase)
 }
 
 fn allow_erase(identities: &[String], found: &str, erase: Option<&str>) -> Result<(), TargetError> {
