@@ -26,6 +26,9 @@ impl Verb for Runs {
     const ABOUT: &'static str = "List run directories with their state";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        if let Some(named) = self.directory.as_ref().filter(|named| !named.is_dir()) {
+            return Err(Failure::usage(format!("{} is no directory; name one that holds runs", named.display())));
+        }
         let directory = self.directory.unwrap_or_else(runs_directory);
         let mut table = Table::new("runs", "", &["run", "kind", "seed", "state", "events", "command"]);
         for path in run_paths(&directory) {

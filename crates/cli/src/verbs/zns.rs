@@ -175,7 +175,10 @@ impl Zns {
         };
         let once = op.manages() && self.occupancy.is_none() && op != Activity::OpenClose;
         actor.time = match &self.time {
-            Some(time) => Some(Span(parse_duration(time)?)),
+            Some(time) => match parse_duration(time)? {
+                none if none.is_zero() => return Err(Failure::usage("--time 0s measures nothing; say how long")),
+                time => Some(Span(time)),
+            },
             None if self.count.is_some() || once => None,
             None => Some(Span::seconds(10.0)),
         };

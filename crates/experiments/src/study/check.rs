@@ -141,7 +141,7 @@ impl StudySpec {
                 _ => continue,
             };
             return Err(format!(
-                "cell {} / {} / {} cannot be read cold: {problem}, or leave it out with [[cell]] skip = true",
+                "cell {} / {} / {} cannot be read cold: {problem}; or leave the cell out: skip = true in its [[cell]]",
                 self.file_system[fs].name, one.name, workload.name
             ));
         }

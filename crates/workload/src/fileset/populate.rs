@@ -196,12 +196,22 @@ impl Job<'_> {
     }
 }
 
+/// A path as a user may name it: below the target by the target's own name, absolute, or relative to the target.
+fn below(path: &Path, target: &Path) -> PathBuf {
+    let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
+    match path.strip_prefix(&absolute) {
+        Ok(rest) => target.join(rest),
+        Err(_) if path.is_relative() && !path.starts_with(target) => target.join(path),
+        Err(_) => path.into(),
+    }
+}
+
 /// Where a file set lies: its path with the placeholder replaced, then its name. It must be inside of `target`.
 pub fn root_of(layout: &Layout, target: &Path) -> Result<PathBuf, WorkloadError> {
     let spec = &layout.spec;
     let path = match spec.path.strip_prefix(crate::model::TARGET_PLACEHOLDER) {
         Some(rest) => target.join(rest.trim_start_matches('/')),
-        None => PathBuf::from(&spec.path),
+        None => below(Path::new(&spec.path), target),
     };
     let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
     if climbs || !path.starts_with(target) {

@@ -1,7 +1,7 @@
 //! `senesce verify`: compares a target with what its record says it holds.
 
 use super::course::Course;
-use super::events::{Checkpoint, Executed};
+use super::events::Checkpoint;
 use super::execution::{data_mode, shard};
 use super::run::Hooks;
 use senesce_aging::parts::part_name;
@@ -30,8 +30,9 @@ pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     let course = Course::of(&record.events).ok_or_else(|| words("is no ageing"))?;
     let spec = &course.spec;
-    if record.events_of::<Executed>("executed").last().is_none() {
-        return Err(words("its execution has not ended; continue it with senesce age --resume"));
+    if !execution_ended(&record) {
+        let remedy = format!("its execution has not ended; continue it with senesce age --resume {}", path.display());
+        return Err(words(&remedy));
     }
     let last: Option<Checkpoint> = record.events_of("checkpoint").last();
     let position = last.map_or(0, |checkpoint| checkpoint.operation);
@@ -55,6 +56,14 @@ pub fn verify(path: &Path, hooks: &Hooks<'_>) -> Result<Verification, Failure> {
     mounted.close()?;
     let good = files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
     Ok(Verification { good, files, file_system, not_checked })
+}
+
+/// Whether nothing was executed behind the last end of an execution: a run that was interrupted, resumed and then killed
+/// has an end, but checkpoints behind it.
+fn execution_ended(record: &Record) -> bool {
+    let steps = ["executed", "checkpoint", "sample"];
+    let last = record.events.iter().rev().find(|event| steps.contains(&event.kind.as_str()));
+    last.is_some_and(|last| last.kind == "executed")
 }
 
 /// Compares the files of all parts, one part after the other, with what the course had made below a position.
