@@ -115,14 +115,20 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
         return;
     }
     let room = tempfile::tempdir().expect("room");
-    std::fs::write(room.path().join("study.toml"), STUDY).expect("write the study");
-    let child = senesce(room.path())
+    let endless = STUDY.replace("images = 2", "images = 500");
+    assert_ne!(endless, STUDY);
+    std::fs::write(room.path().join("study.toml"), endless).expect("write the study");
+    let mut child = senesce(room.path())
         .args(["study", "study.toml"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("start");
-    std::thread::sleep(Duration::from_secs(4));
+    while std::fs::read_dir(room.path().join("senesce-runs")).map_or(0, Iterator::count) == 0 {
+        assert!(child.try_wait().expect("wait").is_none(), "it ended before it began");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(1));
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     let output = child.wait_with_output().expect("wait");
     let words = String::from_utf8_lossy(&output.stderr);
