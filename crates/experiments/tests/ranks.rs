@@ -5,7 +5,7 @@ use senesce_aging::parts::whole_sha256;
 use senesce_aging::{Churn, Profile, Truncate};
 use senesce_cluster::{Cluster, Hello, Timing, simulated};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, ExitCode, Failure, Record, Seed, Silent};
+use senesce_core::{Bytes, ExitCode, Failure, Progress, Record, Seed, Silent};
 use senesce_experiments::conduct::Outcome;
 use senesce_experiments::verbs::age::{
     AgeSpec, Hooks, Limits, Place, plan_only, profile_hash, resume, run, run_by_ranks, verify,
@@ -16,7 +16,7 @@ use senesce_target::OpenOptions;
 use senesce_workload::{Length, Options, builtin};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn spec(target: &Path) -> AgeSpec {
@@ -216,6 +216,22 @@ fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
     is_as_recorded(&out);
 }
 
+/// Puts a file in the way once the target is claimed and the ageing begins.
+struct Obstacle(PathBuf);
+
+impl Progress for Obstacle {
+    fn phase(&self, name: &str, _total: u64, _unit: &str) {
+        if name == "ageing" {
+            std::fs::create_dir_all(self.0.parent().unwrap()).unwrap();
+            std::fs::write(&self.0, "in the way").unwrap();
+        }
+    }
+
+    fn position(&self, _done: u64, _note: &str) {}
+
+    fn say(&self, _message: &str) {}
+}
+
 #[test]
 fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     let room = tempfile::tempdir().unwrap();
@@ -224,10 +240,13 @@ fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
     let plan = spec(&aged).planner(0).unwrap();
     let file = plan.clone().find(|operation| operation.file.directory % 3 == 2).unwrap().file;
     let path = aged.join(plan.plan().directories().path(file.directory));
-    std::fs::create_dir_all(&path).unwrap();
-    std::fs::write(aged.join(".senesce"), "").unwrap();
-    std::fs::write(path.join(senesce_aging::plan::file_name(file.birth)), "in the way").unwrap();
-    let failure = age(3, &spec(&aged), &out, &Interrupt::new()).err().unwrap();
+    let obstacle = Obstacle(path.join(senesce_aging::plan::file_name(file.birth)));
+    let interrupt = Interrupt::new();
+    let played = together(3, &interrupt, |cluster| {
+        let hooks = Hooks { progress: &obstacle, interrupt: &interrupt, cluster: Some(cluster) };
+        run_by_ranks(cluster, || run(&spec(&aged), &place(&out), None, &hooks))
+    });
+    let failure = played.err().unwrap();
     assert_eq!(failure.exit_code(), ExitCode::RunFailed);
     assert!(failure.to_string().starts_with("rank 2 on node2: create "), "{failure}");
     let record = Record::open(&out).unwrap();
