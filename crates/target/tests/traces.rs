@@ -86,13 +86,13 @@ fn read_all(folder: &Path) {
 
 /// The score by its definition, over (letters, sector, sectors) of the issued requests.
 fn score(issued: impl Iterator<Item = (String, u64, u64)>) -> f64 {
-    let (mut breaks, mut blocks, mut end) = (0u64, 0u64, None);
+    let (mut breaks, mut sectors, mut end) = (0u64, 0u64, None);
     for (_, sector, count) in issued.filter(|(letters, ..)| letters.starts_with('R')) {
         breaks += u64::from(end.is_some_and(|end: u64| end != sector));
         end = Some(sector + count);
-        blocks += count.div_ceil(8);
+        sectors += count;
     }
-    1.0 - breaks as f64 / blocks as f64
+    1.0 - breaks as f64 / (sectors as f64 / 8.0)
 }
 
 #[test]

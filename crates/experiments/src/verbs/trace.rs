@@ -248,7 +248,7 @@ fn in_words(summary: &Summary) -> String {
             "{} requests on {}; {:.1} MiB were read with {} discontinuities: dynamic layout score {score:.4}.",
             summary.measures.requests,
             summary.device,
-            summary.measures.bytes.read as f64 / (1 << 20) as f64,
+            layout.blocks_read * 4096.0 / (1 << 20) as f64,
             layout.discontinuities
         ),
         None => format!(

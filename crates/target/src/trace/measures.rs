@@ -5,13 +5,14 @@ use super::request::Operation;
 use serde::{Deserialize, Serialize};
 
 /// Sectors of 512 bytes in a block of 4 KiB.
-const BLOCK_SECTORS: u64 = 8;
+const BLOCK_SECTORS: f64 = 8.0;
 
 /// How contiguously the device was read (definition of the dynamic layout score: Conway et al., "File Systems Fated for
 /// Senescence? Nonsense, Says Science!", FAST 2017, with the first request free).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DynamicLayout {
-    /// 1 - discontinuities / 4 KiB blocks read, over the reads in issue order: above 0, at most 1. `None`: nothing was read.
+    /// 1 - discontinuities / 4 KiB blocks read, over the reads in issue order: at most 1, and below 0 only where many
+    /// requests are smaller than a block. `None`: nothing was read.
     pub score: Option<f64>,
     /// Reads that do not begin where the read before them ended.
     pub discontinuities: u64,
@@ -20,8 +21,7 @@ pub struct DynamicLayout {
     pub log2_blocks: Vec<u64>,
     /// Sum of their lengths in bytes.
     pub seek_distance_bytes: u64,
-    /// 4 KiB blocks read. A part of a block at the end of a request counts as a whole one: a file system with smaller blocks
-    /// reads single ones, and the share of contiguous blocks must not count fewer blocks than jumps.
+    /// 4 KiB blocks read (a part counts as a part).
     pub blocks_read: f64,
 }
 
@@ -136,18 +136,18 @@ impl DynamicLayout {
     /// Computes it from a trace.
     pub fn of(trace: &BlockTrace) -> Self {
         let mut layout = Self::default();
-        let (mut blocks, mut expected) = (0, None);
+        let (mut sectors, mut expected) = (0, None);
         for request in trace.iter().filter(|request| request.operation == Operation::Read && request.sectors > 0) {
-            blocks += u64::from(request.sectors).div_ceil(BLOCK_SECTORS);
+            sectors += u64::from(request.sectors);
             if let Some(gap) = expected.map(|end: u64| end.abs_diff(request.sector)).filter(|gap| *gap > 0) {
                 layout.discontinuities += 1;
                 layout.seek_distance_bytes += gap * 512;
-                count_log2(&mut layout.log2_blocks, gap / BLOCK_SECTORS);
+                count_log2(&mut layout.log2_blocks, gap / BLOCK_SECTORS as u64);
             }
             expected = Some(request.end_sector());
         }
-        layout.blocks_read = blocks as f64;
-        layout.score = (blocks > 0).then(|| 1.0 - layout.discontinuities as f64 / layout.blocks_read);
+        layout.blocks_read = sectors as f64 / BLOCK_SECTORS;
+        layout.score = (sectors > 0).then(|| 1.0 - layout.discontinuities as f64 / layout.blocks_read);
         layout
     }
 }
@@ -235,14 +235,6 @@ mod tests {
         assert_eq!(layout.score, Some(1.0 - 2.0 / 5.0));
         assert_eq!(layout.log2_blocks, [0, 0, 0, 1, 0, 0, 0, 1], "8 blocks and 137 blocks");
         assert_eq!(layout.seek_distance_bytes, (64 + 1096) * 512);
-    }
-
-    #[test]
-    fn jumps_between_blocks_of_1_kib_leave_the_score_above_0() {
-        let scattered: Vec<_> = (0..10).map(|block| (Operation::Read, block * 100, 2)).collect();
-        let layout = DynamicLayout::of(&trace(&scattered));
-        assert_eq!((layout.discontinuities, layout.blocks_read), (9, 10.0));
-        assert!((layout.score.expect("read") - 0.1).abs() < 1e-12);
     }
 
     #[test]
