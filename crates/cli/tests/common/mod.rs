@@ -61,6 +61,11 @@ impl Started {
         self.wait()
     }
 
+    /// It has not ended yet. What it says meanwhile must fit the pipe.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("look at senesce").is_none()
+    }
+
     /// What it says until it ends.
     pub fn wait(mut self) -> Output {
         let mut stderr = Vec::new();

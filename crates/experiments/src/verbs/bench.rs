@@ -285,9 +285,10 @@ impl Run<'_> {
         Ok(self.directory.append("measured", &MeasuredColdRead { read, trace })?)
     }
 
-    /// Says so when most of what was read lies on no device: such a time measures nothing.
+    /// Says so when most of what was read lies on no device: such a time measures nothing. Other file systems (in memory,
+    /// of the network, in a program) have no device to read from.
     fn note_unread(&mut self, read: u64, from_devices: u64) -> Result<(), Failure> {
-        if from_devices >= read / 2 {
+        if from_devices >= read / 2 || self.target.block_device_info().is_none() {
             return Ok(());
         }
         self.note(&format!(
