@@ -72,7 +72,8 @@ impl Plan {
             found.push(format!("seed: {} against {}", self.seed.0, other.seed.0));
         }
         let names: std::collections::BTreeSet<_> = self.settings.keys().chain(other.settings.keys()).collect();
-        for name in names {
+        // The seed has been told; some plans have it among their settings as well.
+        for name in names.into_iter().filter(|name| *name != "seed") {
             let (ours, theirs) = (self.settings.get(name), other.settings.get(name));
             if ours != theirs {
                 let show = |value: Option<&String>| value.cloned().unwrap_or_else(|| "(unset)".to_string());

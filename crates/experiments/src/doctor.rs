@@ -1,5 +1,6 @@
 //! What this machine can do, examined without changing anything.
 
+use senesce_target::BlockDevice;
 use std::path::Path;
 
 /// Whether something works.
@@ -61,6 +62,7 @@ pub fn examine() -> Vec<Check> {
         let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce lab run");
         checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
     }
+    checks.extend(BlockDevice::drives().iter().map(drive));
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
     checks
 }
@@ -72,6 +74,18 @@ fn fact(what: &str, needed_for: &'static str, works: bool, remedy: &str) -> Chec
         state: if works { State::Works } else { State::Missing },
         found: String::new(),
         remedy: remedy.into(),
+    }
+}
+
+/// A drive, with the words that name it.
+fn drive(device: &BlockDevice) -> Check {
+    let found = [Some(device.size().to_string()), device.serial().map(|serial| format!("serial {serial}"))];
+    Check {
+        what: device.path().display().to_string(),
+        needed_for: if device.is_zoned() { "a zoned drive: zns, zones, f2fs" } else { "a drive" },
+        state: State::Works,
+        found: found.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        remedy: "none needed".into(),
     }
 }
 

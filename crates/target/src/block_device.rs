@@ -35,6 +35,17 @@ impl BlockDevice {
         Some(Self { path: Path::new("/dev").join(name.replace('!', "/")), name, number })
     }
 
+    /// The drives of this machine: whole disks with a size, without those that lie in files or memory (loop, ram, zram).
+    pub fn drives() -> Vec<Self> {
+        let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
+        let in_memory = |device: &Self| ["loop", "ram", "zram"].iter().any(|kind| device.name.starts_with(kind));
+        let mut drives: Vec<_> = numbers.filter_map(Self::from_number).collect();
+        drives.retain(|device| !in_memory(device) && device.size() > Bytes(0));
+        drives.sort_by(|left, right| left.name.cmp(&right.name));
+        drives
+    }
+
     /// The device below a file or directory. `None`: its file system has no single block device.
     pub fn below(path: &Path) -> Option<Self> {
         let number = split(path.metadata().ok()?.dev());

@@ -77,14 +77,21 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
         TargetSpec::Image { path, size } => {
             let (erase, size) = (options.erase.as_deref(), size.or(options.size));
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
+            check_least_size(spec, size, options)?;
+            let existed = path.exists();
             let image = ImageFile::open(path, ImageOptions { size, erase, keep, read_only, in_memory })?;
             release_stale_loops(image.active(), path)?;
-            stage_image(spec, image, &path.to_string_lossy(), options)
+            let staged = stage_image(spec, image, &path.to_string_lossy(), options);
+            if staged.is_err() && !existed {
+                let _ = std::fs::remove_file(path);
+            }
+            staged
         }
         TargetSpec::Memory { size } => {
             if options.keep_existing {
                 return Err(TargetError::Usage(format!("{spec} holds nothing that could be kept")));
             }
+            check_least_size(spec, Some(*size), options)?;
             stage_image(spec, ImageFile::scratch(*size)?, "senesce memory image", options)
         }
         TargetSpec::Device(path) => {
@@ -99,6 +106,19 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let made = make_and_mount(&claimed, claimed.lock_handle(), keep, options)?;
             finish(spec, made, Backing::Device(claimed), options)
         }
+    }
+}
+
+/// A new image must be large enough for its mkfs. With options of its own, mkfs decides.
+fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
+    let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
+    let least = file_system.least_size();
+    match size {
+        Some(size) if !options.keep_existing && options.mkfs_options.trim().is_empty() && size < least => {
+            let name = spec.path().map_or("an image in memory".into(), |path| path.display().to_string());
+            Err(TargetError::Usage(format!("{name}: {size} is too small for {file_system}, which needs {least}")))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -49,22 +49,22 @@ pub struct Bench {
     #[arg(long)]
     dry_run: bool,
     /// Measure this long, for example 10s [default: as the workload says, else 60s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with_all = ["operations", "steady"])]
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["operations", "steady"])]
     time: Option<Duration>,
     /// Measure this many operations
-    #[arg(long, value_name = "N", conflicts_with = "steady")]
+    #[arg(long, value_name = "N", conflicts_with = "steady", value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
     /// Measure until the last five intervals agree, at most this long
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     steady: Option<Duration>,
     /// Run this long before counting
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "0s")]
     warm_up: Duration,
     /// Length of the intervals over time [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
     interval: Option<Duration>,
     /// Repetitions; file sets are written anew and the target is remounted for each
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     reps: u64,
     /// Seed of everything random while the workload runs
     #[arg(long, value_name = "N", default_value_t = 42)]
@@ -156,6 +156,14 @@ pub struct Bench {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+}
+
+/// A time in which something can be measured.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match parse_duration(text).map_err(|error| error.to_string())? {
+        Duration::ZERO => Err("nothing can be measured in no time".into()),
+        time => Ok(time),
+    }
 }
 
 impl Verb for Bench {

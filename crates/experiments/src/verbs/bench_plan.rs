@@ -55,6 +55,9 @@ pub fn plan(request: &Request) -> Result<Plan, Failure> {
             plan.estimated_seconds = request.repetitions as f64 * time.as_secs_f64();
         }
     }
+    if let Subject::Calls(options) = &request.subject {
+        plan.bytes_to_write = options.bytes_to_write().0.saturating_mul(request.repetitions);
+    }
     let together = request.ranks.map_or(String::new(), |ranks| format!(" on {} ranks at the same time", ranks.count));
     plan.step(format!("run {name} {} time(s){together}", request.repetitions), target);
     Ok(plan)

@@ -87,6 +87,18 @@ impl CallOptions {
             seed: senesce_core::seed::DEFAULT_SEED,
         }
     }
+
+    /// Calls of `size` bytes, at least 1.
+    fn calls_of(&self, size: u64) -> u64 {
+        (self.bytes.0 / size).clamp(LEAST_CALLS, self.calls.max(LEAST_CALLS))
+    }
+
+    /// What all sizes write together, with the files that random writes go to.
+    pub fn bytes_to_write(&self) -> Bytes {
+        let prepared = |size| if self.mode == WriteMode::RandomWrite { file_size(self, size) } else { 0 };
+        let sizes = self.sizes.iter().map(|size| size.0).filter(|size| *size > 0);
+        Bytes(sizes.map(|size| size.saturating_mul(self.calls_of(size)).saturating_add(prepared(size))).sum())
+    }
 }
 
 /// Latencies of all sizes.
@@ -166,7 +178,7 @@ fn measure_size(
     interrupt: &Interrupt,
 ) -> Result<SizeResult, WorkloadError> {
     let path = folder.join(format!("file-{size}"));
-    let calls = (options.bytes.0 / size).clamp(LEAST_CALLS, options.calls.max(LEAST_CALLS));
+    let calls = options.calls_of(size);
     let offsets = offsets(options, size, calls);
     let file = prepare(&path, content, options, size).map_err(WorkloadError::io("prepare", &path))?;
     let data = &content[..size as usize];

@@ -64,7 +64,11 @@ fn open_file(path: &Path) -> Result<File, ZonedError> {
 pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: "run as root".into() }
+            let remedy = match rustix::process::geteuid().is_root() {
+                true => "root was refused as well: this container or control group hides the drive",
+                false => "run as root",
+            };
+            ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: remedy.into() }
         }
         _ => ZonedError::Io {
             operation: "open",

@@ -1,13 +1,14 @@
 //! From the arguments of `senesce bench` to what is to be run.
 
 use super::Bench;
-use senesce_core::{Failure, Seed};
+use senesce_core::{Bytes, Failure, Seed};
 use senesce_experiments::verbs::bench::{ColdReadOptions, Request, Subject};
 use senesce_target::{FileSystem, Limits, OpenOptions, TargetSpec};
 use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
 use senesce_workload::{Execution, Length, Options, Workload, builtin};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 impl Bench {
     /// What is to be run.
@@ -26,7 +27,7 @@ impl Bench {
                 ..OpenOptions::default()
             },
             subject,
-            repetitions: self.reps.max(1),
+            repetitions: self.reps,
             keep_caches: self.keep_caches,
             limits: Limits { memory: self.memory, cpus: self.cpus },
             populate_only: self.populate_only,
@@ -40,30 +41,54 @@ impl Bench {
     /// What tells one run from another, as the user gave it.
     fn settings(&self, name: &str) -> Result<BTreeMap<String, String>, Failure> {
         let mut settings = BTreeMap::new();
-        let mut put = |name: &str, value: String| settings.insert(name.to_string(), value);
-        let length = (self.time, self.operations, self.steady);
-        put("length", format!("{length:?}"));
-        put("warm-up", format!("{:?}", self.warm_up));
+        let mut put = |name: &str, value: String| {
+            if !value.is_empty() {
+                settings.insert(name.to_string(), value);
+            }
+        };
+        put("length", self.length_in_words());
+        put("warm-up", in_words(self.warm_up));
         put("reps", self.reps.to_string());
         put("set", self.set.join(" "));
         put("scale", self.scale.to_string());
         put("choice", self.choice.clone());
-        put("populate-seed", format!("{:?}", self.populate_seed));
-        put("limits", format!("memory {:?}, cpus {:?}", self.memory.map(|size| size.0), self.cpus));
+        put("populate-seed", self.populate_seed.map(|seed| seed.to_string()).unwrap_or_default());
+        put("memory", self.memory.map(|size| size.to_string()).unwrap_or_default());
+        put("cpus", self.cpus.map(|cpus| cpus.to_string()).unwrap_or_default());
         put("caches", if self.keep_caches { "kept" } else { "cold" }.into());
         put("fs", self.fs.map_or("as it is, or ext4", FileSystem::name).into());
         put("mkfs-options", self.mkfs_options.clone());
         put("mount-options", self.mount_options.clone());
         put("execution", if self.null { "null" } else { "system" }.into());
         put("populate-only", self.populate_only.to_string());
-        put("sync", self.sync.clone());
-        put("ops", format!("{} macros {}", self.ops.join(","), self.macros));
-        put("sizes", format!("{:?} calls {}", self.sizes.iter().map(|size| size.0).collect::<Vec<_>>(), self.calls));
-        put("cold", format!("settle {:?} read-ahead {:?} trace {}", self.settle, self.read_ahead, self.trace));
+        match name {
+            "cold-read" => {
+                put("settle", in_words(self.settle));
+                put("read-ahead", self.read_ahead.clone().unwrap_or_default());
+                put("trace", self.trace.to_string());
+            }
+            "file-ops" | "append" | "random-write" => {
+                put("sync", self.sync.clone());
+                put("ops", self.ops.join(","));
+                put("macros", self.macros.to_string());
+                put("sizes", self.sizes.iter().map(Bytes::to_string).collect::<Vec<_>>().join(","));
+                put("calls", self.calls.to_string());
+            }
+            _ => {}
+        }
         if let Some(text) = self.file_text(name)? {
             put("file-digest", format!("{:016x}", Seed(0).child(&text).0));
         }
         Ok(settings)
+    }
+
+    fn length_in_words(&self) -> String {
+        match (self.time, self.operations, self.steady) {
+            (Some(time), _, _) => in_words(time),
+            (_, Some(count), _) => format!("{count} operations"),
+            (_, _, Some(most)) => format!("until steady, at most {}", in_words(most)),
+            _ => "as the workload says".into(),
+        }
     }
 
     fn file_text(&self, name: &str) -> Result<Option<String>, Failure> {
@@ -140,6 +165,10 @@ impl Bench {
             execution: if self.null { Execution::Null } else { Execution::System },
         }
     }
+}
+
+fn in_words(time: Duration) -> String {
+    format!("{time:?}")
 }
 
 fn read_ahead(text: &str) -> Result<u64, Failure> {
