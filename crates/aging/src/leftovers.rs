@@ -5,42 +5,91 @@ use crate::execute::Name;
 use crate::parts::part_of_name;
 use senesce_target::ClaimedDirectory;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// A file, or a directory with everything in it, in the top of an aged directory.
+/// A file of a plan, or a directory that holds some, in the top of an aged directory.
 #[derive(Debug)]
-pub struct Leftover {
+pub struct Leftover(Entry);
+
+#[derive(Debug)]
+struct Entry {
     path: PathBuf,
     is_directory: bool,
+    /// Whether a plan, or a part of one, calls a file or directory so.
+    bears_our_name: bool,
 }
 
-/// Everything in the top of `directory` that bears a name of a plan's: other programs' files are passed over.
+/// Everything in the top of `directory` that an earlier plan made. Other programs' files are passed over, also those in
+/// directories that bear a name of a plan's.
 pub fn leftovers(directory: &ClaimedDirectory) -> Result<Vec<Leftover>, AgingError> {
-    let failed = |error| AgingError::io("list", directory.path(), error);
     let mut found = Vec::new();
-    for entry in fs::read_dir(directory.path()).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let is_directory = entry.file_type().map_err(failed)?.is_dir();
-        let name = entry.file_name();
-        let name = name.as_encoded_bytes();
-        if if is_directory { names_directory(name) } else { Name::parse(name).is_some() } {
-            found.push(Leftover { path: entry.path(), is_directory });
+    for entry in entries(directory.path())? {
+        if entry.is_of_a_plan()? {
+            found.push(Leftover(entry));
         }
     }
     Ok(found)
 }
 
-/// Whether a plan, or a part of one, calls a directory in the top so.
+fn entries(directory: &Path) -> Result<Vec<Entry>, AgingError> {
+    let failed = |error| AgingError::io("list", directory, error);
+    let entry = |entry: io::Result<fs::DirEntry>| {
+        let entry = entry?;
+        let is_directory = entry.file_type()?.is_dir();
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        let bears_our_name = if is_directory { names_directory(name) } else { Name::parse(name).is_some() };
+        Ok(Entry { path: entry.path(), is_directory, bears_our_name })
+    };
+    fs::read_dir(directory).map_err(failed)?.map(entry).collect::<io::Result<_>>().map_err(failed)
+}
+
+/// Whether a plan, or a part of one, calls a directory so.
 fn names_directory(name: &[u8]) -> bool {
     let number = name.strip_prefix(b"d").filter(|digits| !digits.is_empty());
     number.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) || part_of_name(name).is_some()
 }
 
+impl Entry {
+    /// Whether a plan made it: a file by its name, a directory when there is a file of a plan's in it or nothing at all.
+    fn is_of_a_plan(&self) -> Result<bool, AgingError> {
+        if !self.bears_our_name || !self.is_directory {
+            return Ok(self.bears_our_name);
+        }
+        let inside = entries(&self.path)?;
+        for entry in &inside {
+            if entry.is_of_a_plan()? {
+                return Ok(true);
+            }
+        }
+        Ok(inside.is_empty())
+    }
+
+    /// Deletes what bears a name of ours, and the directories that are empty then. Whether nothing is left of it.
+    fn remove(&self) -> Result<bool, AgingError> {
+        let failed = |error| AgingError::io("delete", &self.path, error);
+        if !self.bears_our_name {
+            return Ok(false);
+        }
+        if !self.is_directory {
+            return fs::remove_file(&self.path).map(|()| true).map_err(failed);
+        }
+        let mut is_empty = true;
+        for entry in entries(&self.path)? {
+            is_empty &= entry.remove()?;
+        }
+        if is_empty {
+            fs::remove_dir(&self.path).map_err(failed)?;
+        }
+        Ok(is_empty)
+    }
+}
+
 impl Leftover {
-    /// Deletes it.
+    /// Deletes what the plan made of it.
     pub fn remove(&self) -> Result<(), AgingError> {
-        let removed = if self.is_directory { fs::remove_dir_all(&self.path) } else { fs::remove_file(&self.path) };
-        removed.map_err(|error| AgingError::io("delete", &self.path, error))
+        self.0.remove().map(drop)
     }
 }
 
@@ -51,10 +100,14 @@ mod tests {
     #[test]
     fn only_what_a_plan_made_is_found_and_removed() {
         let room = tempfile::tempdir().unwrap();
-        for name in ["d0/d1", "d1f", "part-0003/d0", "data", "d", "f00000000000a.d"] {
+        for name in ["d0/d1", "d1f", "part-0003/d0", "data", "d", "f00000000000a.d", "dec/2024", "dead"] {
             fs::create_dir_all(room.path().join(name)).unwrap();
         }
-        for name in ["f00000000000a", "d0/d1/f000000000001", "f1", "thesis.txt"] {
+        let files = ["f00000000000a", "d0/d1/f000000000001", "d1f/d2/f000000000002"];
+        let others = ["f1", "thesis.txt", "dec/2024/letter", "dead/sea", "d1f/d2/note", "dec/d1/x"];
+        fs::create_dir_all(room.path().join("d1f/d2")).unwrap();
+        fs::create_dir_all(room.path().join("dec/d1")).unwrap();
+        for name in files.iter().chain(&others) {
             fs::write(room.path().join(name), "x").unwrap();
         }
         let directory = ClaimedDirectory::claim(room.path(), room.path().to_str()).unwrap();
@@ -62,8 +115,11 @@ mod tests {
         assert_eq!(found.len(), 4);
         found.iter().try_for_each(Leftover::remove).unwrap();
         assert!(leftovers(&directory).unwrap().is_empty());
-        for kept in ["data", "d", "f00000000000a.d", "f1", "thesis.txt"] {
+        for kept in ["data", "d", "f00000000000a.d"].iter().chain(&others) {
             assert!(room.path().join(kept).exists(), "{kept}");
+        }
+        for gone in ["d0", "part-0003"].iter().chain(&files) {
+            assert!(!room.path().join(gone).exists(), "{gone}");
         }
     }
 }

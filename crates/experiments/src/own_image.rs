@@ -5,12 +5,13 @@ use senesce_target::TargetSpec;
 use serde_json::json;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::time::UNIX_EPOCH;
 
 /// Kind of the event that says which image a run made.
 const IMAGE: &str = "own-image";
 
 /// What may be lost with `target`: what the user said, else an image that this run made, now or before it was
-/// interrupted. The run directory knows it by its inode.
+/// interrupted. The run directory knows it by its inode and when that was made: a number alone is given to another file soon.
 pub fn erase(target: &TargetSpec, said: &str, directory: &mut RunDirectory) -> Result<Option<String>, Failure> {
     let TargetSpec::Image { path, .. } = target else {
         return Ok(Some(said.to_string()).filter(|said| !said.is_empty()));
@@ -20,13 +21,17 @@ pub fn erase(target: &TargetSpec, said: &str, directory: &mut RunDirectory) -> R
     }
     let is_new = File::create_new(path).is_ok();
     let Ok(found) = path.metadata() else { return Ok(None) };
-    let image = json!({"path": path, "device": found.dev(), "inode": found.ino()});
+    let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let image = json!({
+        "path": path, "device": found.dev(), "inode": found.ino(), "made_ns": made.map(|time| time.as_nanos() as u64),
+    });
     if is_new {
         directory.append(IMAGE, &image)?;
     }
+    let equal = |event: &Event, name| event.data[name] == image[name];
     let same =
-        |event: &Event| event.kind == IMAGE && ["device", "inode"].iter().all(|name| event.data[name] == image[name]);
-    let ours = is_new || directory.earlier_events().iter().any(same);
+        |event: &Event| event.kind == IMAGE && ["device", "inode", "made_ns"].iter().all(|name| equal(event, *name));
+    let ours = is_new || made.is_some() && directory.earlier_events().iter().any(same);
     Ok(ours.then(|| path.display().to_string()))
 }
 
@@ -55,5 +60,17 @@ mod tests {
         fs::write(&foreign, "precious").unwrap();
         fs::rename(&foreign, &path).unwrap();
         assert!(!may("first"), "another image under its name");
+        let path = room.path().join("c.img");
+        let target = TargetSpec::Image { path: path.clone(), size: None };
+        let may = |run: &str| {
+            let mut directory = RunDirectory::open(&room.path().join(run), &plan, &Environment::default()).unwrap();
+            erase(&target, "", &mut directory).unwrap().is_some()
+        };
+        assert!(may("third"));
+        fs::remove_file(&path).unwrap();
+        // Times of files have the grain of the kernel's tick, at most 10 ms.
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        fs::write(&path, "a file that is given the same inode").unwrap();
+        assert!(!may("third"), "another image made under its name");
     }
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod linger;
+mod new_file;
 
 use crate::attr::SetAttr;
 use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
@@ -12,12 +13,13 @@ use crate::fs::TierFs;
 use crate::namespace::NewInode;
 use answer::{TTL, attributes, done, entry, errno, file_attr, file_type, nanoseconds, new_inode, number, xattr};
 use fuser::{
-    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use linger::Answering;
 pub use linger::Linger;
+use new_file::{NewFiles, passes_the_cache};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -27,9 +29,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 const MAX_WRITE: u32 = 1 << 20;
-/// Handle of a new file that is only written: its data do not need the kernel's cache, the memory here is as fast. The kernel
-/// then leaves it to the server to drop capabilities, instead of asking for them before the first write.
-const PAST_THE_CACHE: FileHandle = FileHandle(1);
 /// The extended attribute of the root by which `tier stats` asks.
 pub const STATS_XATTR: &str = "senesce.tier";
 
@@ -37,12 +36,13 @@ pub const STATS_XATTR: &str = "senesce.tier";
 pub struct Adapter {
     fs: Arc<TierFs>,
     linger: Arc<Linger>,
+    new_files: NewFiles,
 }
 
 impl Adapter {
     /// Serves `fs`. Threads wait for requests as `linger` says.
     pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
-        Self { fs, linger }
+        Self { fs, linger, new_files: NewFiles::on_this_kernel() }
     }
 
     fn serve(&self) -> Answering<'_> {
@@ -75,7 +75,8 @@ impl Filesystem for Adapter {
     }
 
     fn forget(&self, _request: &Request, ino: INodeNo, count: u64) {
-        self.serve().forget(number(ino), count);
+        // No answer is awaited, and the kernel forgets many at once.
+        self.fs.forget(number(ino), count);
     }
 
     fn getattr(&self, _request: &Request, ino: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
@@ -197,10 +198,7 @@ impl Filesystem for Adapter {
         match self.serve().create(number(parent), name.as_bytes(), &new) {
             Ok(attr) => {
                 let generation = Generation(u64::from(attr.generation));
-                let (handle, how) = match flags & libc::O_ACCMODE {
-                    libc::O_WRONLY => (PAST_THE_CACHE, FopenFlags::FOPEN_DIRECT_IO),
-                    _ => (FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE),
-                };
+                let (handle, how) = self.new_files.opened(flags);
                 reply.created(&TTL, &file_attr(&attr), generation, handle, how);
             }
             Err(error) => reply.error(errno(error)),
@@ -245,7 +243,7 @@ impl Filesystem for Adapter {
     ) {
         let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let fs = self.serve();
-        let uncapped = if handle == PAST_THE_CACHE { fs.drop_capability(number(ino)) } else { Ok(()) };
+        let uncapped = if passes_the_cache(handle) { fs.drop_capability(number(ino)) } else { Ok(()) };
         match uncapped.and_then(|()| fs.write(number(ino), offset, data, clear_setid)) {
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(error)),

@@ -37,9 +37,11 @@ struct Shared {
 }
 
 impl Shared {
-    fn earlier_done(&self, sequence: u64) -> bool {
-        let all = self.reached.iter().all(|reached| reached.load(Ordering::Acquire) >= sequence);
-        all || self.failed.load(Ordering::Relaxed)
+    /// Whether there is nothing to wait for: every operation before this one is done, here and in the other shards, or one
+    /// has failed. Only what is done may be told to the other shards.
+    fn earlier_done(&self, sequence: u64, pace: &dyn Pace) -> bool {
+        let all = || self.reached.iter().all(|reached| reached.load(Ordering::Acquire) >= sequence);
+        self.failed.load(Ordering::Relaxed) || all() && pace.earlier_done(sequence)
     }
 
     /// Lets the threads, which all wait for a round, go on behind `position`.
@@ -59,7 +61,9 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingEr
     let start = run.parts.position();
     let shared =
         Shared { reached: (0..threads).map(|_| AtomicU64::new(start)).collect(), failed: AtomicBool::new(false) };
-    let hands: Vec<Vec<B::Hand>> = (0..threads).map(|_| hands(run.backends, threads)).collect::<Result<_, _>>()?;
+    let more_hands = || hands(run.backends, threads + 1);
+    let hands: Vec<Vec<B::Hand>> = (0..threads).map(|_| more_hands()).collect::<Result<_, _>>()?;
+    let mut own_hands = more_hands()?;
     let (backends, pace) = (run.backends, run.pace);
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
@@ -70,12 +74,17 @@ pub(super) fn play<B: BackEnd>(run: &mut Run<'_, '_, B>) -> Result<Stop, AgingEr
             scope.spawn(move || work(backends, hands, index, (shared, pace), &incoming, &outgoing));
             workers.push(Worker { batches, reports });
         }
-        conduct(run, &workers, &shared)
+        conduct(run, &mut own_hands, &workers, &shared)
     })
 }
 
 /// Hands out rounds until the plan ends or something stops it, then waits for those in flight.
-fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Shared) -> Result<Stop, AgingError> {
+fn conduct<B: BackEnd>(
+    run: &mut Run<'_, '_, B>,
+    hands: &mut [B::Hand],
+    workers: &[Worker],
+    shared: &Shared,
+) -> Result<Stop, AgingError> {
     let mut flight = Flight::default();
     let mut stop = Ok(Stop::Finished);
     for round in 0.. {
@@ -94,7 +103,7 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Sh
             flight.land(run, workers);
         }
         if flight.failure.is_some() {
-            flight.land_all(run, workers, shared);
+            flight.land_all(run, hands, workers, shared);
         }
         if flight.failure.is_some() {
             break;
@@ -117,7 +126,7 @@ fn conduct<B: BackEnd>(run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Sh
             break;
         }
     }
-    flight.land_all(run, workers, shared);
+    flight.land_all(run, hands, workers, shared);
     flight.failure.map_or(stop, |(_, error)| Err(error))
 }
 
@@ -161,13 +170,19 @@ impl Flight {
     }
 
     /// Waits for all rounds. If the file system was full, does what is left of them.
-    fn land_all<B: BackEnd>(&mut self, run: &mut Run<'_, '_, B>, workers: &[Worker], shared: &Shared) {
+    fn land_all<B: BackEnd>(
+        &mut self,
+        run: &mut Run<'_, '_, B>,
+        hands: &mut [B::Hand],
+        workers: &[Worker],
+        shared: &Shared,
+    ) {
         while !self.ends.is_empty() {
             self.land(run, workers);
         }
         let (left, ahead) = (std::mem::take(&mut self.left), std::mem::take(&mut self.ahead));
         if !left.is_empty() && self.failure.as_ref().is_some_and(|(_, error)| error.is_full()) {
-            self.failure = catch_up(run, workers.len(), left, &ahead).err();
+            self.failure = catch_up(run, hands, left, &ahead).err();
         }
         if self.failure.is_none() {
             shared.go_on(run.completed);
@@ -179,7 +194,7 @@ impl Flight {
 /// of it are taken back first and made again in their turn. On failure, which operation it was.
 fn catch_up<B: BackEnd>(
     run: &mut Run<'_, '_, B>,
-    threads: usize,
+    hands: &mut [B::Hand],
     mut left: Vec<Task>,
     ahead: &[Task],
 ) -> Result<(), (u64, AgingError)> {
@@ -199,10 +214,10 @@ fn catch_up<B: BackEnd>(
     });
     left.extend(&early);
     left.sort_unstable_by_key(|task| task.sequence);
-    let mut hands = hands(run.backends, threads + 1).map_err(|error| (first, error))?;
     for task in taken_back.chain(left.iter().copied()) {
-        let earlier_done = || run.pace.earlier_done(first);
-        apply(run.backends, &mut hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
+        // What is taken back needs no room; of the others, all that come before are done.
+        let earlier_done = || run.pace.earlier_done(task.sequence);
+        apply(run.backends, hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
     }
     run.stalls += 1;
     run.complete(run.parts.position());
@@ -224,7 +239,7 @@ fn work<B: BackEnd>(
                 break;
             }
             shared.reached[index].store(task.sequence, Ordering::Release);
-            let earlier_done = || shared.earlier_done(task.sequence) && pace.earlier_done(task.sequence);
+            let earlier_done = || shared.earlier_done(task.sequence, pace);
             match apply(backends, &mut hands, task, earlier_done) {
                 Ok(stalled) => report.stalls += u64::from(stalled),
                 Err(error) => {

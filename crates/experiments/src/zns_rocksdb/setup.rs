@@ -104,11 +104,13 @@ fn claim(drive: &Path, ours: &mut Vec<PathBuf>) -> Result<ClaimedDevice, Failure
 
 fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
     let drives = devices.iter().map(|path| BlockDevice::open(path)).collect::<Result<_, _>>()?;
-    // mkfs and mount take the drives themselves: all of them are asked for before the first is written.
+    // mkfs and mount take the drives themselves: all of them are asked for before the first is written, and the first once
+    // more when it is opened.
+    let known = ours.contains(&devices[0]);
     for device in devices {
         claim(device, ours)?;
     }
-    let erase = Some(devices[0].display().to_string());
+    let erase = known.then(|| devices[0].display().to_string());
     let options = OpenOptions { mkfs_options: words.into(), erase, ..OpenOptions::fresh(kind) };
     let target = open(&TargetSpec::Device(devices[0].clone()), &options)?;
     target.sync()?;
