@@ -2,13 +2,12 @@
 
 mod common;
 
-use common::{interrupt, is_root, json, leftovers, run, senesce};
+use common::{is_root, json, leftovers, run, senesce, start_until};
 use serde_json::Value;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Output, Stdio};
-use std::time::Duration;
+use std::process::Output;
 
 const SMALL: &str = "define fileset name=set, path=$dir, dirwidth=20, entries=$n, size=4k, prealloc
 set $n=40
@@ -125,12 +124,11 @@ fn every_subject_can_be_exported_and_compared() {
 #[test]
 fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let room = room();
-    let words = ["bench", "target", "small.f", "--time", "2s", "--reps", "2", "--json", "--out", "kept"];
-    let child = senesce(room.path()).args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut child = child.expect("start");
-    std::thread::sleep(Duration::from_millis(1000));
-    interrupt(&child);
-    assert_eq!(child.wait().expect("wait").code(), Some(130));
+    let words = ["bench", "target", "small.f", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
+    let interrupted = start_until(room.path(), &words, "running").interrupt();
+    assert_eq!(interrupted.status.code(), Some(130), "{}", said(&interrupted));
+    let record = std::fs::read_to_string(room.path().join("kept/events.jsonl")).expect("record");
+    assert!(record.contains("\"interrupted\":true"), "no repetition was interrupted: {record}");
     let output = run(room.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let result = json(&output);
@@ -143,16 +141,9 @@ fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
 #[test]
 fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
     let room = room();
-    let mut child = senesce(room.path())
-        .args(["bench", "target", "small.f", "--json", "--out", "kept"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("start");
-    std::thread::sleep(Duration::from_millis(1500));
-    interrupt(&child);
-    let status = child.wait().expect("wait");
-    assert_eq!(status.code(), Some(130));
+    let words = ["bench", "target", "small.f", "--json", "--out", "kept"];
+    let ended = start_until(room.path(), &words, "running").interrupt();
+    assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     let report = run(room.path(), &["report", "kept", "--json"]);
     assert_eq!(report.status.code(), Some(0), "{}", said(&report));
     let record = std::fs::read_to_string(room.path().join("kept/events.jsonl")).expect("record");

