@@ -2,15 +2,16 @@
 
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{
-    AgingError, AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Kind, Limit, NullBackEnd, Operation, PlanSpec,
-    Planner, Profile, Shard, Stop, Truncate, execute, reconcile, verify,
+    AgingError, AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Kind, Limit, NullBackEnd, Operation,
+    Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use senesce_target::ClaimedDirectory;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 fn small_plan(seed: u64) -> Arc<AgingPlan> {
     let mut spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
@@ -180,6 +181,43 @@ struct Room {
     capacity: i64,
     used: AtomicI64,
     hands: AtomicUsize,
+    /// Files by birth that were ever made, and those that are there.
+    files: Mutex<(HashSet<u64>, HashSet<u64>)>,
+}
+
+impl Room {
+    fn new(capacity: i64) -> Self {
+        Self { capacity, used: AtomicI64::new(0), hands: AtomicUsize::new(0), files: Mutex::default() }
+    }
+}
+
+/// Shards elsewhere that believe what they are told.
+struct Witness<'a> {
+    room: &'a Room,
+    operations: Vec<Operation>,
+    asked: AtomicUsize,
+}
+
+impl Pace for Witness<'_> {
+    fn begin(&self, _end: u64) -> Option<Stop> {
+        None
+    }
+
+    fn reached(&self, position: u64) {
+        let files = self.room.files.lock().unwrap();
+        let (made, live) = &*files;
+        for operation in &self.operations[..position as usize] {
+            let birth = operation.file.birth;
+            let done = if operation.kind == Kind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
+            assert!(done, "{operation:?} was said to be done before {position}");
+        }
+    }
+
+    fn earlier_done(&self, position: u64) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.reached(position);
+        true
+    }
 }
 
 struct RoomHand<'a> {
@@ -219,6 +257,14 @@ impl Hand for RoomHand<'_> {
             self.room.used.fetch_sub(size, Ordering::Relaxed);
             return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
         }
+        let mut files = self.room.files.lock().unwrap();
+        match operation.kind {
+            Kind::Delete => _ = files.1.remove(&operation.file.birth),
+            Kind::Create => {
+                files.0.insert(operation.file.birth);
+                files.1.insert(operation.file.birth);
+            }
+        }
         Ok(())
     }
 }
@@ -236,7 +282,7 @@ fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
 fn threads_that_run_ahead_of_a_slow_one_need_no_more_room_than_the_plan() {
     let plan = small_plan(7);
     let (greatest, last) = bytes_held(&plan);
-    let room = Room { capacity: greatest, used: AtomicI64::new(0), hands: AtomicUsize::new(0) };
+    let room = Room::new(greatest);
     let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
     let outcome = execute(&mut planner, &&room, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
@@ -244,4 +290,21 @@ fn threads_that_run_ahead_of_a_slow_one_need_no_more_room_than_the_plan() {
     assert_eq!(outcome.completed, plan.len());
     assert_eq!(room.used.into_inner(), last);
     assert!(outcome.stalls > 0, "the room was never full: the test shows nothing");
+}
+
+#[test]
+fn other_shards_are_told_only_of_what_is_done() {
+    let plan = small_plan(8);
+    let (greatest, last) = bytes_held(&plan);
+    let room = Room::new(greatest);
+    let witness = Witness { room: &room, operations: plan.operations().collect(), asked: AtomicUsize::new(0) };
+    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let mut planner = plan.operations();
+    let mut parts = Interleaved::whole(&mut planner);
+    let outcome = execute_parts(&mut parts, &[&room], &options, &witness, &Interrupt::new(), &mut |_, _| {
+        ControlFlow::Continue(())
+    });
+    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    assert_eq!(room.used.load(Ordering::Relaxed), last);
+    assert!(witness.asked.into_inner() > 0, "nobody was asked: the test shows nothing");
 }
