@@ -2,10 +2,11 @@
 
 use super::events::Kind;
 use super::{QUEUES, SimDevice};
-use crate::command::{Command, Completion, Operation};
+use crate::command::{Command, Completion, Operation, ZoneFault};
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::zone_table::Effect;
 
 impl ZonedDevice for SimDevice {
     fn geometry(&self) -> &Geometry {
@@ -133,5 +134,34 @@ impl ZonedDevice for SimDevice {
         })?;
         self.placement.forget(zone, &mut self.flash);
         Ok(true)
+    }
+}
+
+impl SimDevice {
+    /// Applies the zone state machine; a conventional drive only knows reads and writes within its end.
+    fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
+        if let Some(table) = &mut self.table {
+            return table.apply(command);
+        }
+        match command.operation {
+            Operation::Read | Operation::Write => {
+                let end = command.block.checked_add(u64::from(command.blocks));
+                let size = u64::from(self.geometry.zones) * self.geometry.zone_blocks;
+                if end.is_none_or(|end| end > size) || command.block < self.geometry.start(command.zone) {
+                    return Err(ZoneFault::OutOfRange);
+                }
+                Ok(Effect { block: command.block, ..Default::default() })
+            }
+            _ => Err(ZoneFault::Unsupported),
+        }
+    }
+
+    fn limit_fault(&self, command: &Command, bytes: u64) -> Option<ZoneFault> {
+        let limit = match command.operation {
+            Operation::Append => self.geometry.append_limit,
+            Operation::Read | Operation::Write => self.geometry.transfer_limit,
+            _ => return None,
+        };
+        (command.blocks == 0 || bytes > u64::from(limit)).then_some(ZoneFault::InvalidField)
     }
 }

@@ -15,6 +15,7 @@ mod events;
 mod flash;
 mod interface;
 mod manage;
+mod merging;
 pub mod model;
 mod noise;
 mod placement;
@@ -29,6 +30,7 @@ use controller::Controller;
 use events::{Event, EventQueue, Kind};
 use flash::{Flash, PageRead};
 use manage::Manager;
+use merging::WriteLock;
 use model::Model;
 use noise::Noise;
 use placement::Placement;
@@ -58,14 +60,6 @@ struct Slot {
     /// Next command merged into this one, or waiting behind it for the zone's write lock.
     next: u32,
     result: Result<u64, ZoneFault>,
-}
-
-/// The scheduler's write lock of one zone, with the writes that wait for it.
-#[derive(Debug, Clone, Copy)]
-struct WriteLock {
-    held: bool,
-    first: u32,
-    last: u32,
 }
 
 /// Options of a simulated drive.
@@ -134,10 +128,7 @@ impl SimDevice {
             waiting: VecDeque::with_capacity(1024),
             window: Window::new(u64::from(model.flash.window_kib) << 10),
             buffer: u64::from(model.flash.buffer_kib) << 10,
-            locks: vec![
-                WriteLock { held: false, first: NO_SLOT, last: NO_SLOT };
-                if merges { geometry.zones as usize } else { 0 }
-            ],
+            locks: vec![WriteLock::FREE; if merges { geometry.zones as usize } else { 0 }],
             done: VecDeque::with_capacity(1024),
             completed: 0,
             moving: 0,
@@ -201,20 +192,10 @@ impl SimDevice {
             }
             return;
         }
-        if self.locks.is_empty() {
-            return self.send_write(slot);
+        match self.locks.is_empty() {
+            true => self.send_write(slot),
+            false => self.lock(zone, slot),
         }
-        let lock = &mut self.locks[zone as usize];
-        if !lock.held {
-            lock.held = true;
-            return self.send_write(slot);
-        }
-        if lock.first == NO_SLOT {
-            lock.first = slot;
-        } else {
-            self.slots[lock.last as usize].next = slot;
-        }
-        lock.last = slot;
     }
 
     #[inline]
@@ -367,64 +348,5 @@ impl SimDevice {
         if operation == Operation::Write && !self.locks.is_empty() {
             self.unlock(zone);
         }
-    }
-
-    /// The zone's write is done: the waiting ones go as one, up to the merge limit.
-    fn unlock(&mut self, zone: u32) {
-        let limit = self.timing.merge_limit.unwrap_or(0);
-        let lock = self.locks[zone as usize];
-        let head = lock.first;
-        if head == NO_SLOT {
-            self.locks[zone as usize].held = false;
-            return;
-        }
-        let (mut bytes, mut tail, mut merged) = (self.slots[head as usize].bytes, head, 0);
-        let own_delay = self.timing.delay.get(bytes);
-        loop {
-            let next = self.slots[tail as usize].next;
-            if next == NO_SLOT || bytes + self.slots[next as usize].bytes > limit {
-                break;
-            }
-            bytes += self.slots[next as usize].bytes;
-            tail = next;
-            merged += 1;
-        }
-        let rest = std::mem::replace(&mut self.slots[tail as usize].next, NO_SLOT);
-        let lock = &mut self.locks[zone as usize];
-        lock.first = rest;
-        if rest == NO_SLOT {
-            lock.last = NO_SLOT;
-        }
-        let request = &mut self.slots[head as usize];
-        request.bytes = bytes;
-        request.behind += self.timing.delay.get(bytes) - own_delay + self.timing.merging(merged);
-        self.send_write(head);
-    }
-
-    /// Applies the zone state machine; a conventional drive only knows reads and writes within its end.
-    fn apply(&mut self, command: &Command) -> Result<crate::zone_table::Effect, ZoneFault> {
-        if let Some(table) = &mut self.table {
-            return table.apply(command);
-        }
-        match command.operation {
-            Operation::Read | Operation::Write => {
-                let end = command.block.checked_add(u64::from(command.blocks));
-                let size = u64::from(self.geometry.zones) * self.geometry.zone_blocks;
-                if end.is_none_or(|end| end > size) || command.block < self.geometry.start(command.zone) {
-                    return Err(ZoneFault::OutOfRange);
-                }
-                Ok(crate::zone_table::Effect { block: command.block, ..Default::default() })
-            }
-            _ => Err(ZoneFault::Unsupported),
-        }
-    }
-
-    fn limit_fault(&self, command: &Command, bytes: u64) -> Option<ZoneFault> {
-        let limit = match command.operation {
-            Operation::Append => self.geometry.append_limit,
-            Operation::Read | Operation::Write => self.geometry.transfer_limit,
-            _ => return None,
-        };
-        (command.blocks == 0 || bytes > u64::from(limit)).then_some(ZoneFault::InvalidField)
     }
 }
