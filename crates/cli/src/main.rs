@@ -1,5 +1,12 @@
 //! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
 
+/// Messages are for who listens: that standard error is closed or full must not end a run, as std's macro would.
+macro_rules! eprintln {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+    }};
+}
+
 mod display;
 mod ranks;
 mod session;

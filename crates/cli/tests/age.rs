@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{is_root, json, leftovers, run, senesce};
+use common::{is_root, json, leftovers, run, senesce, start_until};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -244,6 +244,21 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
         assert_eq!(leftovers(room.path()), Vec::<String>::new(), "{fs}");
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "one plan, one namespace");
+}
+
+/// The image is formatted before the plan is known, and stays the run's own.
+#[test]
+fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() {
+    if !is_root() {
+        return eprintln!("skipped: needs root for loop devices");
+    }
+    let room = tempfile::tempdir().unwrap();
+    let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
+    for until in ["planning", "ageing:"] {
+        let ended = start_until(room.path(), &words, until).interrupt();
+        assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    assert_eq!(leftovers(room.path()), Vec::<String>::new());
 }
 
 #[test]

@@ -68,7 +68,31 @@ fn resets_and_finishes_report_their_latency() {
         assert_eq!(actor["commands"], 20);
         let mean = actor["lat_us"]["mean"].as_f64().unwrap();
         assert!((low..high).contains(&mean), "{op}: {mean} us");
+        assert!(actor["lat_us"]["p99"].as_f64() <= actor["lat_us"]["max"].as_f64(), "{actor}");
     }
+}
+
+#[test]
+fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
+    let room = tempfile::tempdir().unwrap();
+    let job = r#"
+        on-lost-zone = "stop"
+        [[actor]]
+        op = "randread"
+        zones = "0..1"
+        time = "30s"
+        [[fault]]
+        zone = 0
+        state = "offline"
+        at = "500ms"
+    "#;
+    std::fs::write(room.path().join("job.toml"), job).unwrap();
+    let value = result(room.path(), &["zns", "sim:zn540", "job.toml", "--json"]);
+    let actor = &value["actors"][0];
+    let (seconds, rate) = (actor["seconds"].as_f64().unwrap(), actor["iops"].as_f64().unwrap());
+    assert!((0.5..0.51).contains(&seconds), "{actor}");
+    assert!((13_000.0..14_500.0).contains(&rate), "{actor}");
+    assert!(value.to_string().contains("a zone was lost"), "{value}");
 }
 
 #[test]
@@ -82,7 +106,7 @@ fn a_record_can_be_reported_again() {
 #[test]
 fn wrong_words_end_with_two_before_any_command() {
     let room = tempfile::tempdir().unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["zns", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
         (&["zns", "floppy", "--op", "write"], "is no device"),
         (&["zns", "sim:zn540", "--op", "wriet"], "did you mean 'write'"),
@@ -91,6 +115,9 @@ fn wrong_words_end_with_two_before_any_command() {
         (&["zns", "sim:zn540", "--op", "append", "--path", "none"], "no append"),
         (&["zns", "sim:zn540", "--op", "write", "--lbaf", "1024"], "no LBA format"),
         (&["zones", "sim:zn540", "reset"], "--all"),
+        (&["zns", "sim:zn540", "--op", "write", "--count", "0"], "--count 0"),
+        (&["zns", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "--occupancy"),
+        (&["zns", "sim:zn540", "--time", "5s"], "--op"),
     ];
     for (arguments, words) in cases {
         let output = senesce(room.path(), arguments).output().unwrap();

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM as a flag that every loop looks at.
+//! Ctrl-C, SIGTERM and a closed terminal as a flag that every loop looks at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,18 +16,30 @@ fn milliseconds() -> u64 {
 #[derive(Debug, Clone, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
+/// SIGINT, SIGTERM and, unless nohup(1) or a shell has it ignored, SIGHUP.
+fn ending_signals() -> Vec<i32> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // proc_pid_status(5): a mask in hexadecimal, bit 0 is signal 1.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let mut signals = vec![SIGINT, SIGTERM];
+    signals.extend((mask >> (SIGHUP - 1) & 1 == 0).then_some(SIGHUP));
+    signals
+}
+
 impl Interrupt {
     /// A flag that nothing sets.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that SIGINT and SIGTERM set. Another signal a second or more after the first ends the process at once; one
+    /// A flag that SIGINT, SIGTERM and SIGHUP set. Another signal a second or more after the first ends the process at once; one
     /// that comes earlier is the same wish told twice, as `timeout` does, which signals its child and its group.
     pub fn on_signals() -> std::io::Result<Self> {
         let flag = Self::new();
         let first = Arc::new(AtomicU64::new(0));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for signal in ending_signals() {
             let (flag, first) = (flag.clone(), first.clone());
             let action = move || {
                 let now = milliseconds();
@@ -43,10 +55,10 @@ impl Interrupt {
         Ok(flag)
     }
 
-    /// A flag that SIGINT and SIGTERM set however often they come: a launcher such as mpirun sends several at once.
+    /// A flag that SIGINT, SIGTERM and SIGHUP set however often they come: a launcher such as mpirun sends several at once.
     pub fn on_signals_of_a_launcher() -> std::io::Result<Self> {
         let flag = Self::new();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for signal in ending_signals() {
             signal_hook::flag::register(signal, flag.0.clone())?;
         }
         Ok(flag)

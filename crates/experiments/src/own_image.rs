@@ -2,9 +2,10 @@
 
 use senesce_core::{Event, Failure, RunDirectory};
 use senesce_target::TargetSpec;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 /// Kind of the event that says which image a run made.
@@ -20,19 +21,33 @@ pub fn erase(target: &TargetSpec, said: &str, directory: &mut RunDirectory) -> R
         return Ok(Some(said.into()));
     }
     let is_new = File::create_new(path).is_ok();
-    let Ok(found) = path.metadata() else { return Ok(None) };
-    let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let image = json!({
-        "path": path, "device": found.dev(), "inode": found.ino(), "made_ns": made.map(|time| time.as_nanos() as u64),
-    });
     if is_new {
-        directory.append(IMAGE, &image)?;
+        remember(target, directory)?;
     }
+    let Some(image) = identity(path) else { return Ok(None) };
     let equal = |event: &Event, name| event.data[name] == image[name];
     let same =
         |event: &Event| event.kind == IMAGE && ["device", "inode", "made_ns"].iter().all(|name| equal(event, *name));
-    let ours = is_new || made.is_some() && directory.earlier_events().iter().any(same);
+    let ours = is_new || !image["made_ns"].is_null() && directory.earlier_events().iter().any(same);
     Ok(ours.then(|| path.display().to_string()))
+}
+
+/// Records that the image of `target`, if it is one, was made by this run.
+pub fn remember(target: &TargetSpec, directory: &mut RunDirectory) -> Result<(), Failure> {
+    if let TargetSpec::Image { path, .. } = target
+        && let Some(image) = identity(path)
+    {
+        directory.append(IMAGE, &image)?;
+    }
+    Ok(())
+}
+
+/// What tells a file from all others. `None`: there is no file.
+fn identity(path: &Path) -> Option<Value> {
+    let found = path.metadata().ok()?;
+    let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let made_ns = made.map(|time| time.as_nanos() as u64);
+    Some(json!({"path": path, "device": found.dev(), "inode": found.ino(), "made_ns": made_ns}))
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl ZnsStudy for ZnsFinish {
         let shrinks = || {
             let half = mean_ms(measured, "finish", 137_856)?;
             let full = mean_ms(measured, "finish", ALL_BUT_ONE)?;
-            let one = mean_ms(measured, "finish", 1).unwrap_or(f64::INFINITY);
+            let one = mean_ms(measured, "finish", 1)?;
             let words = format!("{one:.0}, {half:.0} and {full:.1} ms with one block, half and all but one written");
             Some((half < one && full < 0.1 * half, words))
         };

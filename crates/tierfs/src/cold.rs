@@ -5,7 +5,7 @@ use crate::format::BLOCK;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -37,10 +37,13 @@ impl FileCold {
     pub fn open(path: &Path) -> Result<Self, TierError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
-        let direct = options.clone().custom_flags(libc::O_DIRECT).open(path);
+        // A device that is opened so is one that mkfs and mount refuse (open(2), O_EXCL).
+        let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+        let alone = if is_device { libc::O_EXCL } else { 0 };
+        let direct = options.clone().custom_flags(libc::O_DIRECT | alone).open(path);
         let (file, direct) = match direct {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                (options.open(path).map_err(io_error("open", path))?, false)
+                (options.custom_flags(alone).open(path).map_err(io_error("open", path))?, false)
             }
             other => (other.map_err(io_error("open", path))?, true),
         };

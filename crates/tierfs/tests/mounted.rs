@@ -5,7 +5,7 @@ use senesce_tierfs::Options;
 use senesce_tierfs::pair::{MakeRequest, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server};
 use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Mounts a small file system in `room`; `None` where the machine cannot.
@@ -84,6 +84,22 @@ fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
         maker.write_all_at(b"more", 2).unwrap();
         let after = rustix::fs::getxattr(&path, NAME, &mut value);
         assert_eq!(after, Err(rustix::io::Errno::NODATA), "opened for reading too: {readable}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn times_before_1970_keep_their_fraction() {
+    let room = tempfile::tempdir().unwrap();
+    let Some((server, mount_point)) = mount(room.path()) else { return };
+    let path = mount_point.join("old");
+    std::fs::write(&path, "old").unwrap();
+    for (seconds, fraction) in [(-315_619_200, 250_000_000), (-1, 900_000_000), (-7, 0), (7, 1)] {
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: fraction };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        let found = std::fs::metadata(&path).unwrap();
+        assert_eq!((found.mtime(), found.mtime_nsec()), (seconds, fraction));
     }
     server.stop().unwrap();
 }

@@ -214,7 +214,8 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     if device.clock() == Clock::Real && workers.len() > 1 {
         result.warnings.push("all workers ran on one thread".into());
     }
-    gather(&mut result, checked, workers);
+    gather(&mut result, checked, workers, device.now_ns());
+    result.say_when_it_ended();
     Ok(Costed { result, cpu_ns })
 }
 
@@ -235,11 +236,11 @@ pub fn crew(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], seed:
     (workers, owner_of_tag)
 }
 
-fn gather(result: &mut JobResult, checked: &CheckedJob, workers: Vec<Worker>) {
+fn gather(result: &mut JobResult, checked: &CheckedJob, workers: Vec<Worker>, now_ns: u64) {
     let owners: Vec<usize> =
         checked.actors.iter().enumerate().flat_map(|(index, actor)| vec![index; actor.jobs as usize]).collect();
     for worker in workers {
-        let (queue, tally) = worker.finish();
+        let (queue, tally) = worker.finish(now_ns);
         result.actors[owners[queue]].tally.add(&tally);
     }
 }

@@ -171,6 +171,12 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
         (_, Some(_)) => return Err(Failure::usage("--nvm-size belongs to mkfs, or to --nvm anonymous")),
         (_, None) => Memory::File(options.nvm),
     };
+    // Each has a buffer for the largest write; more than the machine has processors rarely help.
+    const MOST_THREADS: usize = 64;
+    let threads = options.threads.map_or_else(default_threads, NonZeroUsize::get);
+    if threads > MOST_THREADS {
+        return Err(Failure::usage(format!("--threads {threads}: at most {MOST_THREADS}")));
+    }
     Ok(MountRequest {
         memory,
         cold: options.cold,
@@ -185,7 +191,7 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
                 _ => Promotion::Always,
             },
         },
-        threads: options.threads.map_or_else(default_threads, NonZeroUsize::get),
+        threads,
         cold_latency: options.cold_latency.as_deref().map(Latency::parse).transpose()?,
     })
 }

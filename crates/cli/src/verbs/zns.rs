@@ -31,7 +31,7 @@ pub struct Zns {
     /// Commands in flight in each zone [default: 1]
     #[arg(long)]
     qd: Option<u32>,
-    /// Zones: a number, or a range such as 0..8; each has a worker of its own [default: 1]
+    /// Zones: a number, or a range such as 0..8; each has a worker of its own [default: 1; 16 for reset, finish and open-close, by one worker]
     #[arg(long)]
     zones: Option<String>,
     /// Bytes per logical block, 512 or 4096 [default: as the drive is formatted]
@@ -138,9 +138,13 @@ impl Zns {
         if let Some(op) = &self.op {
             job.actors.push(self.actor(op.parse()?)?);
         } else if self.has_actor_flags() {
-            return Err(Failure::usage("--bs, --qd, --zones, --rate, --count and --occupancy belong to --op; give it"));
+            let words = "--bs, --qd, --zones, --rate, --count, --time and --occupancy belong to --op; give it";
+            return Err(Failure::usage(words));
         }
-        let time = job.actors.first().and_then(|actor| actor.time);
+        let time = match job.actors.first() {
+            Some(first) => first.time,
+            None => self.time()?,
+        };
         for words in &self.with {
             let mut actor = ActorSpec::parse_words(words)?;
             if actor.time.is_none() && actor.count.is_none() {
@@ -153,7 +157,19 @@ impl Zns {
 
     fn has_actor_flags(&self) -> bool {
         let texts = [&self.bs, &self.zones, &self.rate].iter().any(|flag| flag.is_some());
-        texts || self.qd.is_some() || self.count.is_some() || self.occupancy.is_some()
+        texts
+            || self.qd.is_some()
+            || self.count.is_some()
+            || self.occupancy.is_some()
+            || (self.time.is_some() && self.with.is_empty())
+    }
+
+    fn time(&self) -> Result<Option<Span>, Failure> {
+        let time = self.time.as_deref().map(parse_duration).transpose()?;
+        match time {
+            Some(none) if none.is_zero() => Err(Failure::usage("--time 0s measures nothing; say how long")),
+            time => Ok(time.map(Span)),
+        }
     }
 
     fn actor(&self, op: Activity) -> Result<ActorSpec, Failure> {
@@ -165,6 +181,12 @@ impl Zns {
             actor.rate = Some(rate.parse::<Rate>()?);
         }
         actor.qd = self.qd.unwrap_or(1);
+        if self.occupancy.is_some() && !op.manages() {
+            return Err(Failure::usage("--occupancy belongs to reset, finish and open-close"));
+        }
+        if self.count == Some(0) {
+            return Err(Failure::usage("--count 0 measures nothing; say how many"));
+        }
         actor.occupancy = self.occupancy;
         actor.count = self.count;
         actor.zones = match &self.zones {
@@ -173,12 +195,10 @@ impl Zns {
             None if op.manages() => Zones::Count(16),
             None => Zones::Count(1),
         };
+        actor.jobs = (!op.manages()).then(|| actor.zones.count());
         let once = op.manages() && self.occupancy.is_none() && op != Activity::OpenClose;
-        actor.time = match &self.time {
-            Some(time) => match parse_duration(time)? {
-                none if none.is_zero() => return Err(Failure::usage("--time 0s measures nothing; say how long")),
-                time => Some(Span(time)),
-            },
+        actor.time = match self.time()? {
+            Some(time) => Some(time),
             None if self.count.is_some() || once => None,
             None => Some(Span::seconds(10.0)),
         };

@@ -32,7 +32,12 @@ pub fn nanoseconds(time: TimeOrNow) -> i64 {
         TimeOrNow::Now => now(),
         TimeOrNow::SpecificTime(time) => match time.duration_since(UNIX_EPOCH) {
             Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |ns| -ns),
+            // The kernel adds the fraction to the negative seconds; what arrives here has it subtracted (fuser 0.18, time.rs).
+            Err(before) => {
+                let (seconds, fraction) = (before.duration().as_secs(), i64::from(before.duration().subsec_nanos()));
+                let whole = i64::try_from(seconds).ok().and_then(|seconds| seconds.checked_mul(-1_000_000_000));
+                whole.map_or(i64::MIN, |whole| whole + fraction)
+            }
         },
     }
 }

@@ -68,6 +68,7 @@ pub fn run(claimed: &ClaimedDrive, checked: &CheckedJob, options: &RunOptions<'_
         result.stopped |= done.stopped;
         result.actors[done.actor].tally.add(&done.tally);
     }
+    result.say_when_it_ended();
     result.cpu_us_per_command = cpu_ns as f64 / 1000.0 / commands.max(1) as f64;
     result.commands_per_cpu_second = commands as f64 * 1e9 / cpu_ns.max(1) as f64;
     Ok(result)
@@ -115,7 +116,7 @@ fn work(place: &Place<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError> {
     if stopped {
         shared.stop.request();
     }
-    let (_, tally) = worker.finish();
+    let (_, tally) = worker.finish(device.now_ns());
     Ok(Done {
         actor: place.actor,
         tally,

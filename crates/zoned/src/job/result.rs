@@ -47,6 +47,19 @@ pub struct JobResult {
     pub cpu_us_per_command: f64,
 }
 
+impl JobResult {
+    /// Warns of an end before the time: all rates are of the time until then.
+    pub fn say_when_it_ended(&mut self) {
+        let why = match (self.interrupted, self.stopped) {
+            (true, _) => "it was interrupted",
+            (_, true) => "a zone was lost",
+            _ => return,
+        };
+        let seconds = self.actors.iter().map(ActorResult::seconds).fold(0.0, f64::max);
+        self.warnings.push(format!("{why}: the rates are those of the {seconds:.1} s until then"));
+    }
+}
+
 impl ActorResult {
     /// An actor without counts yet.
     pub fn new(actor: &CheckedActor) -> Self {

@@ -56,9 +56,9 @@ impl Latency {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1000.0 }
     }
 
-    /// A quantile (0 to 1) in microseconds.
+    /// A quantile (0 to 1) in microseconds: the upper end of its bucket, but never more than the greatest.
     pub fn quantile_us(&self, quantile: f64) -> f64 {
-        self.histogram.value_at_quantile(quantile) as f64 / 1000.0
+        self.histogram.value_at_quantile(quantile).min(self.max) as f64 / 1000.0
     }
 
     /// The greatest in microseconds.

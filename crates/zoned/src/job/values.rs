@@ -16,6 +16,16 @@ pub enum Zones {
     Range(u32, u32),
 }
 
+impl Zones {
+    /// How many.
+    pub fn count(self) -> u32 {
+        match self {
+            Self::Count(count) => count,
+            Self::Range(first, end) => end - first,
+        }
+    }
+}
+
 impl Default for Zones {
     fn default() -> Self {
         Self::Count(1)

@@ -382,11 +382,11 @@ impl Worker {
         }
     }
 
-    /// Closes the books.
-    pub fn finish(mut self) -> (usize, Tally) {
+    /// Closes the books, which an end before the time closes early.
+    pub fn finish(mut self, now_ns: u64) -> (usize, Tally) {
         let by_time = self.end_ns != u64::MAX;
         self.tally.counted_ns = if by_time {
-            self.end_ns - self.count_from_ns
+            self.end_ns.min(now_ns).saturating_sub(self.count_from_ns)
         } else {
             self.last_counted_ns.saturating_sub(self.first_counted_ns)
         };

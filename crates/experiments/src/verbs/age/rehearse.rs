@@ -37,7 +37,10 @@ pub fn rehearse(
             planner.skip_to((reached + BETWEEN_LOOKS).min(len));
             progress.position(done * len + planner.operations_done(), "");
             if stop() {
-                return Err(Failure::new(ExitCode::Interrupted, "interrupted while planning; nothing was touched"));
+                return Err(Failure::new(
+                    ExitCode::Interrupted,
+                    "interrupted while planning; the same command begins it again",
+                ));
             }
             if planner.operations_done() == reached {
                 break;

@@ -9,6 +9,7 @@ use super::rehearse::rehearse;
 use super::room::check_room;
 use super::spec::{AgeSpec, Limits};
 use crate::conduct::{Outcome, default_path};
+use crate::own_image;
 use crate::registry;
 use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
@@ -70,6 +71,9 @@ pub fn run(spec: &AgeSpec, place: &Place, erase: Option<String>, hooks: &Hooks<'
     let target = open_target(spec, false, erase)?;
     let mut directory = RunDirectory::open(&path, &document, &environment)?;
     directory.append("spec", spec)?;
+    if let Some(Ok(image)) = spec.target.as_deref().map(str::parse) {
+        own_image::remember(&image, &mut directory)?;
+    }
     age(&Course::new(spec.clone()), directory, target, Start::default(), hooks)
 }
 
@@ -111,7 +115,7 @@ fn proceed(
         return Ok(Outcome { path, analysis, was_finished: true, interrupted: false });
     }
     let start = Start::of(&course.spec, &directory);
-    let target = open_target(&course.spec, start.continues, erase)?;
+    let target = open_own(&course.spec, start.continues, erase, &mut directory)?;
     if start.continues {
         hooks.progress.say(&format!("continuing after operation {}", start.operation));
     } else {
@@ -150,6 +154,27 @@ impl Start {
 fn last<T: DeserializeOwned>(directory: &RunDirectory, kind: &str) -> Option<T> {
     let event = directory.earlier_events().iter().rev().find(|event| event.kind == kind)?;
     T::deserialize(&event.data).ok()
+}
+
+/// Opens the target. An image that this run makes is its own from then on, also when it ends before it has aged anything.
+fn open_own(
+    spec: &AgeSpec,
+    continues: bool,
+    erase: Option<String>,
+    directory: &mut RunDirectory,
+) -> Result<MountedTarget, Failure> {
+    let image = match spec.target.as_deref().map(str::parse) {
+        Some(Ok(image @ TargetSpec::Image { size, .. })) if !continues && size.or(spec.size).is_some() => image,
+        _ => return open_target(spec, continues, erase),
+    };
+    let path = image.path().map(Path::to_path_buf).unwrap_or_default();
+    let is_new = !path.exists();
+    let erase = own_image::erase(&image, erase.as_deref().unwrap_or_default(), directory)?;
+    let opened = open_target(spec, continues, erase);
+    if opened.is_err() && is_new {
+        let _ = std::fs::remove_file(&path);
+    }
+    opened
 }
 
 fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result<MountedTarget, Failure> {
