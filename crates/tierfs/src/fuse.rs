@@ -19,7 +19,7 @@ use fuser::{
 };
 use linger::Answering;
 pub use linger::Linger;
-use new_file::{NewFiles, passes_the_cache};
+use new_file::{NewFiles, passed_the_cache};
 use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
@@ -42,7 +42,7 @@ pub struct Adapter {
 impl Adapter {
     /// Serves `fs`. Threads wait for requests as `linger` says.
     pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
-        Self { fs, linger, new_files: NewFiles::on_this_kernel() }
+        Self { fs, linger, new_files: NewFiles::on_this_kernel(false) }
     }
 
     fn serve(&self) -> Answering<'_> {
@@ -65,6 +65,8 @@ impl Filesystem for Adapter {
         ] {
             let _ = config.add_capabilities(flag);
         }
+        let can_be_mapped = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
+        self.new_files = NewFiles::on_this_kernel(can_be_mapped);
         let _ = config.set_max_write(MAX_WRITE);
         let _ = config.set_max_background(64);
         Ok(())
@@ -243,7 +245,7 @@ impl Filesystem for Adapter {
     ) {
         let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let fs = self.serve();
-        let uncapped = if passes_the_cache(handle) { fs.drop_capability(number(ino)) } else { Ok(()) };
+        let uncapped = if passed_the_cache(handle, flags) { fs.drop_capability(number(ino)) } else { Ok(()) };
         match uncapped.and_then(|()| fs.write(number(ino), offset, data, clear_setid)) {
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(error)),

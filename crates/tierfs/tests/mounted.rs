@@ -41,24 +41,65 @@ fn mount(room: &Path) -> Option<(Server, PathBuf)> {
 fn a_new_file_reads_the_same_while_its_maker_writes_on() {
     let room = tempfile::tempdir().unwrap();
     let Some((server, mount_point)) = mount(room.path()) else { return };
-    let path = mount_point.join("log");
-    let maker = File::options().write(true).create_new(true).open(&path).unwrap();
-    let mut expected = Vec::new();
-    for round in 0..40u8 {
-        // Unaligned, over the end, and over what a reader has cached.
-        let (at, piece) = (usize::from(round) * 1000 / 3, vec![round; 3000]);
-        expected.resize(expected.len().max(at + piece.len()), 0);
-        expected[at..at + piece.len()].copy_from_slice(&piece);
-        maker.write_all_at(&piece, at as u64).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), expected, "after write {round}");
+    for readable in [false, true] {
+        let path = mount_point.join(format!("log-{readable}"));
+        let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
+        let mut expected = Vec::new();
+        for round in 0..40u8 {
+            // Unaligned, over the end, and over what a reader has cached.
+            let (at, piece) = (usize::from(round) * 1000 / 3, vec![round; 3000]);
+            expected.resize(expected.len().max(at + piece.len()), 0);
+            expected[at..at + piece.len()].copy_from_slice(&piece);
+            maker.write_all_at(&piece, at as u64).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), expected, "after write {round}");
+        }
+        let other = File::options().write(true).open(&path).unwrap();
+        other.write_all_at(b"other", 4094).unwrap();
+        expected[4094..4099].copy_from_slice(b"other");
+        maker.write_all_at(b"maker", 4097).unwrap();
+        expected[4097..4102].copy_from_slice(b"maker");
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
+        if readable {
+            assert_eq!(read_all(&maker), expected);
+        }
     }
-    let other = File::options().write(true).open(&path).unwrap();
-    other.write_all_at(b"other", 4094).unwrap();
-    expected[4094..4099].copy_from_slice(b"other");
-    maker.write_all_at(b"maker", 4097).unwrap();
-    expected[4097..4102].copy_from_slice(b"maker");
+    server.stop().unwrap();
+}
+
+fn read_all(file: &File) -> Vec<u8> {
+    let mut data = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut data, 0).unwrap();
+    data
+}
+
+#[test]
+fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
+    let room = tempfile::tempdir().unwrap();
+    let Some((server, mount_point)) = mount(room.path()) else { return };
+    let path = mount_point.join("mapped");
+    let maker = File::options().write(true).read(true).create_new(true).open(&path).unwrap();
+    maker.set_len(3 * 4096).unwrap();
+    let other = File::options().write(true).read(true).open(&path).unwrap();
+    // SAFETY: nobody truncates the file while it is mapped.
+    let mut map = unsafe { memmap2::MmapMut::map_mut(&maker).unwrap() };
+    let mut expected = vec![0; 3 * 4096];
+    for round in 1..20u8 {
+        let at = usize::from(round) * 600;
+        map[at..at + 4].copy_from_slice(&[round; 4]);
+        expected[at..at + 4].copy_from_slice(&[round; 4]);
+        assert_eq!(read_all(&maker), expected, "by its maker, {round}");
+        assert_eq!(read_all(&other), expected, "by another, {round}");
+        for (writer, offset) in [(&maker, 10), (&other, 20)] {
+            writer.write_all_at(&[round; 8], (at + offset) as u64).unwrap();
+            expected[at + offset..at + offset + 8].copy_from_slice(&[round; 8]);
+            assert_eq!(map[..], expected, "in the map, {round}");
+        }
+    }
+    map[5] = 99;
+    expected[5] = 99;
+    map.flush().unwrap();
+    drop((map, maker, other));
     assert_eq!(std::fs::read(&path).unwrap(), expected);
-    drop((maker, other));
     server.stop().unwrap();
 }
 

@@ -1,8 +1,8 @@
-//! Whether the data of a new file pass the kernel's cache. What a program only writes does not need the cache, the memory
-//! here is as fast; and past it the kernel leaves it to the server to drop capabilities, instead of asking for them before
-//! the first write.
+//! Whether the data of a new file pass the kernel's cache. Whoever creates a file writes it next, and writes do not need the
+//! cache, the memory here is as fast; past it the kernel leaves it to the server to drop capabilities, instead of asking for
+//! them before the first write. A descriptor that comes later reads through the cache.
 
-use fuser::{FileHandle, FopenFlags};
+use fuser::{FileHandle, FopenFlags, WriteFlags};
 
 const CACHED: FileHandle = FileHandle(0);
 const PAST_THE_CACHE: FileHandle = FileHandle(1);
@@ -10,27 +10,34 @@ const PAST_THE_CACHE: FileHandle = FileHandle(1);
 /// How new files are opened on this kernel.
 #[derive(Debug, Clone, Copy)]
 pub struct NewFiles {
-    may_pass: bool,
+    stay_coherent: bool,
+    can_be_mapped: bool,
 }
 
 impl NewFiles {
-    /// As the running kernel allows.
-    pub fn on_this_kernel() -> Self {
-        Self { may_pass: stays_coherent(&rustix::system::uname().release().to_string_lossy()) }
+    /// As the running kernel allows; `can_be_mapped` once it took FUSE_DIRECT_IO_ALLOW_MMAP.
+    pub fn on_this_kernel(can_be_mapped: bool) -> Self {
+        Self { stay_coherent: stays_coherent(&rustix::system::uname().release().to_string_lossy()), can_be_mapped }
     }
 
-    /// Handle and flags of a file that was created with these open(2) flags.
+    /// Handle and flags of a file that was created with these open(2) flags. A shared map needs a descriptor that reads and
+    /// writes, mmap(2).
     pub fn opened(self, flags: i32) -> (FileHandle, FopenFlags) {
-        match flags & libc::O_ACCMODE {
-            libc::O_WRONLY if self.may_pass => (PAST_THE_CACHE, FopenFlags::FOPEN_DIRECT_IO),
-            _ => (CACHED, FopenFlags::FOPEN_KEEP_CACHE),
+        let may_pass = match flags & libc::O_ACCMODE {
+            libc::O_WRONLY => self.stay_coherent,
+            libc::O_RDWR => self.stay_coherent && self.can_be_mapped,
+            _ => false,
+        };
+        match may_pass {
+            true => (PAST_THE_CACHE, FopenFlags::FOPEN_DIRECT_IO),
+            false => (CACHED, FopenFlags::FOPEN_KEEP_CACHE),
         }
     }
 }
 
-/// Whether writes through this handle pass the cache.
-pub fn passes_the_cache(handle: FileHandle) -> bool {
-    handle == PAST_THE_CACHE
+/// Whether this is a write(2) past the cache; what a shared map wrote comes out of the cache.
+pub fn passed_the_cache(handle: FileHandle, flags: WriteFlags) -> bool {
+    handle == PAST_THE_CACHE && !flags.contains(WriteFlags::FUSE_WRITE_CACHE)
 }
 
 /// Whether other readers see what was written past the cache: only since 6.19 does the kernel drop cached pages after such a
@@ -61,10 +68,18 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_read_too_are_cached() {
-        let new = NewFiles { may_pass: true };
-        assert!(passes_the_cache(new.opened(libc::O_WRONLY | libc::O_CREAT).0));
-        assert!(!passes_the_cache(new.opened(libc::O_RDWR | libc::O_CREAT).0));
-        assert!(!passes_the_cache(NewFiles { may_pass: false }.opened(libc::O_WRONLY).0));
+    fn what_the_kernel_cannot_keep_right_is_cached() {
+        let passes = |new: NewFiles, flags| passed_the_cache(new.opened(flags | libc::O_CREAT).0, WriteFlags::empty());
+        let new = NewFiles { stay_coherent: true, can_be_mapped: true };
+        assert!(passes(new, libc::O_WRONLY) && passes(new, libc::O_RDWR) && !passes(new, libc::O_RDONLY));
+        let unmapped = NewFiles { can_be_mapped: false, ..new };
+        assert!(passes(unmapped, libc::O_WRONLY) && !passes(unmapped, libc::O_RDWR));
+        let stale = NewFiles { stay_coherent: false, ..new };
+        assert!(!passes(stale, libc::O_WRONLY) && !passes(stale, libc::O_RDWR));
+    }
+
+    #[test]
+    fn pages_of_a_shared_map_come_from_the_cache() {
+        assert!(!passed_the_cache(PAST_THE_CACHE, WriteFlags::FUSE_WRITE_CACHE));
     }
 }
