@@ -53,6 +53,8 @@ struct Die {
     /// What is left of the program; 0: it has not begun.
     work_left: u64,
     segment: u64,
+    /// How long its program cannot be interrupted from `segment_start` on the first time; later it is `segment`.
+    first: u64,
     segment_start: u64,
     stamp: u32,
     /// Reads came since the last segment of its program.
@@ -82,9 +84,11 @@ pub struct Flash {
     links: [(f64, f64); 2],
     load: u64,
     program: u64,
+    first_segment: u64,
     segment: u64,
     segment_spread: f64,
     garbage_reads: u64,
+    suspend: u64,
     gap: u64,
     redo: u64,
     noise: Noise,
@@ -107,6 +111,7 @@ impl Flash {
             load: None,
             work_left: 0,
             segment: 1,
+            first: 1,
             segment_start: 0,
             stamp: 0,
             interrupted: false,
@@ -128,9 +133,11 @@ impl Flash {
             links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
             load: ns(flash.load_us_per_kib * f64::from(flash.unit_kib)),
             program: ns(flash.program_us),
+            first_segment: ns(flash.first_segment_us),
             segment: ns(flash.segment_us),
             segment_spread: flash.segment_spread,
             garbage_reads: garbage.map_or(0, |model| ns(model.read_us)),
+            suspend: ns(flash.suspend_us),
             gap: ns(flash.gap_us),
             redo: ns(flash.redo_us),
             noise: Noise::new(seed, "zoned/sim/programs"),
@@ -297,8 +304,8 @@ impl Flash {
     /// Lets the running program stop at the end of its present segment.
     fn interrupt(&mut self, now: u64, die: u32, events: &mut EventQueue) {
         let target = &mut self.dies[die as usize];
-        let segments = now.saturating_sub(target.segment_start).div_ceil(target.segment).max(1);
-        let passed = segments * target.segment;
+        let beyond_first = (now - target.segment_start).saturating_sub(target.first);
+        let passed = target.first + beyond_first.div_ceil(target.segment) * target.segment;
         if passed >= target.work_left {
             return;
         }
@@ -314,10 +321,12 @@ impl Flash {
         let in_gap = !target.interrupted || now < target.gap_start + self.gap;
         if !target.reads.is_empty() && (!program_waits || in_gap) {
             let Some(read) = target.reads.pop_front() else { return };
+            let suspending = target.work_left > 0 && !target.interrupted;
+            let ready = if suspending { now + self.suspend } else { now };
             target.busy = Busy::Reading;
             target.reading = read;
             target.interrupted = true;
-            events.push(now + self.sense[usize::from(read.slow)], Kind::Sensed, die, 0);
+            events.push(ready + self.sense[usize::from(read.slow)], Kind::Sensed, die, 0);
         } else if program_waits {
             self.start_program(now, die, events);
         }
@@ -329,14 +338,16 @@ impl Flash {
             let garbage = target.program == Some(Program::Garbage);
             target.work_left = self.program + if garbage { self.garbage_reads } else { 0 };
             target.segment = self.noise.near(self.segment, self.segment_spread).max(1);
-        } else if target.interrupted {
-            target.work_left += self.redo;
+            target.first = (self.first_segment * target.segment / self.segment).max(1);
+        } else {
+            target.first = target.segment;
+            target.work_left += if target.interrupted { self.redo } else { 0 };
         }
         target.busy = Busy::Programming;
         target.segment_start = now;
         target.interrupted = false;
         target.stamp = (target.stamp + 1) & 0xff_ffff;
-        let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.segment) };
+        let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.first) };
         events.push(now + run, Kind::Programmed, die, target.stamp);
     }
 }

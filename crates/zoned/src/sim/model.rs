@@ -171,11 +171,15 @@ pub struct FlashModel {
     pub load_us_per_kib: f64,
     /// A program that nothing interrupts, once its data are on the die.
     pub program_us: f64,
-    /// Part of a program that cannot be interrupted by reads.
+    /// How long reads cannot interrupt a program after its start.
+    pub first_segment_us: f64,
+    /// How long they cannot interrupt it from then on.
     pub segment_us: f64,
     /// How far the segments of one program may be longer or shorter, relative.
     pub segment_spread: f64,
-    /// Between two segments a die begins reads for so long, and one read in any case.
+    /// From the end of a segment until a die begins the first read.
+    pub suspend_us: f64,
+    /// From the end of a segment a die begins reads for so long, and one read in any case.
     pub gap_us: f64,
     /// What an interrupted program has to do once more.
     pub redo_us: f64,
@@ -327,8 +331,9 @@ impl Model {
         if !(1..=1 << 20).contains(&flash.unit_kib) {
             return wrong("unit_kib must be from 1 to 1048576");
         }
-        if [flash.segment_us, flash.program_us].iter().any(|time| !(0.001..1e6).contains(time)) {
-            return wrong("segment_us and program_us must be from 0.001 us to 1 s");
+        if [flash.first_segment_us, flash.segment_us, flash.program_us].iter().any(|time| !(0.001..1e6).contains(time))
+        {
+            return wrong("first_segment_us, segment_us and program_us must be from 0.001 us to 1 s");
         }
         if flash.segment_spread > 0.9 {
             return wrong("segment_spread must be from 0 to 0.9");
