@@ -32,6 +32,8 @@ pub struct Evictor {
     used: Marks,
     shutdown: Mutex<bool>,
     wake: Condvar,
+    /// It sleeps until the threshold is passed.
+    calm: AtomicBool,
 }
 
 struct Work {
@@ -47,7 +49,7 @@ struct Candidate {
 }
 
 impl Evictor {
-    /// An evictor which keeps at most `threshold` leaf blocks in memory and looks every `period`.
+    /// An evictor which keeps at most `threshold` leaf blocks in memory and looks every `period` while there are more.
     pub fn new(threshold: u64, period: Duration, slots: u64) -> Self {
         Self {
             threshold,
@@ -58,6 +60,7 @@ impl Evictor {
             used: Marks::new(slots),
             shutdown: Mutex::new(false),
             wake: Condvar::new(),
+            calm: AtomicBool::new(false),
         }
     }
 
@@ -96,9 +99,26 @@ impl Evictor {
         self.wake.notify_all();
     }
 
-    /// Sleeps one period; `false` once shut down.
-    fn sleep(&self) -> bool {
+    /// Called with the leaf blocks in memory when they become more.
+    pub(crate) fn grown_to(&self, resident: u64) {
+        if resident > self.threshold && self.calm.load(Ordering::SeqCst) && self.calm.swap(false, Ordering::SeqCst) {
+            let _sleeper = self.shutdown.lock();
+            self.wake.notify_all();
+        }
+    }
+
+    /// Sleeps until there are more leaf blocks in memory than it keeps, and one period more; `false` once shut down.
+    fn sleep(&self, resident: impl Fn() -> u64) -> bool {
         let mut shutdown = self.shutdown.lock();
+        while !*shutdown {
+            self.calm.store(true, Ordering::SeqCst);
+            // Whoever passes the threshold after this look sees that it is calm.
+            if resident() > self.threshold {
+                break;
+            }
+            self.wake.wait(&mut shutdown);
+        }
+        self.calm.store(false, Ordering::SeqCst);
         if !*shutdown {
             self.wake.wait_for(&mut shutdown, self.period);
         }
@@ -109,7 +129,7 @@ impl Evictor {
 impl TierFs {
     /// The evictor's thread: returns after [`Evictor::shut_down`].
     pub fn run_evictor(&self) {
-        while self.evictor.sleep() {
+        while self.evictor.sleep(|| self.heat.resident()) {
             while self.heat.resident() > self.evictor.threshold {
                 let excess = self.heat.resident().saturating_sub(self.evictor.threshold) as usize;
                 if self.evict(excess.min(BATCH)) == 0 || *self.evictor.shutdown.lock() {
@@ -117,6 +137,11 @@ impl TierFs {
                 }
             }
         }
+    }
+
+    /// `block` now holds `leaf`.
+    pub(crate) fn adopt(&self, block: u32, leaf: Leaf) {
+        self.evictor.grown_to(self.heat.adopt(block, leaf));
     }
 
     /// The evictor of this file system.

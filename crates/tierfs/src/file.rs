@@ -178,7 +178,7 @@ impl TierFs {
         self.fill_around(block, old, valid, &part)?;
         self.region.write(byte(block) + part.start, source);
         self.region.persist_block(block);
-        self.heat.adopt(block, Leaf { ino, index: index as u32 });
+        self.adopt(block, Leaf { ino, index: index as u32 });
         change.drop_tree(old, 0);
         Ok(Pointer::resident(block))
     }
@@ -259,7 +259,7 @@ impl TierFs {
             let block = change.take()?;
             self.fill_around(block, old, tail, &(tail..tail))?;
             self.region.persist_block(block);
-            self.heat.adopt(block, Leaf { ino, index: index as u32 });
+            self.adopt(block, Leaf { ino, index: index as u32 });
             change.drop_tree(old, 0);
             Ok(Pointer::resident(block))
         };

@@ -38,14 +38,14 @@ impl Heat {
 
     /// Leaf blocks in memory.
     pub fn resident(&self) -> u64 {
-        self.resident.load(Ordering::Relaxed)
+        self.resident.load(Ordering::SeqCst)
     }
 
-    /// `block` now holds a leaf; it is hot and changed.
-    pub fn adopt(&self, block: u32, leaf: Leaf) {
+    /// `block` now holds a leaf; it is hot and changed. Returns how many there are in memory.
+    pub fn adopt(&self, block: u32, leaf: Leaf) -> u64 {
         self.owner[block as usize].store(u64::from(leaf.ino) << 32 | u64::from(leaf.index), Ordering::Relaxed);
         self.state[block as usize].store(LEAF | REFERENCED | CHANGED, Ordering::Release);
-        self.resident.fetch_add(1, Ordering::Relaxed);
+        self.resident.fetch_add(1, Ordering::SeqCst) + 1
     }
 
     /// `block` is free again, whatever it held.

@@ -109,7 +109,7 @@ impl TierFs {
                 let block = change.take()?;
                 self.region.zero(byte(block), BLOCK);
                 self.region.persist_block(block);
-                self.heat.adopt(block, Leaf { ino, index: index as u32 });
+                self.adopt(block, Leaf { ino, index: index as u32 });
                 Ok(Pointer::resident(block))
             };
             let visible = Visible::InPlace;

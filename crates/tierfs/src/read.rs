@@ -135,7 +135,7 @@ impl TierFs {
             let Ok(fresh) = change.take() else { break };
             self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]);
             self.region.persist_block(fresh);
-            self.heat.adopt(fresh, Leaf { ino, index: index as u32 });
+            self.adopt(fresh, Leaf { ino, index: index as u32 });
             self.swing(offset, &mut cursor, index, Pointer::resident(fresh));
             change.drop_tree(cold, 0);
             self.counters.promoted.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::{Promotion, TierFs};
 use rand_pcg::rand_core::Rng;
 use senesce_core::{Bytes, Seed};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn word(rng: &mut impl Rng, below: u64) -> u64 {
     rng.next_u64() % below
@@ -110,4 +110,26 @@ fn nothing_tears_while_blocks_move() {
 #[test]
 fn nothing_tears_with_promotion_at_the_second_use() {
     storm(Promotion::Second);
+}
+
+#[test]
+fn the_evictor_wakes_whenever_the_threshold_is_passed() {
+    const THRESHOLD: u64 = 8;
+    let options =
+        Options { threshold: Bytes(THRESHOLD * BLOCK as u64), period: Duration::from_micros(1), ..Default::default() };
+    let fs = open_image(&empty_image(400, 4000), &SimCold::default(), &options).unwrap();
+    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
+    std::thread::scope(|scope| {
+        scope.spawn(|| fs.run_evictor());
+        let all_evicted = (0..2000).all(|round| {
+            fs.write(ino, 0, &vec![round as u8; (THRESHOLD as usize + 1) * BLOCK], false).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while fs.stats().resident_blocks > THRESHOLD && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            fs.stats().resident_blocks <= THRESHOLD
+        });
+        fs.evictor().shut_down();
+        assert!(all_evicted, "{:?}", fs.stats());
+    });
 }
