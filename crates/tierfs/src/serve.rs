@@ -99,7 +99,7 @@ pub fn serve(
 fn mount(fs: &Arc<TierFs>, request: &MountRequest) -> std::io::Result<Session<Adapter>> {
     let linger = Arc::new(Linger::default());
     let session = Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request))?;
-    linger.at(session.as_fd().try_clone_to_owned()?);
+    linger.at(session.as_fd().try_clone_to_owned()?, request.threads);
     Ok(session)
 }
 
