@@ -2,4 +2,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| senesce_target::foreign::block_trace(bytes));
+fuzz_target!(|bytes: &[u8]| senesce_volume::foreign::block_trace(bytes));

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| senesce_experiments::zns_rocksdb::check_output(&String::from_utf8_lossy(data)));
+fuzz_target!(|data: &[u8]| senesce_exp_zns::zns_rocksdb::check_output(&String::from_utf8_lossy(data)));

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| drop(senesce_experiments::import::fio::check(&String::from_utf8_lossy(data))));
+fuzz_target!(|data: &[u8]| drop(senesce_runs::import::fio::check(&String::from_utf8_lossy(data))));

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use senesce_experiments::import::zns_study::{bandwidth_log, operations};
+use senesce_exp_zns::zns_study::{bandwidth_log, operations};
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);

@@ -12,7 +12,7 @@ use senesce_aging::{
 use senesce_core::environment::cpu_seconds;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::error::Error;
 use std::ffi::CString;
 use std::ops::ControlFlow;

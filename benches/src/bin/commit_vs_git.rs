@@ -10,7 +10,7 @@ use senesce_core::{Bytes, Seed, Silent};
 use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
-use senesce_target::{FileSystem, OpenOptions, TargetSpec, open};
+use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;

@@ -3,7 +3,7 @@
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use senesce_layout::{Layout, Method, Options};
-use senesce_target::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

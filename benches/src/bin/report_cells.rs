@@ -2,12 +2,11 @@
 //! repetitions and the pairs for the noise, with made-up values. Each part is timed on its own, best of several rounds.
 //! Usage: `report_cells [ROUNDS [RUNDIR]]`; a RUNDIR keeps the record, for `senesce report`.
 
-use senesce_core::{Environment, Measurement, Plan, Record, RunDirectory, Seed};
-use senesce_experiments::registry;
-use senesce_experiments::study::matrix::{self, RunId};
-use senesce_experiments::study::{StudySpec, embed};
+use senesce_core::{Environment, Measurement, Record, RunDirectory, Seed};
+use senesce_runs::run::{analyse, new_plan};
+use senesce_runs::study::matrix::{self, RunId};
+use senesce_runs::study::{Study, StudySpec};
 use serde_json::json;
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write;
 use std::path::Path;
@@ -32,7 +31,7 @@ fn main() -> Outcome<()> {
         let begun = Instant::now();
         let record = Record::open(&path)?;
         let read = begun.elapsed().as_secs_f64();
-        let analysis = registry::analyse(&record).map_err(|failure| failure.to_string())?;
+        let analysis = analyse::<Study>(&record).map_err(|failure| failure.to_string())?;
         let analysed = begun.elapsed().as_secs_f64();
         bytes = senesce_report::render_html(&analysis, &record).len();
         let drawn = begun.elapsed().as_secs_f64();
@@ -65,8 +64,8 @@ fn study() -> Outcome<StudySpec> {
 
 fn write_record(path: &Path) -> Outcome<usize> {
     let spec = study()?;
-    let settings = BTreeMap::from([("study".to_string(), embed(&spec).map_err(|failure| failure.to_string())?)]);
-    let mut directory = RunDirectory::open(path, &Plan::new("study", Seed(1), settings), &Environment::default())?;
+    let plan = new_plan::<Study>(&spec, Seed(1)).map_err(|failure| failure.to_string())?;
+    let mut directory = RunDirectory::open(path, &plan, &Environment::default())?;
     let runs = matrix::runs(&spec);
     let mut images: Vec<_> = runs.iter().map(|run| run.on).collect();
     images.sort();
@@ -83,11 +82,6 @@ fn write_record(path: &Path) -> Outcome<usize> {
     }
     for run in &runs {
         let metrics = metrics(&spec, *run);
-        if !run.twin {
-            for one in &metrics {
-                directory.append(senesce_core::measurement::EVENT, one)?;
-            }
-        }
         directory.append("run", &json!({"id": run, "metrics": metrics, "overhead_seconds": 0.5, "seconds": 10.0}))?;
     }
     directory.finish(&json!({}))?;
@@ -109,6 +103,7 @@ fn metrics(spec: &StudySpec, run: RunId) -> Vec<Measurement> {
     .into_iter()
     .map(|(name, unit, better, value)| {
         let one = Measurement::new(name, unit, better, value)
+            .expect("made-up values are finite")
             .under("fs", &spec.file_system[run.on.fs].name)
             .under("state", &spec.state[run.on.state].name)
             .under("workload", &spec.workload[run.workload].name);

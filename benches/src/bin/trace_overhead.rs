@@ -4,7 +4,7 @@
 use rand::Rng;
 use rustix::fs::OFlags;
 use senesce_core::Seed;
-use senesce_target::{BlockDevice, OpenOptions, TraceSession, open};
+use senesce_volume::{BlockDevice, OpenOptions, TraceSession, open};
 use std::error::Error;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

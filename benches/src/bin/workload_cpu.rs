@@ -3,7 +3,7 @@
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use senesce_workload::{Bench, Execution, Length, Options, builtin};
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -7,7 +7,7 @@
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use senesce_workload::engine::conduct::cpu_seconds;
 use senesce_workload::fileset::{Layout, Population};
 use senesce_workload::{Bench, Length, Options, builtin};

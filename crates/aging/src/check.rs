@@ -44,7 +44,7 @@ pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
         let name = entry.file_name();
         let is_directory = entry.file_type().map_err(failed)?.is_dir();
         let part = part_of_name(name.as_encoded_bytes());
-        let known = name.as_encoded_bytes() == senesce_target::claim::MARKER.as_bytes();
+        let known = name.as_encoded_bytes() == senesce_volume::claim::MARKER.as_bytes();
         let ours = if is_directory { part.is_none_or(|part| part < parts) } else { known };
         if !ours {
             report.strangers += 1;
@@ -208,7 +208,7 @@ fn list(
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_bytes();
-        if entry.file_type() == FileType::Directory || name == senesce_target::claim::MARKER.as_bytes() {
+        if entry.file_type() == FileType::Directory || name == senesce_volume::claim::MARKER.as_bytes() {
             continue;
         }
         match find(Name::parse(name)).1 {

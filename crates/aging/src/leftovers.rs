@@ -3,7 +3,7 @@
 use crate::error::AgingError;
 use crate::execute::Name;
 use crate::parts::part_of_name;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};

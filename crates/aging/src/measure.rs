@@ -129,6 +129,8 @@ pub struct Measures {
     pub creates: u64,
     /// Deletes done.
     pub deletes: u64,
+    /// Commits that the clock asked for.
+    pub commits: u64,
     /// Live files.
     pub files_live: u64,
     /// Bytes created, in whole blocks, over the capacity.
@@ -157,6 +159,8 @@ pub struct Tally {
     pub operations: u64,
     /// Creates done.
     pub creates: u64,
+    /// Commits that the clock asked for; of a divided plan those of its first part are those of all.
+    pub commits: u64,
     /// Bytes created, in whole blocks.
     pub bytes_created: u64,
     /// Allocated bytes of live files now.
@@ -180,6 +184,7 @@ impl Tally {
     pub fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.creates += other.creates;
+        self.commits += other.commits;
         self.bytes_created += other.bytes_created;
         self.bytes_live += other.bytes_live;
         self.bytes_least += other.bytes_least;
@@ -214,6 +219,7 @@ impl Planner {
         Tally {
             operations: totals.operations,
             creates: totals.creates,
+            commits: self.commits(),
             bytes_created: totals.bytes_created,
             bytes_live: totals.bytes_live,
             bytes_least: if stable { totals.bytes_least } else { totals.bytes_live },
@@ -256,6 +262,7 @@ impl AgingPlan {
             operations: tally.operations,
             creates: tally.creates,
             deletes,
+            commits: tally.commits,
             files_live: tally.creates - deletes,
             overwrites: share(tally.bytes_created),
             rmse: Rmse { age: ages.rmse(), size: sizes.rmse(), depth: depths.rmse() },

@@ -25,20 +25,50 @@ impl Planner {
     /// The live files of this moment, sorted by path (bytewise).
     pub fn namespace(&self) -> Namespace<'_> {
         let ranks = self.plan().directories().ranks();
-        let live = self.live();
-        let mut order: Vec<u32> = Vec::with_capacity(self.files_live() as usize);
-        order.extend(live.indices());
-        order.sort_unstable_by_key(|index| {
-            let record = live.record(*index);
-            (ranks[record.directory as usize], record.birth())
-        });
-        Namespace { planner: self, order }
+        let every = 0..ranks.len() as u32;
+        self.sorted(&ranks, &every, self.files_live() as usize)
     }
 
-    /// SHA-256 over one line "path size birth" for each live file, sorted by path.
+    /// SHA-256 over one line "path size birth" for each live file, sorted by path. Takes the memory of a
+    /// [`PIECES`]th of the namespace, or of its largest directory.
     pub fn namespace_sha256(&self) -> String {
-        self.namespace().sha256()
+        let ranks = self.plan().directories().ranks();
+        let mut files = vec![0; ranks.len()];
+        self.live().iter().for_each(|record| files[ranks[record.directory as usize] as usize] += 1);
+        let piece = (self.files_live() as usize).div_ceil(PIECES);
+        let (mut digest, mut from) = (Sha256::new(), 0);
+        while from < files.len() {
+            let (mut to, mut held) = (from + 1, files[from]);
+            while to < files.len() && held + files[to] <= piece {
+                held += files[to];
+                to += 1;
+            }
+            self.sorted(&ranks, &(from as u32..to as u32), held).digest(&mut digest);
+            from = to;
+        }
+        in_hex(digest)
     }
+
+    /// The live files of the directories with these ranks, sorted by path.
+    fn sorted(&self, ranks: &[u32], which: &Range<u32>, files: usize) -> Namespace<'_> {
+        let live = self.live();
+        let rank = |index: &u32| ranks[live.record(*index).directory as usize];
+        let mut order: Vec<u32> = Vec::with_capacity(files);
+        order.extend(live.indices().filter(|index| which.contains(&rank(index))));
+        order.sort_unstable_by_key(|index| (rank(index), live.record(*index).birth()));
+        Namespace { planner: self, order }
+    }
+}
+
+/// Into how many pieces the namespace is divided for its digest.
+const PIECES: usize = 8;
+
+fn in_hex(digest: Sha256) -> String {
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl Namespace<'_> {
@@ -80,9 +110,8 @@ impl Namespace<'_> {
         places
     }
 
-    /// SHA-256 over the lines "path size birth".
-    pub fn sha256(&self) -> String {
-        let mut digest = Sha256::new();
+    /// Adds the lines "path size birth".
+    fn digest(&self, digest: &mut Sha256) {
         let mut line = String::new();
         for LiveFile { path, file } in self.files() {
             line.clear();
@@ -90,9 +119,5 @@ impl Namespace<'_> {
             let _ = writeln!(line, "{path} {} {}", file.size, file.birth);
             digest.update(line.as_bytes());
         }
-        digest.finalize().iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
     }
 }

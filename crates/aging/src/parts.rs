@@ -51,6 +51,9 @@ pub fn whole_sha256(parts: &[String]) -> String {
 /// The operations of some parts of a divided plan by age: operation i of every part before operation i + 1 of any. A
 /// position counts the operations of all parts, also of those that others play: operation i of part p of P is at
 /// i P + p. An undivided plan is its only part.
+///
+/// All parts free at the same rate, each of its own share of the free space: the commits of the first part are those of all,
+/// so that they do not depend on who plays the others.
 pub struct Interleaved<'a> {
     parts: u32,
     own: Vec<(u32, &'a mut Planner)>,
@@ -70,6 +73,8 @@ pub struct Placed {
     pub own: usize,
     /// The operation.
     pub operation: Operation,
+    /// Whether the file system has to commit when all operations up to this one are done.
+    pub commit: bool,
 }
 
 impl<'a> Interleaved<'a> {
@@ -134,6 +139,7 @@ impl<'a> Interleaved<'a> {
             }
             let own = self.turn;
             let operation = planner.next();
+            let commit = *part == 0 && planner.commit_follows();
             self.turn += 1;
             if self.turn == self.own.len() {
                 (self.turn, self.due) = (0, self.due + 1);
@@ -141,11 +147,16 @@ impl<'a> Interleaved<'a> {
             // A part that was planned anew may end before the others.
             if let Some(operation) = operation {
                 self.position = position + 1;
-                return Some(Placed { position, own, operation });
+                return Some(Placed { position, own, operation, commit });
             }
         }
         self.position = end.min(self.len).max(self.position);
         None
+    }
+
+    /// Commits that the operations given out so far ask for; `None` where somebody else plays the first part.
+    pub fn commits(&self) -> Option<u64> {
+        self.own().find(|(part, _)| *part == 0).map(|(_, planner)| planner.commits())
     }
 
     /// Creates of one of the parts played here so far.

@@ -2,21 +2,21 @@
 
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{
-    AgingError, AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Kind, Limit, NullBackEnd, Operation,
-    Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
+    AgingError, AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Kind, Limit, NullBackEnd,
+    Operation, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Without a clock: what else uses the file system of these tests would be written back at every commit.
 fn small_plan(seed: u64) -> Arc<AgingPlan> {
-    let mut spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
-    spec.truncate = Truncate::Drop;
-    spec.limit = Limit::Operations(3000);
+    let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
+    let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), clock: Clock::NONE, ..spec };
     Arc::new(AgingPlan::new(&spec).unwrap())
 }
 
@@ -240,7 +240,7 @@ impl<'a> BackEnd for &'a Room {
         Ok(())
     }
 
-    fn settle(&self) -> Result<(), AgingError> {
+    fn commit(&self) -> Result<(), AgingError> {
         Ok(())
     }
 }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use senesce_aging::execute::Alone;
 use senesce_aging::parts::{Placed, part_capacity, part_name, part_of_name, part_seed, whole_sha256};
 use senesce_aging::{
-    AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, PlanSpec, Planner, Profile, Stop, Summary,
-    Tally, Truncate, execute_parts, verify, verify_top,
+    AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, PlanSpec, Planner, Profile, Stop,
+    Summary, Tally, Truncate, execute_parts, verify, verify_top,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn plan(part: u32, parts: u32, capacity: Bytes, limit: Limit) -> Arc<AgingPlan> 
     let profile = Profile::builtin("agrawal").unwrap();
     let seed = part_seed(Seed(11), part, parts);
     let spec = PlanSpec::new(profile, part_capacity(capacity, parts), seed);
-    Arc::new(AgingPlan::new(&PlanSpec { truncate: Truncate::Drop, limit, ..spec }).unwrap())
+    Arc::new(AgingPlan::new(&PlanSpec { truncate: Truncate::Drop, limit, clock: Clock::NONE, ..spec }).unwrap())
 }
 
 fn planners(own: impl Iterator<Item = u32>, parts: u32, capacity: Bytes, limit: Limit) -> Vec<(u32, Planner)> {

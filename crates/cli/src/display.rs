@@ -1,12 +1,13 @@
 //! Analyses as text for a terminal.
 
+use senesce_core::text::visible_line;
 use senesce_core::{Analysis, Table};
 use serde_json::Value;
 use std::io::{self, Write};
 
 /// Prints an analysis: caveats, findings and tables, or only its result as JSON.
 pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if json {
         serde_json::to_writer_pretty(&mut out, &analysis.result)?;
         return writeln!(out);
@@ -26,6 +27,9 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
         writeln!(out, "- {}: {}", finding.claim, finding.verdict.words())?;
         if !finding.published.is_empty() {
             writeln!(out, "    published: {}", finding.published)?;
+        }
+        if !finding.source.is_empty() {
+            writeln!(out, "    source:    {}", finding.source)?;
         }
         writeln!(out, "    measured:  {}", finding.measured)?;
         if !finding.note.is_empty() {
@@ -67,7 +71,7 @@ pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".into(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => visible_line(text).into_owned(),
         Value::Number(number) if number.is_f64() => significant(number.as_f64().unwrap_or(f64::NAN)),
         other => other.to_string(),
     }

@@ -1,14 +1,24 @@
 //! `senesce` ages file systems, measures them fresh and aged, and explains the difference by their layout.
 
-/// Messages are for who listens: that standard error is closed or full must not end a run, as std's macro would.
+/// Messages are for who listens: that standard error is closed or full must not end a run, as std's macro would. Control
+/// characters of foreign names are written out.
 macro_rules! eprintln {
     ($($words:tt)*) => {{
-        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{}\n", format_args!($($words)*)));
+        let words = format!("{}\n", format_args!($($words)*));
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), senesce_core::text::visible(&words).as_bytes());
     }};
 }
 
+/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly.
+macro_rules! println {
+    () => { crate::output::print(format_args!("")) };
+    ($($words:tt)*) => { crate::output::print(format_args!($($words)*)) };
+}
+
 mod display;
+mod output;
 mod ranks;
+mod registry;
 mod session;
 mod table;
 mod verbs;
@@ -39,6 +49,7 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
 }
 
 fn main() -> std::process::ExitCode {
+    senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
     restore_broken_pipe();
     let matches = command().get_matches();
@@ -47,6 +58,10 @@ fn main() -> std::process::ExitCode {
     let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
         return code(ExitCode::Usage);
     };
+    // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.
+    if name != "doctor" {
+        senesce_volume::guardian::sweep();
+    }
     match (verb.run)(arguments, &session) {
         Ok(exit) => exit.into_process(),
         Err(failure) => {

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
+use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -86,7 +87,7 @@ impl Progress for Bar {
 
     fn position(&self, done: u64, note: &str) {
         self.0.set_position(done);
-        self.0.set_message(note.to_string());
+        self.0.set_message(visible_line(note).into_owned());
     }
 
     fn say(&self, message: &str) {

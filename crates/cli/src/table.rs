@@ -49,6 +49,7 @@ pub const VERBS: &[Entry] = &[
     Entry { name: "reproduce", command: verbs::reproduce::command, run: verbs::reproduce::run },
     Entry::of::<verbs::objects::Objects>(),
     Entry::of::<verbs::advise::Advise>(),
+    Entry::of::<verbs::carry::Carry>(),
     Entry::of::<verbs::runs::Runs>(),
     Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::bench::Bench>(),

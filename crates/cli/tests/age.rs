@@ -11,7 +11,7 @@ const SMALL: [&str; 8] =
     ["--profile", "wang_os", "--truncate-sizes=drop", "--fullness", "0.5", "--size", "256M", "--json"];
 
 fn age(room: &Path, words: &[&str]) -> std::process::Output {
-    run(room, &[&["age"], words].concat())
+    run(room, &[&["age"], words, &["--create"]].concat())
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn kills(count: u64) {
     let expected = json(&age(room.path(), &[&["whole", "--out", "whole-run"], &base[..]].concat()));
     for moment in 0..count {
         let (target, out) = (format!("aged-{moment}"), format!("run-{moment}"));
-        let words = [&["age", target.as_str(), "--out", out.as_str()], &base[..]].concat();
+        let words = [&["age", target.as_str(), "--create", "--out", out.as_str()], &base[..]].concat();
         let mut child = senesce(room.path())
             .args(&words)
             .stdout(std::process::Stdio::null())
@@ -139,8 +139,21 @@ fn kills(count: u64) {
 #[test]
 fn ctrl_c_keeps_a_partial_record_that_resumes() {
     let room = common::room();
-    let words = ["age", "aged", "--out", "run", "--profile", "agrawal", "--size", "1G", "--data", "sparse", "--json"];
-    let started = common::start_until(room.path(), &words, "ageing:");
+    let words = [
+        "age",
+        "aged",
+        "--create",
+        "--out",
+        "run",
+        "--profile",
+        "agrawal",
+        "--size",
+        "1G",
+        "--data",
+        "sparse",
+        "--json",
+    ];
+    let started = common::start_until(room.path(), &words, "aging:");
     std::thread::sleep(Duration::from_millis(300));
     let stopped = started.interrupt();
     assert_eq!(stopped.status.code(), Some(130));
@@ -254,7 +267,7 @@ fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() 
     }
     let room = tempfile::tempdir().unwrap();
     let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
-    for until in ["planning", "ageing:"] {
+    for until in ["planning", "aging:"] {
         let ended = start_until(room.path(), &words, until).interrupt();
         assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
     }
@@ -271,7 +284,7 @@ fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
     let target = format!("image:{}/a.img,size=1G", room.path().display());
     let base =
         ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
-    let started = common::start_until(room.path(), &base, "ageing:");
+    let started = common::start_until(room.path(), &base, "aging:");
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(started.interrupt().status.code(), Some(130));
     assert_eq!(leftovers(room.path()), Vec::<String>::new());

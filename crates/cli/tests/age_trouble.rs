@@ -1,4 +1,4 @@
-//! Ageing that runs into trouble: every failure has a name, a record, and exit code 5. What needs root is skipped
+//! Aging that runs into trouble: every failure has a name, a record, and exit code 5. What needs root is skipped
 //! without it, and says so.
 
 mod common;
@@ -29,6 +29,7 @@ impl Mounted {
         let target = text(&self.point.join("aged"));
         let words = [
             "age",
+            "--create",
             &target,
             "--profile",
             "agrawal",
@@ -45,7 +46,7 @@ impl Mounted {
             "run",
             "--json",
         ];
-        let started = start_until(room, &words, "ageing:");
+        let started = start_until(room, &words, "aging:");
         std::thread::sleep(Duration::from_millis(500));
         started
     }
@@ -142,6 +143,7 @@ fn a_directory_that_is_taken_away_is_told() {
     let words = [
         "age",
         "aged",
+        "--create",
         "--profile",
         "agrawal",
         "--size",
@@ -154,7 +156,7 @@ fn a_directory_that_is_taken_away_is_told() {
         "--out",
         "run",
     ];
-    let started = start_until(room.path(), &words, "ageing:");
+    let started = start_until(room.path(), &words, "aging:");
     std::thread::sleep(Duration::from_millis(200));
     // More files appear while it is removed, so rename first.
     std::fs::rename(room.path().join("aged"), room.path().join("gone")).expect("rename");
@@ -171,7 +173,7 @@ fn few_descriptors_suffice_for_many_directories() {
     let program = assert_cmd::cargo::cargo_bin!("senesce");
     // dabre has 25,000 directories.
     let line = format!(
-        "ulimit -n 256; exec {} age aged --profile dabre --size 2G --truncate-sizes=drop --data sparse \
+        "ulimit -n 256; exec {} age aged --create --profile dabre --size 2G --truncate-sizes=drop --data sparse \
          --max-operations 40000 --threads 8 --out run --json",
         program.display()
     );

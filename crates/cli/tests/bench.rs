@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
 }
 
 fn bench(room: &Path, words: &[&str]) -> Output {
-    run(room, &[&["bench"], words].concat())
+    run(room, &[&["bench"], words, &["--create"]].concat())
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn every_subject_can_be_exported_and_compared() {
 #[test]
 fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let room = room();
-    let words = ["bench", "target", "small.f", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
+    let words = ["bench", "target", "small.f", "--create", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
     let interrupted = start_until(room.path(), &words, "running").interrupt();
     assert_eq!(interrupted.status.code(), Some(130), "{}", said(&interrupted));
     let record = std::fs::read_to_string(room.path().join("kept/events.jsonl")).expect("record");
@@ -141,7 +141,7 @@ fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
 #[test]
 fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
     let room = room();
-    let words = ["bench", "target", "small.f", "--json", "--out", "kept"];
+    let words = ["bench", "target", "small.f", "--create", "--json", "--out", "kept"];
     let ended = start_until(room.path(), &words, "running").interrupt();
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
     let report = run(room.path(), &["report", "kept", "--json"]);
@@ -172,8 +172,48 @@ fn every_other_subject_runs_on_a_directory() {
         }
     }
     run(&["target", "small.f", "--operations", "10", "--json"]);
-    let cold = run(&["target", "cold-read", "--settle", "10ms", "--json"]);
-    assert!(cold["files"].as_u64() >= Some(40) && cold["seconds_per_gib"].as_f64() > Some(0.0), "{cold}");
+}
+
+#[test]
+fn a_cold_read_counts_only_when_a_device_delivered_it() {
+    // Not in memory: there nothing is cold.
+    let room = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
+    std::fs::write(room.path().join("small.f"), SMALL).expect("workload file");
+    assert_eq!(bench(room.path(), &["target", "small.f", "--operations", "10"]).status.code(), Some(0));
+    let output = bench(room.path(), &["target", "cold-read", "--settle", "10ms", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let read = json(&output)["repetitions"][0].clone();
+    assert_eq!(read["valid"], true, "{read}");
+    assert!(read["files"].as_u64() >= Some(40) && read["seconds_per_gib"].as_f64() > Some(0.0), "{read}");
+    let account = |name: &str| read["account"][name].as_u64().expect("a number");
+    assert!(account("device_bytes") >= account("extent_bytes") && account("extent_bytes") >= 40 * 4096, "{read}");
+
+    // A reading of nothing, and one of what was never written.
+    std::fs::create_dir(room.path().join("empty")).expect("folder");
+    let output = bench(room.path(), &["empty", "cold-read", "--json", "--out", "nothing"]);
+    does_not_count(&output, "lie on the device");
+    let file = std::fs::File::create(room.path().join("empty/sparse")).expect("file");
+    file.set_len(1 << 20).expect("size");
+    let output = bench(room.path(), &["empty", "cold-read", "--json", "--out", "holes"]);
+    does_not_count(&output, "lie on the device");
+    let exported = common::run(room.path(), &["compare", "holes", "holes"]);
+    assert_eq!(exported.status.code(), Some(2), "there is nothing to compare: {}", said(&exported));
+}
+
+fn does_not_count(output: &Output, reason: &str) {
+    assert_eq!(output.status.code(), Some(5), "{}", said(output));
+    let read = json(output)["repetitions"][0].clone();
+    assert_eq!(read["valid"], false, "{read}");
+    assert!(read["reason"].as_str().is_some_and(|words| words.contains(reason)), "{read}");
+}
+
+#[test]
+fn what_lies_in_memory_is_never_cold() {
+    let room = tempfile::tempdir_in("/dev/shm").expect("room");
+    std::fs::create_dir(room.path().join("target")).expect("folder");
+    std::fs::write(room.path().join("target/file"), vec![7; 1 << 20]).expect("file");
+    std::fs::write(room.path().join("target/.senesce"), "ours").expect("marker");
+    does_not_count(&bench(room.path(), &["target", "cold-read", "--json"]), "in memory");
 }
 
 #[test]
@@ -240,7 +280,7 @@ fn an_ordinary_user_measures_on_a_directory() {
     chown(room.path(), Some(nobody), Some(nobody)).expect("chown");
     std::fs::set_permissions(room.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
     let mut command = senesce(room.path());
-    command.uid(nobody).gid(nobody).args(["bench", "target", "small.f", "--operations", "200", "--json"]);
+    command.uid(nobody).gid(nobody).args(["bench", "target", "small.f", "--create", "--operations", "200", "--json"]);
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => return eprintln!("skipped: user {nobody} may not run the program ({error})"),

@@ -250,15 +250,22 @@ pub struct CellRow {
 }
 
 /// How a claim came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Seen here too.
     Seen,
     /// Tested and not seen.
     NotSeen,
+    /// Measured, and the measurement does not tell; what it would take is said.
+    Undecided,
     /// Cannot be tested on this device or at this scale.
+    #[default]
     NotTestable,
+    /// A model of ours agrees with what it was fitted to or told.
+    ModelAgrees,
+    /// A model of ours differs from what it was fitted to or told.
+    ModelDiffers,
     /// Faster than its reference.
     Faster,
     /// Slower than its reference.
@@ -275,7 +282,10 @@ impl Verdict {
         match self {
             Self::Seen => "seen",
             Self::NotSeen => "not seen",
+            Self::Undecided => "undecided",
             Self::NotTestable => "not testable here",
+            Self::ModelAgrees => "model agrees",
+            Self::ModelDiffers => "model differs",
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifference => "no difference",
@@ -285,11 +295,17 @@ impl Verdict {
 }
 
 /// A claim with its published and measured values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Finding {
+    /// The claim's name in its experiment; empty for what no claim stands behind.
+    #[serde(default)]
+    pub id: String,
     /// The claim in one sentence.
     pub claim: String,
-    /// What was published, with unit and source.
+    /// Who claims it, and where.
+    #[serde(default)]
+    pub source: String,
+    /// What was published, with unit.
     pub published: String,
     /// What was measured here, with unit.
     pub measured: String,

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 
 /// What the process tells its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,11 @@ impl Failure {
         Self::new(ExitCode::Usage, message)
     }
 
+    /// The same words with the same code.
+    pub fn again(&self) -> Self {
+        Self::new(self.code, self.chain())
+    }
+
     /// The exit code of the process.
     pub fn exit_code(&self) -> ExitCode {
         self.code
@@ -83,6 +89,17 @@ impl fmt::Display for Failure {
 impl fmt::Debug for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Failure({:?}, {})", self.code, self.chain())
+    }
+}
+
+/// An I/O error with what was being done and to what, for `map_err`. A full volume says what to do.
+pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| {
+        let remedy = match error.kind() {
+            std::io::ErrorKind::StorageFull => "; make space there, or choose a larger --size",
+            _ => "",
+        };
+        Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_words(&error)))
     }
 }
 

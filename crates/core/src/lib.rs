@@ -4,28 +4,31 @@
 //! back, an [`Analysis`] holds the tables, figures and findings that a report shows.
 
 pub mod analysis;
+pub mod beneath;
 pub mod environment;
-pub mod experiment;
 pub mod failure;
+pub mod finite;
 pub mod interrupt;
 pub mod machine;
 pub mod measurement;
+pub mod output;
 pub mod parameter;
 pub mod plan;
 pub mod progress;
 pub mod published;
 pub mod record;
 pub mod seed;
+pub mod text;
 pub mod units;
 
 pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Scale, Series, Table, Verdict};
 pub use environment::Environment;
-pub use experiment::{Experiment, RunContext, RunKind};
 pub use failure::{Classify, ExitCode, Failure};
+pub use finite::{Finite, NoValue};
 pub use measurement::Measurement;
-pub use parameter::{Level, Parameter, ParameterKind, Settings};
+pub use parameter::Level;
 pub use plan::{Plan, Step};
 pub use progress::{Progress, Silent};
 pub use record::{Event, Record, RunDirectory};
 pub use seed::Seed;
-pub use units::Bytes;
+pub use units::{Bytes, Size, Span};

@@ -1,8 +1,29 @@
 //! What a run is going to do, complete before the first byte is written.
 
+use crate::failure::{Failure, errno_words};
+use crate::parameter::Level;
 use crate::seed::Seed;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+
+/// Runs that one plan may have. At ten seconds each they take twelve days; in memory they take some tens of MB.
+pub const MOST_RUNS: u64 = 100_000;
+
+/// The number of runs of a matrix, before anything of it is expanded: `factors` are its dimensions with their names.
+///
+/// # Errors
+/// More than [`MOST_RUNS`]: with all dimensions and what to do (exit code 2).
+pub fn count_runs(factors: &[(u64, &str)]) -> Result<u64, Failure> {
+    let runs = factors.iter().try_fold(1u64, |runs, (count, _)| runs.checked_mul(*count));
+    if let Some(runs) = runs.filter(|runs| *runs <= MOST_RUNS) {
+        return Ok(runs);
+    }
+    let words: Vec<String> = factors.iter().map(|(count, name)| format!("{count} {name}")).collect();
+    let total = runs.map_or_else(|| "more than can be counted".into(), |runs| format!("{runs} runs"));
+    Err(Failure::usage(format!(
+        "{} make {total}; a plan has at most {MOST_RUNS}: lower a number, or divide it into several plans",
+        words.join(" x ")
+    )))
+}
 
 /// A validated plan, stored as `plan.toml` in the run directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -12,8 +33,12 @@ pub struct Plan {
     pub kind: String,
     /// Root seed.
     pub seed: Seed,
-    /// Every parameter after defaults and overrides, as text. Two plans are the same when kind, seed and settings are.
-    pub settings: BTreeMap<String, String>,
+    /// The specification, as its kind writes it. Two plans are the same when kind, seed and specification are.
+    #[serde(default)]
+    pub spec: toml::Table,
+    /// The level whose defaults the specification was made of, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<Level>,
     /// The command that repeats the run.
     pub command: String,
     /// Version of the program that made the plan.
@@ -38,18 +63,53 @@ pub struct Step {
 }
 
 impl Plan {
-    /// A plan without steps yet; `command` is filled from the process' own arguments.
-    pub fn new(kind: &str, seed: Seed, settings: BTreeMap<String, String>) -> Self {
+    /// A plan that says nothing yet; `command` is filled from the process' own arguments.
+    pub fn default_of(kind: &str, seed: Seed) -> Self {
         Self {
             kind: kind.to_string(),
             seed,
-            settings,
+            spec: toml::Table::new(),
+            scale: None,
             command: std::env::args().map(|word| shell_quote(&word)).collect::<Vec<_>>().join(" "),
             program_version: env!("CARGO_PKG_VERSION").to_string(),
             bytes_to_write: 0,
             estimated_seconds: 0.0,
             steps: Vec::new(),
         }
+    }
+
+    /// A plan of a typed specification, without steps yet.
+    ///
+    /// # Errors
+    /// When the specification holds what TOML cannot.
+    pub fn of_spec(kind: &str, seed: Seed, spec: &impl Serialize) -> Result<Self, toml::ser::Error> {
+        Ok(Self { spec: toml::Table::try_from(spec)?, ..Self::default_of(kind, seed) })
+    }
+
+    /// A plan in a file, `plan.toml` of a run directory.
+    ///
+    /// # Errors
+    /// In words: what could not be read, or what is no plan.
+    pub fn read(path: &std::path::Path) -> Result<Self, Failure> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_words(&error))))?;
+        let no_plan = |error: toml::de::Error| format!("{} is no plan: {}", path.display(), error.message());
+        toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))
+    }
+
+    /// The specification with the types of its kind.
+    ///
+    /// # Errors
+    /// What in it does not fit the types.
+    pub fn read_spec<S: serde::de::DeserializeOwned>(&self) -> Result<S, toml::de::Error> {
+        self.spec.clone().try_into()
+    }
+
+    /// A number that stands for kind, seed and specification, for names of run directories.
+    pub fn identity(&self) -> u32 {
+        let spec = serde_json::to_string(&self.spec).unwrap_or_default();
+        let child = self.seed.child(&format!("{}\n\n{spec}", self.kind));
+        (child.0 >> 32) as u32
     }
 
     /// Adds a step.
@@ -71,12 +131,11 @@ impl Plan {
         if self.seed != other.seed {
             found.push(format!("seed: {} against {}", self.seed.0, other.seed.0));
         }
-        let names: std::collections::BTreeSet<_> = self.settings.keys().chain(other.settings.keys()).collect();
-        // The seed has been told; some plans have it among their settings as well.
-        for name in names.into_iter().filter(|name| *name != "seed") {
-            let (ours, theirs) = (self.settings.get(name), other.settings.get(name));
+        let show = |value: Option<&toml::Value>| value.map_or("(unset)".to_string(), ToString::to_string);
+        let names: std::collections::BTreeSet<_> = self.spec.keys().chain(other.spec.keys()).collect();
+        for name in names {
+            let (ours, theirs) = (self.spec.get(name), other.spec.get(name));
             if ours != theirs {
-                let show = |value: Option<&String>| value.cloned().unwrap_or_else(|| "(unset)".to_string());
                 found.push(format!("{name}: {} against {}", show(ours), show(theirs)));
             }
         }
@@ -96,15 +155,24 @@ fn shell_quote(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
-    fn plans_differ_by_settings_and_not_by_command() {
-        let settings = BTreeMap::from([("size".to_string(), "1G".to_string())]);
-        let first = Plan::new("age", Seed(1), settings.clone());
-        let mut second = first.clone();
-        second.command = "another way to say it".into();
+    fn a_matrix_is_counted_before_it_is_expanded() {
+        assert_eq!(count_runs(&[(50, "file systems"), (20, "states"), (100, "repetitions")]).unwrap(), 100_000);
+        let error = count_runs(&[(50, "file systems"), (20, "states"), (10, "workloads"), (10_000, "repetitions")]);
+        let words = error.unwrap_err().to_string();
+        assert!(words.contains("50 file systems x 20 states") && words.contains("100000000 runs"), "{words}");
+        assert!(count_runs(&[(u64::MAX, "a"), (u64::MAX, "b")]).is_err());
+        assert_eq!(count_runs(&[]).unwrap(), 1);
+    }
+
+    #[test]
+    fn plans_differ_by_specification_and_not_by_command() {
+        let plan = |size: &str| Plan::of_spec("age", Seed(1), &BTreeMap::from([("size", size)])).unwrap();
+        let first = plan("1G");
+        let second = Plan { command: "another way to say it".into(), ..first.clone() };
         assert!(first.same_run(&second));
-        second.settings.insert("size".into(), "2G".into());
-        assert_eq!(first.differences(&second), vec!["size: 1G against 2G"]);
+        assert_eq!(first.differences(&plan("2G")), vec!["size: \"1G\" against \"2G\""]);
     }
 }

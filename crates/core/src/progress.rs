@@ -8,6 +8,12 @@ pub trait Progress: Send + Sync {
     /// `done` units of the phase are done; `note` is a short status line ("fullness 79.8 %, 12.1 overwrites").
     fn position(&self, done: u64, note: &str);
 
+    /// Step `number` of `count` begins; all that are left take about `seconds_left` (0: not known).
+    fn step(&self, number: usize, count: usize, words: &str, seconds_left: f64) {
+        let left = if seconds_left > 0.0 { format!(", about {seconds_left:.0} s left") } else { String::new() };
+        self.phase(&format!("{number} of {count}: {words}{left}"), 0, "");
+    }
+
     /// A message worth keeping on the screen: a warning, a choice that was made.
     fn say(&self, message: &str);
 }

@@ -10,20 +10,22 @@ mod lines;
 pub use error::RecordError;
 
 use crate::environment::Environment;
+use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events};
+use lines::{line, read_events, tagged_line};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Version of the run directory's format, in the file `format`.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// One event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +34,8 @@ pub struct Event {
     pub t: f64,
     /// What it is ("sample", "cell", "warning", "interrupted", ...).
     pub kind: String,
-    /// Its data.
+    /// Its data; null for an event that is only a word.
+    #[serde(default)]
     pub data: Value,
 }
 
@@ -116,6 +119,30 @@ impl RunDirectory {
         self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
     }
 
+    /// Appends one event that names its kind itself: a value that serialises to `{"kind":NAME,"data":...}`.
+    pub fn append_tagged(&mut self, event: &impl Serialize) -> Result<(), RecordError> {
+        let line = tagged_line(self.started, event);
+        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    }
+
+    /// Seconds since this process began its part of the run.
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// Removes the directory again if nothing was recorded in it: what was refused leaves nothing behind.
+    pub fn discard_if_empty(self) {
+        let untouched = self.earlier.is_empty() && !self.finished;
+        let empty = fs::metadata(self.path.join("events.jsonl")).is_ok_and(|found| found.len() == 0);
+        if untouched && empty {
+            for name in ["events.jsonl", "plan.toml", "env.json", "format", "lock"] {
+                let _ = fs::remove_file(self.path.join(name));
+            }
+            let _ = fs::remove_dir(self.path.join("histograms"));
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
+
     /// A second hand that can append while the first is busy, for last words.
     pub fn witness(&self) -> Result<Witness, RecordError> {
         let path = self.path.join("events.jsonl");
@@ -186,13 +213,19 @@ impl Witness {
 
 fn open_events(path: &Path) -> Result<File, RecordError> {
     let file = path.join("events.jsonl");
-    OpenOptions::new().create(true).append(true).open(&file).map_err(io_error("open", &file))
+    own_file().append(true).open(&file).map_err(io_error("open", &file))
+}
+
+/// A run directory may come from somebody else: its files are not written through links.
+fn own_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+    options
 }
 
 fn lock(path: &Path) -> Result<File, RecordError> {
     let name = path.join("lock");
-    let file =
-        OpenOptions::new().create(true).write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
+    let file = own_file().write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(file),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(RecordError::InUse { path: path.into() }),
@@ -206,13 +239,12 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Writes a file so that a reader sees the old content or the new, never a part: temporary file, fsync, rename.
+/// Writes a file of a run directory so that a reader sees the old content or the new, never a part. What a user names goes
+/// through [`crate::output`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
-    let temporary = path.with_extension("part");
-    let mut file = File::create(&temporary).map_err(io_error("create", &temporary))?;
-    file.write_all(bytes).map_err(io_error("write", &temporary))?;
-    file.sync_all().map_err(io_error("sync", &temporary))?;
-    fs::rename(&temporary, path).map_err(io_error("rename into place", path))
+    let new = NewFile::beside(path).map_err(io_error("create", path))?;
+    new.file().write_all(bytes).map_err(io_error("write", path))?;
+    new.replace().map_err(io_error("rename into place", path))
 }
 
 /// A run directory read back; needs neither root nor the device.
@@ -267,29 +299,50 @@ impl Record {
 
     /// A stored histogram.
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
-        let path = self.path.join("histograms").join(format!("{name}.hdr"));
-        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
-        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
-            path,
-            line: 1,
-            problem: format!("not a histogram: {error:?}"),
-        })
+        read_histogram(&self.path, name)
     }
+}
+
+/// The histogram `NAME` of the run directory `path`.
+///
+/// # Errors
+/// When there is none of this name, or it is damaged.
+pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
+    let path = path.join("histograms").join(format!("{name}.hdr"));
+    let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
+        path,
+        line: 1,
+        problem: format!("not a histogram: {error:?}"),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::{ExitCode, Failure};
     use crate::seed::Seed;
     use serde_json::json;
     use std::collections::BTreeMap;
 
     fn plan(size: &str) -> Plan {
-        Plan::new("age", Seed(42), BTreeMap::from([("size".to_string(), size.to_string())]))
+        Plan::of_spec("age", Seed(42), &BTreeMap::from([("size", size)])).unwrap()
     }
 
     fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
         RunDirectory::open(path, &plan(size), &Environment::default())
+    }
+
+    #[test]
+    fn a_record_of_another_format_is_refused_with_what_to_do() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        drop(open(&path, "1G").unwrap());
+        fs::write(path.join("format"), "1").unwrap();
+        let refused = Record::open(&path).unwrap_err();
+        assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
+        let words = open(&path, "1G").unwrap_err().to_string();
+        assert!(words.contains("format 1") && words.contains("run it again"), "{words}");
     }
 
     #[test]
@@ -325,7 +378,7 @@ mod tests {
         assert!(matches!(open(&path, "1G"), Err(RecordError::InUse { .. })));
         drop(run);
         let error = open(&path, "2G").unwrap_err();
-        assert!(error.to_string().contains("size: 1G against 2G"), "{error}");
+        assert!(error.to_string().contains("size: \"1G\" against \"2G\""), "{error}");
     }
 
     #[test]
@@ -352,6 +405,28 @@ mod tests {
         damaged[30] ^= 1;
         fs::write(&file, damaged).unwrap();
         assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
+    }
+
+    #[test]
+    fn links_in_a_run_directory_are_not_written_through() {
+        let room = tempfile::tempdir().unwrap();
+        let precious = room.path().join("precious");
+        fs::write(&precious, "precious").unwrap();
+        let path = room.path().join("run");
+        drop(open(&path, "1G").unwrap());
+        for name in ["events.jsonl", "lock", "summary.json"] {
+            let file = path.join(name);
+            let whole = fs::read(&file).ok();
+            let _ = fs::remove_file(&file);
+            std::os::unix::fs::symlink(&precious, &file).unwrap();
+            let run = open(&path, "1G").and_then(|mut run| run.append("sample", &json!(1)));
+            assert!(run.is_err(), "{name}");
+            fs::remove_file(&file).unwrap();
+            if let Some(bytes) = whole {
+                fs::write(&file, bytes).unwrap();
+            }
+        }
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
     }
 
     #[test]

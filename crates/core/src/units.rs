@@ -134,6 +134,96 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     humantime::parse_duration(text.trim()).map_err(|_| UnitError::Duration(text.to_string()))
 }
 
+/// A size as a parameter: written and stored as users write it, `64M`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(pub Bytes);
+
+impl Size {
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0.0
+    }
+}
+
+impl FromStr for Size {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for Size {
+    /// With the largest suffix that leaves a whole number, so that it reads back as the same.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 8] = [
+            ("T", 1 << 40),
+            ("G", 1 << 30),
+            ("M", 1 << 20),
+            ("K", 1 << 10),
+            ("TB", 1_000_000_000_000),
+            ("GB", 1_000_000_000),
+            ("MB", 1_000_000),
+            ("KB", 1_000),
+        ];
+        let bytes = self.bytes();
+        match UNITS.iter().find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+            Some((suffix, unit)) => write!(formatter, "{}{suffix}", bytes / unit),
+            None => write!(formatter, "{bytes}"),
+        }
+    }
+}
+
+/// A duration as a parameter: written and stored as users write it, `500ms`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span(pub Duration);
+
+impl Span {
+    /// So many milliseconds.
+    pub const fn from_millis(milliseconds: u64) -> Self {
+        Self(Duration::from_millis(milliseconds))
+    }
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0.as_secs_f64()
+    }
+}
+
+impl FromStr for Span {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        parse_duration(text).map(Self)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", humantime::format_duration(self.0))
+    }
+}
+
+/// Types that a record stores as users write them.
+macro_rules! stored_as_text {
+    ($($name:ty),*) => {$(
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+
+stored_as_text!(Size, Span);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +253,14 @@ mod tests {
         fn whole_numbers_survive_a_round_trip(count in 0u64..1 << 40) {
             prop_assert_eq!(format!("{count}").parse::<Bytes>(), Ok(Bytes(count)));
             prop_assert_eq!(format!("{count}K").parse::<Bytes>(), Ok(Bytes(count << 10)));
+        }
+
+        #[test]
+        fn parameters_survive_being_written(count in 0u64..1 << 40, shift in 0u32..20, nanoseconds in any::<u64>()) {
+            let size = Size(Bytes(count << shift));
+            prop_assert_eq!(size.to_string().parse::<Size>(), Ok(size));
+            let span = Span(Duration::from_nanos(nanoseconds));
+            prop_assert_eq!(span.to_string().parse::<Span>(), Ok(span));
         }
     }
 }

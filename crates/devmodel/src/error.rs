@@ -25,6 +25,93 @@ pub enum ModelError {
         /// What is allowed.
         expected: &'static str,
     },
+    /// The parts of a drive do not make up its size.
+    #[error(
+        "device file {name}: the geometry multiplies out to {physical} bytes, but capacity_bytes {capacity_bytes} x (1 + \
+         spare_share) is {wanted:.0}; correct one of them (at most 16 TiB can be modelled)"
+    )]
+    Geometry {
+        /// The file or built-in name.
+        name: String,
+        /// Bytes of all blocks or tracks.
+        physical: f64,
+        /// What the capacity asks for.
+        wanted: f64,
+        /// The declared capacity.
+        capacity_bytes: u64,
+    },
+    /// The tracks of a disk do not make up its size.
+    #[error(
+        "device file {name}: the zones and heads hold {tracks:.0} bytes, but capacity_bytes is {capacity_bytes}; they must hold \
+         as much, and at most 2 % more"
+    )]
+    Tracks {
+        /// The file or built-in name.
+        name: String,
+        /// Bytes of all tracks.
+        tracks: f64,
+        /// The declared capacity.
+        capacity_bytes: u64,
+    },
+    /// Garbage collection has no room to work in.
+    #[error(
+        "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready take \
+         {needed}; raise spare_share or use more, smaller blocks"
+    )]
+    Spare {
+        /// The file or built-in name.
+        name: String,
+        /// Physical size less capacity.
+        spare: u64,
+        /// What is taken.
+        needed: u64,
+    },
+    /// A device file cannot be read.
+    #[error("read device file {path}: {words}", words = errno_words(source))]
+    File {
+        /// The file.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A request of a trace reaches behind the end of the device.
+    #[error(
+        "request {index} ({operation}) ends at byte {end}, but {device} has {capacity_bytes} bytes; time the trace on a \
+         device that is large enough"
+    )]
+    Outside {
+        /// Number of the request, from 0.
+        index: u64,
+        /// What it does.
+        operation: &'static str,
+        /// First byte behind it.
+        end: u64,
+        /// The device.
+        device: String,
+        /// Its size.
+        capacity_bytes: u64,
+    },
+    /// Issue times go down.
+    #[error(
+        "request {index} was issued at {time_ns} ns, before its predecessor at {before_ns} ns; sort the trace by issue time"
+    )]
+    Backwards {
+        /// Number of the request, from 0.
+        index: u64,
+        /// Its time.
+        time_ns: u64,
+        /// The time of the one before.
+        before_ns: u64,
+    },
+    /// A setting of a simulation makes no sense.
+    #[error("simulate {device}: {problem}")]
+    Options {
+        /// The device.
+        device: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// There is no such built-in device.
     #[error("there is no device '{name}': name a TOML file or one of {known}")]
     Unknown {

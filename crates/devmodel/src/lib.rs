@@ -5,16 +5,20 @@
 //! no randomness: the same requests always take the same time.
 
 pub mod cold;
+pub mod disk;
 pub mod error;
 pub mod hdd;
+pub mod last_write;
 pub mod measure;
 pub mod model;
 pub mod replay;
 pub mod request;
 pub mod seek;
+pub mod simulate;
 pub mod ssd;
 
 pub use cold::ColdStore;
+pub use disk::Disk;
 pub use error::ModelError;
 pub use hdd::Hdd;
 pub use measure::{Measurement, Probe, measure};
@@ -22,7 +26,8 @@ pub use model::{DeviceModel, Parameters};
 pub use replay::{Modelled, closed_loop_rate};
 pub use request::{Operation, Request};
 pub use seek::SeekCurve;
-pub use ssd::Ssd;
+pub use simulate::{Command, Options, Outcome, Pacing, simulate};
+pub use ssd::{Flash, Ssd};
 
 /// A device in some state: where its head is, which of its units are busy.
 pub trait Device: Send {

@@ -1,10 +1,11 @@
 //! Device files: parameters with their sources, as TOML.
 
 use crate::cold::ColdStore;
+use crate::disk::Disk;
 use crate::error::ModelError;
 use crate::hdd::Hdd;
 use crate::measure::Measurement;
-use crate::ssd::Ssd;
+use crate::ssd::{Drive, Flash, Ssd};
 use crate::{Device, request};
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,10 @@ pub enum Parameters {
     Hdd(Hdd),
     /// A solid-state drive.
     Ssd(Ssd),
+    /// A disk drive with zones, cache segments and reordering.
+    Disk(Disk),
+    /// A solid-state drive with a flash translation layer.
+    FlashSsd(Flash),
     /// A store behind a network.
     ColdStore(ColdStore),
 }
@@ -43,6 +48,13 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("hp-97560", include_str!("../../../data/devices/hp-97560.toml")),
     ("850-evo", include_str!("../../../data/devices/850-evo.toml")),
     ("970-evo-plus", include_str!("../../../data/devices/970-evo-plus.toml")),
+    ("hdd:st500dm002", include_str!("../../../data/devices/hdd-st500dm002.toml")),
+    ("hdd:atlas-10k", include_str!("../../../data/devices/hdd-atlas-10k.toml")),
+    ("hdd:cheetah-9lp", include_str!("../../../data/devices/hdd-cheetah-9lp.toml")),
+    ("ssd:fast24", include_str!("../../../data/devices/ssd-fast24.toml")),
+    ("ssd:970-pro", include_str!("../../../data/devices/ssd-970-pro.toml")),
+    ("ssd:970-evo-plus", include_str!("../../../data/devices/ssd-970-evo-plus.toml")),
+    ("ssd:mlc-sata", include_str!("../../../data/devices/ssd-mlc-sata.toml")),
     ("object-store", include_str!("../../../data/devices/object-store.toml")),
 ];
 
@@ -69,6 +81,18 @@ impl DeviceModel {
         Self::from_toml(name, text.ok_or_else(|| ModelError::Unknown { name: name.into(), known })?)
     }
 
+    /// A built-in device, or the device file at a path.
+    ///
+    /// # Errors
+    /// There is neither, or the file is not a device.
+    pub fn load(name: &str) -> Result<Self, ModelError> {
+        if Self::builtin_names().any(|known| known == name) || !std::path::Path::new(name).exists() {
+            return Self::builtin(name);
+        }
+        let text = std::fs::read_to_string(name).map_err(|source| ModelError::File { path: name.into(), source })?;
+        Self::from_toml(name, &text)
+    }
+
     /// Reads a device file; `name` names it in errors.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text)
@@ -88,6 +112,8 @@ impl DeviceModel {
         match &self.parameters {
             Parameters::Hdd(hdd) => Box::new(hdd.start()),
             Parameters::Ssd(ssd) => Box::new(ssd.start()),
+            Parameters::Disk(disk) => Box::new(disk.start()),
+            Parameters::FlashSsd(flash) => Box::new(Drive::new(flash)),
             Parameters::ColdStore(store) => Box::new(store.start()),
         }
     }
@@ -97,6 +123,8 @@ impl DeviceModel {
         match &self.parameters {
             Parameters::Hdd(hdd) => hdd.capacity_bytes,
             Parameters::Ssd(ssd) => ssd.capacity_bytes,
+            Parameters::Disk(disk) => disk.capacity_bytes,
+            Parameters::FlashSsd(flash) => flash.capacity_bytes,
             Parameters::ColdStore(store) => store.capacity_bytes,
         }
     }
@@ -141,6 +169,8 @@ impl DeviceModel {
                 .seek
                 .problem()
                 .map_or(Ok(()), |problem| Err(ModelError::Malformed { name: name.into(), problem: problem.into() })),
+            Parameters::Disk(disk) => disk.check(name),
+            Parameters::FlashSsd(flash) => flash.check(name),
             _ => Ok(()),
         }
     }
@@ -171,6 +201,8 @@ impl DeviceModel {
                     ("write_us", ssd.write_us),
                 ],
             ),
+            // They check themselves.
+            Parameters::Disk(_) | Parameters::FlashSsd(_) => (Vec::new(), Vec::new()),
             Parameters::ColdStore(store) => (
                 vec![("mb_per_s", store.mb_per_s), ("connections", f64::from(store.connections))],
                 vec![("first_byte_ms", store.first_byte_ms)],

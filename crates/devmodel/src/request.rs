@@ -16,6 +16,18 @@ pub enum Operation {
     Flush,
 }
 
+impl Operation {
+    /// Its name in messages.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Discard => "discard",
+            Self::Flush => "flush",
+        }
+    }
+}
+
 /// A request to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {

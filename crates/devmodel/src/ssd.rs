@@ -1,5 +1,22 @@
-//! A solid-state drive: a controller that takes one command after another, flash units that work in parallel, one
+//! Solid-state drives. [`Flash`] has a flash translation layer: the order of writing decides where data are. [`Ssd`] has none.
+//!
+//! [`Ssd`]: a controller that takes one command after another, flash units that work in parallel, one
 //! interface. No flash translation layer: writes cost what they cost a fresh drive, without garbage collection.
+
+pub mod alignment;
+pub mod amplification;
+mod bus;
+mod closed;
+mod collisions;
+pub mod drive;
+pub mod fast24;
+mod flash;
+pub mod map;
+mod mapping_cache;
+pub mod parameters;
+
+pub use drive::{Drive, Hint};
+pub use parameters::Flash;
 
 use crate::Device;
 use crate::hdd::per_byte;

@@ -61,6 +61,9 @@ pub enum LabError {
         /// What to do.
         remedy: String,
     },
+    /// A scratch directory cannot be made, or what must be undone cannot be written down.
+    #[error(transparent)]
+    Target(#[from] senesce_volume::TargetError),
     /// The user stopped it.
     #[error("interrupted; the guest was ended")]
     Interrupted,
@@ -86,6 +89,7 @@ impl Classify for LabError {
         match self {
             Self::Usage(_) => ExitCode::Usage,
             Self::Missing { .. } => ExitCode::Missing,
+            Self::Target(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
             Self::Io { .. } | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::Lab,
         }

@@ -3,7 +3,7 @@
 use crate::modules::{ModuleIndex, canonical};
 use rustix::fs::{CWD, FileType, Mode, makedev};
 use rustix::mount::{MountFlags, mount};
-use senesce_target::guest::CONTROL;
+use senesce_volume::guest::CONTROL;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -3,6 +3,7 @@
 use crate::error::{LabError, io_error};
 use crate::modules::{ModuleIndex, read_module};
 use crate::payload;
+use senesce_volume::ScratchDirectory;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -96,12 +97,9 @@ pub fn setup(source: &KernelSource, again: bool, tell: &dyn Fn(&str)) -> Result<
     {
         return Ok(kernel);
     }
-    let work = kernels.join(format!(".setup-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&work);
-    fs::create_dir_all(&work).map_err(io_error("make folder", &work))?;
-    let result = fetch_and_unpack(source, &kernels, &work, tell);
-    let _ = fs::remove_dir_all(&work);
-    result
+    // On the same file system, so that the result can be renamed into the cache.
+    let work = ScratchDirectory::create(&kernels, "setup")?;
+    fetch_and_unpack(source, &kernels, work.path(), tell)
 }
 
 fn fetch_and_unpack(

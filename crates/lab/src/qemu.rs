@@ -3,7 +3,7 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error};
 use crate::kernel::{Kernel, cache_folder};
-use senesce_target::guest::SERIAL;
+use senesce_volume::guest::SERIAL;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;

@@ -10,7 +10,8 @@ use crate::scratch::Scratch;
 use crate::watch::{Ended, Limit, Watched, read_exit, started};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, machine};
-use senesce_target::guest::{CONTROL, CONTROL_TAG};
+use senesce_volume::Guardian;
+use senesce_volume::guest::{CONTROL, CONTROL_TAG};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::io::Write;
@@ -112,6 +113,7 @@ impl LabRun {
         let machine = self.machine(scratch, &initramfs, accelerator, &control)?;
         let begin = Instant::now();
         let child = machine.start()?;
+        let _guardian = Guardian::of_process(child.id())?;
         let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
         let ended = watched.watch(interrupt, limit, out, errors);
         let _ = watched.child.kill();

@@ -1,7 +1,7 @@
 //! What can go wrong while looking at a layout.
 
 use senesce_core::failure::{Classify, ExitCode, errno_words};
-use senesce_target::TargetError;
+use senesce_volume::TargetError;
 use std::io;
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use crate::extent::Extent;
 use crate::fiemap;
 use crate::tree::Tree;
 use rayon::prelude::*;
-use senesce_target::BlockDevice;
+use senesce_volume::BlockDevice;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;

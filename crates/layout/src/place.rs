@@ -2,8 +2,8 @@
 //! read-only loop device and a mount that replays no journal.
 
 use crate::error::LayoutError;
-use senesce_target::guard::mounts;
-use senesce_target::{
+use senesce_volume::guard::mounts;
+use senesce_volume::{
     BlockDevice, MountedTarget, OpenOptions, TargetError, TargetSpec, VisitedDirectory, loop_device, visit,
 };
 use std::fs::File;
@@ -63,7 +63,7 @@ impl Place {
 /// Where one of these devices is mounted: a second mount could not see what the first has not written yet.
 fn mounted(devices: &[PathBuf]) -> Result<Option<PathBuf>, TargetError> {
     let numbers: Vec<_> = devices.iter().filter_map(|device| BlockDevice::number_of(device)).collect();
-    let is_it = |line: &senesce_target::guard::MountLine| {
+    let is_it = |line: &senesce_volume::guard::MountLine| {
         numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
     };
     Ok(mounts()?.into_iter().find(is_it).map(|line| line.mount_point))

@@ -8,7 +8,7 @@ use rand::RngExt;
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_core::Seed;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use sha1::{Digest, Sha1};
 use std::collections::HashMap;

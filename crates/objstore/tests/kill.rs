@@ -2,7 +2,7 @@
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_objstore::store::checkout::checkout;
+use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
@@ -85,7 +85,7 @@ fn a_killed_commit_loses_nothing_that_was_committed() {
         save(&place, &work, layout);
         let store = Store::open(&place).unwrap();
         let back = room.path().join("back");
-        let report = checkout(&store, None, &back, &Silent, &Interrupt::new()).unwrap();
+        let report = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
         assert!(report.lost.is_empty() && report.files == FILES as u64);
         assert_eq!(fs::read(back.join("3")).unwrap(), fs::read(work.join("3")).unwrap());
         assert_eq!(fs::read_dir(place.join("staging")).unwrap().flatten().filter(|e| e.path().is_file()).count(), 0);
@@ -98,7 +98,7 @@ fn a_commit_is_durable_when_it_returns() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("skipped: needs root for loop devices");
     }
-    use senesce_target::{FileSystem, OpenOptions, TargetSpec, open, visit};
+    use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open, visit};
     for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
         for layout in LAYOUTS {
             let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();

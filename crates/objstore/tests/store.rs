@@ -2,7 +2,7 @@
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_objstore::store::checkout::checkout;
+use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::store::stats::stats;
 use senesce_objstore::store::verify::verify;
@@ -96,7 +96,7 @@ fn what_is_committed_comes_back_and_is_stored_once() {
         assert!(report.is_sound(), "{report:?}");
         assert_eq!((report.objects, report.snapshots), (first.objects + 1, 3));
         let back = room.path().join("back");
-        let report = checkout(&store, None, &back, &Silent, &Interrupt::new()).unwrap();
+        let report = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
         assert!(report.lost.is_empty(), "{:?}", report.lost);
         assert_eq!(facts(&back), facts(&work), "{layout:?} {scheme}");
         let counts = stats(&store).unwrap();
@@ -134,7 +134,7 @@ fn damage_is_named_and_the_rest_comes_back() {
                 assert!(report.damaged[0].place.contains(victim.file_name().unwrap().to_str().unwrap()));
             }
             let back = room.path().join("back");
-            let out = checkout(&store, None, &back, &Silent, &Interrupt::new()).unwrap();
+            let out = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
             let lost: Vec<&str> = out.lost.iter().map(|lost| lost.path.as_str()).collect();
             let mut expected: Vec<&str> = report.affected_files.iter().map(|file| file.path.as_str()).collect();
             let (whole, returned) = (facts(&work), facts(&back));
@@ -178,13 +178,14 @@ fn foreign_places_are_refused() {
     assert!(matches!(Store::open(room.path()), Err(StoreError::NotAStore { .. })));
     let place = room.path().join("store");
     let mut store = Store::create(&place, settings).unwrap();
-    let nothing = checkout(&store, None, &room.path().join("back"), &Silent, &Interrupt::new());
+    let nothing =
+        checkout(&store, None, &room.path().join("back"), CheckoutOptions::default(), &Silent, &Interrupt::new());
     assert!(matches!(nothing, Err(StoreError::NoSnapshot { .. })));
     let options = CommitOptions { layout: Layout::Pack, threads: 1, log_slower_than: None };
     let file = commit(&mut store, &room.path().join("thesis.txt"), &options, &Silent, &Interrupt::new());
     assert!(matches!(file, Err(StoreError::NoSource(_))));
     save(&mut store, room.path(), Layout::Pack);
-    let occupied = checkout(&store, Some(1), room.path(), &Silent, &Interrupt::new());
+    let occupied = checkout(&store, Some(1), room.path(), CheckoutOptions::default(), &Silent, &Interrupt::new());
     assert!(matches!(occupied, Err(StoreError::DestinationNotEmpty(_))));
 }
 

@@ -2,6 +2,7 @@
 
 use crate::number;
 use senesce_core::analysis::{Analysis, Table};
+use senesce_core::text::visible;
 use serde_json::Value;
 
 /// Title, summary, caveats, findings and tables.
@@ -14,8 +15,16 @@ pub fn render(analysis: &Analysis) -> String {
         text += "\n## Findings\n\n| claim | published | measured | verdict |\n| --- | --- | --- | --- |\n";
         for finding in &analysis.findings {
             let cells = [&finding.claim, &finding.published, &finding.measured].map(|cell| escape(cell));
+            let source =
+                if finding.source.is_empty() { String::new() } else { format!(" ({})", escape(&finding.source)) };
             let note = if finding.note.is_empty() { String::new() } else { format!(" ({})", escape(&finding.note)) };
-            text += &format!("| {} | {} | {} | {}{note} |\n", cells[0], cells[1], cells[2], finding.verdict.words());
+            text += &format!(
+                "| {} | {}{source} | {} | {}{note} |\n",
+                cells[0],
+                cells[1],
+                cells[2],
+                finding.verdict.words()
+            );
         }
     }
     for one in &analysis.tables {
@@ -47,7 +56,7 @@ fn cell(value: &Value) -> String {
 
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in visible(text).chars() {
         match character {
             '|' | '*' | '_' | '`' | '<' | '[' | '\\' => safe.extend(['\\', character]),
             '\n' | '\r' => safe.push(' '),

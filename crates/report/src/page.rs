@@ -7,6 +7,7 @@ use askama::Template;
 use senesce_core::analysis::{Analysis, Better, Figure, Table, Verdict};
 use senesce_core::plan::Plan;
 use senesce_core::record::Record;
+use senesce_core::text::visible;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -28,12 +29,15 @@ pub fn render_html(analysis: &Analysis, record: &Record) -> String {
         tables: analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table)).collect(),
         environment: environment(record),
         steps: grouped_steps(&record.plan),
+        settings: settings(&record.plan),
         plan: &record.plan,
         bytes_to_write: number::size(record.plan.bytes_to_write as f64),
     };
-    page.render().unwrap_or_else(|error| {
+    let text = page.render().unwrap_or_else(|error| {
         format!("<!doctype html><title>senesce</title><p>The report could not be laid out: {error}")
-    })
+    });
+    // What escapes for HTML leaves control characters as they are.
+    visible(&text).into_owned()
 }
 
 #[derive(Template)]
@@ -51,13 +55,21 @@ struct Page<'a> {
     tables: Vec<TableView<'a>>,
     environment: Vec<(String, Vec<(String, String)>)>,
     steps: Vec<StepView>,
+    settings: Vec<(String, String)>,
     plan: &'a Plan,
     bytes_to_write: String,
+}
+
+/// The specification of the run, text without its quotes.
+fn settings(plan: &Plan) -> Vec<(String, String)> {
+    let words = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    plan.spec.iter().map(|(name, value)| (name.clone(), words(value))).collect()
 }
 
 struct FindingView<'a> {
     claim: &'a str,
     published: &'a str,
+    source: &'a str,
     measured: &'a str,
     note: &'a str,
     verdict: &'static str,
@@ -133,7 +145,10 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
             let (symbol, class) = match finding.verdict {
                 Verdict::Seen => ("✓", "good"),
                 Verdict::NotSeen => ("✗", "bad"),
+                Verdict::Undecided => ("?", "open"),
                 Verdict::NotTestable => ("○", "open"),
+                Verdict::ModelAgrees => ("≈", "open"),
+                Verdict::ModelDiffers => ("≠", "bad"),
                 Verdict::Faster => ("▲", "good"),
                 Verdict::Slower => ("▼", "bad"),
                 Verdict::NoDifference => ("=", "open"),
@@ -142,6 +157,7 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
             FindingView {
                 claim: &finding.claim,
                 published: &finding.published,
+                source: &finding.source,
                 measured: &finding.measured,
                 note: &finding.note,
                 verdict: finding.verdict.words(),
@@ -156,9 +172,7 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
 fn facts(record: &Record) -> Vec<(String, String)> {
     let known = |name: &str| record.environment.0.get(name).map(plain).filter(|text| !text.is_empty());
     let mut facts = vec![("seed".to_string(), record.plan.seed.0.to_string())];
-    if let Some(scale) = record.plan.settings.get("scale") {
-        facts.push(("scale".into(), scale.clone()));
-    }
+    facts.extend(record.plan.scale.map(|scale| ("scale".to_string(), scale.name().to_string())));
     for (name, fact) in [("kernel", "kernel.release"), ("processor", "cpu.model")] {
         facts.extend(known(fact).map(|text| (name.to_string(), text)));
     }

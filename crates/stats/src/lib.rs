@@ -1,28 +1,57 @@
 //! Statistics for measurements: pure functions over slices, the same numbers on every machine.
 //!
-//! Functions return `None` where a statistic does not exist (an empty sample, a single value, a zero reference), so that
-//! no caller mistakes a guess for a result. Randomness comes from the generator that the caller passes.
+//! Functions return `None` where a statistic does not exist (an empty sample, a single value, a zero reference), and
+//! comparisons [`Untestable`] with the reason, so that no caller mistakes a guess for a result. Randomness comes from the
+//! generator that the caller passes.
+//!
+//! A comparison goes one way: values by image become an [`Arm`], two arms a [`Ratio`] (or rounds, [`Ratio::paired`]), all that
+//! is judged together becomes [`Decision`]s ([`decide_all`]), from whose intervals a [`gate()`] reads too. [`Sequential`] does
+//! the same while values come in, [`pairwise()`] for several treatments.
 
+pub mod arm;
 pub mod bootstrap;
+pub mod change_points;
 pub mod chi_square;
 pub mod correlation;
 pub mod describe;
+pub mod equivalence;
+pub mod floor;
+pub mod gate;
+pub mod judge;
+pub mod letters;
 pub mod mann_whitney;
+pub mod median;
 pub mod multiple;
 pub mod order;
+pub mod pairwise;
+pub mod power;
 pub mod rank;
+pub mod ratio;
+pub mod sequential;
 pub mod series;
+mod student;
+pub mod trend;
 pub mod verdict;
 
+pub use arm::{Arm, Mean, Unit, Untestable};
 pub use bootstrap::{Estimate, bootstrap, hierarchical_mean, hierarchical_ratio, ratio_of_means};
+pub use change_points::{ChangePoint, change_points};
 pub use chi_square::{ChiSquare, chi_square, chi_square_pooled};
 pub use correlation::{Correlation, partial, pearson, rmse, spearman};
 pub use describe::{Summary, coefficient_of_variation, mean, median, quantile, standard_deviation, summary};
+pub use floor::Floor;
+pub use gate::{Gate, gate, gate_all};
+pub use judge::{Judgement, Outcome, judge, noise_floor};
 pub use mann_whitney::{MannWhitney, mann_whitney};
+pub use median::median_interval;
 pub use multiple::holm;
-pub use order::{Flip, rank_flips, rank_order};
+pub use order::{rank_flips, rank_order};
+pub use pairwise::{Flip, OrderChange, Pairwise, flip, pairs_of, pairwise};
+pub use ratio::{Interval, Ratio};
+pub use sequential::{Goal, Sequential, Step};
 pub use series::{drift, outliers, steady_state};
-pub use verdict::{Direction, Judgement, Outcome, judge, noise_floor};
+pub use trend::{Trend, trend};
+pub use verdict::{Decision, Direction, Rule, Verdict, decide, decide_all};
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 //! for the word that it is mounted, and leaves it behind.
 
 use crate::error::{TierError, io_error};
-use std::fs::File;
+use senesce_core::output;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ const READY: &str = "mounted";
 /// Starts this program again with its own arguments and `--foreground`, in a session of its own. Returns once the file
 /// system is mounted, or with the exit status of a server that could not mount it; its messages were passed on.
 pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
+    log.map_or(Ok(()), |log| output::append(log).map(drop))?;
     let program = std::env::current_exe().map_err(io_error("find", Path::new("the program")))?;
     let mut command = Command::new(&program);
     command
@@ -46,7 +47,7 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
 /// Says that the file system is mounted, if this is a server in the background; from then on its messages go to the log.
 pub fn report_ready() -> Result<(), TierError> {
     let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
-    let file = File::options().create(true).append(true).open(&log).map_err(io_error("open", &log))?;
+    let file = output::append(&log)?;
     println!("{READY}");
     let _ = io::stdout().flush();
     for result in [rustix::stdio::dup2_stdout(&file), rustix::stdio::dup2_stderr(&file)] {

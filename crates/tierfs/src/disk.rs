@@ -10,6 +10,7 @@ use fuser::{
     Session, WriteFlags,
 };
 use parking_lot::Mutex;
+use senesce_volume::Guardian;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ struct SlowDisk {
 pub struct DiskMount {
     path: PathBuf,
     session: Option<BackgroundSession>,
+    _guardian: Guardian,
 }
 
 impl DiskMount {
@@ -39,10 +41,11 @@ impl DiskMount {
         config.mount_options = vec![MountOption::FSName("senesce-disk".into())];
         config.n_threads = Some(threads.max(1));
         let disk = SlowDisk { store, bytes, partial: Mutex::new(()) };
+        let guardian = Guardian::of_fuse_mount(mount_point)?;
         let session = Session::new(disk, mount_point, &config)
             .and_then(Session::spawn)
             .map_err(io_error("mount on", mount_point))?;
-        Ok(Self { path: mount_point.join(NAME), session: Some(session) })
+        Ok(Self { path: mount_point.join(NAME), session: Some(session), _guardian: guardian })
     }
 
     /// The file to attach a loop device to.

@@ -24,6 +24,9 @@ pub enum TierError {
         /// What would help, beginning with `; `, or nothing.
         remedy: &'static str,
     },
+    /// The log cannot be written.
+    #[error(transparent)]
+    Output(#[from] senesce_core::output::OutputError),
     /// Not a part of our file system.
     #[error("{path} is not the {role} of a tier file system: {found}; make one with `senesce tier mkfs`")]
     Foreign {
@@ -100,7 +103,7 @@ pub enum TierError {
     Usage(String),
     /// The guard's refusal.
     #[error(transparent)]
-    Target(#[from] senesce_target::TargetError),
+    Target(#[from] senesce_volume::TargetError),
 }
 
 impl Classify for TierError {
@@ -117,6 +120,7 @@ impl Classify for TierError {
             Self::Missing { .. } => ExitCode::Missing,
             Self::Usage(_) => ExitCode::Usage,
             Self::Target(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
         }
     }
 }

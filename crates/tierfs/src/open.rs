@@ -108,16 +108,36 @@ pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
 /// Checks a region without changing it beyond what `nvm` keeps to itself: pass a private mapping.
 pub fn check(nvm: Box<dyn Nvm>, path: &Path) -> Result<CheckReport, TierError> {
     let identity = identify(&*nvm, path)?;
-    let region = Region::new(nvm);
+    let judged = judge(&Region::new(nvm), identity);
+    Ok(CheckReport {
+        problems: judged.problems,
+        notes: judged.notes,
+        clean: judged.clean,
+        inodes: judged.found.inodes,
+        resident_blocks: judged.found.heat.resident(),
+        cold_blocks: judged.found.cold,
+    })
+}
+
+/// What a check says and a mount needs: both refuse the same.
+struct Judged {
+    found: Survey,
+    problems: Vec<String>,
+    notes: Vec<String>,
+    clean: bool,
+}
+
+/// Finishes a rename that was committed, and looks at everything.
+fn judge(region: &Region, identity: Identity) -> Judged {
     let state = region.load(superblock::STATE);
     let clean = state == superblock::CLEAN;
     let mut notes = Vec::new();
     if region.load(superblock::COMMIT_RECORD) != 0 {
         notes.push("a rename was committed and not finished".into());
     }
-    let recovered = rename::recover(&region);
-    let found = survey(&region, identity);
-    let mut problems = found.problems;
+    let recovered = rename::recover(region);
+    let mut found = survey(region, identity);
+    let mut problems = std::mem::take(&mut found.problems);
     problems.extend(recovered.err());
     if state != superblock::CLEAN && state != superblock::DIRTY {
         problems.push(format!("the state word is {state}"));
@@ -130,14 +150,7 @@ pub fn check(nvm: Box<dyn Nvm>, path: &Path) -> Result<CheckReport, TierError> {
         let list = if clean { &mut problems } else { &mut notes };
         list.push(format!("{count} {what}"));
     }
-    Ok(CheckReport {
-        problems,
-        notes,
-        clean,
-        inodes: found.inodes,
-        resident_blocks: found.heat.resident(),
-        cold_blocks: found.cold,
-    })
+    Judged { found, problems, notes, clean }
 }
 
 impl TierFs {
@@ -149,12 +162,11 @@ impl TierFs {
         options: &Options,
     ) -> Result<Self, TierError> {
         let identity = identify(&*nvm, path)?;
-        let damaged = |problem: String| TierError::Damaged { path: path.into(), problem };
         let region = Region::new(nvm);
-        rename::recover(&region).map_err(damaged)?;
-        let mut found = survey(&region, identity);
-        if let Some(first) = found.problems.first() {
-            return Err(damaged(format!("{first} ({} problems)", found.problems.len())));
+        let Judged { mut found, problems, .. } = judge(&region, identity);
+        if let Some(first) = problems.first() {
+            let problem = format!("{first} ({} problems)", problems.len());
+            return Err(TierError::Damaged { path: path.into(), problem });
         }
         region.commit(superblock::STATE, superblock::DIRTY);
         repair(&region, &mut found);

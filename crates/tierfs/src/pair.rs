@@ -6,10 +6,10 @@ use crate::format::{BLOCK, Identity};
 use crate::nvm::{MappedNvm, lock, open_locked};
 use crate::open::{CheckReport, check, format_region, identify};
 use senesce_core::Bytes;
-use senesce_target::{BlockDevice, ClaimedDevice, guard};
-use std::fs::{File, OpenOptions};
+use senesce_volume::{BlockDevice, ClaimedDevice, guard};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What to make.
@@ -91,6 +91,9 @@ pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), T
     Ok((open_cold(path)?, identity))
 }
 
+/// The files hold everybody's files without their permissions: only their owner may read them, whatever the umask.
+const FOR_THE_OWNER: u32 = 0o600;
+
 /// Files that did not exist before; removed again if making fails.
 struct Created(Vec<PathBuf>);
 
@@ -104,18 +107,16 @@ impl Drop for Created {
 
 fn claim_file(path: &Path, erase: Option<&str>, created: &mut Created) -> Result<File, TierError> {
     let is_new = !path.exists();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(io_error("open", path))?;
+    let mut options = OpenOptions::new();
+    // A new file is made by name, never through a link that leads nowhere.
+    options.read(true).write(true).create_new(is_new).mode(FOR_THE_OWNER);
+    let file = options.open(path).map_err(io_error("open", path))?;
     if is_new {
         created.0.push(path.into());
     }
     lock(&file, path)?;
     guard::check_image(&file, path, erase)?;
+    file.set_permissions(Permissions::from_mode(FOR_THE_OWNER)).map_err(io_error("set the mode of", path))?;
     Ok(file)
 }
 
@@ -181,7 +182,7 @@ impl ColdClaim {
                 file.set_len(0).map_err(io_error("empty", path))?;
                 file.set_len(bytes).map_err(io_error("size", path))
             }
-            Self::Device(_) => Ok(()),
+            Self::Device(device) => Ok(device.check_again()?),
         }
     }
 }
@@ -218,6 +219,8 @@ pub struct OpenPair {
 /// Opens a pair. With `private`, nothing that is stored reaches the region's file.
 pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair, TierError> {
     let nvm_file = open_locked(nvm_path)?;
+    warn_of_readers(nvm_path);
+    warn_of_readers(cold_path);
     let bytes = nvm_file.metadata().map_err(io_error("stat", nvm_path))?.len();
     if bytes < BLOCK as u64 {
         let found = format!("it has {bytes} bytes");
@@ -236,6 +239,17 @@ pub fn open(nvm_path: &Path, cold_path: &Path, private: bool) -> Result<OpenPair
         return Err(TierError::Truncated { path: cold_path.into(), found, expected });
     }
     Ok(OpenPair { nvm, cold, identity })
+}
+
+/// Files that an earlier version made, or that were copied.
+fn warn_of_readers(path: &Path) {
+    let found = std::fs::metadata(path).ok().filter(|found| found.is_file());
+    if found.is_some_and(|found| found.permissions().mode() & 0o077 != 0) {
+        tracing::warn!(
+            "{path} can be read by others, and so can all files in it: chmod 600 {path}",
+            path = path.display()
+        );
+    }
 }
 
 fn open_cold(path: &Path) -> Result<FileCold, TierError> {
@@ -310,6 +324,21 @@ mod tests {
     }
 
     #[test]
+    fn both_halves_are_for_their_owner_alone() {
+        let room = Room::new();
+        fs::write(room.path("n"), "").unwrap();
+        fs::set_permissions(room.path("n"), Permissions::from_mode(0o666)).unwrap();
+        room.make("n", "c").unwrap();
+        for name in ["n", "c"] {
+            let mode = fs::metadata(room.path(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o600, "{name}");
+        }
+        std::os::unix::fs::symlink(room.path("nowhere"), room.path("link")).unwrap();
+        assert!(room.make("link", "c2").is_err());
+        assert!(!room.path("nowhere").exists());
+    }
+
+    #[test]
     fn foreign_and_mixed_halves_are_refused_and_left_alone() {
         let room = Room::new();
         room.make("n", "c").unwrap();
@@ -326,6 +355,27 @@ mod tests {
         assert!(words(room.open("empty", "c")).contains("0 bytes"));
         assert!(words(room.open("missing", "c")).contains("ENOENT"));
         assert_eq!(fs::read(room.path("n")).unwrap(), before);
+    }
+
+    #[test]
+    fn a_mount_refuses_what_a_check_refuses() {
+        use crate::format::superblock;
+        use std::os::unix::fs::FileExt;
+        let room = Room::new();
+        room.make("n", "c").unwrap();
+        let region = File::options().write(true).open(room.path("n")).unwrap();
+        region.write_all_at(&7u64.to_le_bytes(), superblock::STATE as u64).unwrap();
+        let report = check_pair(&room.path("n"), &room.path("c")).unwrap();
+        assert!(report.problems.iter().any(|problem| problem.contains("state word")), "{report:?}");
+        let pair = room.open("n", "c").unwrap();
+        let options = crate::Options {
+            mode: crate::Mode::Bpfs,
+            threshold: Bytes::mib(1),
+            period: std::time::Duration::from_millis(10),
+            promotion: crate::Promotion::Always,
+        };
+        let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &room.path("n"), &options);
+        assert!(matches!(mounted.err(), Some(TierError::Damaged { .. })));
     }
 
     #[test]

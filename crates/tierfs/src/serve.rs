@@ -13,6 +13,7 @@ use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
+use senesce_volume::Guardian;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -51,6 +52,15 @@ pub struct MountRequest {
     pub cold_latency: Option<Latency>,
 }
 
+/// What programs on the file system of root may do that a mount forbids unless asked: a region may come from somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Allow {
+    /// Device nodes work.
+    pub devices: bool,
+    /// Setuid and setgid bits work.
+    pub setuid: bool,
+}
+
 /// Threads unless they are said: as many as processors, at least 2, so that one slow fetch does not stop everything.
 pub fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).max(2)
@@ -63,13 +73,27 @@ pub fn serve(
     interrupt: &Interrupt,
     ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
 ) -> Result<(), TierError> {
+    serve_with(request, Allow::default(), interrupt, ready)
+}
+
+/// The same with more than a mount allows by itself.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with(
+    request: &MountRequest,
+    allow: Allow,
+    interrupt: &Interrupt,
+    ready: impl FnOnce(&Arc<TierFs>) -> Result<(), TierError>,
+) -> Result<(), TierError> {
     if request.options.period.is_zero() {
         return Err(TierError::Usage("the evictor cannot look every 0 ms; give a longer --period".into()));
     }
     check_mount_point(&request.mount_point)?;
     check_fuse()?;
     let fs = Arc::new(open(request)?);
-    let session = match mount(&fs, request) {
+    let _guardian = Guardian::of_fuse_mount(&request.mount_point)?;
+    let session = match mount(&fs, request, allow) {
         Ok(session) => session,
         Err(error) => {
             fs.close();
@@ -96,9 +120,10 @@ pub fn serve(
     served.map_err(io_error("serve", &request.mount_point))
 }
 
-fn mount(fs: &Arc<TierFs>, request: &MountRequest) -> std::io::Result<Session<Adapter>> {
+fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
     let linger = Arc::new(Linger::default());
-    let session = Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request))?;
+    let session =
+        Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request, allow))?;
     linger.at(session.as_fd().try_clone_to_owned()?, request.threads);
     Ok(session)
 }
@@ -159,7 +184,7 @@ fn died() -> TierError {
     TierError::Io { operation: "serve", path: "the file system".into(), source, remedy: "" }
 }
 
-fn config(request: &MountRequest) -> Config {
+fn config(request: &MountRequest, allow: Allow) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("senesce-tier".into()),
@@ -168,7 +193,9 @@ fn config(request: &MountRequest) -> Config {
     ];
     if rustix::process::geteuid().is_root() {
         config.acl = SessionACL::All;
-        config.mount_options.extend([MountOption::Dev, MountOption::Suid]);
+        // Without these two words a mount has nodev and nosuid.
+        config.mount_options.extend(allow.devices.then_some(MountOption::Dev));
+        config.mount_options.extend(allow.setuid.then_some(MountOption::Suid));
     }
     config.n_threads = Some(request.threads.max(1));
     config.clone_fd = request.threads > 1;

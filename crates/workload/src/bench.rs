@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use senesce_core::{Bytes, Seed};
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

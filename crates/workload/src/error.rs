@@ -3,7 +3,7 @@
 use crate::wml::Diagnostic;
 use senesce_core::failure::{Classify, ExitCode, errno_words};
 use senesce_core::units::UnitError;
-use senesce_target::TargetError;
+use senesce_volume::TargetError;
 use std::io;
 use std::path::PathBuf;
 

@@ -5,12 +5,12 @@ mod common;
 use common::{operations, valid, workload};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_target::{OpenOptions, TargetSpec};
+use senesce_volume::{OpenOptions, TargetSpec};
 use senesce_workload::Bench;
 
 /// Bytes that reach the device while ten appends of 16 KiB are made, followed by `sync`.
 fn bytes_written(sync: &str, counted: u64) -> u64 {
-    let target = senesce_target::open(&"memory:64M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
+    let target = senesce_volume::open(&"memory:64M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
     let device = target.block_device_info().unwrap();
     // Documentation/block/stat.rst: the seventh field is sectors written.
     let written = || -> u64 {

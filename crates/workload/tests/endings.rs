@@ -5,7 +5,7 @@ mod common;
 use common::{Room, operations, run, time, try_run, valid, workload};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_target::{OpenOptions, TargetSpec};
+use senesce_volume::{OpenOptions, TargetSpec};
 use senesce_workload::{Bench, Execution, Length, Options, WorkloadError, builtin};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ fn a_full_file_system_ends_the_run() {
     if !is_root() {
         return;
     }
-    let target = senesce_target::open(&"memory:32M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
+    let target = senesce_volume::open(&"memory:32M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
     let interrupt = Interrupt::new();
     let bench = Bench::prepare(&workload(WRITER), target.directory(), time(20_000), &Silent, &interrupt).unwrap();
     let result = bench.run(target.directory(), &Silent, &interrupt).unwrap().repetition;
@@ -127,7 +127,7 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
     if !is_root() {
         return;
     }
-    let target = senesce_target::open(&"memory:64M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
+    let target = senesce_volume::open(&"memory:64M".parse::<TargetSpec>().unwrap(), &OpenOptions::default()).unwrap();
     let interrupt = Interrupt::new();
     let text = WRITER.replace("appendfile name=a, fd=1, iosize=64k", "write name=a, fd=1, iosize=4k, random");
     let bench = Bench::prepare(&workload(&text), target.directory(), time(20_000), &Silent, &interrupt).unwrap();

@@ -240,7 +240,7 @@ fn dsync_and_directio_open_with_their_flags() {
         eprintln!("skipped: the file system of {} has no O_DIRECT", room.path().display());
         return;
     }
-    let claimed = senesce_target::ClaimedDirectory::claim(room.path(), Some(&room.path().to_string_lossy())).unwrap();
+    let claimed = senesce_volume::ClaimedDirectory::claim(room.path(), Some(&room.path().to_string_lossy())).unwrap();
     let go = |attributes: &str| {
         let text = format!(
             "define fileset name=set, path=$dir, dirwidth=10, entries=1, size=8k, prealloc

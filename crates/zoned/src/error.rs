@@ -72,7 +72,7 @@ pub enum ZonedError {
     },
     /// The claim of the target failed.
     #[error(transparent)]
-    Target(#[from] senesce_target::TargetError),
+    Target(#[from] senesce_volume::TargetError),
 }
 
 impl Classify for ZonedError {

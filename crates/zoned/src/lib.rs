@@ -5,6 +5,7 @@
 pub mod command;
 pub mod device;
 pub mod error;
+pub mod fit;
 pub mod geometry;
 pub mod hardware;
 pub mod job;

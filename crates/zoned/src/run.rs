@@ -110,9 +110,21 @@ pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<Job
     let completed_before = device.completed();
     let mut result = run_prepared(&mut device, &checked, options)?;
     let commands = device.completed() - completed_before;
+    mark_outside(&mut result.result, model, &checked, device.geometry().block_bytes);
     result.result.unusable = unusable;
     result.result.simulated_seconds = Some((device.now_ns() - now) as f64 / 1e9);
     Ok(result.with_cost(commands))
+}
+
+/// Says of which actors the model does not know enough.
+fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, block_bytes: u32) {
+    let reasons = crate::sim::domain::outside(model, checked, block_bytes);
+    for (actor, why) in result.actors.iter_mut().zip(reasons) {
+        if let Some(why) = &why {
+            result.warnings.push(format!("actor {} is outside of the model {}: {why}", actor.name, model.name));
+        }
+        actor.outside_model = why;
+    }
 }
 
 /// Runs a job on the null drive.

@@ -74,7 +74,7 @@ fn block_device() {
     }
     let image = tempfile::NamedTempFile::new().unwrap();
     image.as_file().set_len(64 << 20).unwrap();
-    let Ok(loop_device) = senesce_target::LoopDevice::attach(image.as_file(), "senesce test", false) else {
+    let Ok(loop_device) = senesce_volume::LoopDevice::attach(image.as_file(), "senesce test", false) else {
         eprintln!("skipped: needs loop devices");
         return;
     };

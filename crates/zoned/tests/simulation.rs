@@ -184,3 +184,41 @@ fn one_write_astray_in_a_prepared_zone_is_named() {
     let error = try_run(&Job::parse(text).unwrap(), 1).unwrap_err().to_string();
     assert!(error.contains("zone 3 at block 1, the write pointer will be at 137856"), "{error}");
 }
+
+#[test]
+fn what_the_model_does_not_know_is_marked() {
+    let outside = |depth: u32, zones: u32, lbaf: u32| {
+        let job =
+            Job { lbaf: Some(lbaf), ..Job::of(vec![actor(Activity::SequentialRead, 4, depth, Zones::Count(zones))]) };
+        let result = run(&job, 1);
+        assert_eq!(result.actors[0].outside_model.is_some(), !result.warnings.is_empty());
+        assert_eq!(result.actors[0].to_json().get("outside_model").is_some(), !result.warnings.is_empty());
+        result.actors[0].outside_model.is_some()
+    };
+    assert!(!outside(1, 1, 512) && !outside(64, 1, 512));
+    assert!(outside(128, 1, 512) && outside(1, 2, 512) && outside(1, 1, 4096));
+}
+
+#[test]
+fn one_stream_of_reads_is_read_ahead_and_two_are_not() {
+    let iops = |zones: u32| {
+        let job = Job { lbaf: Some(512), ..Job::of(vec![actor(Activity::SequentialRead, 4, 1, Zones::Count(zones))]) };
+        run(&job, 1).actors[0].iops()
+    };
+    // Published: 127 thousand per second in one zone, 62 thousand in two zones at depth 2.
+    assert!((120e3..135e3).contains(&iops(1)), "{}", iops(1));
+    assert!(iops(2) < 80e3, "{}", iops(2));
+}
+
+#[test]
+fn a_rate_of_zone_commands_counts_the_capacity() {
+    let rate = Rate(Bytes::mib(1077 * 20));
+    let job = Job::of(vec![ActorSpec {
+        occupancy: Some(1.0),
+        rate: Some(rate),
+        time: Some(Span::seconds(2.0)),
+        ..actor(Activity::Reset, 4, 1, Zones::Count(4))
+    }]);
+    let resets = &run(&job, 1).actors[0];
+    assert!((resets.iops() - 20.0).abs() < 1.0, "{}", resets.iops());
+}

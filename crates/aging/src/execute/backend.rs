@@ -17,8 +17,8 @@ pub trait BackEnd: Sync {
     /// Whether the place is still there; asked now and then.
     fn check(&self) -> Result<(), AgingError>;
 
-    /// Lets go of what is freed but not yet available, after an error that says the place is full.
-    fn settle(&self) -> Result<(), AgingError>;
+    /// Brings everything done so far to the device; what was freed is available then.
+    fn commit(&self) -> Result<(), AgingError>;
 }
 
 /// Does operations for one thread.
@@ -50,7 +50,7 @@ impl BackEnd for NullBackEnd {
         Ok(())
     }
 
-    fn settle(&self) -> Result<(), AgingError> {
+    fn commit(&self) -> Result<(), AgingError> {
         Ok(())
     }
 }

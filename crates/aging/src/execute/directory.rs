@@ -2,6 +2,7 @@
 
 use super::Data;
 use super::backend::{BackEnd, Hand};
+use super::commit::{Deletes, commit};
 use super::content::{CHUNK, Content};
 use super::descriptors::{Descriptors, budget};
 use crate::error::AgingError;
@@ -9,7 +10,7 @@ use crate::plan::AgingPlan;
 use crate::planner::{File, Kind, Operation};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -57,6 +58,14 @@ impl<'a> DirectoryBackEnd<'a> {
             .map_err(|errno| explain("open directory", self.path(), errno))
     }
 
+    /// With a clock the layout must not depend on the load of the machine; without one it does anyway.
+    fn deletes(&self) -> Result<Option<Deletes>, AgingError> {
+        if self.plan.spec().clock.is_none() {
+            return Ok(None);
+        }
+        Deletes::of(self.directory.as_fd()).map_err(|errno| explain("ask what file system holds", self.path(), errno))
+    }
+
     pub(crate) fn descriptors(&self, threads: usize) -> Result<Descriptors, AgingError> {
         Ok(Descriptors::new(self.plan.clone(), self.top()?, self.path(), budget(threads)))
     }
@@ -88,6 +97,7 @@ impl BackEnd for DirectoryBackEnd<'_> {
             data: self.data,
             content: Content::new(self.plan.spec().seed),
             buffer: if self.data == Data::Write { vec![0; CHUNK] } else { Vec::new() },
+            deletes: self.deletes()?,
         })
     }
 
@@ -95,8 +105,8 @@ impl BackEnd for DirectoryBackEnd<'_> {
         check(self.directory)
     }
 
-    fn settle(&self) -> Result<(), AgingError> {
-        rustix::fs::syncfs(self.directory.as_fd())
+    fn commit(&self) -> Result<(), AgingError> {
+        commit(self.directory.as_fd())
             .map_err(|errno| explain("synchronise", self.directory.path().to_path_buf(), errno))
     }
 }
@@ -123,6 +133,7 @@ pub struct DirectoryHand {
     data: Data,
     content: Content,
     buffer: Vec<u8>,
+    deletes: Option<Deletes>,
 }
 
 impl Hand for DirectoryHand {
@@ -155,7 +166,9 @@ impl DirectoryHand {
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
         let name = Name::new(file.birth);
         let above = self.descriptors.get(file.directory)?;
-        rustix::fs::unlinkat(above, name.as_c_str(), AtFlags::empty())
+        let deleted = rustix::fs::unlinkat(above, name.as_c_str(), AtFlags::empty());
+        deleted
+            .and_then(|()| self.deletes.as_ref().map_or(Ok(()), Deletes::finish))
             .map_err(|errno| explain("delete", self.path(file, &name), errno))
     }
 

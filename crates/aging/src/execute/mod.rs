@@ -2,19 +2,24 @@
 //!
 //! Every directory belongs to one thread, so that the operations on a file keep their order and the namespace does not
 //! depend on the number of threads. Operations are handed out in rounds of half a window; a round begins when the one
-//! before the last has ended, so that no thread is more than a window ahead of another.
+//! before the last has ended, so that no thread is more than a window ahead of another. Where the plan's clock asks for a
+//! commit a round ends early: when all threads are done with it, and all other shards with what lies below, the file system
+//! is synchronised, and then the next round begins. So commits lie at the same operations for any number of threads.
 
 mod backend;
+mod commit;
 mod content;
 mod descriptors;
 mod directory;
 mod pace;
 mod pool;
+mod witness;
 
 pub use backend::{BackEnd, Hand, NullBackEnd};
 pub use content::Content;
 pub use directory::{DirectoryBackEnd, DirectoryHand, check};
 pub use pace::{Alone, Pace};
+pub use witness::CommitWitness;
 
 pub(crate) use content::CHUNK;
 pub(crate) use descriptors::Descriptors;
@@ -26,7 +31,7 @@ use crate::planner::{Kind, Operation, Planner};
 use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How files get their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -68,11 +73,13 @@ pub struct ExecuteOptions {
     pub shard: Option<Shard>,
     /// Operations by which threads may drift apart.
     pub window: u64,
+    /// Operations of the plan per second, at most; `None`: as fast as the machine.
+    pub pace: Option<f64>,
 }
 
 impl Default for ExecuteOptions {
     fn default() -> Self {
-        Self { fsync_every: 0, threads: 1, shard: None, window: 4096 }
+        Self { fsync_every: 0, threads: 1, shard: None, window: 4096, pace: None }
     }
 }
 
@@ -102,6 +109,8 @@ pub struct ExecuteOutcome {
     pub stalls: u64,
     /// Operations of this shard among those that were handed out.
     pub executed: u64,
+    /// Commits that the clock asked for, in this execution.
+    pub commits: u64,
 }
 
 /// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
@@ -132,10 +141,19 @@ pub fn execute_parts<B: BackEnd>(
 ) -> ExecuteOutcome {
     let begun = Instant::now();
     let completed = parts.position();
-    let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, stalls: 0, executed: 0 };
+    let (from, counts) = ((begun, completed), Counts::default());
+    let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, from, counts };
     let result = run.play();
-    let (completed, stalls, executed) = (run.completed, run.stalls, run.executed);
-    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed }
+    let (completed, Counts { stalls, executed, commits }) = (run.completed, run.counts);
+    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed, commits }
+}
+
+/// What happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    stalls: u64,
+    executed: u64,
+    commits: u64,
 }
 
 /// An operation on its way to a thread.
@@ -156,12 +174,17 @@ struct Run<'a, 'b, B: BackEnd> {
     interrupt: &'a Interrupt,
     observer: &'a mut dyn FnMut(&Interleaved<'_>, u64) -> ControlFlow<()>,
     completed: u64,
-    stalls: u64,
-    executed: u64,
+    /// When the execution began, and at which position.
+    from: (Instant, u64),
+    counts: Counts,
 }
 
 /// Rounds between two looks at whether the target is still there.
 const ROUNDS_PER_CHECK: u64 = 256;
+/// How often others are asked how far they are.
+const BETWEEN_QUESTIONS: Duration = Duration::from_millis(1);
+/// Longest time without a look at the interrupt.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl<B: BackEnd> Run<'_, '_, B> {
     fn play(&mut self) -> Result<Stop, AgingError> {
@@ -180,15 +203,17 @@ impl<B: BackEnd> Run<'_, '_, B> {
             if let Some(stop) = self.pace.begin(self.next_end()) {
                 return Ok(stop);
             }
-            self.next_round(&mut lanes);
-            self.executed += lanes[0].len() as u64;
+            let commit = self.next_round(&mut lanes);
             let pace = self.pace;
             for task in lanes[0].drain(..) {
                 let earlier_done = || pace.earlier_done(task.sequence);
-                self.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
+                self.counts.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
                 self.completed = task.sequence + 1;
             }
             self.complete(self.parts.position());
+            if commit {
+                self.commit()?;
+            }
             if (self.observer)(self.parts, self.completed).is_break() {
                 return Ok(Stop::Observer);
             }
@@ -207,6 +232,7 @@ impl<B: BackEnd> Run<'_, '_, B> {
         if self.parts.position() >= self.parts.len() {
             return Ok(Some(Stop::Finished));
         }
+        self.keep_pace();
         if self.interrupt.requested() {
             return Ok(Some(Stop::Interrupted));
         }
@@ -216,30 +242,63 @@ impl<B: BackEnd> Run<'_, '_, B> {
         Ok(None)
     }
 
+    /// Half a window, or what the pace allows in the time after which an interrupt should be seen.
     fn round(&self) -> u64 {
-        (self.options.window / 2).max(1)
+        let most = self.options.pace.map_or(u64::MAX, |pace| (pace * LONGEST_PAUSE.as_secs_f64()) as u64);
+        (self.options.window / 2).min(most).max(1)
     }
 
-    /// The operation after the next round.
-    fn next_end(&self) -> u64 {
-        (self.parts.position() + self.round()).min(self.parts.len())
-    }
-
-    /// Plans half a window of operations into one lane per thread.
-    fn next_round(&mut self, lanes: &mut [Vec<Task>]) {
-        let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
-        while let Some(Placed { position, own, operation }) = self.parts.next_below(end) {
-            let directory = operation.file.directory;
-            let lane = match self.options.shard {
-                Some(shard) if !shard.owns(directory) => continue,
-                Some(shard) => directory / shard.count,
-                None => directory,
-            };
-            let created = operation.kind == Kind::Create;
-            let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
-            let lane = lane.wrapping_add(own as u32) % threads;
-            lanes[lane as usize].push(Task { sequence: position, own, operation, sync });
+    /// Waits until the pace allows the next round.
+    fn keep_pace(&self) {
+        let Some(pace) = self.options.pace else { return };
+        let (begun, from) = self.from;
+        let due = Duration::from_secs_f64((self.parts.position() - from) as f64 / pace);
+        while let Some(early) = due.checked_sub(begun.elapsed()).filter(|early| !early.is_zero()) {
+            if self.interrupt.requested() {
+                return;
+            }
+            std::thread::sleep(early.min(LONGEST_PAUSE));
         }
+    }
+
+    /// Has the file system commit what is done. In this process nothing else is under way; other shards have done what lies
+    /// before, and may be a window ahead.
+    fn commit(&mut self) -> Result<(), AgingError> {
+        while !self.pace.earlier_done(self.completed) {
+            std::thread::sleep(BETWEEN_QUESTIONS);
+        }
+        // All parts lie on one file system.
+        self.backends.first().map_or(Ok(()), BackEnd::commit)?;
+        self.counts.commits += 1;
+        Ok(())
+    }
+
+    /// The operation after the next round. Rounds end at the same operations in all shards: a commit, of which only the first
+    /// part of a divided plan knows, ends none.
+    fn next_end(&self) -> u64 {
+        let (round, from) = (self.round(), self.from.1);
+        let begun = (self.parts.position() - from) / round;
+        (from + (begun + 1) * round).min(self.parts.len())
+    }
+
+    /// Plans operations into one lane per thread, to the end of the round or up to the next commit; whether a commit follows.
+    fn next_round(&mut self, lanes: &mut [Vec<Task>]) -> bool {
+        let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
+        while let Some(Placed { position, own, operation, commit }) = self.parts.next_below(end) {
+            let directory = operation.file.directory;
+            let shard = self.options.shard.unwrap_or(Shard { index: 0, count: 1 });
+            if shard.owns(directory) {
+                let created = operation.kind == Kind::Create;
+                let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
+                let lane = (directory / shard.count).wrapping_add(own as u32) % threads;
+                lanes[lane as usize].push(Task { sequence: position, own, operation, sync });
+                self.counts.executed += 1;
+            }
+            if commit {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -261,9 +320,9 @@ fn apply<B: BackEnd>(
         Ok(()) => Ok(false),
         Err(error) if error.is_full() => {
             while !earlier_done() {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                std::thread::sleep(BETWEEN_QUESTIONS);
             }
-            backend.settle()?;
+            backend.commit()?;
             hand.apply(&task.operation, task.sync).map(|()| true)
         }
         Err(error) => Err(error),

@@ -113,14 +113,23 @@ fn conduct<B: BackEnd>(
             break;
         }
         let mut lanes: Vec<Vec<Task>> = workers.iter().map(|_| flight.spare.pop().unwrap_or_default()).collect();
-        run.next_round(&mut lanes);
-        run.executed += lanes.iter().map(|lane| lane.len() as u64).sum::<u64>();
+        let commit = run.next_round(&mut lanes);
         let end = run.parts.position();
         for (worker, tasks) in workers.iter().zip(lanes) {
             // A worker ends only after its sender is gone.
             let _ = worker.batches.send(Batch { tasks, end });
         }
         flight.ends.push(end);
+        if commit {
+            flight.land_all(run, hands, workers, shared);
+            if flight.failure.is_some() {
+                break;
+            }
+            if let Err(error) = run.commit() {
+                stop = Err(error);
+                break;
+            }
+        }
         if (run.observer)(run.parts, run.completed).is_break() {
             stop = Ok(Stop::Observer);
             break;
@@ -154,7 +163,7 @@ impl Flight {
             run.complete(end);
         }
         for mut report in reports {
-            run.stalls += report.stalls;
+            run.counts.stalls += report.stalls;
             if !settled {
                 self.left.extend(report.lane.drain(report.done..));
                 self.ahead.append(&mut report.lane);
@@ -219,7 +228,7 @@ fn catch_up<B: BackEnd>(
         let earlier_done = || run.pace.earlier_done(task.sequence);
         apply(run.backends, hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
     }
-    run.stalls += 1;
+    run.counts.stalls += 1;
     run.complete(run.parts.position());
     Ok(())
 }

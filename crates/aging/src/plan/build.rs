@@ -50,6 +50,8 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
         return Err(AgingError::Plan(format!("fullness is {fullness}; it must lie between 0 and 1, both excluded")));
     }
     let draft = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
+    let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
+    spec.clock.check(spec.capacity, fullness, mean)?;
     let operations = limit::operations(&draft)?;
     if operations >= 1 << 48 {
         return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
@@ -234,6 +236,7 @@ impl<'a> Draft<'a> {
             empty_depths: self.depths.iter().filter(|(_, share)| none(*share)).map(|(depth, _)| *depth).collect(),
             empty_ages: empty_ages.filter(|(bin, _)| none(bin.share)).map(|(_, row)| row.edge).collect(),
             below_bound: (operations as f64) < t_bound.floor(),
+            clock: self.spec.clock,
             parts: 1,
         }
     }

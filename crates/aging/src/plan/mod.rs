@@ -2,6 +2,7 @@
 
 mod build;
 mod classes;
+mod clock;
 mod counts;
 pub mod directories;
 mod limit;
@@ -11,12 +12,14 @@ mod schedule;
 mod sizes;
 mod summary;
 
+pub use clock::{Clock, CommitShare};
 pub use directories::{DirectoryTree, file_name};
 pub use sizes::{BLOCK, Truncated};
 pub use summary::Summary;
 
 pub(crate) use build::Segment;
 pub(crate) use classes::Class;
+pub(crate) use clock::Ticks;
 pub(crate) use replan::{State, Survivor, replan};
 pub(crate) use schedule::{AgeBin, first_birth};
 
@@ -49,6 +52,8 @@ pub struct PlanSpec {
     pub truncate: Truncate,
     /// When the plan ends.
     pub limit: Limit,
+    /// When the file system has to commit.
+    pub clock: Clock,
 }
 
 impl PlanSpec {
@@ -63,6 +68,7 @@ impl PlanSpec {
             spread_sizes: false,
             truncate: Truncate::Refuse,
             limit: Limit::Bound,
+            clock: Clock::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A plan in numbers.
 
-use super::Truncated;
+use super::{Clock, Truncated};
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -43,14 +43,16 @@ pub struct Summary {
     pub empty_ages: Vec<f64>,
     /// Whether the plan is too short to reach the age histogram exactly.
     pub below_bound: bool,
+    /// When the file system has to commit.
+    pub clock: Clock,
     /// Parts that the plan is divided into; the numbers are those of all together.
     #[serde(default = "one")]
     pub parts: u32,
 }
 
-/// Memory that a planner needs for each file that can live: a record of 12 bytes, 4 for its place while files are sorted, and
-/// what allocations round up; 16.1 to 16.5 were measured (benches/results/mpi.md).
-const PLANNER_BYTES_PER_FILE: u64 = 17;
+/// Memory that a planner needs for each file that can live: a record of 12 bytes, half a byte for its place while files are
+/// sorted piece by piece, what allocations round up, and a directory with many files.
+const PLANNER_BYTES_PER_FILE: u64 = 14;
 
 fn one() -> u32 {
     1

@@ -44,6 +44,40 @@ impl Slots {
     }
 }
 
+/// Records in half a megabyte, what a processor has for itself (L2).
+const CACHED_RECORDS: usize = (512 << 10) / size_of::<Record>();
+
+/// Memory for `len` records, in large pages where the kernel has some: records are asked for at random, and each of them
+/// would be on a page that the processor does not know.
+fn arena(len: usize) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::with_capacity(len);
+    let spare = records.spare_capacity_mut();
+    let page = rustix::param::page_size();
+    let skipped = spare.as_ptr().addr().next_multiple_of(page) - spare.as_ptr().addr();
+    let bytes = std::mem::size_of_val(spare).saturating_sub(skipped) / page * page;
+    if bytes > 0 {
+        // SAFETY: the range lies within the vector's own memory, and the advice changes nothing in it. It is only advice: where
+        // it is not taken everything works, more slowly.
+        let _ = unsafe {
+            let start = spare.as_mut_ptr().cast::<u8>().add(skipped).cast();
+            rustix::mm::madvise(start, bytes, rustix::mm::Advice::LinuxHugepage)
+        };
+    }
+    records.resize(len, Record::default());
+    records
+}
+
+/// Asks for a value without waiting for it.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn prefetch<T>(value: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn prefetch<T>(_value: &T) {}
+
 /// All live files.
 #[derive(Debug, Clone)]
 pub(crate) struct Live {
@@ -60,7 +94,19 @@ impl Live {
             classes.push(Slots { base, capacity, passing: 0, staying: 0 });
             base += capacity as usize;
         }
-        Self { records: vec![Record::default(); base], classes }
+        Self { records: arena(base), classes }
+    }
+
+    /// Whether the records are more than the cache of a processor holds.
+    pub fn is_far(&self) -> bool {
+        self.records.len() > CACHED_RECORDS
+    }
+
+    /// Has a record that will be asked for soon brought into the cache.
+    pub fn fetch(&self, class: usize, passing: u32) {
+        if let Some(record) = self.records.get(self.classes[class].base + passing as usize) {
+            prefetch(record);
+        }
     }
 
     pub fn class(&self, class: usize) -> &Slots {

@@ -9,10 +9,10 @@ pub(crate) use live::Live;
 pub(crate) use random::mix;
 
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, Limit, State, Survivor, replan};
+use crate::plan::{AgingPlan, Limit, State, Survivor, Ticks, replan};
 use live::Record;
 use rand_pcg::Pcg64;
-use random::{Alias, Coin, Fenwick};
+use random::{Alias, Coin, Draws, Fenwick};
 use size::SizeDraw;
 use std::sync::Arc;
 
@@ -108,11 +108,14 @@ pub struct Planner {
     depth_alias: Alias,
     band: Band,
     totals: Totals,
+    ticks: Ticks,
+    /// A commit follows the last operation.
+    commit: bool,
     sizes: SizeDraw,
     coin: Coin,
-    choose_class: Pcg64,
-    choose_victim: Pcg64,
-    choose_slot: Pcg64,
+    choose_class: Draws,
+    choose_victim: Draws,
+    choose_slot: Draws,
     choose_stay: Pcg64,
     choose_depth: Pcg64,
 }
@@ -148,11 +151,13 @@ impl Planner {
             depth_alias: Alias::new(&shares),
             band,
             totals: Totals { created: vec![0; plan.classes.len()], bytes_least: u64::MAX, ..Totals::default() },
+            ticks: Ticks::new(&plan.spec.clock, plan.spec.capacity, plan.fullness),
+            commit: false,
             sizes: SizeDraw::new(seed.child("aging/spread").0, &plan.classes),
             coin: Coin::new(seed.stream("aging/kind")),
-            choose_class: seed.stream("aging/class"),
-            choose_victim: seed.stream("aging/victim"),
-            choose_slot: seed.stream("aging/slot"),
+            choose_class: Draws::new(seed.stream("aging/class")),
+            choose_victim: Draws::new(seed.stream("aging/victim")),
+            choose_slot: Draws::new(seed.stream("aging/slot")),
             choose_stay: seed.stream("aging/stay"),
             choose_depth: seed.stream("aging/depth"),
             plan,
@@ -187,6 +192,16 @@ impl Planner {
     /// Creates done so far.
     pub fn creates(&self) -> u64 {
         self.totals.creates
+    }
+
+    /// Commits that the operations done so far ask for.
+    pub fn commits(&self) -> u64 {
+        self.ticks.commits
+    }
+
+    /// Whether the file system has to commit after the last operation, before the next.
+    pub fn commit_follows(&self) -> bool {
+        self.commit
     }
 
     /// Number of live files now.

@@ -5,7 +5,41 @@ use rand_pcg::rand_core::Rng;
 
 /// A number below `bound` (> 0) by multiplication (Lemire 2019); the bias is below `bound / 2^64`.
 pub fn below(generator: &mut Pcg64, bound: u64) -> u64 {
-    ((u128::from(generator.next_u64()) * u128::from(bound)) >> 64) as u64
+    scale(generator.next_u64(), bound)
+}
+
+fn scale(raw: u64, bound: u64) -> u64 {
+    ((u128::from(raw) * u128::from(bound)) >> 64) as u64
+}
+
+/// How far ahead draws are known: long enough for memory to answer.
+const AHEAD: usize = 8;
+
+/// The same numbers as [`below`] gives, some of them drawn beforehand: where the coming ones will fall can be told well enough
+/// to fetch it into the cache, as the bounds change little in between.
+#[derive(Debug, Clone)]
+pub struct Draws {
+    generator: Pcg64,
+    raw: [u64; AHEAD],
+    next: usize,
+}
+
+impl Draws {
+    pub fn new(mut generator: Pcg64) -> Self {
+        Self { raw: std::array::from_fn(|_| generator.next_u64()), generator, next: 0 }
+    }
+
+    /// The next number below `bound` (> 0).
+    pub fn below(&mut self, bound: u64) -> u64 {
+        let raw = std::mem::replace(&mut self.raw[self.next], self.generator.next_u64());
+        self.next = (self.next + 1) % AHEAD;
+        scale(raw, bound)
+    }
+
+    /// What the last of the draws known would give.
+    pub fn farthest(&self, bound: u64) -> u64 {
+        scale(self.raw[(self.next + AHEAD - 1) % AHEAD], bound)
+    }
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).

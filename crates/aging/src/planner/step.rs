@@ -1,6 +1,6 @@
 //! One operation after the other: which kind, which class, which file.
 
-use super::live::Record;
+use super::live::{Record, prefetch};
 use super::random::below;
 use super::{File, Kind, Left, Operation, Planner};
 use crate::plan::Segment;
@@ -62,7 +62,7 @@ impl Planner {
         if total == 0 {
             return None;
         }
-        let class = self.deletable.find(below(&mut self.choose_class, total));
+        let class = self.deletable.find(self.choose_class.below(total));
         if self.leaves_band(class) {
             return None;
         }
@@ -85,7 +85,7 @@ impl Planner {
 
     fn delete_from(&mut self, class: usize) -> Operation {
         let passing = self.live.class(class).passing;
-        let victim = below(&mut self.choose_victim, u64::from(passing)) as u32;
+        let victim = self.choose_victim.below(u64::from(passing)) as u32;
         let record = self.live.remove(class, victim);
         let left = &mut self.left[class];
         left.deletes -= 1;
@@ -97,13 +97,31 @@ impl Planner {
         let file = self.file(&record);
         self.totals.deletes += 1;
         self.totals.bytes_live -= self.sizes.allocated(class, file.size);
+        self.fetch_ahead();
         Operation { kind: Kind::Delete, file }
+    }
+
+    /// Fetches what a coming delete and create are likely to need. Victims and slots are random: where live files are so many
+    /// that no cache holds them, every operation would wait for memory.
+    fn fetch_ahead(&self) {
+        if !self.live.is_far() {
+            return;
+        }
+        let total = self.deletable.total();
+        if total > 0 {
+            let class = self.deletable.find(self.choose_class.farthest(total));
+            let passing = self.live.class(class).passing;
+            self.live.fetch(class, self.choose_victim.farthest(u64::from(passing)) as u32);
+        }
+        if let Some(class) = self.empty.get(self.choose_slot.farthest(self.empty.len() as u64) as usize) {
+            prefetch(class);
+        }
     }
 
     /// Fills a random empty slot whose class has creates left.
     fn create(&mut self) -> Option<Operation> {
         while !self.empty.is_empty() {
-            let slot = below(&mut self.choose_slot, self.empty.len() as u64) as usize;
+            let slot = self.choose_slot.below(self.empty.len() as u64) as usize;
             let class = usize::from(self.empty.swap_remove(slot));
             if self.left[class].creates > 0 {
                 return Some(self.create_in(class));
@@ -169,6 +187,9 @@ impl Planner {
             self.totals.bytes_least = self.totals.bytes_least.min(self.totals.bytes_live);
             self.totals.bytes_most = self.totals.bytes_most.max(self.totals.bytes_live);
         }
+        let freed = self.totals.bytes_created - self.totals.bytes_live;
+        let filled = self.totals.bytes_created.min(self.band.target as u64);
+        self.commit = self.ticks.tick(filled + freed, self.totals.operations);
     }
 }
 

@@ -65,7 +65,7 @@ impl Verb for Advise {
         };
         let found = recommend(volume, options.count, options.size.0);
         if options.json {
-            serde_json::to_writer_pretty(std::io::stdout().lock(), &found)
+            serde_json::to_writer_pretty(crate::output::stdout(), &found)
                 .map_err(|error| output_failed(error.into()))?;
             println!();
         } else {
@@ -101,7 +101,7 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
             json!(advice.words()),
         ]);
     }
-    print_table(&mut std::io::stdout().lock(), &table)?;
+    print_table(&mut crate::output::stdout(), &table)?;
     match found.recommended {
         Some(scheme) => println!("choose {scheme}: it fits with the fewest directories"),
         None => println!("no scheme of loose objects fits"),

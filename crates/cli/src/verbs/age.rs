@@ -1,22 +1,26 @@
 //! `senesce age`: the main job.
 
 use crate::Exit;
-use crate::display::print_analysis;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
+use crate::verbs::carry::show;
 use crate::verbs::report::output_failed;
+use crate::verbs::reproduce::print_plan;
 use clap::{Args, ValueEnum};
 use senesce_aging::parts::MOST_PARTS;
-use senesce_aging::{Churn, Profile, Truncate};
+use senesce_aging::{Churn, Clock, CommitShare, Profile, Truncate};
+use senesce_cluster::Cluster;
+use senesce_core::Progress;
+use senesce_core::interrupt::Interrupt;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
-use senesce_experiments::conduct::Outcome;
-use senesce_experiments::verbs::age::{
-    AgeSpec, Hooks, Place, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run, run_by_ranks,
+use senesce_exp_aging::age::{
+    self, AgeSpec, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run_by_ranks,
 };
-use senesce_target::FileSystem;
+use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_volume::FileSystem;
 use std::path::PathBuf;
 
 /// Age a file system to a profile
@@ -79,18 +83,35 @@ pub struct Age {
     /// Mount options
     #[arg(long, default_value = "", help_heading = "Target")]
     mount_options: String,
-    /// Hold the image in memory while ageing; it is written to its file at the end
+    /// Hold the image in memory while aging; it is written to its file at the end
     #[arg(long, help_heading = "Target")]
     in_memory: bool,
     /// Repeat the path or serial number of what may be lost
     #[arg(long, value_name = "IDENTITY", help_heading = "Target")]
     erase: Option<String>,
+    /// Make the directory if it is missing
+    #[arg(long, help_heading = "Target")]
+    create: bool,
     /// How files get their content
     #[arg(long, value_parser = ["fallocate", "write", "sparse"], default_value = "fallocate", help_heading = "Execution")]
     data: String,
     /// fsync after every N creates; 0: never
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
     fsync_every: u64,
+    /// Have the file system commit whenever this share of the free space was freed: 5%, 0.05 or none
+    #[arg(
+        long,
+        value_name = "SHARE",
+        help_heading = "Clock",
+        help = "Have the file system commit whenever this share of the free space was freed: 5%, 0.05 or none [default: 5%]"
+    )]
+    commit_share: Option<CommitShare>,
+    /// Have it commit after every N operations, instead of a share or beside one that is given
+    #[arg(long, value_name = "N", help_heading = "Clock", value_parser = clap::value_parser!(u64).range(1..))]
+    sync_every: Option<u64>,
+    /// At most N operations per second, so that the file system's own timers are the clock
+    #[arg(long, value_name = "N", help_heading = "Clock", value_parser = parse_pace)]
+    pace: Option<f64>,
     /// Worker threads
     #[arg(long, default_value_t = 1, help_heading = "Execution", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
@@ -128,6 +149,13 @@ pub struct Age {
     json: bool,
 }
 
+fn parse_pace(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(pace) if pace >= 0.01 && pace.is_finite() => Ok(pace),
+        _ => Err("write operations per second, at least 0.01".into()),
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum ChurnWord {
     /// As frequent as the profile says
@@ -155,50 +183,45 @@ impl Verb for Age {
             return self.run_by_ranks(session);
         }
         let interrupt = session.interrupt()?;
-        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt, cluster: None };
+        let how = self.conduct(session.progress(), &interrupt, None);
         if let Some(path) = &self.resume {
-            let outcome = resume(path, &self.limits()?, self.erase.clone(), &hooks)?;
-            return show(&outcome, self.json, session);
+            return show(&resume(path, &self.limits()?, &how)?, self.json, session);
         }
         let spec = self.spec()?;
         if self.dry_run {
-            return dry_run(&spec, self.json);
+            return print_plan(&age::Age::plan(&spec, spec.seed)?, self.json);
         }
         if self.plan_only {
-            let value = plan_only(&spec, &hooks)?;
+            let value = plan_only(&spec, session.progress(), &interrupt)?;
             session.clear();
             println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?);
             return Ok(ExitCode::Done.into());
         }
-        let outcome = self.begin(&spec, &hooks)?;
-        show(&outcome, self.json, session)
+        session.progress().say(&format!("seed {}", spec.seed.0));
+        spec.summary()?;
+        crate::output::create_target(self.create, &spec.target)?;
+        show(&conduct::<age::Age>(&spec, spec.seed, &how)?, self.json, session)
     }
-}
-
-fn show(outcome: &Outcome, json: bool, session: &Session) -> Result<Exit, Failure> {
-    session.clear();
-    if outcome.was_finished {
-        eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
-    }
-    print_analysis(&outcome.analysis, json).map_err(output_failed)?;
-    if outcome.interrupted {
-        eprintln!("senesce: interrupted; continue it with: senesce age --resume {}", outcome.path.display());
-        return Ok(ExitCode::Interrupted.into());
-    }
-    eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
-    Ok(ExitCode::Done.into())
-}
-
-fn dry_run(spec: &AgeSpec, json: bool) -> Result<Exit, Failure> {
-    let plan = spec.plan(&spec.summary()?);
-    crate::verbs::reproduce::print_plan(&plan, json)
 }
 
 impl Age {
-    fn begin(&self, spec: &AgeSpec, hooks: &Hooks<'_>) -> Result<Outcome, Failure> {
-        hooks.progress.say(&format!("seed {}", spec.seed.0));
-        let place = Place { out: self.out.clone(), runs: runs_directory(), again: self.again };
-        run(spec, &place, self.erase.clone(), hooks)
+    fn conduct<'a>(
+        &self,
+        progress: &'a dyn Progress,
+        interrupt: &'a Interrupt,
+        cluster: Option<&'a Cluster>,
+    ) -> Conduct<'a> {
+        Conduct {
+            out: self.resume.clone().or_else(|| self.out.clone()),
+            runs: runs_directory(),
+            again: self.again,
+            erase: self.erase.clone(),
+            scale: None,
+            only: None,
+            progress,
+            interrupt,
+            cluster,
+        }
     }
 
     /// Rank 0 does as any process would, with the others; these print nothing.
@@ -207,12 +230,16 @@ impl Age {
         let Some((cluster, interrupt)) = ranks::join(&format!("profile {}", profile.unwrap_or_default()))? else {
             return Ok(ExitCode::Done.into());
         };
-        let hooks = Hooks { progress: session.progress(), interrupt: &interrupt, cluster: Some(&cluster) };
+        let how = self.conduct(session.progress(), &interrupt, Some(&cluster));
         let led = run_by_ranks(&cluster, || match &self.resume {
-            Some(path) => resume(path, &self.limits()?, self.erase.clone(), &hooks),
+            Some(path) => resume(path, &self.limits()?, &how),
             None => {
                 check_target(self.target.as_deref())?;
-                self.begin(&self.spec()?, &hooks)
+                let spec = self.spec()?;
+                session.progress().say(&format!("seed {}", spec.seed.0));
+                spec.summary()?;
+                crate::output::create_target(self.create, &spec.target)?;
+                conduct::<age::Age>(&spec, spec.seed, &how)
             }
         });
         match led {
@@ -226,7 +253,7 @@ impl Age {
         let profile = Profile::load(&self.profile)?;
         let limits = self.limits()?;
         let is_directory =
-            matches!(self.target.as_deref().map(str::parse), Some(Ok(senesce_target::TargetSpec::Directory(_))));
+            matches!(self.target.as_deref().map(str::parse), Some(Ok(senesce_volume::TargetSpec::Directory(_))));
         let file_system = match &self.fs {
             Some(_) if is_directory => {
                 return Err(Failure::usage(
@@ -261,14 +288,23 @@ impl Age {
             in_memory: self.in_memory,
             data: self.data.clone(),
             fsync_every: self.fsync_every,
+            clock: self.clock(),
+            pace: self.pace,
             threads: usize::from(self.threads),
             shard: self.shard.as_deref().map(parse_shard).transpose()?,
             parts: self.parts,
         })
     }
 
-    fn limits(&self) -> Result<senesce_experiments::verbs::age::Limits, Failure> {
-        Ok(senesce_experiments::verbs::age::Limits {
+    /// Whoever names a time scale gets that one alone.
+    fn clock(&self) -> Clock {
+        let other = self.sync_every.is_some() || self.pace.is_some();
+        let unnamed = if other { CommitShare::NONE } else { CommitShare::DEFAULT };
+        Clock { commit_share: self.commit_share.unwrap_or(unnamed), sync_every: self.sync_every.unwrap_or(0) }
+    }
+
+    fn limits(&self) -> Result<senesce_exp_aging::age::Limits, Failure> {
+        Ok(senesce_exp_aging::age::Limits {
             overwrites: self.overwrites,
             confidence: self.until.as_deref().map(parse_until).transpose()?,
             max_overwrites: self.max_overwrites,

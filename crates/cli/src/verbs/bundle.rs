@@ -1,13 +1,16 @@
 //! `senesce bundle`: everything an artifact evaluator needs in one archive.
 
 use crate::Exit;
+use crate::output::Output;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
+use crate::verbs::report::say_written;
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record};
-use senesce_experiments::export::export;
 use senesce_report::bundle;
+use senesce_runs::export::export;
 use std::io::Cursor;
 use std::path::PathBuf;
 
@@ -19,6 +22,8 @@ pub struct Bundle {
     /// Archive to write
     #[arg(long, short, value_name = "FILE", help = "Archive to write [default: RUN.zip]")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Bundle {
@@ -27,12 +32,13 @@ impl Verb for Bundle {
         "Pack the record of a run with its report, figures, tables and command into one archive";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let one = export(Record::open(&self.run)?)?;
+        let one = export(&REGISTRY, Record::open(&self.run)?)?;
         let file = self.out.unwrap_or_else(|| PathBuf::from(format!("{}.zip", one.name)));
+        self.output.check(Some(&file), Format::Zip, b"")?;
         let mut archive = Cursor::new(Vec::new());
         bundle::write(&one.record, &one.analysis, &one.measurements, &mut archive)?;
-        write_atomically(&file, archive.get_ref())?;
-        println!("{}", file.display());
+        self.output.write(&file, Format::Zip, archive.get_ref())?;
+        say_written(&file);
         Ok(ExitCode::Done.into())
     }
 }

@@ -2,16 +2,19 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::output::Output;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
-use clap::Args;
-use senesce_core::record::write_atomically;
+use clap::{Args, ValueEnum};
+use senesce_core::output::Format;
 use senesce_core::{Failure, Record};
-use senesce_experiments::compare::{Comparison, Options, Row, compare, parse_share};
 use senesce_report::junit::{self, Case, Status};
 use senesce_report::markdown;
-use senesce_stats::Outcome;
+use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, parse_share};
+use senesce_stats::gate::Gate;
+use senesce_stats::verdict::Decision;
 use std::path::PathBuf;
 
 /// Compare runs: the environments first, then every metric in words
@@ -23,10 +26,13 @@ pub struct Compare {
     /// Reference runs, pooled; the RUNs before it are pooled too
     #[arg(long, num_args = 1.., value_name = "RUN")]
     against: Vec<PathBuf>,
-    /// Exit 1 when a metric is significantly worse by more than this share (5% or 0.05)
+    /// Gate: no judged metric may lose this share (5% or 0.05); exit 1 when one does
     #[arg(long, value_name = "SHARE")]
     fail_on_regression: Option<String>,
-    /// Differences up to this share never count; the reference's own noise is used where it is larger
+    /// What the gate does when the runs cannot tell: exit 1, or 0 and skipped in JUnit, or 0
+    #[arg(long, value_enum, default_value_t = UndecidedWord::Fail, requires = "fail_on_regression")]
+    undecided: UndecidedWord,
+    /// By how much two single runs of the same thing are assumed to differ; several runs of each side measure it
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     noise: String,
     /// Compare although kind, target class or engine differ
@@ -41,6 +47,8 @@ pub struct Compare {
     /// Write JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Compare {
@@ -51,48 +59,78 @@ impl Verb for Compare {
         let options = Options {
             fail_on_regression: self.fail_on_regression.as_deref().map(parse_share).transpose()?,
             allow_different: self.even_if_different,
-            least_noise: parse_share(&self.noise)?,
+            undecided: self.undecided.into(),
+            between_runs: parse_share(&self.noise)?,
         };
         let (reference, sample) = match self.against.as_slice() {
             [] => self.runs.split_at(1),
             against => (against, self.runs.as_slice()),
         };
         let open = |paths: &[PathBuf]| paths.iter().map(|path| Record::open(path)).collect::<Result<Vec<_>, _>>();
-        let comparison = compare(&open(sample)?, &open(reference)?, &options)?;
+        let comparison = compare(&REGISTRY, &open(sample)?, &open(reference)?, &options)?;
         let analysis = comparison.analysis();
         if let Some(file) = &self.markdown {
-            write_atomically(file, markdown::render(&analysis).as_bytes())?;
+            self.output.write(file, Format::Text, markdown::render(&analysis).as_bytes())?;
         }
         if let Some(file) = &self.junit {
-            write_atomically(file, junit::render("senesce compare", &cases(&comparison)).as_bytes())?;
+            let text = junit::render("senesce compare", &cases(&comparison));
+            self.output.write(file, Format::Xml, text.as_bytes())?;
         }
         print_analysis(&analysis, self.json).map_err(output_failed)?;
         Ok(comparison.exit_code().into())
     }
 }
 
-fn cases(comparison: &Comparison) -> Vec<Case> {
-    comparison.rows.iter().map(case).collect()
+/// What the gate does when it cannot tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum UndecidedWord {
+    /// Exit 1
+    Fail,
+    /// Exit 0, skipped in JUnit
+    Skip,
+    /// Exit 0
+    Pass,
 }
 
-fn case(row: &Row) -> Case {
-    let judgement = row.judgement.as_ref();
-    let words = judgement.map_or_else(|| "described only".into(), |judgement| judgement.outcome.words());
-    let status = match judgement.map(|judgement| &judgement.outcome) {
-        _ if row.emulated => Status::Skipped("times are not judged under emulation".into()),
-        _ if row.regression => Status::Failed(format!("{} is {words}", row.what.metric)),
-        None | Some(Outcome::Invalid(_)) => Status::Skipped(words.clone()),
-        Some(_) => Status::Passed,
+impl From<UndecidedWord> for WhenUndecided {
+    fn from(word: UndecidedWord) -> Self {
+        match word {
+            UndecidedWord::Fail => Self::Fail,
+            UndecidedWord::Skip => Self::Skip,
+            UndecidedWord::Pass => Self::Pass,
+        }
+    }
+}
+
+fn cases(comparison: &Comparison) -> Vec<Case> {
+    comparison.rows.iter().map(|row| case(row, comparison.options.undecided)).collect()
+}
+
+fn case(row: &Row, undecided: WhenUndecided) -> Case {
+    let words = match (row.described, &row.decision) {
+        (Some(why), _) => why.to_string(),
+        (None, decision) => decision.as_ref().map_or_else(String::new, Decision::words),
     };
-    let ratio = judgement.and_then(|judgement| judgement.ratio);
-    let ratio = ratio.map_or_else(String::new, |ratio| {
-        format!(", ratio {:.4} (95 % interval {:.4} to {:.4})", ratio.value, ratio.low, ratio.high)
+    let status = match (row.gate, undecided) {
+        _ if row.described.is_some() => Status::Skipped(words.clone()),
+        (Some(Gate::Fail), _) | (Some(Gate::Undecided), WhenUndecided::Fail) => {
+            Status::Failed(format!("{}: {words}", row.what.metric))
+        }
+        (Some(Gate::Undecided), WhenUndecided::Skip) => Status::Skipped(words.clone()),
+        _ => Status::Passed,
+    };
+    let interval = row.decision.as_ref().and_then(|decision| decision.interval);
+    let interval = interval.map_or_else(String::new, |interval| {
+        let confidence = interval.confidence * 100.0;
+        format!(
+            ", ratio {:.4} ({confidence:.1} % interval {:.4} to {:.4})",
+            interval.value, interval.low, interval.high
+        )
     });
-    let p = judgement.and_then(|judgement| judgement.p).map_or_else(String::new, |p| format!(", p {p:.4}"));
     Case {
         class: row.what.metric.clone(),
         name: if row.what.condition.is_empty() { "all".into() } else { row.what.condition_words() },
         status,
-        details: format!("{words}{ratio}{p}"),
+        details: format!("{words}{interval}"),
     }
 }

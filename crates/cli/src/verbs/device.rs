@@ -1,15 +1,16 @@
 //! `senesce device`: models of devices, and their measurement.
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand};
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_devmodel::{DeviceModel, measure};
-use senesce_target::DeviceProbe;
+use senesce_volume::DeviceProbe;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ struct Measure {
     /// File to write
     #[arg(long, short, value_name = "FILE", help = "Device file to write [default: standard output]")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Print the model as JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ impl Verb for Device {
             Action::Show { name } => DeviceModel::builtin(&name)?.to_toml()?,
         };
         session.clear();
-        std::io::stdout().lock().write_all(text.as_bytes()).map_err(output_failed)?;
+        crate::output::stdout().write_all(text.as_bytes()).map_err(output_failed)?;
         Ok(ExitCode::Done.into())
     }
 }
@@ -72,6 +75,7 @@ impl Verb for Device {
 impl Measure {
     /// Measures; gives what goes to standard output.
     fn run(self, session: &Session) -> Result<String, Failure> {
+        self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;
         session.progress().phase(&format!("measure {}, reading only", self.device.display()), 0, "reads");
         let rotational = probe.rotational();
@@ -79,7 +83,7 @@ impl Measure {
         let model = measure(&mut probe, &name, rotational, Seed(self.seed))?;
         let text = model.to_toml()?;
         if let Some(file) = &self.out {
-            write_atomically(file, text.as_bytes())?;
+            self.output.write(file, Format::Text, text.as_bytes())?;
         }
         Ok(match (self.json, self.out) {
             (true, _) => format!("{:#}\n", json!(model)),

@@ -1,11 +1,11 @@
 //! `senesce doc NAME`: the doc page of an experiment or a verb.
 
 use crate::Exit;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_experiments::registry;
 
 /// Show the documentation of an experiment or a verb
 #[derive(Args)]
@@ -20,12 +20,12 @@ impl Verb for Doc {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let Some(name) = self.name else {
-            for page in registry::pages() {
+            for page in REGISTRY.pages() {
                 println!("{page}");
             }
             return Ok(ExitCode::Done.into());
         };
-        print!("{}", registry::page(&name)?);
+        print!("{}", REGISTRY.page(&name)?);
         Ok(ExitCode::Done.into())
     }
 }

@@ -3,14 +3,20 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
+use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_experiments::doctor::{State, examine};
+use senesce_runs::doctor::{State, examine};
+use senesce_volume::guardian::{Found, Outcome, sweep_and_list};
 use serde_json::json;
+use std::io::{self, Write};
 
 /// Say what works on this machine and how to get what does not
 #[derive(Args)]
 pub struct Doctor {
+    /// Undo what killed processes left (mounts, loop devices, scratch directories, limits, settings), and list what was found
+    #[arg(long)]
+    sweep: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -18,25 +24,59 @@ pub struct Doctor {
 
 impl Verb for Doctor {
     const NAME: &'static str = "doctor";
-    const ABOUT: &'static str = "Say what works on this machine and how to get what does not";
+    const ABOUT: &'static str =
+        "Say what works on this machine and how to get what does not; clean up after killed runs";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let checks = examine();
-        if self.json {
-            let list: Vec<_> = checks
-                .iter()
-                .map(|check| json!({"what": check.what, "needed_for": check.needed_for, "ok": check.state == State::Works, "found": check.found, "remedy": check.remedy}))
-                .collect();
-            println!("{}", serde_json::Value::Array(list));
-            return Ok(ExitCode::Done.into());
+        if self.sweep {
+            let found = sweep_and_list()?;
+            print_found(&found, self.json).map_err(output_failed)?;
+            let failed = found.iter().any(|one| matches!(one.outcome, Outcome::Failed(_)));
+            return Ok(if failed { ExitCode::RunFailed } else { ExitCode::Done }.into());
         }
-        for check in &checks {
-            let mark = if check.state == State::Works { "ok     " } else { "missing" };
-            println!("{mark}  {:<22} {:<34} {}", check.what, check.found, check.needed_for);
-            if check.state == State::Missing {
-                println!("         {:<22} -> {}", "", check.remedy);
-            }
-        }
+        examine_machine(self.json).map_err(output_failed)?;
         Ok(ExitCode::Done.into())
     }
+}
+
+fn examine_machine(as_json: bool) -> io::Result<()> {
+    let checks = examine();
+    let mut out = crate::output::stdout();
+    if as_json {
+        let list: Vec<_> = checks
+            .iter()
+            .map(|check| json!({"what": check.what, "needed_for": check.needed_for, "ok": check.state == State::Works, "found": check.found, "remedy": check.remedy}))
+            .collect();
+        return writeln!(out, "{}", serde_json::Value::Array(list));
+    }
+    for check in &checks {
+        let mark = if check.state == State::Works { "ok     " } else { "missing" };
+        writeln!(out, "{mark}  {:<22} {:<34} {}", check.what, check.found, check.needed_for)?;
+        if check.state == State::Missing {
+            writeln!(out, "         {:<22} -> {}", "", check.remedy)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_found(found: &[Found], as_json: bool) -> io::Result<()> {
+    let mut out = crate::output::stdout();
+    if as_json {
+        return writeln!(out, "{}", json!(found));
+    }
+    if found.is_empty() {
+        return writeln!(out, "nothing was left by a killed process");
+    }
+    for one in found {
+        let outcome = match &one.outcome {
+            Outcome::Undone => "undone".to_string(),
+            Outcome::Gone => "was gone already".into(),
+            Outcome::InUse => format!("in use by process {}", one.process),
+            Outcome::OtherNamespace => format!("of process {} in another container: not touched", one.process),
+            Outcome::Unclaimed => "nobody claims it: not touched; remove it by hand if nothing uses it".into(),
+            Outcome::Failed(why) => format!("FAILED: {why}"),
+        };
+        writeln!(out, "{}: {outcome}", one.what)?;
+    }
+    Ok(())
 }

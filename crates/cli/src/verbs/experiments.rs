@@ -2,12 +2,15 @@
 
 use crate::Exit;
 use crate::display::print_table;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
+use senesce_claims::{Claim, ClaimSet};
 use senesce_core::{ExitCode, Failure, Table};
-use senesce_experiments::registry::EXPERIMENTS;
-use serde_json::json;
+use senesce_runs::run::Reproducible;
+use serde_json::{Value, json};
+use std::io::Write;
 
 /// List the published experiments that can be reproduced
 #[derive(Args)]
@@ -15,6 +18,10 @@ pub struct Experiments {
     /// Print JSON, with every parameter and its defaults
     #[arg(long)]
     json: bool,
+
+    /// List all claims of the literature instead, with source and the rule that decides each
+    #[arg(long)]
+    claims: bool,
 }
 
 impl Verb for Experiments {
@@ -22,13 +29,16 @@ impl Verb for Experiments {
     const ABOUT: &'static str = "List the published experiments that can be reproduced";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        if self.claims {
+            return list_claims(self.json);
+        }
         if self.json {
-            let list: Vec<_> = EXPERIMENTS
-                .iter()
+            let list: Vec<_> = REGISTRY
+                .experiments()
                 .map(|experiment| {
                     let parameters: Vec<_> = experiment
                         .parameters()
-                        .iter()
+                        .into_iter()
                         .map(|p| json!({"name": p.name, "help": p.help, "smoke": p.defaults[0], "quick": p.defaults[1], "paper": p.defaults[2]}))
                         .collect();
                     json!({"id": experiment.kind(), "title": experiment.title(), "parameters": parameters})
@@ -38,11 +48,68 @@ impl Verb for Experiments {
             return Ok(ExitCode::Done.into());
         }
         let mut table = Table::new("experiments", "", &["id", "what it shows"]);
-        for experiment in EXPERIMENTS {
+        for experiment in REGISTRY.experiments() {
             table.row(vec![json!(experiment.kind()), json!(experiment.title())]);
         }
-        print_table(&mut std::io::stdout().lock(), &table).map_err(crate::verbs::report::output_failed)?;
+        print_table(&mut crate::output::stdout(), &table).map_err(crate::verbs::report::output_failed)?;
         println!("\n`senesce doc ID` explains one, `senesce reproduce ID --scale quick` runs it.");
         Ok(ExitCode::Done.into())
+    }
+}
+
+fn list_claims(as_json: bool) -> Result<Exit, Failure> {
+    let mut list: Vec<Value> = Vec::new();
+    for experiment in REGISTRY.experiments() {
+        let set = claims(experiment)?;
+        list.extend(set.claims.iter().map(|claim| listed(experiment.kind(), claim, &set)));
+    }
+    if as_json {
+        println!("{}", Value::Array(list));
+    } else {
+        print_claims(&mut std::io::stdout().lock(), &list).map_err(crate::verbs::report::output_failed)?;
+    }
+    Ok(ExitCode::Done.into())
+}
+
+fn listed(experiment: &str, claim: &Claim, set: &ClaimSet) -> Value {
+    json!({
+        "experiment": experiment,
+        "id": claim.id,
+        "claim": claim.sentence,
+        "source": claim.source.words(),
+        "source_kind": claim.source.kind,
+        "published": claim.published.text(&set.rows),
+        "drive": claim.drive,
+        "fitted": claim.fitted,
+        "rule": rule(claim),
+        "note": claim.note,
+    })
+}
+
+fn print_claims(out: &mut impl Write, list: &[Value]) -> std::io::Result<()> {
+    let word = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_string();
+    for one in list {
+        writeln!(out, "{}/{}: {}", word(one, "experiment"), word(one, "id"), word(one, "claim"))?;
+        for name in ["source", "published", "rule", "note"] {
+            let text = word(one, name);
+            if !text.is_empty() {
+                writeln!(out, "    {:<10} {text}", format!("{name}:"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The claims about an experiment.
+fn claims(experiment: &dyn Reproducible) -> Result<ClaimSet, Failure> {
+    let read = ClaimSet::parse(experiment.claims(), experiment.published());
+    read.map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", experiment.kind())))
+}
+
+/// The rule in words, with where it must hold.
+fn rule(claim: &Claim) -> String {
+    match claim.holds {
+        senesce_claims::Holds::Every => claim.rule.to_string(),
+        _ => format!("{}, {}", claim.rule, claim.holds),
     }
 }

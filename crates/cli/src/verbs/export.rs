@@ -1,16 +1,16 @@
 //! `senesce export`: tidy tables of runs for other programs.
 
 use crate::Exit;
+use crate::output::Output;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::failure::errno_words;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record, Table};
-use senesce_experiments::export::{Export as Exported, export, to_json};
 use senesce_report::{bundle, csv, data, render_pdf, render_svg};
-use std::io::Write;
+use senesce_runs::export::{Export as Exported, export, to_json};
 use std::path::{Path, PathBuf};
 
 /// Write tidy tables of runs as CSV or JSON (schema: `senesce doc export`)
@@ -29,6 +29,8 @@ pub struct Export {
     /// Tables as CSV, figures as SVG, PDF (column width) and CSV, into DIR/RUN/
     #[arg(long, value_name = "DIR", group = "form")]
     files: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Export {
@@ -37,18 +39,18 @@ impl Verb for Export {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let exports: Vec<Exported> =
-            self.runs.iter().map(|path| export(Record::open(path)?)).collect::<Result<_, Failure>>()?;
+            self.runs.iter().map(|path| export(&REGISTRY, Record::open(path)?)).collect::<Result<_, Failure>>()?;
         if let Some(file) = &self.csv {
-            put(file, &all_measurements(&exports))?;
+            self.output.write(file, Format::Csv, all_measurements(&exports).as_bytes())?;
         }
         if let Some(file) = &self.json {
             let text =
                 serde_json::to_string_pretty(&to_json(&exports)).map_err(|error| Failure::usage(error.to_string()))?;
-            put(file, &(text + "\n"))?;
+            self.output.write(file, Format::Json, (text + "\n").as_bytes())?;
         }
         if let Some(directory) = &self.files {
             for one in &exports {
-                write_files(one, &directory.join(&one.name))?;
+                write_files(one, &directory.join(&one.name), self.output)?;
             }
         }
         Ok(ExitCode::Done.into())
@@ -64,27 +66,20 @@ fn all_measurements(exports: &[Exported]) -> String {
     csv::table(&all)
 }
 
-fn put(file: &Path, text: &str) -> Result<(), Failure> {
-    if file == Path::new("-") {
-        return std::io::stdout().lock().write_all(text.as_bytes()).map_err(output_failed);
-    }
-    Ok(write_atomically(file, text.as_bytes())?)
-}
-
-fn write_files(one: &Exported, directory: &Path) -> Result<(), Failure> {
+fn write_files(one: &Exported, directory: &Path, output: Output) -> Result<(), Failure> {
     std::fs::create_dir_all(directory).map_err(|error| {
         Failure::new(ExitCode::RunFailed, format!("make directory {}: {}", directory.display(), errno_words(&error)))
     })?;
-    let write = |name: String, bytes: &[u8]| write_atomically(&directory.join(name), bytes);
-    write("measurements.csv".into(), csv::table(&one.measurements).as_bytes())?;
+    let write = |name: String, format, bytes: &[u8]| output.write(&directory.join(name), format, bytes);
+    write("measurements.csv".into(), Format::Csv, csv::table(&one.measurements).as_bytes())?;
     for table in &one.analysis.tables {
-        write(format!("table-{}.csv", bundle::file_name(&table.id)), csv::table(table).as_bytes())?;
+        write(format!("table-{}.csv", bundle::file_name(&table.id)), Format::Csv, csv::table(table).as_bytes())?;
     }
     for figure in &one.analysis.figures {
         let stem = format!("figure-{}", bundle::file_name(&figure.id));
-        write(format!("{stem}.svg"), render_svg(figure).as_bytes())?;
-        write(format!("{stem}.pdf"), &render_pdf(figure)?)?;
-        write(format!("{stem}.csv"), csv::table(&data::of_figure(figure)).as_bytes())?;
+        write(format!("{stem}.svg"), Format::Svg, render_svg(figure).as_bytes())?;
+        write(format!("{stem}.pdf"), Format::Pdf, &render_pdf(figure)?)?;
+        write(format!("{stem}.csv"), Format::Csv, csv::table(&data::of_figure(figure)).as_bytes())?;
     }
     println!("{}", directory.display());
     Ok(())

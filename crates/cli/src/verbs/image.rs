@@ -2,15 +2,16 @@
 
 use crate::Exit;
 use crate::display::print_table;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand};
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
-use senesce_experiments::verbs::trace::{CommandLine, run_command};
-use senesce_target::images::{self, Extent};
-use senesce_target::{ClaimedDevice, ImageStore, Stitched};
+use senesce_runs::trace::{CommandLine, run_command};
+use senesce_volume::images::{self, Extent};
+use senesce_volume::{ClaimedDevice, ImageStore, Stitched};
 use serde::Serialize;
 use serde_json::json;
 use std::path::PathBuf;
@@ -93,6 +94,8 @@ struct Stitch {
     /// Write the new device and its slices to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// The command; {} is the stitched device. Without one it is kept until Ctrl-C
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -145,13 +148,14 @@ fn say(as_json: bool, report: &impl Serialize, words: &str) -> Result<Exit, Fail
 }
 
 fn stitch(options: &Stitch, session: &Session) -> Result<Exit, Failure> {
+    options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let interrupt = session.interrupt()?;
     let claimed = ClaimedDevice::claim(&options.device, options.erase.as_deref())?;
     let stitched = Stitched::create(claimed, options.slices, options.size)?;
     let path = stitched.path();
     if let Some(file) = &options.json {
         let text = format!("{:#}\n", json!({"device": path, "slices": stitched.slices()}));
-        write_atomically(file, text.as_bytes())?;
+        options.output.write(file, Format::Json, text.as_bytes())?;
     }
     if options.command.is_empty() {
         println!("{}", path.display());
@@ -179,6 +183,6 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
         let (size, used) = (Bytes(entry.size_bytes).to_string(), Bytes(entry.used_bytes).to_string());
         table.row(vec![json!(entry.key), json!(size), json!(used), json!(entry.description)]);
     }
-    print_table(&mut std::io::stdout().lock(), &table).map_err(output_failed)?;
+    print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
     Ok(ExitCode::Done.into())
 }

@@ -1,11 +1,12 @@
 //! `senesce import`: other people's data as a run directory.
 
 use crate::Exit;
+use crate::registry::IMPORTERS;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_experiments::import::importer;
+use senesce_runs::import::importer;
 use std::path::PathBuf;
 
 /// Turn foreign results into a run directory
@@ -25,7 +26,7 @@ impl Verb for Import {
     const ABOUT: &'static str = "Turn other people's results into a run directory (fio, blktrace, blkparse, zns-study)";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        importer(&self.kind)?.import(&self.file, &self.out)?;
+        importer(&IMPORTERS.concat(), &self.kind)?.import(&self.file, &self.out)?;
         println!("{}", self.out.display());
         Ok(ExitCode::Done.into())
     }

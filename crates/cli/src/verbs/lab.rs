@@ -1,10 +1,11 @@
 //! `senesce lab`: a QEMU guest on the host's own files.
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::{Args, Subcommand};
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_lab::{Accelerator, Drive, KernelSource, LabRun, cached_kernels, setup};
@@ -75,6 +76,8 @@ struct Run {
     /// Write boot time, exit status and drives to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// The command
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -133,6 +136,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     if let Some(folder) = options.json.as_deref().and_then(Path::parent).filter(|folder| !here.join(folder).is_dir()) {
         return Err(Failure::usage(format!("--json: there is no folder {}; make it first", folder.display())));
     }
+    options.output.check(options.json.as_deref(), Format::Json, b"")?;
     let lab = LabRun {
         kernel: senesce_lab::kernel::choose(options.kernel.as_deref())?,
         drives,
@@ -147,7 +151,7 @@ fn run(options: Run, session: &Session) -> Result<Exit, Failure> {
     let outcome = lab.run(&session.interrupt()?, &mut std::io::stdout(), &mut std::io::stderr())?;
     if let Some(file) = options.json {
         let text = serde_json::to_vec_pretty(&outcome).map_err(|error| Failure::usage(error.to_string()))?;
-        write_atomically(&file, &text)?;
+        options.output.write(&file, Format::Json, &text)?;
     }
     Ok(Exit::Command(outcome.exit_status))
 }

@@ -2,11 +2,12 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_layout::{Layout as Examined, Method, Options, analysis};
 use serde_json::{Value, json};
@@ -38,6 +39,8 @@ pub struct Layout {
     /// Threads; 0 means as many as there are processors
     #[arg(long, default_value_t = 0)]
     threads: usize,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Layout {
@@ -45,12 +48,13 @@ impl Verb for Layout {
     const ABOUT: &'static str = "Show where files lie: extents, layout scores, free space, layout map; alters nothing";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
         let method = self.method.as_deref().map(str::parse::<Method>).transpose().map_err(Failure::usage)?;
         let options = Options { threads: self.threads, method, per_file: self.per_file, map: self.svg.is_some() };
         let examine = |target: &String| Examined::examine(&path_of(target), &options);
         let layouts = self.targets.iter().map(examine).collect::<Result<Vec<_>, _>>()?;
         if let Some(file) = &self.svg {
-            write_atomically(file, map_of(&layouts).as_bytes())?;
+            self.output.write(file, Format::Svg, map_of(&layouts).as_bytes())?;
         }
         self.print(&layouts)?;
         Ok(ExitCode::Done.into())
@@ -62,7 +66,7 @@ impl Layout {
         if self.json {
             let mut values: Vec<Value> = layouts.iter().map(|layout| self.value(layout)).collect();
             let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
-            return writeln!(std::io::stdout().lock(), "{value:#}").map_err(output_failed);
+            return writeln!(crate::output::stdout(), "{value:#}").map_err(output_failed);
         }
         for layout in layouts {
             print_analysis(&analysis::analysis(&layout.summary, &layout.files), false).map_err(output_failed)?;

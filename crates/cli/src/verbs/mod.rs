@@ -4,6 +4,7 @@ pub mod advise;
 pub mod age;
 pub mod bench;
 pub mod bundle;
+pub mod carry;
 pub mod compare;
 pub mod completions;
 pub mod device;

@@ -8,7 +8,7 @@ use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
-use senesce_objstore::store::checkout::{CheckoutReport, checkout};
+use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::store::stats::{StoreStats, stats};
 use senesce_objstore::store::verify::{VerifyReport, verify};
@@ -82,6 +82,9 @@ struct Checkout {
     /// Number of the snapshot
     #[arg(long, help = "Number of the snapshot [default: the latest]")]
     snapshot: Option<u64>,
+    /// Restore setuid, setgid and sticky bits too; only for a store that you trust
+    #[arg(long)]
+    special_bits: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -133,7 +136,8 @@ impl Verb for Objects {
             Action::Checkout(options) => {
                 let store = Store::open(&options.store)?;
                 let progress = session.progress();
-                let report = checkout(&store, options.snapshot, &options.destination, progress, &interrupt)?;
+                let how = CheckoutOptions { special_bits: options.special_bits };
+                let report = checkout(&store, options.snapshot, &options.destination, how, progress, &interrupt)?;
                 session.clear();
                 print(&report, options.json, show_checkout)?;
                 negative(!report.lost.is_empty() || !report.snapshot_problems.is_empty())
@@ -162,7 +166,7 @@ fn print<T: Serialize>(report: &T, json: bool, show: fn(&T)) -> Result<(), Failu
         show(report);
         return Ok(());
     }
-    serde_json::to_writer_pretty(std::io::stdout().lock(), report).map_err(|error| output_failed(error.into()))?;
+    serde_json::to_writer_pretty(crate::output::stdout(), report).map_err(|error| output_failed(error.into()))?;
     println!();
     Ok(())
 }
@@ -204,6 +208,9 @@ fn show_checkout(report: &CheckoutReport) {
         Bytes(report.bytes),
         report.elapsed_seconds
     );
+    if report.stripped > 0 {
+        eprintln!("{} setuid, setgid or sticky bits were left out; --special-bits restores them", report.stripped);
+    }
     for problem in &report.snapshot_problems {
         eprintln!("snapshot {}: {problem}", report.snapshot);
     }
@@ -258,5 +265,5 @@ fn show_stats(report: &StoreStats) {
         table.row(vec![json!(bound), json!(count)]);
     }
     // A closed pipe is the reader's choice.
-    let _ = print_table(&mut std::io::stdout().lock(), &table);
+    let _ = print_table(&mut crate::output::stdout(), &table);
 }

@@ -2,6 +2,7 @@
 
 use crate::Exit;
 use crate::display::{print_analysis, print_table};
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
@@ -10,6 +11,7 @@ use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{
     AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, overview,
 };
+use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{Bytes, ExitCode, Failure, Table};
 use serde_json::json;
@@ -87,6 +89,8 @@ struct Capture {
     /// Write the profile to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Threads that walk the tree [default: all processors]
     #[arg(long)]
     threads: Option<usize>,
@@ -115,6 +119,8 @@ struct Import {
     /// Write the profile to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// `--truncate-sizes`.
@@ -163,7 +169,7 @@ impl Show {
     fn run(self) -> Result<(), Failure> {
         let profile = Profile::load(&self.profile)?;
         if self.toml {
-            return write(&profile, None);
+            return write(&profile, None, Output::default());
         }
         let plan = self.size.map(|size| {
             let spec = PlanSpec::new(profile.clone(), size, DEFAULT_SEED);
@@ -188,7 +194,11 @@ impl Capture {
         } else {
             tell(&captured).map_err(output_failed)?;
         }
-        if !self.json || self.out.is_some() { write(&captured.profile, self.out.as_deref()) } else { Ok(()) }
+        if !self.json || self.out.is_some() {
+            write(&captured.profile, self.out.as_deref(), self.output)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -211,7 +221,7 @@ fn tell(captured: &Captured) -> std::io::Result<()> {
 impl Import {
     fn run(self) -> Result<(), Failure> {
         let (age, size, dir) = (read(&self.age)?, read(&self.size)?, read(&self.dir)?);
-        write(&import_geriatrix(&self.name, &age, &size, &dir)?, self.out.as_deref())
+        write(&import_geriatrix(&self.name, &age, &size, &dir)?, self.out.as_deref(), self.output)
     }
 }
 
@@ -221,16 +231,9 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Prints a profile as TOML, or writes it to a file that must not exist yet.
-fn write(profile: &Profile, path: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = path else {
-        return std::io::stdout().lock().write_all(profile.to_toml().as_bytes()).map_err(output_failed);
-    };
-    let written = fs::File::create_new(path).and_then(|mut file| file.write_all(profile.to_toml().as_bytes()));
-    written.map_err(|error| {
-        let words = senesce_core::failure::errno_words(&error);
-        Failure::new(ExitCode::RunFailed, format!("write {}: {words}", path.display()))
-    })
+/// Prints a profile as TOML, or writes it to a file.
+fn write(profile: &Profile, path: Option<&Path>, output: Output) -> Result<(), Failure> {
+    output.write(path.unwrap_or(Path::new("-")), Format::Text, profile.to_toml().as_bytes())
 }
 
 fn print(table: &Table, json: bool) -> Result<(), Failure> {
@@ -238,7 +241,7 @@ fn print(table: &Table, json: bool) -> Result<(), Failure> {
         println!("{}", json!(table));
         return Ok(());
     }
-    print_table(&mut std::io::stdout().lock(), table).map_err(output_failed)
+    print_table(&mut crate::output::stdout(), table).map_err(output_failed)
 }
 
 fn print_markdown(table: &Table) -> Result<(), Failure> {
@@ -250,7 +253,7 @@ fn print_markdown(table: &Table) -> Result<(), Failure> {
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let mut lines = vec![line(table.columns.clone()), line(table.columns.iter().map(|_| "---".into()).collect())];
     lines.extend(table.rows.iter().map(|row| line(row.iter().map(cell).collect())));
     writeln!(out, "{}", lines.join("\n")).map_err(output_failed)

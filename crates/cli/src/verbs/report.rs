@@ -2,13 +2,14 @@
 
 use crate::Exit;
 use crate::display::print_analysis;
+use crate::output::Output;
+use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record};
-use senesce_experiments::registry;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write the report of a run; needs neither root nor the device
 #[derive(Args)]
@@ -24,6 +25,8 @@ pub struct Report {
     /// Print tables and findings as text instead of writing a report
     #[arg(long, conflicts_with = "out")]
     text: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Report {
@@ -32,7 +35,7 @@ impl Verb for Report {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let record = Record::open(&self.run)?;
-        let analysis = registry::analyse(&record)?;
+        let analysis = REGISTRY.analyse(&record)?;
         if self.json || self.text {
             if self.text && record.is_partial() {
                 println!("The run did not complete: this is its partial record.\n");
@@ -42,9 +45,16 @@ impl Verb for Report {
         }
         let file = self.out.unwrap_or_else(|| self.run.join("report.html"));
         let html = senesce_report::render_html(&analysis, &record);
-        write_atomically(&file, html.as_bytes())?;
-        println!("{}", file.display());
+        self.output.write(&file, Format::Html, html.as_bytes())?;
+        say_written(&file);
         Ok(ExitCode::Done.into())
+    }
+}
+
+/// Names the file, unless standard output or a device took its content.
+pub fn say_written(file: &Path) {
+    if file.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        println!("{}", file.display());
     }
 }
 

@@ -1,15 +1,12 @@
-//! `senesce reproduce ID`: runs a published experiment. Flags are made from its declared parameters.
+//! `senesce reproduce ID`: runs a published experiment. Flags are made from its specification.
 
 use crate::Exit;
-use crate::display::print_analysis;
+use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
-use crate::verbs::report::output_failed;
+use crate::verbs::carry::show;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use senesce_core::parameter::COMMON;
-use senesce_core::{ExitCode, Experiment, Failure, Level, Parameter, ParameterKind, Plan, Settings};
-use senesce_experiments::conduct::{Conduct, conduct};
-use senesce_experiments::registry::EXPERIMENTS;
-use std::collections::BTreeMap;
+use senesce_core::{ExitCode, Failure, Level, Plan};
+use senesce_runs::run::{Conduct, Reproducible};
 use std::path::PathBuf;
 
 /// The clap command with one subcommand per experiment.
@@ -20,10 +17,10 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand_value_name("EXPERIMENT")
         .subcommand_help_heading("Experiments");
-    EXPERIMENTS.iter().fold(root, |root, experiment| root.subcommand(experiment_command(*experiment)))
+    REGISTRY.experiments().fold(root, |root, experiment| root.subcommand(experiment_command(experiment)))
 }
 
-fn experiment_command(experiment: &'static dyn Experiment) -> Command {
+fn experiment_command(experiment: &'static dyn Reproducible) -> Command {
     let base = Command::new(experiment.kind())
         .about(experiment.title())
         .arg(
@@ -34,86 +31,45 @@ fn experiment_command(experiment: &'static dyn Experiment) -> Command {
                 .help("smoke: at most 10 s; quick: minutes; paper: as published, where the machine has room"),
         )
         .arg(
-            Arg::new("set")
-                .long("set")
-                .value_name("NAME=VALUE")
-                .action(ArgAction::Append)
-                .help("Set a parameter; the same as --NAME VALUE"),
-        )
-        .arg(
             Arg::new("out")
                 .long("out")
                 .value_name("RUNDIR")
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Run directory [default: senesce-runs/ID-HASH, so the same command continues or reprints]"),
         )
+        .arg(
+            Arg::new("erase")
+                .long("erase")
+                .value_name("IDENTITY")
+                .help("Repeat the path or serial number of what may be lost"),
+        )
         .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print the plan and stop"))
         .arg(Arg::new("again").long("again").action(ArgAction::SetTrue).help("Run anew although it was run before"))
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the result as JSON"));
-    experiment.parameters().iter().chain(COMMON).fold(base, |command, parameter| command.arg(argument(parameter)))
-}
-
-fn argument(parameter: &'static Parameter) -> Arg {
-    let [smoke, quick, paper] = parameter.defaults;
-    let help = if smoke == quick && quick == paper {
-        format!("{} [default: {quick}]", parameter.help)
-    } else {
-        format!("{} [smoke: {smoke}; quick: {quick}; paper: {paper}]", parameter.help)
-    };
-    let argument = Arg::new(parameter.name).long(parameter.name).help(help).help_heading("Parameters");
-    match parameter.kind {
-        ParameterKind::Flag => argument.num_args(0..=1).default_missing_value("true").require_equals(true),
-        // A list may be given in one word or by repeating the flag.
-        ParameterKind::Text | ParameterKind::Choices(_) => argument.value_name("VALUE").action(ArgAction::Append),
-        _ => argument.value_name("VALUE"),
-    }
+    experiment.arguments(base)
 }
 
 /// Runs the chosen experiment.
 pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     let (id, chosen) = matches.subcommand().ok_or_else(|| Failure::usage("name an experiment"))?;
-    let experiment = *EXPERIMENTS
-        .iter()
-        .find(|experiment| experiment.kind() == id)
-        .ok_or_else(|| Failure::usage(format!("there is no experiment '{id}'; `senesce experiments` lists them")))?;
-    let settings = settings(experiment, chosen)?;
+    let experiment = REGISTRY.experiment(id)?;
+    let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
     let json = chosen.get_flag("json");
-    let plan = experiment.plan(&settings)?;
     if chosen.get_flag("dry-run") {
-        return print_plan(&plan, json);
+        return print_plan(&experiment.plan(level, chosen)?, json);
     }
-    let request = Conduct {
+    let how = Conduct {
         out: chosen.get_one::<PathBuf>("out").cloned(),
         runs: runs_directory(),
         again: chosen.get_flag("again"),
+        erase: chosen.get_one::<String>("erase").cloned(),
+        scale: Some(level),
+        only: None,
         progress: session.progress(),
         interrupt: &session.interrupt()?,
+        cluster: None,
     };
-    let outcome = conduct(experiment, &settings, plan, &request)?;
-    session.clear();
-    if outcome.was_finished {
-        eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
-    }
-    print_analysis(&outcome.analysis, json).map_err(output_failed)?;
-    eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
-    Ok(ExitCode::Done.into())
-}
-
-fn settings(experiment: &dyn Experiment, chosen: &ArgMatches) -> Result<Settings, Failure> {
-    let level: Level = chosen.get_one::<String>("scale").map_or(Ok(Level::Quick), |text| text.parse())?;
-    let mut overrides = BTreeMap::new();
-    for pair in chosen.get_many::<String>("set").into_iter().flatten() {
-        let (name, value) = pair
-            .split_once('=')
-            .ok_or_else(|| Failure::usage(format!("--set {pair}: write NAME=VALUE, for example --set seed=7")))?;
-        overrides.insert(name.to_string(), value.to_string());
-    }
-    for parameter in experiment.parameters().iter().chain(COMMON) {
-        if let Some(values) = chosen.get_many::<String>(parameter.name) {
-            overrides.insert(parameter.name.to_string(), values.cloned().collect::<Vec<_>>().join(","));
-        }
-    }
-    Ok(Settings::resolve(experiment.parameters(), level, &overrides)?)
+    show(&experiment.reproduce(level, chosen, &how)?, json, session)
 }
 
 /// Prints a plan.
@@ -123,8 +79,8 @@ pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
         return Ok(ExitCode::Done.into());
     }
     println!("{} (seed {})", plan.kind, plan.seed.0);
-    for (name, value) in &plan.settings {
-        println!("  {name} = {value}");
+    for (name, value) in &plan.spec {
+        println!("  {name} = {}", value.as_str().map_or_else(|| value.to_string(), str::to_string));
     }
     println!("steps:");
     for (number, step) in plan.steps.iter().enumerate() {

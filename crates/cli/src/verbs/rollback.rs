@@ -3,10 +3,10 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
-use clap::Args;
-use senesce_core::{ExitCode, Failure};
-use senesce_target::TargetSpec;
-use senesce_target::snapshot::{RollbackReport, Snapshots};
+use clap::{Args, ValueEnum};
+use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_volume::TargetSpec;
+use senesce_volume::snapshot::{RollbackReport, Scope, Snapshots, Verify};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -17,9 +17,12 @@ pub struct Rollback {
     target: String,
     /// Name of the snapshot
     name: String,
-    /// Compare every byte afterwards
+    /// Restore everything, whatever seems to be unchanged
     #[arg(long)]
-    verify: bool,
+    full: bool,
+    /// How much is compared with the snapshot: here everything in any case
+    #[arg(long, value_enum, value_name = "HOW MUCH", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    verify: HowMuch,
     /// Where snapshots lie
     #[arg(
         long,
@@ -38,7 +41,7 @@ impl Verb for Rollback {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
-        let report = snapshots.rollback(&self.name, self.verify)?;
+        let report = snapshots.rollback(&self.name, self.full)?;
         match self.json {
             true => println!("{:#}", json!(report)),
             false => println!("{}", in_words(&report)),
@@ -47,24 +50,55 @@ impl Verb for Rollback {
     }
 }
 
+/// How much is compared with a snapshot.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum HowMuch {
+    /// Everything up to 16 GiB; beyond that what was written and one percent of the rest
+    Auto,
+    /// Everything
+    Full,
+}
+
+impl From<HowMuch> for Verify {
+    fn from(how_much: HowMuch) -> Self {
+        match how_much {
+            HowMuch::Auto => Self::Auto,
+            HowMuch::Full => Self::Full,
+        }
+    }
+}
+
 /// One line for people.
 pub fn in_words(report: &RollbackReport) -> String {
-    let verified = match report.verified {
-        Some(true) => ", every byte verified",
-        Some(false) => ", but the content DIFFERS from the snapshot",
-        None => "",
+    let verification = &report.verification;
+    let scope = match verification.scope {
+        Scope::All => "all that is allocated",
+        Scope::WrittenAndSample => "what was written and a sample of one percent",
+    };
+    let found = match (report.verified, verification.differing_bytes) {
+        (false, _) => ": the content DIFFERS, the snapshot is damaged".to_string(),
+        (true, 0) => ", equal".to_string(),
+        (true, differed) => format!(", {differed} bytes that differed were restored"),
     };
     let note = report.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
+    let restored = match report.method.as_str() {
+        "unchanged" => "nothing differed, nothing was restored".to_string(),
+        method => {
+            format!("{} bytes in {} ranges restored by {method}", report.restored_bytes, report.extents)
+        }
+    };
     format!(
-        "{} bytes in {} ranges restored by {} in {:.3} s{verified}{note}",
-        report.restored_bytes, report.extents, report.method, report.elapsed_seconds
+        "{restored} in {:.3} s; {} compared with the snapshot's digests in {:.3} s ({scope}){found}{note}",
+        report.elapsed_seconds,
+        Bytes(verification.compared_bytes),
+        verification.seconds
     )
 }
 
 /// A comparison that failed is a negative verdict.
 pub fn exit_of(report: &RollbackReport) -> Exit {
     match report.verified {
-        Some(false) => ExitCode::Negative.into(),
-        _ => ExitCode::Done.into(),
+        false => ExitCode::Negative.into(),
+        true => ExitCode::Done.into(),
     }
 }

@@ -1,15 +1,16 @@
 //! `senesce run-and-rollback TARGET NAME -- COMMAND`.
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::rollback::{exit_of, in_words};
+use crate::verbs::rollback::{HowMuch, exit_of, in_words};
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
-use senesce_experiments::verbs::trace::{CommandLine, Summary, run_command};
-use senesce_target::TargetSpec;
-use senesce_target::snapshot::Snapshots;
+use senesce_runs::trace::{CommandLine, Summary, run_command};
+use senesce_volume::TargetSpec;
+use senesce_volume::snapshot::Snapshots;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -20,9 +21,9 @@ pub struct RunAndRollback {
     target: String,
     /// Name of the snapshot
     name: String,
-    /// Compare every byte afterwards
-    #[arg(long)]
-    verify: bool,
+    /// How much is compared with the snapshot afterwards
+    #[arg(long, value_enum, value_name = "HOW MUCH", num_args = 0..=1, default_value = "auto", default_missing_value = "full")]
+    verify: HowMuch,
     /// Mount options
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     mount_options: String,
@@ -36,6 +37,8 @@ pub struct RunAndRollback {
     /// Write the result to FILE
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// The command; {} and $SENESCE_MNT are the mount point
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -46,12 +49,14 @@ impl Verb for RunAndRollback {
     const ABOUT: &'static str = "Mount a target, run a command on it and restore the blocks that it wrote or discarded";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
+        self.output.check(self.json.as_deref(), Format::Json, b"")?;
         let interrupt = session.interrupt()?;
         let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
         let command = CommandLine { words: self.command.clone(), output_to_stderr: false };
-        let traced = snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify, |mount_point| {
-            Ok(run_command(&command, mount_point))
-        })?;
+        let traced =
+            snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify.into(), |mount_point| {
+                Ok(run_command(&command, mount_point))
+            })?;
         eprintln!("{}", in_words(&traced.rollback));
         traced.kernel_warnings.iter().for_each(|warning| eprintln!("kernel: {warning}"));
         let status = traced.result??;
@@ -60,10 +65,10 @@ impl Verb for RunAndRollback {
             result["exit_status"] = status.into();
             result["trace"] = Summary::of(&traced.trace)?.to_json();
             result["kernel_warnings"] = json!(traced.kernel_warnings);
-            write_atomically(path, format!("{result:#}\n").as_bytes())?;
+            self.output.write(path, Format::Json, format!("{result:#}\n").as_bytes())?;
         }
         match (traced.rollback.verified, interrupt.requested(), status) {
-            (Some(false), ..) => Ok(exit_of(&traced.rollback)),
+            (false, ..) => Ok(exit_of(&traced.rollback)),
             (_, true, _) => Ok(ExitCode::Interrupted.into()),
             (.., status) => Ok(Exit::Command(status)),
         }

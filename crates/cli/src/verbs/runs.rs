@@ -57,7 +57,7 @@ impl Verb for Runs {
         } else if table.rows.is_empty() {
             eprintln!("no runs in {}; runs are kept there or where --out says", directory.display());
         } else {
-            print_table(&mut std::io::stdout().lock(), &table).map_err(output_failed)?;
+            print_table(&mut crate::output::stdout(), &table).map_err(output_failed)?;
         }
         Ok(ExitCode::Done.into())
     }

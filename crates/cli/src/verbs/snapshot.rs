@@ -5,8 +5,8 @@ use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_target::TargetSpec;
-use senesce_target::snapshot::{Method, Snapshots};
+use senesce_volume::TargetSpec;
+use senesce_volume::snapshot::{Method, Snapshots};
 use serde_json::json;
 use std::path::PathBuf;
 

@@ -1,16 +1,15 @@
 //! `senesce study`: a matrix of file systems, states and workloads.
 
 use crate::Exit;
-use crate::display::print_analysis;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::failure::errno_words;
-use senesce_core::{ExitCode, Failure};
-use senesce_experiments::conduct::Conduct;
-use senesce_experiments::study::{self, StudySpec};
+use senesce_core::{Failure, Seed};
+use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_runs::study::{self, StudySpec};
 use std::path::PathBuf;
 
 /// Measure a matrix of file systems, states and workloads
@@ -42,30 +41,21 @@ impl Verb for Study {
             Failure::usage(format!("read {}: {}; check the path", self.study.display(), errno_words(&error)))
         })?;
         let spec = StudySpec::parse(&self.study.to_string_lossy(), &text)?;
-        let plan = study::plan(&spec)?;
+        let seed = Seed(spec.seed);
         if self.dry_run {
-            return print_plan(&plan, self.json);
+            return print_plan(&study::Study::plan(&spec, seed)?, self.json);
         }
-        let request = Conduct {
+        let how = Conduct {
             out: self.out,
             runs: runs_directory(),
             again: self.again,
+            erase: None,
+            scale: None,
+            only: None,
             progress: session.progress(),
             interrupt: &session.interrupt()?,
+            cluster: None,
         };
-        let outcome = study::conduct(&spec, &plan, &request)?;
-        session.clear();
-        if outcome.was_finished {
-            eprintln!("already done; this is the result of {} (run anew with --again)", outcome.path.display());
-        }
-        print_analysis(&outcome.analysis, self.json).map_err(output_failed)?;
-        eprintln!("record: {path}   report: senesce report {path}", path = outcome.path.display());
-        match study::runs_failed(&outcome.analysis) {
-            0 => Ok(ExitCode::Done.into()),
-            failed => {
-                eprintln!("error: {failed} runs failed; the table of failed runs says why");
-                Ok(ExitCode::RunFailed.into())
-            }
-        }
+        show(&conduct::<study::Study>(&spec, seed, &how)?, self.json, session)
     }
 }

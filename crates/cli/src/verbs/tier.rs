@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use senesce_core::units::parse_duration;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_tierfs::pair::MakeRequest;
-use senesce_tierfs::serve::{Memory, MountRequest, default_threads};
+use senesce_tierfs::serve::{Allow, Memory, MountRequest, default_threads};
 use senesce_tierfs::{Latency, Mode, Options, Promotion, background, pair, serve};
 use serde_json::json;
 use std::io::Write;
@@ -87,6 +87,12 @@ struct Mount {
     /// Latency added to the cold store: ssd, hdd or microseconds
     #[arg(long, value_name = "LATENCY")]
     cold_latency: Option<String>,
+    /// Let device nodes work (root)
+    #[arg(long)]
+    dev: bool,
+    /// Let setuid and setgid bits work (root)
+    #[arg(long)]
+    suid: bool,
     /// Stay in the foreground
     #[arg(long)]
     foreground: bool,
@@ -146,12 +152,13 @@ fn make(options: Mkfs) -> Result<Exit, Failure> {
 fn mount(options: Mount, session: &Session) -> Result<Exit, Failure> {
     let log = options.log.clone();
     let foreground = options.foreground;
+    let allow = Allow { devices: options.dev, setuid: options.suid };
     let request = request(options)?;
     if !foreground {
         return Ok(background::start(log.as_deref())?.map_or(ExitCode::Done.into(), |code| Exit::Command(code as u8)));
     }
     let interrupt = session.interrupt()?;
-    serve::serve(&request, &interrupt, |fs| {
+    serve::serve_with(&request, allow, &interrupt, |fs| {
         let stats = fs.stats();
         eprintln!(
             "mounted on {}: {}; cold store {}",
@@ -234,5 +241,5 @@ fn stats(options: StatsOf) -> Result<Exit, Failure> {
 }
 
 fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
-    writeln!(std::io::stdout().lock(), "{value}").map_err(output_failed)
+    writeln!(crate::output::stdout(), "{value}").map_err(output_failed)
 }

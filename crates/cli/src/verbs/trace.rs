@@ -1,16 +1,15 @@
 //! `senesce trace TARGET -- COMMAND`.
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{Environment, ExitCode, Failure};
-use senesce_experiments::verbs::trace::{self, CommandLine, TraceRequest, Traced};
-use senesce_target::TargetSpec;
-use senesce_target::trace::blkparse;
-use std::collections::BTreeMap;
-use std::io::Write;
+use senesce_runs::trace::{self, CommandLine, TraceRequest, Traced};
+use senesce_volume::trace::blkparse;
+use senesce_volume::{BlockTrace, TargetSpec};
 use std::path::{Path, PathBuf};
 
 /// Trace the requests of a device while a command runs
@@ -43,6 +42,8 @@ pub struct Trace {
     /// Keep the caches instead of dropping them before the command
     #[arg(long)]
     warm: bool,
+    #[command(flatten)]
+    output: Output,
     /// The command; {} and $SENESCE_MNT are the mount point
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -56,6 +57,8 @@ impl Verb for Trace {
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let target = TargetSpec::existing(&self.target)?;
         let output_to_stderr = self.text.as_deref() == Some(Path::new("-"));
+        self.output.check(self.json.as_deref(), Format::Json, b"")?;
+        self.output.check(self.save.as_deref(), Format::Text, &BlockTrace::new("", 0).to_bytes())?;
         let interrupt = session.interrupt()?;
         let request = TraceRequest {
             target,
@@ -64,21 +67,20 @@ impl Verb for Trace {
             warm: self.warm,
             command: CommandLine { words: self.command.clone(), output_to_stderr },
         };
+        if let Some(out) = &self.out {
+            trace::refuse_record(out)?;
+        }
         let traced = trace::trace_command(&request)?;
         self.write(&traced)?;
-        if traced.summary.measures.lost_events > 0 {
-            return Err(Failure::new(
-                ExitCode::RunFailed,
-                format!(
-                    "{} events of the trace were lost: the result is not valid; run it again on a quieter machine",
-                    traced.summary.measures.lost_events
-                ),
-            ));
+        let invalid = traced.trace.valid().err();
+        if let Some(invalid) = &invalid {
+            eprintln!("{invalid}");
         }
-        if interrupt.requested() {
-            return Ok(ExitCode::Interrupted.into());
-        }
-        Ok(Exit::Command(traced.exit_status))
+        Ok(match (interrupt.requested(), traced.exit_status, invalid) {
+            (true, ..) => ExitCode::Interrupted.into(),
+            (_, 0, Some(_)) => ExitCode::RunFailed.into(),
+            (_, status, _) => Exit::Command(status),
+        })
     }
 }
 
@@ -87,43 +89,43 @@ impl Trace {
         let mut result = traced.summary.to_json();
         result["exit_status"] = traced.exit_status.into();
         if let Some(path) = &self.json {
-            write_atomically(path, format!("{result:#}\n").as_bytes())?;
+            self.output.write(path, Format::Json, format!("{result:#}\n").as_bytes())?;
         } else {
             eprintln!("{result:#}");
         }
         if let Some(path) = &self.save {
-            traced.trace.save(path)?;
+            self.output.write(path, Format::Text, &traced.trace.to_bytes())?;
         }
         if let Some(path) = &self.text {
-            write_text(traced, path)?;
+            match traced.trace.is_valid() {
+                true => self.output.write(path, Format::Text, &text_of(traced, path)?)?,
+                // The text has no place to say so.
+                false => eprintln!("{} was not written, because the trace is not valid", path.display()),
+            }
         }
         if let Some(out) = &self.out {
             let mut facts = Environment::capture();
             facts.0.extend(traced.environment.0.clone());
-            trace::record(&traced.trace, &traced.summary, self.settings(), &facts, out)?;
+            trace::record(&traced.trace, &traced.summary, self.spec(), &facts, out)?;
             eprintln!("{}", out.display());
         }
         Ok(())
     }
 
-    fn settings(&self) -> BTreeMap<String, String> {
-        let text = |flag: bool| flag.to_string();
-        BTreeMap::from([
-            ("target".to_string(), self.target.clone()),
-            ("command".to_string(), self.command.join(" ")),
-            ("mount-options".to_string(), self.mount_options.clone()),
-            ("read-only".to_string(), text(self.read_only)),
-            ("warm".to_string(), text(self.warm)),
-        ])
+    fn spec(&self) -> trace::Spec {
+        trace::Spec::Command {
+            target: self.target.clone(),
+            command: self.command.clone(),
+            mount_options: self.mount_options.clone(),
+            read_only: self.read_only,
+            warm: self.warm,
+        }
     }
 }
 
-fn write_text(traced: &Traced, path: &Path) -> Result<(), Failure> {
+fn text_of(traced: &Traced, path: &Path) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let failed = |error| Failure::new(ExitCode::RunFailed, format!("write {}: {error}", path.display()));
     blkparse::export(&traced.trace, traced.device_number, &mut text).map_err(failed)?;
-    match path == Path::new("-") {
-        true => std::io::stdout().lock().write_all(&text).map_err(failed),
-        false => Ok(write_atomically(path, &text)?),
-    }
+    Ok(text)
 }

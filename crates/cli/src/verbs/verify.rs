@@ -6,13 +6,13 @@ use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
 use senesce_core::{ExitCode, Failure};
-use senesce_experiments::verbs::age::{Hooks, verify};
+use senesce_exp_aging::age::verify;
 use std::path::PathBuf;
 
 /// Check an aged target against its record
 #[derive(Args)]
 pub struct Verify {
-    /// Run directory of an ageing
+    /// Run directory of an aging
     run: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -24,8 +24,7 @@ impl Verb for Verify {
     const ABOUT: &'static str = "Check every file of an aged target against its record, then the file system";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let interrupt = session.interrupt()?;
-        let found = verify(&self.run, &Hooks { progress: session.progress(), interrupt: &interrupt, cluster: None })?;
+        let found = verify(&self.run, session.progress())?;
         session.clear();
         if self.json {
             println!("{}", serde_json::to_string_pretty(&found).map_err(|error| output_failed(error.into()))?);
@@ -36,7 +35,7 @@ impl Verb for Verify {
     }
 }
 
-fn print(found: &senesce_experiments::verbs::age::Verification) {
+fn print(found: &senesce_exp_aging::age::Verification) {
     let files = &found.files;
     println!(
         "files: {} looked at, {} bytes compared; {} missing, {} of another size, {} with other content, {} unknown",

@@ -1,17 +1,18 @@
 //! `senesce zns DEVICE [JOB.toml]`: actors on a zoned drive.
 
 use crate::Exit;
-use crate::display::print_analysis;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
-use crate::verbs::report::output_failed;
+use crate::verbs::carry::show;
+use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::units::parse_duration;
-use senesce_core::{Bytes, ExitCode, Failure, Seed};
-use senesce_experiments::conduct::default_path;
-use senesce_experiments::verbs::zns::{Request, analysis_of};
+use senesce_core::{Failure, Seed};
+use senesce_exp_zns::job::{Spec, ZnsJob};
+use senesce_runs::run::{Conduct, Run, conduct};
 use senesce_zoned::hardware::Submission;
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
+use senesce_zoned::run::DeviceName;
 use senesce_zoned::sim::HostPath;
 use std::path::PathBuf;
 
@@ -84,32 +85,24 @@ impl Verb for Zns {
         "Measure a zoned drive: writes, appends, reads, resets and finishes, alone and together";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let request = Request {
-            device: self.device.parse()?,
-            job: self.to_job()?,
-            erase: self.erase.clone(),
-            seed: Seed(self.seed),
+        self.device.parse::<DeviceName>()?;
+        let spec = Spec { device: self.device.clone(), job: self.to_job()? };
+        let seed = Seed(self.seed);
+        if self.dry_run {
+            return print_plan(&ZnsJob::plan(&spec, seed)?, self.json);
+        }
+        let how = Conduct {
+            again: self.out.is_none(),
+            out: self.out,
+            runs: runs_directory(),
+            erase: self.erase,
+            scale: None,
+            only: None,
             progress: session.progress(),
             interrupt: &session.interrupt()?,
+            cluster: None,
         };
-        let plan = request.plan()?;
-        if self.dry_run {
-            for step in &plan.steps {
-                println!("{} [{}]", step.action, step.target);
-            }
-            println!("writes at most {}", Bytes(plan.bytes_to_write));
-            println!("estimated time {:.0} s", plan.estimated_seconds);
-            return Ok(ExitCode::Done.into());
-        }
-        let path = self.out.clone().unwrap_or_else(|| default_path(&runs_directory(), &plan, true));
-        let result = request.run(&path)?;
-        session.clear();
-        for warning in &result.warnings {
-            eprintln!("warning: {warning}");
-        }
-        print_analysis(&analysis_of(result.to_json()), self.json).map_err(output_failed)?;
-        eprintln!("record: {path}   report: senesce report {path}", path = path.display());
-        Ok(if result.interrupted { ExitCode::Interrupted } else { ExitCode::Done }.into())
+        show(&conduct::<ZnsJob>(&spec, seed, &how)?, self.json, session)
     }
 }
 

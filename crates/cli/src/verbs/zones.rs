@@ -1,11 +1,12 @@
 //! `senesce zones DEVICE list|open|close|finish|reset|format`: zone states and zone commands.
 
 use crate::Exit;
+use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
-use senesce_core::record::write_atomically;
+use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_zoned::manage::{Action, Choice, Outcome, format_drive, list, manage};
 use serde_json::json;
@@ -38,6 +39,8 @@ pub struct Zones {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 impl Verb for Zones {
@@ -46,6 +49,7 @@ impl Verb for Zones {
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         let device = self.device.parse()?;
+        self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
         let choice = match (&self.zone, self.all) {
             (Some(zones), _) => Choice::parse(zones)?,
             (None, true) => Choice::All,
@@ -63,7 +67,7 @@ impl Verb for Zones {
             word => manage(&device, choice, Action::from_word(word)?, self.erase.as_deref())?,
         };
         if let Some(file) = &self.svg {
-            write_atomically(file, senesce_report::render_svg(&outcome.map()).as_bytes())?;
+            self.output.write(file, Format::Svg, senesce_report::render_svg(&outcome.map()).as_bytes())?;
         }
         self.print(&outcome).map_err(output_failed)?;
         Ok(if outcome.refused.is_empty() { ExitCode::Done } else { ExitCode::RunFailed }.into())
@@ -72,7 +76,7 @@ impl Verb for Zones {
 
 impl Zones {
     fn print(&self, outcome: &Outcome) -> std::io::Result<()> {
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout();
         if self.json {
             let refused: Vec<_> =
                 outcome.refused.iter().map(|(zone, fault)| json!({"zone": zone, "why": fault.name()})).collect();

@@ -61,6 +61,11 @@ impl Started {
         self.wait()
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// It has not ended yet. What it says meanwhile must fit the pipe.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("look at senesce").is_none()

@@ -39,7 +39,8 @@ pub enum RecordError {
     },
     /// Another version wrote it.
     #[error(
-        "{path} has run-directory format {found}, this program reads format {FORMAT}; use the program version that wrote it"
+        "{path} has run-directory format {found}, this program reads format {FORMAT} (senesce 0.1 wrote format 1); run it again in \
+         another directory, or read it with the program version that wrote it"
     )]
     OtherFormat {
         /// The directory.

@@ -17,6 +17,19 @@ pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> Strin
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
+/// The line of an event that names its kind itself.
+pub(super) fn tagged_line(started: Instant, event: &impl Serialize) -> String {
+    #[derive(Serialize)]
+    struct Timed<'a, E> {
+        t: f64,
+        #[serde(flatten)]
+        event: &'a E,
+    }
+    let timed = Timed { t: started.elapsed().as_secs_f64(), event };
+    let body = serde_json::to_string(&timed).expect("an event is plain");
+    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
+}
+
 #[derive(Deserialize)]
 struct Line<'a> {
     crc: &'a str,

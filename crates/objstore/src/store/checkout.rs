@@ -4,7 +4,8 @@ use super::Store;
 use super::snapshot::{Entry, Kind, unescape};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, Uid};
+use senesce_core::beneath::{self, Attributes, Beneath};
+use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
@@ -34,18 +35,28 @@ pub struct CheckoutReport {
     pub bytes: u64,
     /// Files that could not be had back; nothing of them was left at the destination.
     pub lost: Vec<Lost>,
+    /// Files and directories whose setuid, setgid or sticky bits were left out.
+    pub stripped: u64,
     /// What is wrong with the snapshot itself; entries on damaged lines are lost without a name.
     pub snapshot_problems: Vec<String>,
     /// Wall-clock time. The files are in the page cache, not synced.
     pub elapsed_seconds: f64,
 }
 
+/// What a checkout restores beside content, owner (as root), permissions and times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckoutOptions {
+    /// Setuid, setgid and sticky bits too. A store of somebody else's could make programs that run as root.
+    pub special_bits: bool,
+}
+
 /// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty. Whatever is whole is
-/// written, whatever is not is listed.
+/// written, whatever is not is listed. No name and no link of the snapshot leads out of the destination.
 pub fn checkout(
     store: &Store,
     number: Option<u64>,
     destination: &Path,
+    options: CheckoutOptions,
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CheckoutReport, StoreError> {
@@ -56,8 +67,9 @@ pub fn checkout(
         return Err(StoreError::DestinationNotEmpty(destination.into()));
     }
     progress.phase("checkout", snapshot.entries.len() as u64, "entries");
-    let writer = Writer { store, destination, progress, interrupt, done: AtomicU64::new(0) };
-    // Directories first, links last: so no file is ever written through a link of the snapshot.
+    let beneath = Beneath::open(destination).map_err(io("open directory", destination))?;
+    let (done, stripped) = (AtomicU64::new(0), AtomicU64::new(0));
+    let writer = Writer { store, beneath, options, progress, interrupt, done, stripped };
     let is = |wanted: fn(&Kind) -> bool| snapshot.entries.iter().filter(move |entry| wanted(&entry.kind));
     let directories: Vec<&Entry> = is(|kind| matches!(kind, Kind::Directory)).collect();
     let mut lost: Vec<Lost> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
@@ -83,38 +95,42 @@ pub fn checkout(
     lost.extend(is(|kind| matches!(kind, Kind::Link { .. })).filter_map(|entry| writer.link(entry)));
     // Times and modes of directories last, deepest first: writing into them has changed the times.
     for entry in directories.iter().rev() {
-        lost.extend(entry.safe_path().and_then(|path| writer.finish(entry, &destination.join(path))));
+        lost.extend(writer.finish_directory(entry));
     }
     report.lost = lost;
+    report.stripped = writer.stripped.into_inner();
     report.elapsed_seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
 struct Writer<'a> {
     store: &'a Store,
-    destination: &'a Path,
+    beneath: Beneath,
+    options: CheckoutOptions,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
     done: AtomicU64,
+    stripped: AtomicU64,
 }
 
 impl Writer<'_> {
-    fn place(&self, entry: &Entry) -> Result<PathBuf, Lost> {
-        let path = entry.safe_path().ok_or_else(|| lost(entry, "its path leads out of the destination"))?;
-        Ok(self.destination.join(path))
-    }
-
     fn directory(&self, entry: &Entry) -> Option<Lost> {
-        let outcome = self.place(entry).and_then(|path| fs::create_dir_all(path).map_err(|error| lost(entry, error)));
-        outcome.err()
+        let made = place(entry)
+            .and_then(|path| self.beneath.create_dir_all(&path).map_err(|error| lost(entry, errno_words(&error))));
+        made.err()
     }
 
     fn file(&self, entry: &Entry) -> Result<u64, Lost> {
         if self.interrupt.requested() {
             return Ok(0);
         }
-        let path = self.place(entry)?;
-        let bytes = self.content(entry, &path).inspect_err(|_| drop(fs::remove_file(&path)))?;
+        let path = place(entry)?;
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            // The directory's own line in the snapshot may have been damaged.
+            self.beneath.create_dir_all(parent).map_err(|error| lost(entry, errno_words(&error)))?;
+        }
+        let file = self.beneath.create_new(&path).map_err(|error| lost(entry, errno_words(&error)))?;
+        let bytes = self.content(entry, file).inspect_err(|_| drop(self.beneath.remove_file(&path)))?;
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(1000) {
             self.progress.position(done, "");
@@ -122,52 +138,60 @@ impl Writer<'_> {
         Ok(bytes)
     }
 
-    fn content(&self, entry: &Entry, path: &Path) -> Result<u64, Lost> {
+    fn content(&self, entry: &Entry, mut file: File) -> Result<u64, Lost> {
         let Kind::File { size, objects, .. } = &entry.kind else { return Ok(0) };
-        if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
-            // The directory's own line in the snapshot was damaged.
-            fs::create_dir_all(parent).map_err(|error| lost(entry, error))?;
-        }
-        let mut file = File::create_new(path).map_err(|error| lost(entry, error))?;
         let mut written = 0;
         for object in objects {
             let data = self.store.read(object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
-            file.write_all(&data).map_err(|error| lost(entry, error))?;
+            file.write_all(&data).map_err(|error| lost(entry, errno_words(&error)))?;
             written += data.len() as u64;
         }
         if written != *size {
             return Err(lost(entry, format!("its objects hold {written} bytes instead of {size}")));
         }
-        self.finish(entry, path).map_or(Ok(written), Err)
+        beneath::set(&file, &self.attributes(entry)).map_err(|error| not_set(entry, &error))?;
+        Ok(written)
     }
 
     fn link(&self, entry: &Entry) -> Option<Lost> {
         let Kind::Link { to } = &entry.kind else { return None };
         let make = || {
-            let path = self.place(entry)?;
+            let path = place(entry)?;
             let to = unescape(to).ok_or_else(|| lost(entry, "its target is damaged"))?;
-            std::os::unix::fs::symlink(to, &path).map_err(|error| lost(entry, error))?;
-            self.finish(entry, &path).map_or(Ok(()), Err)
+            self.beneath.symlink(&to, &path).map_err(|error| lost(entry, errno_words(&error)))?;
+            self.beneath.set_link(&path, &self.attributes(entry)).map_err(|error| not_set(entry, &error))
         };
         make().err()
     }
 
-    /// Owner (as root), mode and times.
-    fn finish(&self, entry: &Entry, path: &Path) -> Option<Lost> {
-        let set = || -> rustix::io::Result<()> {
-            if rustix::process::geteuid().is_root() {
-                let (uid, gid) = (Uid::from_raw(entry.uid), Gid::from_raw(entry.gid));
-                rustix::fs::chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-            }
-            if !matches!(entry.kind, Kind::Link { .. }) {
-                rustix::fs::chmod(path, Mode::from_raw_mode(entry.mode))?;
-            }
-            let time = Timespec { tv_sec: entry.modified.0, tv_nsec: entry.modified.1.into() };
-            let times = Timestamps { last_access: time, last_modification: time };
-            rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)
-        };
-        set().err().map(|errno| lost(entry, format!("set owner, mode and times: {errno}")))
+    fn finish_directory(&self, entry: &Entry) -> Option<Lost> {
+        // One that could not be made was told already.
+        let path = entry.safe_path()?;
+        self.beneath.set_directory(&path, &self.attributes(entry)).err().map(|error| not_set(entry, &error))
     }
+
+    fn attributes(&self, entry: &Entry) -> Attributes {
+        const SPECIAL: u32 = 0o7000;
+        let is_link = matches!(entry.kind, Kind::Link { .. });
+        if entry.mode & SPECIAL != 0 && !self.options.special_bits && !is_link {
+            self.stripped.fetch_add(1, Ordering::Relaxed);
+        }
+        let kept = if self.options.special_bits { 0o7777 } else { 0o777 };
+        let is_root = rustix::process::geteuid().is_root();
+        Attributes {
+            owner: is_root.then_some((entry.uid, entry.gid)),
+            mode: entry.mode & kept,
+            modified: entry.modified,
+        }
+    }
+}
+
+fn place(entry: &Entry) -> Result<PathBuf, Lost> {
+    entry.safe_path().ok_or_else(|| lost(entry, "its path leads out of the destination"))
+}
+
+fn not_set(entry: &Entry, error: &std::io::Error) -> Lost {
+    lost(entry, format!("set owner, mode and times: {}", errno_words(error)))
 }
 
 fn lost(entry: &Entry, problem: impl ToString) -> Lost {

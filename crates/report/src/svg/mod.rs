@@ -10,6 +10,7 @@ mod steps;
 pub mod text;
 
 use senesce_core::analysis::{Better, Figure, FigureKind};
+use senesce_core::text::visible;
 use std::fmt::Write;
 
 /// What a drawing is made for.
@@ -96,7 +97,8 @@ pub fn escape(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\t' | '\n' | '\r' => safe.push(' '),
-            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            control if control.is_control() => safe.push_str(&visible(control.encode_utf8(&mut [0; 4]))),
+            '\u{fffe}' | '\u{ffff}' => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }

@@ -4,7 +4,7 @@
 use senesce_core::analysis::*;
 use senesce_core::plan::Plan;
 use senesce_core::record::{Record, RunDirectory};
-use senesce_core::{Environment, Seed};
+use senesce_core::{Environment, Level, Seed};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -188,6 +188,7 @@ pub fn analysis() -> Analysis {
         measured: measured.into(),
         verdict,
         note: note.into(),
+        ..Finding::default()
     };
     Analysis {
         title: "Fresh against aged: a file server on three file systems".into(),
@@ -206,9 +207,9 @@ pub fn analysis() -> Analysis {
 }
 
 pub fn record(path: &Path, finished: bool) -> Record {
-    let settings =
-        BTreeMap::from([("scale".to_string(), "quick".to_string()), ("profile".to_string(), "agrawal".to_string())]);
-    let mut plan = Plan::new("aged-fileserver", Seed(42), settings);
+    let spec = BTreeMap::from([("profile", "agrawal")]);
+    let mut plan = Plan::of_spec("aged-fileserver", Seed(42), &spec).unwrap();
+    plan.scale = Some(Level::Quick);
     plan.command =
         "senesce reproduce aged-fileserver --scale quick --set profile=agrawal --out senesce-runs/aged-fileserver-1"
             .into();

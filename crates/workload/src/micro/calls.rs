@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use senesce_core::{Bytes, Seed};
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -2,9 +2,12 @@
 
 use crate::error::WorkloadError;
 use rustix::fs::{FileType, Mode, OFlags, RawDir};
+use senesce_core::finite::Finite;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
+use senesce_volume::MARKER;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,44 +18,38 @@ use std::time::Instant;
 const READ_BYTES: usize = 32 << 10;
 
 /// What was read, and how long it took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ColdRead {
     /// Seconds of walking and reading.
     pub seconds: f64,
     /// Bytes that read(2) returned.
     pub bytes_read: u64,
-    /// Bytes allocated to the files that were read, without holes.
+    /// Bytes allocated to the files that were read, without holes; once for a file with several names.
     pub allocated_bytes: u64,
     /// Files read.
     pub files: u64,
     /// Directories listed.
     pub directories: u64,
-    /// Seconds per GiB of allocated bytes; 0 when nothing is allocated.
-    pub seconds_per_gib: f64,
+    /// Seconds per GiB of allocated bytes; none when nothing is allocated.
+    pub seconds_per_gib: Option<Finite>,
     /// Whether the user stopped it before the end.
     pub interrupted: bool,
 }
 
 /// Reads every regular file below `root` in the order in which the directories list them, depth first, with one thread,
-/// read(2) and a buffer of 32 KiB. Symbolic links are not followed. The caller makes the caches cold before.
+/// read(2) and a buffer of 32 KiB. Symbolic links are not followed, and the marker of a directory of ours is no file of the
+/// user's. The caller makes the caches cold before.
 pub fn cold_read(root: &Path, progress: &dyn Progress, interrupt: &Interrupt) -> Result<ColdRead, WorkloadError> {
     progress.phase("cold read", 0, "bytes");
     let mut walk =
-        Walk { buffer: vec![0; READ_BYTES], read: 0, allocated: 0, files: 0, directories: 0, progress, interrupt };
+        Walk { buffer: vec![0; READ_BYTES], found: ColdRead::default(), linked: HashSet::new(), progress, interrupt };
     let begin = Instant::now();
     let handle = rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(WorkloadError::io("open directory", root))?;
     walk.directory(handle, root.into())?;
     let seconds = begin.elapsed().as_secs_f64();
-    let gib = walk.allocated as f64 / f64::from(1u32 << 30);
-    Ok(ColdRead {
-        seconds,
-        bytes_read: walk.read,
-        allocated_bytes: walk.allocated,
-        files: walk.files,
-        directories: walk.directories,
-        seconds_per_gib: if gib > 0.0 { seconds / gib } else { 0.0 },
-        interrupted: interrupt.requested(),
-    })
+    let gib = walk.found.allocated_bytes as f64 / f64::from(1u32 << 30);
+    let seconds_per_gib = Finite::per(seconds, gib).ok();
+    Ok(ColdRead { seconds, seconds_per_gib, interrupted: interrupt.requested(), ..walk.found })
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -60,18 +57,17 @@ const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXE
 
 struct Walk<'a> {
     buffer: Vec<u8>,
-    read: u64,
-    allocated: u64,
-    files: u64,
-    directories: u64,
+    found: ColdRead,
+    /// Files with several names that were read.
+    linked: HashSet<(u64, u64)>,
     progress: &'a dyn Progress,
     interrupt: &'a Interrupt,
 }
 
 impl Walk<'_> {
     fn directory(&mut self, handle: OwnedFd, path: PathBuf) -> Result<(), WorkloadError> {
-        self.directories += 1;
-        for (name, kind) in list(&handle, &path)? {
+        self.found.directories += 1;
+        for (name, kind) in list(&handle, &path)?.into_iter().filter(|(name, _)| name.as_bytes() != MARKER.as_bytes()) {
             if self.interrupt.requested() {
                 return Ok(());
             }
@@ -94,16 +90,19 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, file: &OwnedFd) -> Result<(), rustix::io::Errno> {
-        self.allocated += rustix::fs::fstat(file)?.st_blocks as u64 * 512;
+        let stat = rustix::fs::fstat(file)?;
+        if stat.st_nlink == 1 || self.linked.insert((stat.st_dev, stat.st_ino)) {
+            self.found.allocated_bytes += stat.st_blocks as u64 * 512;
+        }
         loop {
             match rustix::io::read(file, &mut *self.buffer)? {
                 0 => break,
-                count => self.read += count as u64,
+                count => self.found.bytes_read += count as u64,
             }
         }
-        self.files += 1;
-        if self.files.is_multiple_of(1024) {
-            self.progress.position(self.read, &format!("{} files", self.files));
+        self.found.files += 1;
+        if self.found.files.is_multiple_of(1024) {
+            self.progress.position(self.found.bytes_read, &format!("{} files", self.found.files));
         }
         Ok(())
     }
@@ -146,6 +145,19 @@ mod tests {
         std::os::unix::fs::symlink("/etc/passwd", room.path().join("link")).unwrap();
         let result = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
         assert_eq!((result.files, result.directories, result.bytes_read), (3, 3, 100_011));
-        assert!(result.allocated_bytes >= 100_000 && result.seconds_per_gib > 0.0);
+        assert!(result.allocated_bytes >= 100_000 && result.seconds_per_gib.is_some_and(|cost| cost.get() > 0.0));
+        std::fs::write(room.path().join(MARKER), "ours").unwrap();
+        std::fs::hard_link(room.path().join("a/two"), room.path().join("a/three")).unwrap();
+        let again = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
+        assert_eq!((again.files, again.bytes_read), (4, 200_011));
+        assert_eq!(again.allocated_bytes, result.allocated_bytes, "one file with two names");
+    }
+
+    #[test]
+    fn nothing_to_read_costs_nothing_that_could_be_told() {
+        let room = tempfile::tempdir().unwrap();
+        let result = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
+        assert_eq!((result.files, result.seconds_per_gib), (0, None));
+        assert!(serde_json::to_value(&result).unwrap()["seconds_per_gib"].is_null());
     }
 }

@@ -8,7 +8,7 @@ use crate::error::WorkloadError;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::parameter::suggest;
 use senesce_core::progress::Progress;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::os::fd::AsFd;

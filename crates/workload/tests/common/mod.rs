@@ -3,7 +3,7 @@
 
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_target::ClaimedDirectory;
+use senesce_volume::ClaimedDirectory;
 use senesce_workload::{Bench, Finished, Length, Options, Repetition, Workload, WorkloadError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

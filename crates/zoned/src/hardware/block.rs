@@ -8,7 +8,7 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
-use senesce_target::BlockDevice;
+use senesce_volume::BlockDevice;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;

@@ -8,7 +8,7 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 use crate::sim::HostPath;
-use senesce_target::{BlockDevice, ClaimedDevice};
+use senesce_volume::{BlockDevice, ClaimedDevice};
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevic
 /// Refuses a drive that somebody uses.
 pub fn check_unused(path: &Path) -> Result<(), ZonedError> {
     if let Some(block) = block_path(path) {
-        senesce_target::guard::check_unused(&BlockDevice::open(&block)?)?;
+        senesce_volume::guard::check_unused(&BlockDevice::open(&block)?)?;
     }
     Ok(())
 }

@@ -173,8 +173,8 @@ fn check_actor(
     if spec.op.manages() && spec.qd != 1 {
         return bad("zone commands run one at a time".into(), "leave qd at 1 and raise jobs");
     }
-    if spec.rate.is_some_and(|rate| rate.0.0 == 0) || spec.rate.is_some() && spec.op.manages() {
-        return bad("rate must be above 0 and belongs to reads and writes".into(), "use pause for zone commands");
+    if spec.rate.is_some_and(|rate| rate.0.0 == 0) {
+        return bad("rate must be above 0".into(), "leave it out to go as fast as the drive can");
     }
     if spec.time.is_none() && spec.count.is_none() && spec.occupancy.is_some() {
         return bad("it has neither time nor count".into(), "give one of them");

@@ -22,6 +22,8 @@ pub struct ActorResult {
     pub zones: u32,
     /// Counts of all its workers.
     pub tally: Tally,
+    /// On a simulated drive: why the model cannot answer for the numbers.
+    pub outside_model: Option<String>,
 }
 
 /// What a job did.
@@ -71,6 +73,7 @@ impl ActorResult {
             jobs: actor.jobs,
             zones: actor.zones.end - actor.zones.start,
             tally: Tally::default(),
+            outside_model: None,
         }
     }
 
@@ -130,6 +133,9 @@ impl ActorResult {
             object.insert("lat_from_intended_start_us".into(), latency_json(latency));
         }
         object.insert("commands".into(), self.tally.commands.into());
+        if let Some(why) = &self.outside_model {
+            object.insert("outside_model".into(), why.clone().into());
+        }
         object.insert("errors".into(), self.tally.error_count().into());
         if self.tally.error_count() > 0 {
             object.insert("errors_by_kind".into(), json!(self.tally.errors));

@@ -139,7 +139,7 @@ pub struct ActorSpec {
     /// and writes of at most 64 zones, else 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u32>,
-    /// Bytes per second of every worker (as fio's `rate`, which is per job).
+    /// Bytes per second of every worker (as fio's `rate`, which is per job). A zone command counts for the zone's capacity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// How long it runs, after the ramp.

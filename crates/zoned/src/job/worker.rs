@@ -127,7 +127,10 @@ impl Worker {
         let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
         let places = places.map(|zone| Place { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
-        let bytes = f64::from(actor.blocks) * f64::from(geometry.block_bytes);
+        let bytes = match actor.spec.op.manages() {
+            true => geometry.capacity_bytes() as f64,
+            false => f64::from(actor.blocks) * f64::from(geometry.block_bytes),
+        };
         let gap_ns = actor.spec.rate.map_or(0, |rate| (bytes * 1e9 / rate.0.0 as f64) as u64);
         let manages = actor.spec.op.manages();
         Self {

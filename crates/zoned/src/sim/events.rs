@@ -25,9 +25,11 @@ pub enum Kind {
     Fail = 7,
     /// A program's data have crossed the channel (die).
     Loaded = 8,
+    /// A part of a program's data has crossed the channel and leaves the buffer.
+    Released = 9,
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 10] = [
     Kind::Submit,
     Kind::Transferred,
     Kind::Complete,
@@ -37,6 +39,7 @@ const KINDS: [Kind; 9] = [
     Kind::Resume,
     Kind::Fail,
     Kind::Loaded,
+    Kind::Released,
 ];
 
 /// An event that is due.

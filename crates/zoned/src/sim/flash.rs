@@ -8,6 +8,7 @@ use super::channel::{Channel, Load};
 use super::events::{EventQueue, Kind};
 use super::model::{FlashModel, GarbageModel, ReadModel, at, ns};
 use super::noise::Noise;
+use super::padding::Padding;
 use super::placement::PAGE_SHIFT;
 use senesce_core::Seed;
 use std::collections::VecDeque;
@@ -61,6 +62,8 @@ struct Die {
     interrupted: bool,
     /// When the last segment ended.
     gap_start: u64,
+    /// When its last read began and ended.
+    read: (u64, u64),
 }
 
 /// All dies with their channels and the link.
@@ -70,13 +73,21 @@ pub struct Flash {
     channels: Vec<Channel>,
     link_free: u64,
     stopped_until: u64,
-    /// Programs in their order; each waits for its die, and those behind it wait for it.
-    queue: VecDeque<(u32, Program)>,
+    erasing_until: u64,
+    pulse_period: u64,
+    pulse_length: u64,
+    /// Programs in their order with their zones; the first goes to the next die in turn that has none.
+    queue: VecDeque<(Program, u32)>,
+    padding: Padding,
+    next_die: u32,
+    free_dies: u32,
     /// Bytes that wait in the buffer for a program to start.
     pub buffered: u64,
     /// Copies of the garbage collector that were programmed since they were last counted.
     pub collected: u32,
     unit: u64,
+    /// Bytes that leave the buffer at a time while a program's data cross the channel.
+    release: u64,
     sense: [u64; 2],
     channel_by_kib: Vec<u64>,
     channel_ns_per_kib: f64,
@@ -84,6 +95,7 @@ pub struct Flash {
     links: [(f64, f64); 2],
     load: u64,
     program: u64,
+    program_spread: f64,
     first_segment: u64,
     segment: u64,
     segment_spread: f64,
@@ -116,6 +128,7 @@ impl Flash {
             stamp: 0,
             interrupted: false,
             gap_start: 0,
+            read: (0, 0),
         };
         let page = ns(flash.load_us_per_kib * f64::from(1 << (PAGE_SHIFT - 10)));
         Self {
@@ -123,16 +136,24 @@ impl Flash {
             channels: vec![Channel::new(page); flash.channels as usize],
             link_free: 0,
             stopped_until: 0,
+            erasing_until: 0,
+            pulse_period: ns(flash.erase_pulse_period_us),
+            pulse_length: ns(flash.erase_pulse_us),
             queue: VecDeque::with_capacity(256),
+            next_die: 0,
+            free_dies: flash.dies,
+            padding: Padding::default(),
             buffered: 0,
             collected: 0,
             unit: u64::from(flash.unit_kib) << 10,
+            release: u64::from(flash.release_kib) << 10,
             sense: [ns(read.sense_fast_us), ns(read.sense_slow_us)],
             channel_by_kib: (0..=16).map(|kib| ns(at(&read.channel_us, f64::from(kib)))).collect(),
             channel_ns_per_kib: read.channel_us_per_kib * 1000.0,
             links: [(read.link_us * 1000.0, read.link_us_per_kib * 1000.0), (way.0 * 1000.0, way.1 * 1000.0)],
             load: ns(flash.load_us_per_kib * f64::from(flash.unit_kib)),
             program: ns(flash.program_us),
+            program_spread: flash.program_spread,
             first_segment: ns(flash.first_segment_us),
             segment: ns(flash.segment_us),
             segment_spread: flash.segment_spread,
@@ -154,15 +175,36 @@ impl Flash {
         self.unit
     }
 
-    /// Time that one undisturbed program takes its die.
-    pub fn program_ns(&self) -> u64 {
-        self.load + self.program
-    }
-
     /// Share of dies that are programming or have a program waiting.
     pub fn programming_share(&self) -> f64 {
         let busy = self.dies.iter().filter(|die| die.program.is_some()).count();
         busy as f64 / self.dies.len() as f64
+    }
+
+    /// How much programs are in the way of a reset, 0 to 1: whether any of a few dies is programming, and for how long after the
+    /// last reset let them go on.
+    pub fn crowding(&self, now: u64, settle: u64) -> f64 {
+        let since = now.saturating_sub(self.stopped_until) as f64 / settle.max(1) as f64;
+        (1.0 - (1.0 - self.programming_share()).powi(3)) * since.min(1.0)
+    }
+
+    /// A reset erases until then, in pulses that reads wait for.
+    pub fn erase(&mut self, until: u64) {
+        self.erasing_until = self.erasing_until.max(until);
+    }
+
+    /// How long a read must wait for the erase pulse of its die; the dies take turns. A pulse that came due while the die was
+    /// reading begins now.
+    #[inline]
+    fn pulse(&self, now: u64, die: u32) -> u64 {
+        if now >= self.erasing_until || self.pulse_period == 0 {
+            return 0;
+        }
+        let phase = (now + u64::from(die) * self.pulse_period / self.dies.len() as u64) % self.pulse_period;
+        let (from, until) = self.dies[die as usize].read;
+        let due = now - phase.min(now);
+        let postponed = (from..until).contains(&due);
+        if postponed { self.pulse_length } else { self.pulse_length.saturating_sub(phase) }
     }
 
     /// A page read arrives at a die.
@@ -177,23 +219,61 @@ impl Flash {
         }
     }
 
-    /// A program joins the queue.
-    pub fn program(&mut self, now: u64, die: u32, program: Program, events: &mut EventQueue) {
-        self.queue.push_back((die, program));
+    /// A program for data of a zone joins the queue.
+    pub fn program(&mut self, now: u64, zone: u32, program: Program, events: &mut EventQueue) {
+        self.queue.push_back((program, zone));
         self.feed(now, events);
     }
 
-    /// Hands programs to their dies in order, up to the first whose die is taken.
+    /// A finish pads its zone with so many bytes.
+    pub fn pad(&mut self, now: u64, slot: u32, bytes: u64, events: &mut EventQueue) {
+        self.padding.begin(slot, bytes.div_ceil(self.unit));
+        self.feed(now, events);
+    }
+
+    /// A finish whose last padding went to a die.
+    #[inline]
+    pub fn padded(&mut self) -> Option<u32> {
+        self.padding.done.pop()
+    }
+
+    fn next_program(&mut self) -> Option<Program> {
+        if self.padding.waits(&self.queue) {
+            return Some(Program::Extra);
+        }
+        self.queue.pop_front().map(|(program, _)| program)
+    }
+
+    /// The next die in turn that has no program yet.
+    fn free_die(&self) -> Option<u32> {
+        if self.free_dies == 0 {
+            return None;
+        }
+        let next = self.next_die as usize;
+        let free = |die: &Die| die.program.is_none();
+        let after = self.dies[next..].iter().position(free).map(|step| next + step);
+        after.or_else(|| self.dies[..next].iter().position(free)).map(|die| die as u32)
+    }
+
+    /// Data have left the buffer for their die.
+    #[inline]
+    pub fn released(&mut self) {
+        self.buffered = self.buffered.saturating_sub(self.release);
+    }
+
+    /// Hands programs to free dies in order.
     fn feed(&mut self, now: u64, events: &mut EventQueue) {
-        while let Some((die, program)) = self.queue.front().copied() {
-            let target = &mut self.dies[die as usize];
-            if target.program.is_some() {
-                return;
-            }
-            self.queue.pop_front();
-            target.program = Some(program);
+        while !self.queue.is_empty() || self.padding.is_active() {
+            let Some(die) = self.free_die() else { return };
+            let Some(program) = self.next_program() else { return };
+            self.next_die = (die + 1) % self.dies();
+            self.free_dies -= 1;
+            self.dies[die as usize].program = Some(program);
             if program == Program::Host {
-                self.buffered = self.buffered.saturating_sub(self.unit);
+                self.released();
+                for part in 1..self.unit / self.release {
+                    events.push(now + part * self.load * self.release / self.unit, Kind::Released, 0, 0);
+                }
             }
             if self.load > 0 {
                 self.load(now, die, events);
@@ -272,6 +352,7 @@ impl Flash {
     pub fn sent(&mut self, now: u64, die: u32, events: &mut EventQueue) -> (u32, u64) {
         let target = &mut self.dies[die as usize];
         target.busy = Busy::Idle;
+        target.read.1 = now;
         let PageRead { slot, kib, .. } = target.reading;
         let [drive, way] = self.links.map(|(command, per_kib)| command + per_kib * f64::from(kib));
         let link = drive.max(way) as u64;
@@ -293,6 +374,7 @@ impl Flash {
             if target.program.take() == Some(Program::Garbage) {
                 self.collected += 1;
             }
+            self.free_dies += 1;
             self.feed(now, events);
             if self.dies[die as usize].busy != Busy::Idle {
                 return;
@@ -322,9 +404,12 @@ impl Flash {
         if !target.reads.is_empty() && (!program_waits || in_gap) {
             let Some(read) = target.reads.pop_front() else { return };
             let suspending = target.work_left > 0 && !target.interrupted;
-            let ready = if suspending { now + self.suspend } else { now };
+            let pulse = if now < self.erasing_until { self.pulse(now, die) } else { 0 };
+            let target = &mut self.dies[die as usize];
+            let ready = now + pulse + if suspending { self.suspend } else { 0 };
             target.busy = Busy::Reading;
             target.reading = read;
+            target.read.0 = ready;
             target.interrupted = true;
             events.push(ready + self.sense[usize::from(read.slow)], Kind::Sensed, die, 0);
         } else if program_waits {
@@ -336,7 +421,8 @@ impl Flash {
         let target = &mut self.dies[die as usize];
         if target.work_left == 0 {
             let garbage = target.program == Some(Program::Garbage);
-            target.work_left = self.program + if garbage { self.garbage_reads } else { 0 };
+            target.work_left =
+                self.noise.near(self.program, self.program_spread) + if garbage { self.garbage_reads } else { 0 };
             target.segment = self.noise.near(self.segment, self.segment_spread).max(1);
             target.first = (self.first_segment * target.segment / self.segment).max(1);
         } else {
@@ -379,7 +465,7 @@ mod tests {
         const US: u64 = 1000;
         let mut model = Model::load("zn540").unwrap();
         model.flash.load_us_per_kib = 0.0;
-        model.flash.segment_spread = 0.0;
+        (model.flash.segment_spread, model.flash.program_spread) = (0.0, 0.0);
         (model.flash.first_segment_us, model.flash.segment_us) = (300.0, 200.0);
         (model.flash.suspend_us, model.read.sense_fast_us) = (10.0, 47.0);
         let page = PageRead { slot: 0, kib: 4, slow: false };

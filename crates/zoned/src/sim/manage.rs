@@ -1,6 +1,5 @@
 //! Zone commands of the simulated drive: what open, close, finish and reset cost and what they disturb.
 
-use super::events::Kind;
 use super::model::{ZoneModel, ns};
 use super::{Operation, SimDevice};
 use crate::command::Command;
@@ -23,16 +22,14 @@ pub struct Manager {
     /// Resets run one after the other.
     reset_free: u64,
     quiet: Option<QuietFinish>,
-    /// Padding left, by slot of the finish.
-    padding: Vec<(u32, u64)>,
-    /// Size of the latest write: padding enters the buffer in such steps, like one more writer.
-    pub last_write_bytes: u32,
+    /// Slots of the finishes that pad.
+    padding: Vec<u32>,
 }
 
 impl Manager {
     /// Nothing is being reset or finished.
     pub fn new(model: &ZoneModel) -> Self {
-        Self { model: model.clone(), reset_free: 0, quiet: None, padding: Vec::new(), last_write_bytes: 128 << 10 }
+        Self { model: model.clone(), reset_free: 0, quiet: None, padding: Vec::new() }
     }
 }
 
@@ -61,8 +58,8 @@ impl SimDevice {
 
     fn start_reset(&mut self, zone: u32, slot: u32, effect: Effect, from: u64) {
         let written = self.written_4k(effect);
-        let crowding = self.flash.programming_share();
         let Some(manager) = &mut self.manager else { return };
+        let crowding = self.flash.crowding(self.now, ns(manager.model.reset_settle_us));
         let model = &manager.model;
         if effect.before == Some(ZoneState::Empty) {
             let time = ns(model.reset_untouched_us);
@@ -80,6 +77,9 @@ impl SimDevice {
         let time = self.noise.around(slowed as u64, spread);
         manager.reset_free = start + time;
         self.placement.forget(zone, &mut self.flash);
+        if written > 0.0 {
+            self.flash.erase(start + time);
+        }
         if stop > 0 {
             self.flash.stop_programs(self.now, stop, &mut self.events);
         }
@@ -103,14 +103,14 @@ impl SimDevice {
             let time = self.noise.around(time, model.spread / 10.0);
             return self.complete_at(from + time, slot);
         }
-        manager.padding.push((slot, rest));
+        manager.padding.push(slot);
         let idle = manager.padding.len() == 1 && self.flash.programming_share() == 0.0 && self.moving == 0;
         if !idle {
-            return self.disturb_and_pad(slot);
+            self.disturb_finish();
+            return self.flash.pad(self.now, slot, rest, &mut self.events);
         }
         let Some(manager) = &mut self.manager else { return };
-        let program = self.flash.program_ns() as f64 / f64::from(self.flash.dies());
-        let padding = (rest as f64 / self.flash.unit() as f64 * program) as u64;
+        let padding = (rest as f64 / 4096.0 * manager.model.finish_per_4k_ns) as u64;
         let constant = self.noise.around(ns(manager.model.finish_us), manager.model.spread);
         let ends = from + constant + padding;
         manager.quiet = Some(QuietFinish { slot, started: from, ends, bytes: rest });
@@ -125,12 +125,6 @@ impl SimDevice {
         }
     }
 
-    fn disturb_and_pad(&mut self, slot: u32) {
-        self.disturb_finish();
-        self.wait_for_room(slot);
-        self.admit_waiting();
-    }
-
     fn turn_into_padding(&mut self) {
         let Some(manager) = &mut self.manager else { return };
         let Some(quiet) = manager.quiet.take() else { return };
@@ -140,46 +134,21 @@ impl SimDevice {
         let slot = &mut self.slots[quiet.slot as usize];
         slot.stamp = slot.stamp.wrapping_add(1);
         let passed = self.now.saturating_sub(quiet.started) as f64 / (quiet.ends - quiet.started).max(1) as f64;
-        if let Some(entry) = manager.padding.iter_mut().find(|(slot, _)| *slot == quiet.slot) {
-            entry.1 = ((1.0 - passed) * quiet.bytes as f64) as u64;
-        }
-        self.wait_for_room(quiet.slot);
-        self.admit_waiting();
+        let left = ((1.0 - passed) * quiet.bytes as f64) as u64;
+        self.flash.pad(self.now, quiet.slot, left, &mut self.events);
     }
 
-    /// The next piece of padding enters the buffer; then the finish queues again behind the writers.
-    pub(super) fn pad(&mut self, slot: u32) {
-        let zone = self.slots[slot as usize].zone;
-        let Some(manager) = &mut self.manager else { return };
-        let step = u64::from(manager.last_write_bytes.max(4096));
-        let Some(position) = manager.padding.iter().position(|(owner, _)| *owner == slot) else { return };
-        let left = &mut manager.padding[position].1;
-        let bytes = step.min(*left);
-        *left -= bytes;
-        let finished = *left == 0;
-        self.placement.pad(self.now, zone, bytes, &mut self.flash, &mut self.events);
-        if finished {
-            self.end_padding(position, zone, slot);
-        } else {
-            // Takes its turn with the writers' transfers, as one more of them.
-            let time = bytes * self.timing.transfer_ps_per_byte / 1000;
-            self.transfer_free = self.now.max(self.transfer_free) + time;
-            self.events.push(self.transfer_free, Kind::Transferred, slot, 0);
-        }
-    }
-
-    fn end_padding(&mut self, position: usize, zone: u32, slot: u32) {
-        let Some(manager) = &mut self.manager else { return };
-        manager.padding.swap_remove(position);
+    /// The last padding of a finish went to a die.
+    pub(super) fn end_padding(&mut self, slot: u32) {
+        let Some(manager) = &self.manager else { return };
         let constant = ns(manager.model.finish_us);
-        self.placement.forget(zone, &mut self.flash);
         self.complete_at(self.now + constant, slot);
     }
 
     /// A finish is complete.
     pub(super) fn end_finish(&mut self, slot: u32) {
         let Some(manager) = &mut self.manager else { return };
-        manager.padding.retain(|(owner, _)| *owner != slot);
+        manager.padding.retain(|owner| *owner != slot);
         if manager.quiet.is_some_and(|quiet| quiet.slot == slot) {
             manager.quiet = None;
         }

@@ -9,8 +9,10 @@
 //! Constant delays in front of the first queue are moved behind the last one: that changes no waiting time and saves an
 //! event per command.
 
+mod appends;
 mod channel;
 mod controller;
+pub mod domain;
 mod events;
 mod flash;
 mod interface;
@@ -18,7 +20,9 @@ mod manage;
 mod merging;
 pub mod model;
 mod noise;
+mod padding;
 mod placement;
+mod stream;
 mod timing;
 mod window;
 
@@ -26,6 +30,7 @@ use crate::command::{Command, Completion, Operation, ZoneFault};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneState};
 use crate::zone_table::ZoneTable;
+use appends::Appends;
 use controller::Controller;
 use events::{Event, EventQueue, Kind};
 use flash::{Flash, PageRead};
@@ -36,6 +41,7 @@ use noise::Noise;
 use placement::Placement;
 use senesce_core::Seed;
 use std::collections::VecDeque;
+use stream::Stream;
 pub use timing::HostPath;
 use timing::Timing;
 use window::Window;
@@ -51,9 +57,13 @@ struct Slot {
     operation: Operation,
     zone: u32,
     bytes: u32,
+    /// Size of the writes that were merged into it: the engine for small blocks goes by that.
+    part_bytes: u32,
     /// Pages still to come, for a read.
     pages: u16,
     stamp: u16,
+    /// Whether it is served by the read-ahead.
+    streamed: bool,
     submitted_ns: u64,
     /// Delay between the last queue and the completion.
     behind: u64,
@@ -82,6 +92,7 @@ pub struct SimDevice {
     controller: Controller,
     flash: Flash,
     placement: Placement,
+    stream: Option<Stream>,
     manager: Option<Manager>,
     noise: Noise,
     slots: Vec<Slot>,
@@ -95,7 +106,11 @@ pub struct SimDevice {
     waiting: VecDeque<u32>,
     window: Window,
     buffer: u64,
+    appends: Vec<Appends>,
+    appends_per_zone: u32,
     locks: Vec<WriteLock>,
+    /// Zones whose lock is held.
+    locked: u32,
     done: VecDeque<Completion>,
     completed: u64,
     /// Commands in flight that move data.
@@ -117,6 +132,7 @@ impl SimDevice {
             controller: Controller::with_capacity(1024),
             flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib), seed),
             placement: Placement::new(model, &geometry, seed),
+            stream: model.read.stream.as_ref().map(|stream| Stream::new(stream, way)),
             manager: model.zones.as_ref().map(Manager::new),
             noise: Noise::new(seed, "zoned/sim/noise"),
             slots: Vec::new(),
@@ -128,7 +144,10 @@ impl SimDevice {
             waiting: VecDeque::with_capacity(1024),
             window: Window::new(u64::from(model.flash.window_kib) << 10),
             buffer: u64::from(model.flash.buffer_kib) << 10,
+            appends: vec![Appends::NONE; if model.zones.is_some() { geometry.zones as usize } else { 0 }],
+            appends_per_zone: model.write.appends_per_zone,
             locks: vec![WriteLock::FREE; if merges { geometry.zones as usize } else { 0 }],
+            locked: 0,
             done: VecDeque::with_capacity(1024),
             completed: 0,
             moving: 0,
@@ -158,8 +177,10 @@ impl SimDevice {
             operation: command.operation,
             zone: command.zone,
             bytes,
+            part_bytes: bytes,
             pages: 0,
             stamp: 0,
+            streamed: false,
             submitted_ns,
             behind: 0,
             next: NO_SLOT,
@@ -192,6 +213,9 @@ impl SimDevice {
             }
             return;
         }
+        if operation == Operation::Append {
+            return self.take_up_append(zone, slot);
+        }
         match self.locks.is_empty() {
             true => self.send_write(slot),
             false => self.lock(zone, slot),
@@ -208,6 +232,15 @@ impl SimDevice {
     fn send_read(&mut self, slot: u32) {
         let Slot { zone, bytes, result, .. } = self.slots[slot as usize];
         let block = result.unwrap_or(0);
+        if let Some(stream) = &mut self.stream
+            && stream.follows(zone, block, u64::from(bytes / self.geometry.block_bytes))
+        {
+            let time = stream.answer(self.now, bytes);
+            let read = &mut self.slots[slot as usize];
+            read.streamed = true;
+            let behind = read.behind - self.timing.read_fixed;
+            return self.complete_at(time + behind, slot);
+        }
         let mut offset = (block - self.geometry.start(zone)) * u64::from(self.geometry.block_bytes);
         let mut left = u64::from(bytes);
         let unit = self.flash.unit();
@@ -254,18 +287,18 @@ impl SimDevice {
     /// A write's data are in the buffer: it completes, and whole units go to their dies.
     #[inline]
     fn admit(&mut self, slot: u32) {
-        let Slot { operation, zone, bytes, behind, .. } = self.slots[slot as usize];
-        if operation == Operation::Finish {
-            return self.pad(slot);
+        let Slot { operation, zone, bytes, part_bytes, behind, .. } = self.slots[slot as usize];
+        if operation == Operation::Append {
+            self.end_append(zone);
         }
         let timing = if operation == Operation::Append { &self.timing.append } else { &self.timing.write };
         let mut ready = self.now;
-        let engine = timing.engine.get(bytes);
+        let engine = timing.engine.get(part_bytes);
         if engine > 0 {
             ready = ready.max(self.engine_free);
-            self.engine_free = ready + engine;
+            self.engine_free = ready + self.timing.phases.engine(ready, engine);
         }
-        let regroup = timing.regroup.get(bytes);
+        let regroup = timing.regroup.get(part_bytes);
         if regroup > 0 {
             let open = self.now <= self.group_until;
             self.group_until = self.now + self.timing.group;
@@ -274,9 +307,6 @@ impl SimDevice {
         let time = ready + timing.fixed.get(bytes) + self.noise.exponential(self.timing.jitter) + behind;
         self.complete_at(time, slot);
         self.placement.write(self.now, zone, u64::from(bytes), &mut self.flash, &mut self.events);
-        if let Some(manager) = &mut self.manager {
-            manager.last_write_bytes = bytes;
-        }
     }
 
     fn handle(&mut self, event: Event) {
@@ -307,6 +337,7 @@ impl SimDevice {
                 self.flash.programmed(time, index, stamp, &mut self.events);
                 self.placement.collect(time, &mut self.flash, &mut self.events);
             }
+            Kind::Released => self.flash.released(),
             Kind::Loaded => self.flash.loaded(time, index, &mut self.events),
             Kind::Resume => self.flash.resume(time, &mut self.events),
             Kind::Fail => {
@@ -319,13 +350,19 @@ impl SimDevice {
         if !self.waiting.is_empty() {
             self.admit_waiting();
         }
+        while let Some(slot) = self.flash.padded() {
+            self.end_padding(slot);
+        }
     }
 
     /// Hands a command, and all that were merged into it, back to the host.
     fn complete(&mut self, slot: u32, stamp: u32) {
-        let Slot { operation, zone, stamp: current, .. } = self.slots[slot as usize];
+        let Slot { operation, zone, stamp: current, streamed, .. } = self.slots[slot as usize];
         if u32::from(current) != stamp {
             return;
+        }
+        if let (true, Some(stream)) = (streamed, &mut self.stream) {
+            stream.flying -= 1;
         }
         let mut next = slot;
         while next != NO_SLOT {

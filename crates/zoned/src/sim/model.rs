@@ -66,18 +66,34 @@ pub struct PathModel {
     pub link_us: f64,
     /// As above, per KiB.
     pub link_us_per_kib: f64,
+    /// Reads of a stream that is read ahead: time of each, by size.
+    #[serde(default)]
+    pub stream_us: Curve,
+    /// The same for small reads, by how many are in flight instead of KiB.
+    #[serde(default)]
+    pub stream_by_depth_us: Curve,
     /// Whether one write per zone is in flight and waiting ones are merged (Linux mq-deadline's zone write lock).
     #[serde(default)]
     pub merges_writes: bool,
     /// Largest merged write.
     #[serde(default)]
     pub merge_limit_kib: u32,
+    /// Writes of parts of a page are merged in pairs at most, when a page of them takes no longer than this.
+    #[serde(default)]
+    pub part_within_us: f64,
+    /// So many waiting parts make a pair as likely as not; where several zones are written, one of so many waiting writes is
+    /// merged. 0: all are merged.
+    #[serde(default)]
+    pub merge_waiting: f64,
+    /// The greatest share of pairs.
+    #[serde(default)]
+    pub part_share: f64,
     /// Further time of a merged write per command that was merged into it.
     #[serde(default)]
     pub merged_us: f64,
-    /// At most so much: beyond it, merging overlaps with the write before.
+    /// At most so much, by size: beyond it, merging overlaps with the write before.
     #[serde(default)]
-    pub merged_limit_us: f64,
+    pub merged_limit_us: Curve,
 }
 
 /// All ways to the drive.
@@ -123,12 +139,21 @@ pub struct WriteModel {
     pub small_block_engine_write_us: Curve,
     /// The same for appends.
     pub small_block_engine_append_us: Curve,
+    /// For a share of the time this engine takes so many times as long; the rest of the
+    /// time it takes less, so that its rate is kept. 1: always the same.
+    pub small_block_slow: f64,
+    /// That share, 0 to 0.9.
+    pub small_block_slow_share: f64,
+    /// From one slow time to the next; 0: none.
+    pub small_block_phase_ms: f64,
     /// With blocks below 4 KiB: delay of a write or append, by size.
     pub small_block_delay_us: Curve,
     /// With blocks below 4 KiB: how long a group of delayed writes stays open for the next one.
     pub small_block_group_us: f64,
     /// Opening another group.
     pub small_block_regroup_us: f64,
+    /// Appends to one zone that are taken up at a time; more wait. 0: any number.
+    pub appends_per_zone: u32,
     /// What the drive answers to a refused command.
     pub refusal_us: f64,
 }
@@ -153,6 +178,27 @@ pub struct ReadModel {
     pub link_us: f64,
     /// Link time per KiB.
     pub link_us_per_kib: f64,
+    /// Read-ahead; absent: there is none.
+    #[serde(default)]
+    pub stream: Option<StreamModel>,
+}
+
+/// Read-ahead of one sequential stream.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamModel {
+    /// Latency of a read alone, besides the way to the drive.
+    pub latency_us: Curve,
+    /// Reads below this size take their time by depth.
+    pub by_depth_below_kib: u32,
+    /// The stream breaks when more reads are in flight than this, by their size in KiB; 0: never.
+    pub broken_above: Curve,
+    /// Time of each read of a broken stream, by KiB in flight.
+    pub broken_us: Curve,
+    /// Reads of at least this size get in each other's way.
+    pub large_kib: u32,
+    /// How many times longer they take, by KiB in flight.
+    pub large_factor: Curve,
 }
 
 /// Dies, channels and programs.
@@ -165,12 +211,16 @@ pub struct FlashModel {
     pub channels: u32,
     /// Data of one program on one die.
     pub unit_kib: u32,
+    /// Data that leave the buffer at a time while a program's data cross the channel; a divisor of `unit_kib`.
+    pub release_kib: u32,
     /// Dies of every stripe that hold parity.
     pub parity_dies: u32,
     /// Crossing the channel, per KiB of a program's data; between two pages the channel serves reads.
     pub load_us_per_kib: f64,
     /// A program that nothing interrupts, once its data are on the die.
     pub program_us: f64,
+    /// How far one program may be longer or shorter, relative; keeps dies out of step.
+    pub program_spread: f64,
     /// How long reads cannot interrupt a program after its start.
     pub first_segment_us: f64,
     /// How long they cannot interrupt it from then on.
@@ -183,6 +233,10 @@ pub struct FlashModel {
     pub gap_us: f64,
     /// What an interrupted program has to do once more.
     pub redo_us: f64,
+    /// While a zone is reset, each die erases for so long at a time and reads wait.
+    pub erase_pulse_us: f64,
+    /// From one such time to the next.
+    pub erase_pulse_period_us: f64,
     /// Buffer for data on their way to the dies.
     pub buffer_kib: u32,
     /// Data of commands that were taken up and wait for the buffer; when there are more, reads wait behind them.
@@ -211,10 +265,14 @@ pub struct ZoneModel {
     pub reset_stops_programs_per_4k_ns: f64,
     /// How much longer a reset takes when every die is programming.
     pub reset_slowdown_under_writes: f64,
+    /// After a reset it takes so long until all dies program again and the next one is slowed down in full.
+    pub reset_settle_us: f64,
     /// Finish of a zone without data.
     pub finish_empty_us: f64,
     /// Finish, before and after the padding.
     pub finish_us: f64,
+    /// Padding that nothing disturbs, per 4 KiB.
+    pub finish_per_4k_ns: f64,
     /// Unwritten rest of at most so much is padded in one go.
     pub finish_tail_kib: u32,
     /// Finish of such a zone: fast kind.
@@ -331,12 +389,18 @@ impl Model {
         if !(1..=1 << 20).contains(&flash.unit_kib) {
             return wrong("unit_kib must be from 1 to 1048576");
         }
+        if flash.release_kib == 0 || !flash.unit_kib.is_multiple_of(flash.release_kib) {
+            return wrong("release_kib must divide unit_kib");
+        }
         if [flash.first_segment_us, flash.segment_us, flash.program_us].iter().any(|time| !(0.001..1e6).contains(time))
         {
             return wrong("first_segment_us, segment_us and program_us must be from 0.001 us to 1 s");
         }
-        if flash.segment_spread > 0.9 {
-            return wrong("segment_spread must be from 0 to 0.9");
+        if self.write.small_block_slow_share > 0.9 || !(1.0..=100.0).contains(&self.write.small_block_slow) {
+            return wrong("small_block_slow must be from 1 to 100, its share from 0 to 0.9");
+        }
+        if flash.segment_spread > 0.9 || flash.program_spread > 0.9 {
+            return wrong("segment_spread and program_spread must be from 0 to 0.9");
         }
         if flash.redo_us >= flash.segment_us * (1.0 - flash.segment_spread) {
             return wrong("redo_us must be less than the shortest segment, else programs never end under reads");

@@ -42,7 +42,6 @@ pub struct Placement {
     capacity: u64,
     streams: Vec<Stream>,
     garbage: Option<Garbage>,
-    next_die: u32,
     slow_threshold: u64,
     salt: u64,
 }
@@ -68,7 +67,6 @@ impl Placement {
             capacity: if model.zones.is_some() { geometry.capacity_bytes() } else { u64::MAX },
             streams: vec![Stream::default(); if model.zones.is_some() { geometry.zones as usize } else { 1 }],
             garbage,
-            next_die: 0,
             slow_threshold: ((1.0 - model.read.fast_share) * (1u64 << 32) as f64) as u64,
             salt: seed.child("zoned/sim/pages").0,
         }
@@ -109,10 +107,10 @@ impl Placement {
             stream.pending -= self.unit;
             let unit = stream.units;
             stream.units = stream.units.wrapping_add(1);
-            self.program(now, Program::Host, flash, events);
+            flash.program(now, zone, Program::Host, events);
             if unit % data_dies == data_dies - 1 {
                 for _ in 0..self.parity {
-                    self.program(now, Program::Extra, flash, events);
+                    flash.program(now, zone, Program::Extra, events);
                 }
             }
         }
@@ -120,28 +118,11 @@ impl Placement {
         if stream.written >= self.capacity && stream.pending > 0 {
             // The last unit of a full zone is not whole: it goes as it is.
             flash.buffered = flash.buffered.saturating_sub(std::mem::take(&mut stream.pending));
-            self.program(now, Program::Extra, flash, events);
+            flash.program(now, zone, Program::Extra, events);
         }
         if let Some(garbage) = &mut self.garbage {
             garbage.free -= bytes as i64;
             self.collect(now, flash, events);
-        }
-    }
-
-    fn program(&mut self, now: u64, program: Program, flash: &mut Flash, events: &mut EventQueue) {
-        self.next_die = (self.next_die + 1) % self.dies;
-        flash.program(now, self.next_die, program, events);
-    }
-
-    /// Padding of a finish enters the buffer; it needs no parity and uses all dies in turn.
-    pub fn pad(&mut self, now: u64, zone: u32, bytes: u64, flash: &mut Flash, events: &mut EventQueue) {
-        flash.buffered += bytes;
-        let stream = &mut self.streams[zone as usize];
-        stream.pending += bytes;
-        while self.streams[zone as usize].pending >= self.unit {
-            let stream = &mut self.streams[zone as usize];
-            stream.pending -= self.unit;
-            self.program(now, Program::Host, flash, events);
         }
     }
 
@@ -175,8 +156,7 @@ impl Placement {
         }
         while garbage.collecting && garbage.in_flight < garbage.model.window {
             garbage.in_flight += 1;
-            self.next_die = (self.next_die + 1) % self.dies;
-            flash.program(now, self.next_die, Program::Garbage, events);
+            flash.program(now, 0, Program::Garbage, events);
         }
     }
 }

@@ -51,7 +51,8 @@ const STEPS: usize = 2049;
 pub struct SizeTable(Box<[u64]>);
 
 impl SizeTable {
-    fn new(curve: &Curve) -> Self {
+    /// From a curve.
+    pub fn new(curve: &Curve) -> Self {
         let kib = |step: usize| (step << STEP_SHIFT) as f64 / 1024.0;
         Self((0..STEPS).map(|step| ns(at(curve, kib(step)))).collect())
     }
@@ -73,10 +74,41 @@ pub struct WriteTiming {
     pub fixed: SizeTable,
     /// Time of the engine for small blocks, 0: it is not involved.
     pub engine: SizeTable,
+    small_delay: SizeTable,
     /// Opening another group of small blocks, 0: it is not grouped.
     pub regroup: SizeTable,
     /// Opening the zone.
     pub opening: u64,
+}
+
+/// When the engine for small blocks is slow.
+#[derive(Debug)]
+pub struct Phases {
+    period: u64,
+    slow_until: u64,
+    /// Factors in thousandths.
+    slow: u64,
+    fast: u64,
+}
+
+impl Phases {
+    fn new(model: &WriteModel) -> Self {
+        let (share, slow) = (model.small_block_slow_share, model.small_block_slow);
+        // Commands per time stay the same: share / slow + (1 - share) / fast = 1.
+        let fast = (1.0 - share) / (1.0 - share / slow);
+        let period = ns(model.small_block_phase_ms * 1000.0);
+        let slow_until = (period as f64 * share) as u64;
+        Self { period, slow_until, slow: (slow * 1000.0) as u64, fast: (fast * 1000.0) as u64 }
+    }
+
+    /// The engine's time at `now` for what takes `time` in the mean.
+    #[inline]
+    pub fn engine(&self, now: u64, time: u64) -> u64 {
+        if self.period == 0 {
+            return time;
+        }
+        time * if now % self.period < self.slow_until { self.slow } else { self.fast } / 1000
+    }
 }
 
 /// Everything a simulated command costs.
@@ -92,6 +124,8 @@ pub struct Timing {
     pub transfer_ps_per_byte: u64,
     /// Transfer of one piece, at whose end reads get through.
     pub transfer_piece: u64,
+    /// Slow and other time of the engine for small blocks.
+    pub phases: Phases,
     /// How long a group of small blocks stays open.
     pub group: u64,
     /// Writing to a closed zone.
@@ -105,9 +139,15 @@ pub struct Timing {
     /// Processor time to reap.
     pub reap: u64,
     merged: u64,
-    merged_limit: u64,
+    merged_limit: SizeTable,
     /// Delay of the way.
     pub delay: SizeTable,
+    /// Parts of pages: merged in pairs when a page of them takes no longer.
+    pub part_within: u64,
+    /// How many must wait for one to be merged: parts of pages, and whole ones where several zones are written.
+    pub merge_waiting: f64,
+    /// The greatest share of pairs of parts.
+    pub part_share: f64,
     /// Whether writes are merged, and up to how many bytes.
     pub merge_limit: Option<u32>,
 }
@@ -123,6 +163,7 @@ impl Timing {
             jitter: ns(write.jitter_us),
             transfer_ps_per_byte: (write.transfer_us_per_kib * 1e6 / 1024.0).round() as u64,
             transfer_piece: ns(write.transfer_us_per_kib * f64::from(write.transfer_piece_kib)).max(1),
+            phases: Phases::new(write),
             group: ns(write.small_block_group_us),
             reopening: ns(write.reopening_us),
             refusal: ns(write.refusal_us),
@@ -130,19 +171,28 @@ impl Timing {
             submit: ns(way.submit_us),
             reap: ns(way.reap_us),
             merged: ns(way.merged_us),
-            merged_limit: ns(way.merged_limit_us),
+            merged_limit: SizeTable::new(&way.merged_limit_us),
             delay: SizeTable::new(&way.delay_us),
+            part_within: ns(way.part_within_us),
+            merge_waiting: way.merge_waiting,
+            part_share: way.part_share,
             merge_limit: way.merges_writes.then_some(way.merge_limit_kib << 10),
         }
     }
 
-    /// What merging so many commands into another one adds to its time.
-    pub fn merging(&self, commands: u64) -> u64 {
-        (commands * self.merged).min(self.merged_limit)
+    /// What merging so many commands into another one, now of `bytes`, adds to its time.
+    pub fn merging(&self, commands: u64, bytes: u32) -> u64 {
+        (commands * self.merged).min(self.merged_limit.get(bytes))
     }
 }
 
 impl WriteTiming {
+    /// What a merged write of `bytes` is later because it was made of parts of `part_bytes` that the engine takes.
+    pub fn small_delay(&self, part_bytes: u32, bytes: u32) -> u64 {
+        let engine = self.engine.get(part_bytes) > 0 && self.engine.get(bytes) == 0;
+        if engine { self.small_delay.get(part_bytes) } else { 0 }
+    }
+
     fn new(model: &WriteModel, block_bytes: u32, operation: Operation) -> Self {
         let append = operation == Operation::Append;
         let choose = |for_write, for_append| if append { for_append } else { for_write };
@@ -161,6 +211,7 @@ impl WriteTiming {
         Self {
             controller: SizeTable::new(choose(&model.controller_write_us, &model.controller_append_us)),
             fixed: table,
+            small_delay: SizeTable::new(if small { delay } else { &none }),
             engine: SizeTable::new(if small { engine } else { &none }),
             regroup: SizeTable::new(&if small { delay.iter().map(grouped).collect() } else { Curve::new() }),
             opening: ns(if append { model.opening_append_us } else { model.opening_write_us }),

@@ -8,9 +8,9 @@ use crate::verbs::reproduce::print_plan;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Progress, Seed, Silent};
-use senesce_experiments::conduct::default_path;
-use senesce_experiments::verbs::bench::Ranks;
-use senesce_experiments::verbs::bench_ranks::{self, Together};
+use senesce_runs::bench::ranks as by_ranks;
+use senesce_runs::bench::{self, Ranks, Spec};
+use senesce_runs::run::{Run, default_path};
 
 impl Bench {
     /// Rank 0 prints and records; the others print nothing.
@@ -28,23 +28,23 @@ impl Bench {
         let (target, name) = self.names()?;
         let nothing_to_print = Ok(ExitCode::Done.into());
         if self.check {
-            bench_ranks::accept(&self.subject(&name)?, self.shared)?;
+            by_ranks::accept(&self.subject(&name)?, self.shared)?;
             return if cluster.is_first() { self.check(&name) } else { nothing_to_print };
         }
         let target = target.ok_or_else(|| Failure::usage("name the target: senesce bench DIR WORKLOAD --mpi"))?;
-        let mut request = self.request(&target, &name)?;
-        request.ranks = Some(Ranks { count: cluster.size(), shared: self.shared });
-        let plan = bench_ranks::plan(&request)?;
+        let ranks = Some(Ranks { count: cluster.size(), shared: self.shared });
+        let (spec, seed) = (Spec { ranks, ..self.spec(&target, name)? }, Seed(self.seed));
+        let plan = bench::Bench::plan(&spec, seed)?;
         if self.dry_run {
             return if cluster.is_first() { print_plan(&plan, self.json) } else { nothing_to_print };
         }
-        if self.out.is_none() {
-            request.out = default_path(&runs_directory(), &plan, true);
+        if cluster.is_first() {
+            crate::output::create_target(self.create, &Some(target))?;
         }
+        let out = self.out.clone().unwrap_or_else(|| default_path(&runs_directory(), &plan, true));
         let progress: &dyn Progress = if cluster.is_first() { session.progress() } else { &Silent };
-        let together = Together { request: &request, cluster, progress, interrupt };
-        match bench_ranks::run(&together)? {
-            Some(outcome) => self.show(&request, &outcome, session),
+        match by_ranks::run(&spec, seed, &self.conduct(progress, interrupt), &out, cluster)? {
+            Some(outcome) => self.show(&outcome, session),
             None => nothing_to_print,
         }
     }

@@ -117,7 +117,8 @@ impl Worker {
             return;
         }
         self.phase = Phase::Preset;
-        self.next_due_ns = now_ns + self.actor.spec.pause.ns();
+        let rested = now_ns + self.actor.spec.pause.ns();
+        self.next_due_ns = if self.gap_ns > 0 { self.next_due_ns.max(rested) } else { rested };
         self.at += 1;
         if self.at >= self.places.len() {
             self.at = 0;

@@ -1,0 +1,200 @@
+//! From claims and measurements to findings.
+
+use crate::claim::{Claim, ClaimSet};
+use crate::judge::{Context, cases};
+use crate::rule::Rule;
+use crate::sample::Evidence;
+use crate::truth::{Case, Truth, combine};
+use senesce_core::{Finding, Level, Measurement, Verdict};
+use std::collections::BTreeSet;
+
+/// What rules must know about a run beside its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// The scale of the run.
+    pub level: Level,
+    /// The simulator or device model that values came from ("sim:zn540"); claims that it was fitted to or told are agreed
+    /// with at most.
+    pub model: Option<String>,
+    /// Whether every value is that of a deterministic program, so that repetitions would say the same.
+    pub deterministic: bool,
+    /// Whether the processor was emulated (TCG): times are then the emulator's and decide nothing.
+    pub emulated: bool,
+    /// Whether it had the rights of root.
+    pub root: bool,
+    /// What the drives that it used are called in claims ("hdd", "zn540").
+    pub drives: Vec<String>,
+    /// Whether images are the independent units; one image then speaks for itself alone.
+    pub images: bool,
+}
+
+impl Facts {
+    /// A run of real measurements as root, at a level.
+    pub fn of(level: Level) -> Self {
+        Self {
+            level,
+            model: None,
+            deterministic: false,
+            emulated: false,
+            root: true,
+            drives: Vec::new(),
+            images: false,
+        }
+    }
+}
+
+/// How one claim came out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The word.
+    pub verdict: Verdict,
+    /// What was measured, with intervals.
+    pub measured: String,
+    /// Why, and what it would take.
+    pub note: String,
+}
+
+/// One finding per claim, in their order.
+pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Vec<Finding> {
+    set.claims
+        .iter()
+        .map(|claim| {
+            let judgement = judge(claim, set, measurements, facts);
+            Finding {
+                id: claim.id.clone(),
+                claim: claim.sentence.clone(),
+                source: claim.source.words(),
+                published: claim.published.text(&set.rows),
+                measured: judgement.measured,
+                verdict: judgement.verdict,
+                note: sentences([judgement.note, claim.note.clone()]),
+            }
+        })
+        .collect()
+}
+
+/// Judges one claim.
+pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Judgement {
+    let not_testable = |note: String| Judgement { verdict: Verdict::NotTestable, measured: String::new(), note };
+    if let Rule::NotTestable { why } = &claim.rule {
+        return not_testable(why.clone());
+    }
+    if let Some(drive) = &claim.drive
+        && !facts.drives.contains(drive)
+    {
+        return not_testable(format!("it speaks of {drive}; this run used {}", listed(&facts.drives)));
+    }
+    let published = claim.published.numbers(&set.rows);
+    let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic };
+    if facts.emulated && timed(claim, set, measurements) {
+        return not_testable("times under an emulated processor are the emulator's".into());
+    }
+    if let Some(note) = other_unit(claim, set, measurements) {
+        return not_testable(note);
+    }
+    let context = Context { evidence, published: &published, rows: &set.rows };
+    let cases = cases(&claim.rule, &context);
+    let Some(truth) = combine(&cases, &claim.holds) else {
+        return not_testable(unmeasured(claim, facts));
+    };
+    let measured = words(&cases);
+    let absent = absent(claim, measurements);
+    let alone = alone(claim, measurements, facts);
+    let (verdict, why) = match truth {
+        Truth::Yes if claim.fitted && facts.model.is_some() => (Verdict::ModelAgrees, told_model(facts)),
+        Truth::No if claim.fitted && facts.model.is_some() => (Verdict::ModelDiffers, told_model(facts)),
+        Truth::Yes => (Verdict::Seen, String::new()),
+        Truth::No => (Verdict::NotSeen, String::new()),
+        Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
+        Truth::Open(why) => (Verdict::Undecided, why),
+    };
+    Judgement { verdict, measured, note: sentences([why, absent, alone]) }
+}
+
+fn told_model(facts: &Facts) -> String {
+    format!("{} was fitted to this or told it", facts.model.as_deref().unwrap_or("the model"))
+}
+
+/// Whether the values that decide a claim are times or rates.
+fn timed(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> bool {
+    const UNITS: [&str; 5] = ["s", "ms", "us", "µs", "ns"];
+    let is_time = |unit: &str| unit.split('/').any(|part| UNITS.contains(&part.trim()));
+    let tabled = match &claim.rule {
+        Rule::Table { .. } => set.rows.iter().any(|row| is_time(&row.published.unit)),
+        _ => false,
+    };
+    tabled
+        || claim
+            .rule
+            .selections()
+            .iter()
+            .any(|selection| selection.of(measurements).iter().any(|one| is_time(&one.unit)))
+}
+
+/// That a value was measured in another unit than it was published in, which no tolerance bridges.
+fn other_unit(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> Option<String> {
+    let Rule::Value { of, within } = &claim.rule else { return None };
+    let published = claim.published.unit(&set.rows);
+    let found = of.of(measurements);
+    let other = found.iter().find(|one| within.of_published() && !published.is_empty() && one.unit != published)?;
+    Some(format!("[{of}] was measured in '{}' and published in '{published}'", other.unit))
+}
+
+fn unmeasured(claim: &Claim, facts: &Facts) -> String {
+    let wanted: Vec<String> = claim.rule.selections().iter().map(|selection| format!("[{selection}]")).collect();
+    let what = if wanted.is_empty() { "rows of the table".to_string() } else { wanted.join(" with ") };
+    let root = if facts.root { "" } else { "; it had no rights of root" };
+    let smoke = if facts.level == Level::Smoke { "; at smoke scale some points are left out" } else { "" };
+    format!("this run did not measure {what}{root}{smoke}")
+}
+
+/// What a selection names and the run did not measure.
+fn absent(claim: &Claim, measurements: &[Measurement]) -> String {
+    let mut all = BTreeSet::new();
+    for selection in claim.rule.selections() {
+        all.extend(selection.missing(selection.of(measurements).iter().map(|one| &one.condition)));
+    }
+    if all.is_empty() {
+        String::new()
+    } else {
+        format!("not measured: {}", listed(&all.into_iter().collect::<Vec<_>>()))
+    }
+}
+
+/// That one image speaks for itself alone.
+fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
+    let images: BTreeSet<u32> = claim
+        .rule
+        .selections()
+        .iter()
+        .flat_map(|selection| selection.of(measurements).into_iter().map(|one| one.image).collect::<Vec<_>>())
+        .collect();
+    if facts.images && images.len() == 1 { "one image speaks for itself alone".into() } else { String::new() }
+}
+
+/// At most this many cases are told one by one.
+const TOLD: usize = 8;
+
+fn words(cases: &[Case]) -> String {
+    let mut told: Vec<String> = cases
+        .iter()
+        .filter(|case| !case.measured.is_empty())
+        .take(TOLD)
+        .map(|case| match crate::words::condition(&case.key) {
+            key if key.is_empty() => case.measured.clone(),
+            key => format!("{key}: {}", case.measured),
+        })
+        .collect();
+    if cases.len() > TOLD {
+        told.push(format!("and {} more", cases.len() - TOLD));
+    }
+    told.join("; ")
+}
+
+fn listed(words: &[String]) -> String {
+    if words.is_empty() { "none that has a name".into() } else { words.join(", ") }
+}
+
+fn sentences<const N: usize>(parts: [String; N]) -> String {
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}

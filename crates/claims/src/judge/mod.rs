@@ -1,0 +1,63 @@
+//! Rules applied to evidence: one case per combination of free conditions.
+
+mod pairs;
+mod points;
+mod series;
+mod table;
+
+use crate::contrast::{Interval, Lack};
+use crate::row::Row;
+use crate::rule::Rule;
+use crate::sample::Evidence;
+use crate::selection::Condition;
+use crate::truth::{Case, Truth};
+
+/// Level of the intervals of a claim as a whole; divided by the number of its cases (Bonferroni), so that a claim over many
+/// file systems is not wrong more often than one over one.
+const ALPHA: f64 = 0.05;
+
+/// What a rule is applied to.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    /// What was measured.
+    pub evidence: Evidence<'a>,
+    /// The published numbers of the claim.
+    pub published: &'a [f64],
+    /// The published table.
+    pub rows: &'a [Row],
+}
+
+/// The cases of a rule; none when nothing that it needs was measured.
+pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
+    match rule {
+        Rule::Value { of, within } => points::value(of, within, context),
+        Rule::Correlation { of, with, each, within } => points::correlation(of, with, each, within, context),
+        Rule::Ratio { of, to, within } => pairs::ratio(of, to, within, pairs::Unit::Times, context),
+        Rule::Change { of, to, within } => pairs::ratio(of, to, within, pairs::Unit::Percent, context),
+        Rule::Interaction { of, to, than_of, than_to, within } => {
+            pairs::interaction((of, to), (than_of, than_to), within, context)
+        }
+        Rule::Order { of, by } => pairs::order(of, *by, context),
+        Rule::Rank { from, to, systems, changes } => pairs::rank(from, to, systems, *changes, context),
+        Rule::Trend { of, along, shape, by } => series::trend(of, along, *shape, *by, context),
+        Rule::Step { of, along, from, to, by, share } => series::step(of, along, (*from, *to), (*by, *share), context),
+        Rule::Linear { of, along, explains } => series::linear(of, along, *explains, context),
+        Rule::Table { rows, beside, mean_error, worst_error } => {
+            table::table(rows, beside, (*mean_error, *worst_error), context)
+        }
+        Rule::NotTestable { .. } => Vec::new(),
+    }
+}
+
+/// A case from an interval or its lack.
+fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl Fn(&Interval) -> Truth) -> Case {
+    match found {
+        Ok(interval) => Case { key, truth: decide(&interval), measured: crate::words::interval(&interval, unit) },
+        Err(lack) => Case { key, truth: Truth::lacking(lack), measured: String::new() },
+    }
+}
+
+/// The level of each of so many intervals.
+fn level(count: usize) -> f64 {
+    ALPHA / count.max(1) as f64
+}

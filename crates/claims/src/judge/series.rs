@@ -1,0 +1,179 @@
+//! Values along a numeric condition: trends, steps, lines.
+
+use super::points::{LEAST_PAIRS, of_correlation};
+use super::{Context, level};
+use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::judge::pairs::quotient;
+use crate::rule::Shape;
+use crate::sample::Sample;
+use crate::selection::{Condition, Selection};
+use crate::truth::{Case, Truth};
+use senesce_stats::pearson;
+use std::collections::BTreeMap;
+
+/// Samples in the order of their place.
+type Series = Vec<(f64, Sample)>;
+
+/// The series of a selection, by the other free conditions.
+fn series(of: &Selection, along: &str, context: &Context<'_>) -> Vec<(Condition, Series)> {
+    let mut found: BTreeMap<Condition, Series> = BTreeMap::new();
+    for cell in context.evidence.cells(of) {
+        let Some(place) = cell.condition.get(along).and_then(|text| text.parse::<f64>().ok()) else { continue };
+        let mut key = cell.key;
+        key.remove(along);
+        found.entry(key).or_default().push((place, cell.sample));
+    }
+    for series in found.values_mut() {
+        series.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    found.into_iter().collect()
+}
+
+fn open(key: Condition, lack: Lack) -> Case {
+    Case { key, truth: Truth::lacking(lack), measured: String::new() }
+}
+
+fn told(interval: &Interval, from: f64, to: f64) -> String {
+    let (from, to) = (crate::words::number(from), crate::words::number(to));
+    format!("{} from {from} to {to}", crate::words::interval(interval, "times"))
+}
+
+/// One case per series of at least two places (three for bends).
+pub fn trend(of: &Selection, along: &str, shape: Shape, by: f64, context: &Context<'_>) -> Vec<Case> {
+    let least = if matches!(shape, Shape::BendsUp | Shape::BendsDown) { 3 } else { 2 };
+    let all: Vec<(Condition, Series)> =
+        series(of, along, context).into_iter().filter(|(_, series)| series.len() >= least).collect();
+    let count = all.len();
+    all.into_iter()
+        .map(|(key, series)| {
+            let judged = match shape {
+                Shape::Rises => monotone(&series, by, 1.0, count),
+                Shape::Falls => monotone(&series, by, -1.0, count),
+                Shape::Level => is_level(&series, by, count),
+                Shape::BendsUp => bend(&series, 1.0, count),
+                Shape::BendsDown => bend(&series, -1.0, count),
+            };
+            match judged {
+                Ok((truth, measured)) => Case { key, truth, measured },
+                Err(lack) => open(key, lack),
+            }
+        })
+        .collect()
+}
+
+/// From end to end by the factor, and no neighbours that certainly go the other way.
+fn monotone(series: &Series, by: f64, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
+    let alpha = level(count * series.len());
+    let between = |from: &Sample, to: &Sample| contrast(&[(sign, to), (-sign, from)], Scale::Ratio, alpha);
+    let (first, last) = (&series[0], &series[series.len() - 1]);
+    let whole = between(&first.1, &last.1)?;
+    let mut truth = Truth::above(&whole, by);
+    for two in series.windows(2) {
+        if between(&two[0].1, &two[1].1)?.high < 1.0 {
+            truth = Truth::No;
+        }
+    }
+    Ok((truth, told(&quotient(&last.1, &first.1, alpha)?, first.0, last.0)))
+}
+
+/// No two places differ by more than the factor.
+fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), Lack> {
+    let pairs = series.len() * (series.len() - 1) / 2;
+    let alpha = level(count * pairs);
+    let mut truths = Vec::with_capacity(pairs);
+    let mut widest: Option<(Interval, f64, f64)> = None;
+    for (index, (to, sample)) in series.iter().enumerate() {
+        for (from, other) in &series[..index] {
+            let found = quotient(sample, other, alpha)?;
+            truths.push(Truth::within(&found, (1.0 / by, by)));
+            if widest.is_none_or(|(known, ..)| known.value.ln().abs() < found.value.ln().abs()) {
+                widest = Some((found, *from, *to));
+            }
+        }
+    }
+    let words = widest.map_or(String::new(), |(found, from, to)| told(&found, from, to));
+    Ok((Truth::all(truths), words))
+}
+
+/// Slope of the second half less that of the first, parted at the middle place.
+fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lack> {
+    let (first, last) = (&series[0], &series[series.len() - 1]);
+    let middle = &series[series.len() / 2];
+    let (before, after) = (1.0 / (middle.0 - first.0), 1.0 / (last.0 - middle.0));
+    let terms = [(before, &first.1), (-before - after, &middle.1), (after, &last.1)];
+    let signed: Vec<(f64, &Sample)> = terms.iter().map(|(weight, sample)| (sign * weight, *sample)).collect();
+    let difference = contrast(&signed, Scale::Linear, level(count))?;
+    let slope = |from: &(f64, Sample), to: &(f64, Sample)| (to.1.mean() - from.1.mean()) / (to.0 - from.0);
+    let number = crate::words::number;
+    let words = format!(
+        "slope {} up to {}, {} behind it",
+        number(slope(first, middle)),
+        number(middle.0),
+        number(slope(middle, last))
+    );
+    Ok((Truth::above(&difference, 0.0), words))
+}
+
+/// One case per series that has both places and something beside them.
+pub fn step(
+    of: &Selection,
+    along: &str,
+    (from, to): (f64, f64),
+    (by, share): (f64, f64),
+    context: &Context<'_>,
+) -> Vec<Case> {
+    let all = series(of, along, context);
+    let alpha = level(2 * all.len());
+    all.into_iter()
+        .filter_map(|(key, series)| {
+            let at = |place: f64| series.iter().find(|(found, _)| *found == place).map(|(_, sample)| sample);
+            let (before, after) = (at(from)?, at(to)?);
+            let judged = stepped(&series, (before, after), by, share, alpha);
+            Some(match judged {
+                Ok((truth, found)) => Case { key, truth, measured: told(&found, from, to) },
+                Err(lack) => open(key, lack),
+            })
+        })
+        .collect()
+}
+
+fn stepped(
+    series: &Series,
+    (before, after): (&Sample, &Sample),
+    by: f64,
+    share: f64,
+    alpha: f64,
+) -> Result<(Truth, Interval), Lack> {
+    let sign = if by > 1.0 { 1.0 } else { -1.0 };
+    let factor = by.powf(sign);
+    let jump = contrast(&[(sign, after), (-sign, before)], Scale::Ratio, alpha)?;
+    // The jump less its share of the way from end to end; ends that are the step's own places fall together with it.
+    let (first, last) = (&series[0].1, &series[series.len() - 1].1);
+    let mut terms: Vec<(f64, &Sample)> = Vec::new();
+    for (weight, sample) in [(sign, after), (-sign, before), (-sign * share, last), (sign * share, first)] {
+        match terms.iter_mut().find(|(_, known)| std::ptr::eq(*known, sample)) {
+            Some((known, _)) => *known += weight,
+            None => terms.push((weight, sample)),
+        }
+    }
+    let rest = contrast(&terms, Scale::Ratio, alpha)?;
+    let truth = Truth::all([Truth::within(&jump, (factor, f64::INFINITY)), Truth::within(&rest, (1.0, f64::INFINITY))]);
+    Ok((truth, quotient(after, before, alpha)?))
+}
+
+/// One case per series of at least four places.
+pub fn linear(of: &Selection, along: &str, explains: f64, context: &Context<'_>) -> Vec<Case> {
+    let line = |(key, series): (Condition, Series)| {
+        let (x, y): (Vec<f64>, Vec<f64>) = series.iter().map(|(place, sample)| (*place, sample.mean())).unzip();
+        let Some(found) = pearson(&x, &y).filter(|found| found.count >= LEAST_PAIRS) else {
+            let why = format!("{} places, or values that do not vary; it takes {LEAST_PAIRS} that do", x.len());
+            return Case { key, truth: Truth::Open(why), measured: String::new() };
+        };
+        let found = of_correlation(&found);
+        let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };
+        let upward = if found.value < 0.0 { mirrored } else { found };
+        let truth = Truth::within(&upward, (explains.sqrt(), 1.0));
+        Case { key, truth, measured: format!("correlation {}", crate::words::interval(&found, "")) }
+    };
+    series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).map(line).collect()
+}

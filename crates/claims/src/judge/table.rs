@@ -1,0 +1,107 @@
+//! Rows of a published table against the same measurements.
+
+use super::{Context, level};
+use crate::contrast::{Interval, Lack, Scale, contrast};
+use crate::row::Row;
+use crate::sample::Sample;
+use crate::selection::{Condition, Pattern, Selection};
+use crate::truth::{Case, Truth};
+use std::collections::BTreeMap;
+
+/// A point that was published, once or several times.
+struct Point<'a> {
+    metric: &'a str,
+    unit: &'a str,
+    /// Conditions that runs of ours have too.
+    condition: Condition,
+    /// Mean of the rows about it.
+    value: f64,
+}
+
+/// One case over all points that were measured.
+pub fn table(
+    pattern: &Selection,
+    beside: &[String],
+    (mean_error, worst_error): (f64, f64),
+    context: &Context<'_>,
+) -> Vec<Case> {
+    let points = points(context.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.words())), beside);
+    let measured: Vec<(&Point<'_>, Sample)> =
+        points.iter().filter_map(|point| Some((point, measured(point, context)?))).collect();
+    if measured.is_empty() {
+        return Vec::new();
+    }
+    let alpha = level(measured.len());
+    let errors: Result<Vec<Interval>, Lack> =
+        measured.iter().map(|(point, sample)| error(point, sample, alpha)).collect();
+    let key = Condition::new();
+    let errors = match errors {
+        Ok(errors) => errors,
+        Err(lack) => return vec![Case { key, truth: Truth::lacking(lack), measured: String::new() }],
+    };
+    let (mean, worst) = (over(&errors, mean), over(&errors, |ends| ends.iter().copied().fold(0.0, f64::max)));
+    let truth = Truth::all([Truth::within(&mean, (0.0, mean_error)), Truth::within(&worst, (0.0, worst_error))]);
+    let at = errors.iter().zip(&measured).max_by(|a, b| a.0.value.total_cmp(&b.0.value));
+    let place = at.map_or(String::new(), |(_, (point, _))| {
+        format!(" ({} {})", point.metric, crate::words::condition(&point.condition))
+    });
+    let measured = format!(
+        "{:.1} % on average, {:.1} % at worst{place}; {} of {} points measured",
+        mean.value * 100.0,
+        worst.value * 100.0,
+        errors.len(),
+        points.len()
+    );
+    vec![Case { key, truth, measured }]
+}
+
+/// The points of rows; rows that repeat one count by their mean. An error relative to zero does not exist.
+fn points<'a>(rows: impl Iterator<Item = &'a Row>, beside: &[String]) -> Vec<Point<'a>> {
+    let mut found: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
+    for row in rows {
+        let condition = row.condition.clone().into_iter().filter(|(key, _)| !beside.contains(key)).collect();
+        let key = (row.published.metric.as_str(), row.published.unit.as_str(), condition);
+        found.entry(key).or_default().push(row.published.value);
+    }
+    let point = |((metric, unit, condition), values): ((&'a str, &'a str, Condition), Vec<f64>)| Point {
+        metric,
+        unit,
+        condition,
+        value: mean(&values),
+    };
+    found.into_iter().map(point).filter(|point| point.value != 0.0).collect()
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// What was measured under the conditions of a point.
+fn measured(point: &Point<'_>, context: &Context<'_>) -> Option<Sample> {
+    let when = point.condition.iter().map(|(key, word)| (key.clone(), Pattern::Is(word.clone()))).collect();
+    let selection = Selection { metric: point.metric.into(), when };
+    let mut cells = context.evidence.cells(&selection);
+    // A value in another unit is another quantity, and two different conditions behind one row cannot be told apart.
+    let is_it = cells.len() == 1 && context.evidence.unit(&selection) == point.unit;
+    cells.pop().filter(|_| is_it).map(|cell| cell.sample)
+}
+
+/// The absolute relative error, with the least and greatest that the interval admits.
+fn error(point: &Point<'_>, sample: &Sample, alpha: f64) -> Result<Interval, Lack> {
+    let found = contrast(&[(1.0, sample)], Scale::Linear, alpha)?;
+    let relative = |value: f64| (value - point.value) / point.value;
+    let (a, b) = (relative(found.low), relative(found.high));
+    let low = if a.signum() == b.signum() { a.abs().min(b.abs()) } else { 0.0 };
+    Ok(Interval { value: relative(found.value).abs(), low, high: a.abs().max(b.abs()), units: found.units })
+}
+
+/// A statistic of all errors, at their estimates and at both of their ends.
+fn over(errors: &[Interval], statistic: impl Fn(&[f64]) -> f64) -> Interval {
+    let at = |end: fn(&Interval) -> f64| statistic(&errors.iter().map(end).collect::<Vec<_>>());
+    Interval {
+        value: at(|error| error.value),
+        low: at(|error| error.low),
+        high: at(|error| error.high),
+        units: errors.iter().map(|error| error.units).min().unwrap_or(0),
+    }
+}

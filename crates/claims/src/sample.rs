@@ -1,0 +1,166 @@
+//! Measurements gathered: one sample per combination of free conditions.
+
+use crate::selection::{Condition, Selection};
+use senesce_core::Measurement;
+use senesce_stats::mean;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The values of one quantity under one condition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// The independent values: means of images where there are several, else the repetitions.
+    pub units: Vec<f64>,
+    /// How many values were measured in all.
+    pub values: usize,
+    /// Whether the value has no random error (a count, a computation, a deterministic model).
+    pub exact: bool,
+}
+
+impl Sample {
+    /// The values of these images, each with its repetitions.
+    fn of(images: &BTreeMap<u32, Vec<f64>>, exact: bool) -> Self {
+        let values = images.values().map(Vec::len).sum();
+        let units = if images.len() > 1 {
+            images.values().filter_map(|values| mean(values)).collect()
+        } else {
+            images.values().flatten().copied().collect()
+        };
+        Self { units, values, exact }
+    }
+
+    /// Mean of the units; a sample is never empty.
+    pub fn mean(&self) -> f64 {
+        mean(&self.units).unwrap_or(f64::NAN)
+    }
+}
+
+/// A sample and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cell {
+    /// All of its conditions.
+    pub condition: Condition,
+    /// Those that tell it from the others of its selection.
+    pub key: Condition,
+    /// Its values.
+    pub sample: Sample,
+}
+
+/// What a run measured, as rules see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// All measurements.
+    pub measurements: &'a [Measurement],
+    /// Metrics without random error.
+    pub exact: &'a BTreeSet<String>,
+    /// Whether everything is without random error.
+    pub all_exact: bool,
+}
+
+impl Evidence<'_> {
+    /// The samples of a selection, by condition.
+    pub fn cells(&self, selection: &Selection) -> Vec<Cell> {
+        let mut groups: BTreeMap<&Condition, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        for one in selection.of(self.measurements) {
+            groups.entry(&one.condition).or_default().entry(one.image).or_default().push(one.value.get());
+        }
+        let exact = self.all_exact || self.exact.contains(&selection.metric);
+        groups
+            .into_iter()
+            .map(|(condition, images)| Cell {
+                condition: condition.clone(),
+                key: selection.free(condition),
+                sample: Sample::of(&images, exact),
+            })
+            .collect()
+    }
+
+    /// The unit of a selection's values.
+    pub fn unit(&self, selection: &Selection) -> &str {
+        let first = self.measurements.iter().find(|one| selection.admits(&one.metric, &one.condition));
+        first.map_or("", |one| &one.unit)
+    }
+
+    /// Pairs of cells of two selections that agree in every free condition that both have. Where they name different words
+    /// for one condition (`fs=*` against `fs=ext4|xfs`), each is paired with each. A cell is not paired with itself.
+    pub fn pairs(&self, of: &Selection, to: &Selection) -> Vec<(Cell, Cell)> {
+        let crossed =
+            |key: &String| matches!((of.when.get(key), to.when.get(key)), (Some(one), Some(other)) if one != other);
+        let shared = |cell: &Cell| -> Condition {
+            cell.key.iter().filter(|(key, _)| !crossed(key)).map(|(key, word)| (key.clone(), word.clone())).collect()
+        };
+        let with_key = |cell: Cell| (shared(&cell), cell);
+        let references: Vec<(Condition, Cell)> = self.cells(to).into_iter().map(with_key).collect();
+        let mut found = Vec::new();
+        for (key, cell) in self.cells(of).into_iter().map(with_key) {
+            for (_, other) in references.iter().filter(|(other, _)| agree(&key, other)) {
+                if of.metric != to.metric || cell.condition != other.condition {
+                    found.push((cell.clone(), other.clone()));
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Whether two conditions agree where both say something.
+pub fn agree(a: &Condition, b: &Condition) -> bool {
+    a.iter().all(|(key, value)| b.get(key).is_none_or(|other| other == value))
+}
+
+/// Both conditions together; where they differ, `a over b`.
+pub fn joined(a: &Condition, b: &Condition) -> Condition {
+    let mut all = b.clone();
+    for (key, word) in a {
+        let both = match b.get(key) {
+            Some(other) if other != word => format!("{word} over {other}"),
+            _ => word.clone(),
+        };
+        all.insert(key.clone(), both);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Better;
+
+    fn measured(state: &str, fs: &str, image: u32, value: f64) -> Measurement {
+        let one = Measurement::new("rate", "1/s", Better::Higher, value).unwrap().under("state", state).under("fs", fs);
+        Measurement { image, ..one }
+    }
+
+    #[test]
+    fn images_are_the_units_where_there_are_several() {
+        let one_image = [measured("aged", "ext4", 0, 1.0), measured("aged", "ext4", 0, 3.0)];
+        let evidence = |measurements| {
+            Evidence { measurements, exact: &BTreeSet::new(), all_exact: false }.cells(&"rate".parse().unwrap())
+        };
+        assert_eq!(evidence(&one_image)[0].sample.units, vec![1.0, 3.0]);
+        let two = [&one_image[..], &[measured("aged", "ext4", 1, 5.0)]].concat();
+        assert_eq!(evidence(&two)[0].sample.units, vec![2.0, 5.0]);
+    }
+
+    #[test]
+    fn pairs_agree_in_what_both_leave_free() {
+        let all = [
+            measured("aged", "ext4", 0, 1.0).under("profile", "agrawal"),
+            measured("aged", "xfs", 0, 2.0).under("profile", "agrawal"),
+            measured("fresh", "ext4", 0, 3.0),
+            measured("fresh", "btrfs", 0, 4.0),
+        ];
+        let evidence = Evidence { measurements: &all, exact: &BTreeSet::new(), all_exact: false };
+        let pairs =
+            evidence.pairs(&"rate where state=aged".parse().unwrap(), &"rate where state=fresh".parse().unwrap());
+        assert_eq!(pairs.len(), 1);
+        assert_eq!((pairs[0].0.sample.mean(), pairs[0].1.sample.mean()), (1.0, 3.0));
+        let others = evidence.pairs(&"rate where fs=ext4".parse().unwrap(), &"rate where fs=*".parse().unwrap());
+        assert!(others.iter().all(|(a, b)| a.condition != b.condition));
+        let crossed = evidence.pairs(
+            &"rate where state=aged, fs=*".parse().unwrap(),
+            &"rate where state=aged, fs=ext4|xfs".parse().unwrap(),
+        );
+        assert_eq!(crossed.len(), 2, "ext4 over xfs and xfs over ext4");
+        assert_eq!(joined(&crossed[0].0.key, &crossed[0].1.key)["fs"], "ext4 over xfs");
+    }
+}

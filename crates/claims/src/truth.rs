@@ -1,0 +1,189 @@
+//! Yes, no, or open: what an interval says about a bound.
+
+use crate::contrast::{Interval, LEAST_VALUES, Lack};
+use crate::rule::Holds;
+use crate::selection::Condition;
+
+/// Whether a rule holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Truth {
+    /// It does, with certainty.
+    Yes,
+    /// It does not, with certainty.
+    No,
+    /// Not to be told; why, and what it would take.
+    Open(String),
+}
+
+/// A rule applied under one combination of free conditions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Case {
+    /// The combination.
+    pub key: Condition,
+    /// How it came out.
+    pub truth: Truth,
+    /// What was measured, in words.
+    pub measured: String,
+}
+
+impl Truth {
+    /// Yes if all are, no if one is.
+    pub fn all(truths: impl IntoIterator<Item = Self>) -> Self {
+        let mut open = None;
+        for truth in truths {
+            match truth {
+                Self::No => return Self::No,
+                Self::Open(why) => open = open.or(Some(why)),
+                Self::Yes => {}
+            }
+        }
+        open.map_or(Self::Yes, Self::Open)
+    }
+
+    /// Yes if one is, no if all are not.
+    pub fn any(truths: impl IntoIterator<Item = Self>) -> Self {
+        Self::all(truths.into_iter().map(Self::not)).not()
+    }
+
+    /// The contrary.
+    pub fn not(self) -> Self {
+        match self {
+            Self::Yes => Self::No,
+            Self::No => Self::Yes,
+            open @ Self::Open(_) => open,
+        }
+    }
+
+    /// Whether an interval lies between two ends, ends included.
+    pub fn within(found: &Interval, (low, high): (f64, f64)) -> Self {
+        if found.low >= low && found.high <= high {
+            Self::Yes
+        } else if found.high < low || found.low > high {
+            Self::No
+        } else {
+            let end = if (found.value - low).abs() < (found.value - high).abs() { low } else { high };
+            Self::Open(straddles(found, end))
+        }
+    }
+
+    /// Whether an interval lies above a threshold, without it.
+    pub fn above(found: &Interval, threshold: f64) -> Self {
+        if found.low > threshold {
+            Self::Yes
+        } else if found.high <= threshold {
+            Self::No
+        } else {
+            Self::Open(straddles(found, threshold))
+        }
+    }
+
+    /// What a missing interval says.
+    pub fn lacking(lack: Lack) -> Self {
+        Self::Open(match lack {
+            Lack::TooFew(count) => {
+                format!("{count} value(s) do not show the noise; it takes {LEAST_VALUES} repetitions at least")
+            }
+            Lack::NotPositive => "a ratio needs values above zero; it takes a longer measurement".into(),
+        })
+    }
+}
+
+/// Why an interval that reaches over a bound does not decide, with the repetitions that would: widths shrink with the root
+/// of their number.
+fn straddles(found: &Interval, bound: f64) -> String {
+    let near = number_of_repetitions(found, bound);
+    let takes = near.map_or("nearer to the bound than repetitions can tell".into(), |count| {
+        format!("it would take about {count} independent values")
+    });
+    format!("the interval reaches over {}; {takes}", crate::words::number(bound))
+}
+
+fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {
+    let reach = if bound > found.value { found.high - found.value } else { found.value - found.low };
+    let needed = found.units as f64 * (reach / (bound - found.value)).powi(2);
+    (needed.is_finite() && needed < 1e4).then(|| (needed.ceil() as u64).max(found.units as u64 + 1))
+}
+
+/// The cases together, as a claim wants them; `None` when there are too few to say.
+pub fn combine(cases: &[Case], holds: &Holds) -> Option<Truth> {
+    let truths = || cases.iter().map(|case| case.truth.clone());
+    if cases.is_empty() {
+        return None;
+    }
+    Some(match holds {
+        Holds::Every => Truth::all(truths()),
+        Holds::Any => Truth::any(truths()),
+        Holds::Share { over, at_least, at_most } => return share(cases, over, *at_least, *at_most),
+    })
+}
+
+fn share(cases: &[Case], over: &str, at_least: f64, at_most: f64) -> Option<Truth> {
+    let mut systems: std::collections::BTreeMap<&str, Vec<Truth>> = std::collections::BTreeMap::new();
+    for case in cases {
+        systems.entry(case.key.get(over)?).or_default().push(case.truth.clone());
+    }
+    if systems.len() < 2 {
+        return None;
+    }
+    let all: Vec<Truth> = systems.into_values().map(Truth::all).collect();
+    let count = |wanted: fn(&Truth) -> bool| all.iter().filter(|truth| wanted(truth)).count() as f64 / all.len() as f64;
+    let (least, not) = (count(|truth| *truth == Truth::Yes), count(|truth| *truth == Truth::No));
+    let most = 1.0 - not;
+    Some(if least >= at_least && most <= at_most {
+        Truth::Yes
+    } else if most < at_least || least > at_most {
+        Truth::No
+    } else {
+        Truth::any(all.into_iter().filter(|truth| matches!(truth, Truth::Open(_))))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(value: f64, low: f64, high: f64) -> Interval {
+        Interval { value, low, high, units: 4 }
+    }
+
+    fn open() -> Truth {
+        Truth::Open("few".into())
+    }
+
+    #[test]
+    fn intervals_decide_only_when_wholly_on_one_side() {
+        assert_eq!(Truth::within(&found(2.0, 1.9, 2.1), (1.0, 3.0)), Truth::Yes);
+        assert_eq!(
+            Truth::within(&found(1.51, 1.4, 1.6), (15.0, 60.0)),
+            Truth::No,
+            "1.51 times does not confirm 30 times"
+        );
+        assert!(matches!(Truth::within(&found(2.0, 0.5, 2.1), (1.0, 3.0)), Truth::Open(_)));
+        assert_eq!(Truth::above(&found(1.0, 1.0, 1.0), 1.0), Truth::No, "equal is not greater");
+        // Half the distance takes four times the values.
+        assert_eq!(number_of_repetitions(&found(2.0, 0.0, 4.0), 1.0), Some(16));
+    }
+
+    #[test]
+    fn shares_stay_open_where_an_open_system_matters() {
+        let case =
+            |fs: &str, truth| Case { key: Condition::from([("fs".into(), fs.into())]), truth, measured: String::new() };
+        let half = |truths: [Truth; 4]| {
+            let cases: Vec<Case> = ["a", "b", "c", "d"].iter().zip(truths).map(|(fs, truth)| case(fs, truth)).collect();
+            share(&cases, "fs", 0.4, 0.6)
+        };
+        assert_eq!(half([Truth::Yes, Truth::Yes, Truth::No, Truth::No]), Some(Truth::Yes));
+        assert_eq!(half([Truth::Yes, Truth::No, Truth::No, Truth::No]), Some(Truth::No));
+        assert_eq!(half([Truth::Yes, open(), Truth::No, Truth::No]), Some(open()));
+        assert_eq!(half([open(), Truth::No, Truth::No, Truth::No]), Some(Truth::No));
+        assert_eq!(share(&[case("a", Truth::Yes)], "fs", 0.4, 0.6), None, "one system is no share");
+    }
+
+    #[test]
+    fn one_no_is_enough_against_all_and_one_yes_for_any() {
+        assert_eq!(Truth::all([Truth::Yes, open(), Truth::No]), Truth::No);
+        assert_eq!(Truth::all([Truth::Yes, open()]), open());
+        assert_eq!(Truth::any([Truth::No, open(), Truth::Yes]), Truth::Yes);
+        assert_eq!(Truth::any([Truth::No, Truth::No]), Truth::No);
+    }
+}

@@ -1,0 +1,44 @@
+//! Numbers, intervals and conditions in words.
+
+use crate::contrast::Interval;
+use crate::selection::Condition;
+
+/// A number with three significant digits, or as many as it has whole ones.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// Value, ends and number of independent values: `0.82 times (0.79 to 0.85, n 5)`; without ends where there is no random
+/// error.
+pub fn interval(found: &Interval, unit: &str) -> String {
+    let value = format!("{} {unit}", number(found.value)).trim().to_string();
+    if found.units == 0 {
+        return value;
+    }
+    format!("{value} ({} to {}, n {})", number(found.low), number(found.high), found.units)
+}
+
+/// The condition in words: `fs=ext4 state=aged`.
+pub fn condition(condition: &Condition) -> String {
+    let words: Vec<String> = condition.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_what_matters() {
+        let words: Vec<String> =
+            [0.0, 719.311, -0.93, 0.012345, 12345.6, 30.0, 1.5].iter().map(|one| number(*one)).collect();
+        assert_eq!(words, ["0", "719", "-0.93", "0.0123", "12346", "30", "1.5"]);
+        assert_eq!(interval(&Interval { value: 2.0, low: 1.0, high: 4.0, units: 5 }, "times"), "2 times (1 to 4, n 5)");
+        assert_eq!(interval(&Interval { value: 2.0, low: 2.0, high: 2.0, units: 0 }, ""), "2");
+    }
+}

@@ -1,0 +1,200 @@
+//! Every claim of every file is judged on worlds made from its own rule: a true one must be seen, a false one not seen, a
+//! noisy one undecided, an empty one not testable. A rule that cannot come out negative fails here.
+
+mod synthetic;
+
+use senesce_claims::row::Row;
+use senesce_claims::{Claim, ClaimSet, Condition, Facts, Judgement, Rule, Selection, judge};
+use senesce_core::{Level, Measurement, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use synthetic::World;
+
+/// One claim of each kind of rule, so that all kinds are tested whatever the files hold.
+const ALL_KINDS: &str = include_str!("all-kinds.claims.toml");
+const ALL_KINDS_TABLE: &str = include_str!("all-kinds.csv");
+
+fn published() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/published")
+}
+
+/// All claims files there are, with the name of their experiment.
+fn sets() -> Vec<(String, ClaimSet)> {
+    static SETS: LazyLock<Vec<(String, ClaimSet)>> = LazyLock::new(read_sets);
+    SETS.clone()
+}
+
+fn read_sets() -> Vec<(String, ClaimSet)> {
+    let mut found = vec![("all-kinds".to_string(), ClaimSet::parse(ALL_KINDS, ALL_KINDS_TABLE).unwrap())];
+    for entry in std::fs::read_dir(published()).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(id) = name.strip_suffix(".claims.toml") else { continue };
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        let table = std::fs::read_to_string(published().join(format!("{id}.csv"))).unwrap();
+        found.push((id.to_string(), ClaimSet::parse(&text, &table).unwrap_or_else(|error| panic!("{id}: {error}"))));
+    }
+    found
+}
+
+fn testable() -> Vec<(String, ClaimSet, Claim)> {
+    let of_set = |(id, set): (String, ClaimSet)| {
+        let claims: Vec<Claim> =
+            set.claims.iter().filter(|claim| !matches!(claim.rule, Rule::NotTestable { .. })).cloned().collect();
+        claims.into_iter().map(move |claim| (format!("{id}/{}", claim.id), set.clone(), claim)).collect::<Vec<_>>()
+    };
+    sets().into_iter().flat_map(of_set).collect()
+}
+
+fn judged(set: &ClaimSet, claim: &Claim, measurements: &[Measurement]) -> Judgement {
+    let facts = Facts {
+        model: claim.fitted.then(|| "the model".to_string()),
+        drives: claim.drive.iter().cloned().collect(),
+        ..Facts::of(Level::Paper)
+    };
+    judge(claim, set, measurements, &facts)
+}
+
+fn expect(name: &str, world: &str, found: &Judgement, wanted: Verdict) {
+    assert_eq!(found.verdict, wanted, "{name} in a {world} world: {found:?}");
+}
+
+/// Whether nothing that decides the claim has a random error, so that no noise can hide it.
+fn is_exact(set: &ClaimSet, claim: &Claim) -> bool {
+    let selections = claim.rule.selections();
+    let metrics = selections.iter().map(|selection| &selection.metric);
+    match &claim.rule {
+        Rule::Table { rows, .. } => set.exact.contains(&rows.metric),
+        Rule::Correlation { .. } | Rule::Linear { .. } => false,
+        _ => metrics.clone().count() > 0 && metrics.clone().all(|metric| set.exact.contains(metric)),
+    }
+}
+
+#[test]
+fn true_worlds_are_seen() {
+    for (name, set, claim) in testable() {
+        let wanted = if claim.fitted { Verdict::ModelAgrees } else { Verdict::Seen };
+        let world = synthetic::measurements(&claim, &set, World::True);
+        expect(&name, "true", &judged(&set, &claim, &world), wanted);
+    }
+}
+
+#[test]
+fn false_worlds_are_not_seen() {
+    for (name, set, claim) in testable() {
+        let wanted = if claim.fitted { Verdict::ModelDiffers } else { Verdict::NotSeen };
+        let world = synthetic::measurements(&claim, &set, World::False);
+        expect(&name, "false", &judged(&set, &claim, &world), wanted);
+    }
+}
+
+#[test]
+fn noisy_worlds_are_undecided_and_say_what_it_would_take() {
+    for (name, set, claim) in testable() {
+        if is_exact(&set, &claim) {
+            continue;
+        }
+        let world = synthetic::measurements(&claim, &set, World::Noisy);
+        let found = judged(&set, &claim, &world);
+        expect(&name, "noisy", &found, Verdict::Undecided);
+        assert!(found.note.contains("take") || found.note.contains("repetitions"), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn empty_worlds_are_not_testable_and_say_why() {
+    for (name, set, claim) in testable() {
+        let found = judged(&set, &claim, &[]);
+        expect(&name, "empty", &found, Verdict::NotTestable);
+        assert!(found.note.contains("did not measure"), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn one_repetition_of_a_noisy_quantity_is_undecided() {
+    for (name, set, claim) in testable() {
+        if is_exact(&set, &claim) || matches!(claim.rule, Rule::Correlation { .. } | Rule::Linear { .. }) {
+            continue;
+        }
+        let mut world = synthetic::measurements(&claim, &set, World::True);
+        world.retain(|one| one.repetition == 0);
+        expect(&name, "single", &judged(&set, &claim, &world), Verdict::Undecided);
+    }
+}
+
+#[test]
+fn times_of_an_emulated_processor_decide_nothing() {
+    for (name, set, claim) in testable() {
+        let world = synthetic::measurements(&claim, &set, World::True);
+        let facts = Facts { emulated: true, drives: claim.drive.iter().cloned().collect(), ..Facts::of(Level::Paper) };
+        // Values are made in the published unit, which need not be a time.
+        if !matches!(claim.rule, Rule::Table { .. } | Rule::Value { .. }) {
+            expect(&name, "emulated", &judge(&claim, &set, &world, &facts), Verdict::NotTestable);
+        }
+    }
+}
+
+#[test]
+fn a_value_in_another_unit_decides_nothing() {
+    for (name, set, claim) in testable() {
+        let tolerance = matches!(&claim.rule, Rule::Value { within, .. } if within.of_published());
+        if (tolerance && !claim.published.unit(&set.rows).is_empty()) || matches!(claim.rule, Rule::Table { .. }) {
+            let mut world = synthetic::measurements(&claim, &set, World::True);
+            world.iter_mut().for_each(|one| one.unit = "furlongs".into());
+            expect(&name, "foreign", &judged(&set, &claim, &world), Verdict::NotTestable);
+        }
+    }
+}
+
+#[test]
+fn a_claim_about_one_drive_needs_that_drive() {
+    let of_a_drive = |(_, _, claim): &(String, ClaimSet, Claim)| claim.drive.is_some();
+    for (name, set, claim) in testable().into_iter().filter(of_a_drive) {
+        let world = synthetic::measurements(&claim, &set, World::True);
+        let facts = Facts::of(Level::Paper);
+        expect(&name, "foreign", &judge(&claim, &set, &world, &facts), Verdict::NotTestable);
+    }
+}
+
+/// A model that knows one value of an operating point is not tested by another of its values, in whatever table it stands.
+#[test]
+fn operating_points_are_fitted_or_held_out_as_a_whole() {
+    let mut fitted: BTreeMap<&Condition, BTreeSet<bool>> = BTreeMap::new();
+    let sets = sets();
+    for (_, set) in sets.iter().filter(|(id, _)| id.starts_with("zns-")) {
+        for row in &set.rows {
+            fitted.entry(&row.condition).or_default().insert(row.is_fitted());
+        }
+    }
+    let torn: Vec<_> = fitted.iter().filter(|(_, marks)| marks.len() > 1).map(|(condition, _)| condition).collect();
+    assert!(torn.is_empty(), "{torn:?}");
+}
+
+/// What a model was fitted to cannot come back as seen.
+#[test]
+fn claims_that_rest_on_fitted_points_are_marked_fitted() {
+    for (id, set) in sets().iter().filter(|(id, _)| id.starts_with("zns-")) {
+        for claim in &set.claims {
+            let on_fitted = |row: &&Row| {
+                let by_table =
+                    matches!(&claim.rule, Rule::Table { rows, .. } if rows.admits(&row.published.metric, &row.words()));
+                let admits = |one: &&Selection| one.admits(&one.metric, &row.condition) && !one.when.is_empty();
+                row.is_fitted() && (by_table || claim.rule.selections().iter().any(admits))
+            };
+            let row = set.rows.iter().find(on_fitted);
+            assert!(claim.fitted || row.is_none(), "{id}/{}: {row:?}", claim.id);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_tested_says_why() {
+    for (id, set) in sets() {
+        for claim in &set.claims {
+            if let Rule::NotTestable { why } = &claim.rule {
+                assert!(why.len() > 20, "{id}/{}: '{why}'", claim.id);
+                expect(&id, "any", &judged(&set, claim, &[]), Verdict::NotTestable);
+            }
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Evidence made from a rule itself: measurements that make it true, false, or impossible to tell.
+
+use senesce_claims::{Claim, ClaimSet, Condition, Holds, Pattern, Rule, Selection, Shape};
+use senesce_core::{Better, Measurement};
+use std::collections::{BTreeMap, HashSet};
+
+/// What the evidence is to be like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum World {
+    True,
+    False,
+    Noisy,
+}
+
+/// Systems where a claim speaks of a share of them and names none.
+const SYSTEMS: usize = 4;
+/// What stands for the greatest and the least place.
+const GREATEST: &str = "1000000";
+const LEAST: &str = "-1000000";
+
+struct Maker<'a> {
+    world: World,
+    /// Unit of all that is made: the published one, or seconds.
+    unit: String,
+    set: &'a ClaimSet,
+    made: Vec<Measurement>,
+    /// Metrics and conditions that have their values.
+    known: HashSet<(String, Condition)>,
+}
+
+/// The measurements of a world.
+pub fn measurements(claim: &Claim, set: &ClaimSet, world: World) -> Vec<Measurement> {
+    let of_value = matches!(&claim.rule, Rule::Value { within, .. } if within.of_published());
+    let unit = claim.published.unit(&set.rows);
+    let unit = if of_value && !unit.is_empty() { unit } else { "s".into() };
+    let mut maker = Maker { world, unit, set, made: Vec::new(), known: HashSet::new() };
+    let published = claim.published.numbers(&set.rows);
+    match &claim.rule {
+        Rule::Value { of, within } => {
+            let bounds = within.resolve(&published).unwrap();
+            maker.each(of, &claim.holds, |holds| match world {
+                World::Noisy => edge(bounds),
+                _ => additive(bounds, holds),
+            });
+        }
+        Rule::Ratio { of, to, within } => {
+            maker.quotients(of, to, &claim.holds, within.resolve(&published).unwrap());
+        }
+        Rule::Change { of, to, within } => {
+            let (low, high) = within.resolve(&published).unwrap();
+            maker.quotients(of, to, &claim.holds, (1.0 + low / 100.0, 1.0 + high / 100.0));
+        }
+        Rule::Interaction { of, to, than_of, than_to, within } => {
+            maker.quotients(of, to, &claim.holds, within.resolve(&published).unwrap());
+            for selection in [than_of, than_to] {
+                maker.each(selection, &claim.holds, |_| 100.0);
+            }
+        }
+        Rule::Order { of, by } => {
+            for (index, selection) in of.iter().enumerate() {
+                let power = (of.len() - index) as i32;
+                maker
+                    .each(selection, &claim.holds, |holds| 100.0 * (by * 1.5).powi(if holds { power } else { -power }));
+            }
+        }
+        Rule::Trend { of, along, shape, by } => maker.trend(of, along, &claim.holds, *shape, *by),
+        Rule::Step { of, along, from, to, by, share } => {
+            maker.step(of, along, &claim.holds, (*from, *to), (*by, *share));
+        }
+        Rule::Linear { of, along, .. } => maker.line(of, along, &claim.holds),
+        Rule::Correlation { of, with, each, within } => {
+            maker.cloud(of, with, each, within.resolve(&published).unwrap(), published.first().copied());
+        }
+        Rule::Rank { from, to, systems, changes } => maker.ranks(from, to, systems, *changes),
+        Rule::Table { rows, beside, mean_error, worst_error } => maker.table(rows, beside, *mean_error, *worst_error),
+        Rule::NotTestable { .. } => {}
+    }
+    maker.made
+}
+
+/// An end of bounds: noise around it lies on both sides.
+fn edge((low, high): (f64, f64)) -> f64 {
+    if low.is_finite() { low } else { high }
+}
+
+/// A number inside or outside of bounds, on a linear scale.
+fn additive((low, high): (f64, f64), inside: bool) -> f64 {
+    match (low.is_finite(), high.is_finite(), inside) {
+        (true, true, true) => low.midpoint(high),
+        (true, false, true) => low + low.abs() + 1.0,
+        (false, true, true) => high - high.abs() - 1.0,
+        (_, true, false) => high + 3.0 * high.abs() + 1.0,
+        (_, false, false) => low - 3.0 * low.abs() - 1.0,
+        (false, false, true) => 1.0,
+    }
+}
+
+/// A factor inside or outside of bounds.
+fn multiplicative((low, high): (f64, f64), inside: bool) -> f64 {
+    match (low > 0.0, high.is_finite(), inside) {
+        (true, true, true) => (low * high).sqrt(),
+        (true, false, true) => low * 2.0,
+        (false, true, true) => high / 2.0,
+        (false, false, true) => 1.0,
+        (_, true, false) => high * 5.0,
+        (_, false, false) => low / 5.0,
+    }
+}
+
+impl Maker<'_> {
+    /// Records a value with its repetitions: five that hardly differ, or five that differ wildly.
+    fn put(&mut self, metric: &str, condition: &Condition, value: f64) {
+        if !self.known.insert((metric.into(), condition.clone())) {
+            return;
+        }
+        let repetitions: Vec<f64> = if self.set.exact.contains(metric) {
+            vec![value]
+        } else if self.world == World::Noisy {
+            let spread = if value == 0.0 {
+                [-20.0, -3.0, 0.0, 4.0, 19.0]
+            } else {
+                [0.02, 0.3, 1.0, 3.0, 50.0].map(|one| one * value)
+            };
+            spread.to_vec()
+        } else {
+            let reach = if value == 0.0 { 1e-7 } else { value * 1e-5 };
+            [-2.0, -1.0, 0.0, 1.0, 2.0].iter().map(|step| value + step * reach).collect()
+        };
+        for (repetition, value) in (0..).zip(repetitions) {
+            let one = Measurement::new(metric, &self.unit, Better::Neither, value).unwrap();
+            self.made.push(Measurement { condition: condition.clone(), repetition, ..one });
+        }
+    }
+
+    /// Whether the rule is to hold under a condition that is the `index`-th of `count`.
+    fn holds(&self, holds: &Holds, condition: &Condition, index: usize) -> bool {
+        match (holds, self.world) {
+            (_, World::Noisy) => true,
+            (Holds::Every, world) => world == World::True,
+            (Holds::Any, world) => world == World::True && index == 0,
+            (Holds::Share { over, at_least, at_most }, world) => {
+                let number: usize = condition[over].strip_prefix("system").map_or(0, |text| text.parse().unwrap());
+                let wanted = |count: &usize| {
+                    let share = *count as f64 / SYSTEMS as f64;
+                    (share >= *at_least && share <= *at_most) == (world == World::True)
+                };
+                number < (0..=SYSTEMS).find(wanted).expect("a share that can be met and missed")
+            }
+        }
+    }
+
+    fn each(&mut self, of: &Selection, holds: &Holds, value: impl Fn(bool) -> f64) {
+        for (index, condition) in conditions(of, holds).into_iter().enumerate() {
+            let value = value(self.holds(holds, &condition, index));
+            self.put(&of.metric, &condition, value);
+        }
+    }
+
+    fn quotients(&mut self, of: &Selection, to: &Selection, holds: &Holds, bounds: (f64, f64)) {
+        let world = self.world;
+        self.each(of, holds, |inside| match world {
+            World::Noisy => 100.0 * edge(bounds).max(1e-3),
+            _ => 100.0 * multiplicative(bounds, inside),
+        });
+        self.each(to, holds, |_| 100.0);
+    }
+
+    fn along(
+        &mut self,
+        of: &Selection,
+        along: &str,
+        holds: &Holds,
+        places: &[f64],
+        value: impl Fn(bool, f64, f64) -> f64,
+    ) {
+        let (first, last) = (places[0], places[places.len() - 1]);
+        let mut rest = of.clone();
+        rest.when.remove(along);
+        for (index, condition) in conditions(&rest, holds).into_iter().enumerate() {
+            let inside = self.holds(holds, &condition, index);
+            for place in places {
+                let at = Condition::from([(along.to_string(), place.to_string())]);
+                let condition = condition.clone().into_iter().chain(at).collect();
+                self.put(&of.metric, &condition, value(inside, *place, (place - first) / (last - first)));
+            }
+        }
+    }
+
+    fn trend(&mut self, of: &Selection, along: &str, holds: &Holds, shape: Shape, by: f64) {
+        let places = places(of, along, &[1.0, 2.0, 3.0, 4.0, 5.0]);
+        self.along(of, along, holds, &places, |inside, _, way| match shape {
+            Shape::Rises => 100.0 * (by * 2.0).powf(if inside { way } else { -way }),
+            Shape::Falls => 100.0 * (by * 2.0).powf(if inside { -way } else { way }),
+            Shape::Level => 100.0 * (by * by).powf(if inside { 0.0 } else { way }),
+            Shape::BendsUp => 100.0 + if inside { way * way } else { way.sqrt() } * 100.0,
+            Shape::BendsDown => 100.0 + if inside { way.sqrt() } else { way * way } * 100.0,
+        });
+    }
+
+    fn step(&mut self, of: &Selection, along: &str, holds: &Holds, (from, to): (f64, f64), (by, share): (f64, f64)) {
+        let width = to - from;
+        let all = places(of, along, &[from, to, to + width, to + 2.0 * width]);
+        // Behind the step goes half of what its share leaves of the whole change.
+        let rest = if share < 1.0 && share > 0.0 { 0.5 * (1.0 / share - 1.0) } else { 0.0 };
+        self.along(of, along, holds, &all, |inside, place, way| match (inside, place > from) {
+            (true, true) => 100.0 * (by * by).powf(1.0 + rest * way),
+            _ => 100.0,
+        });
+    }
+
+    fn line(&mut self, of: &Selection, along: &str, holds: &Holds) {
+        let few: &[f64] = &[1.0, 2.0, 3.0, 4.0];
+        let many: Vec<f64> = (1..=40u8).map(f64::from).collect();
+        let places = places(of, along, if self.world == World::Noisy { few } else { &many });
+        let noisy = self.world == World::Noisy;
+        self.along(of, along, holds, &places, |inside, place, way| match (inside, noisy) {
+            (_, true) => 100.0 * (way + if (place as u64).is_multiple_of(2) { 0.4 } else { 0.0 }) + 1.0,
+            (true, _) => 100.0 * way + 1.0,
+            (false, _) => {
+                if (place as u64).is_multiple_of(2) {
+                    200.0
+                } else {
+                    100.0
+                }
+            }
+        });
+    }
+
+    /// Pairs whose sample correlation is what the world wants, many of them or few.
+    fn cloud(&mut self, of: &Selection, with: &Selection, each: &[String], bounds: (f64, f64), published: Option<f64>) {
+        let inside = published.filter(|number| *number >= bounds.0 && *number <= bounds.1);
+        let (low, high) = (bounds.0.max(-0.99), bounds.1.min(0.99));
+        let wanted = match self.world {
+            World::True => inside.unwrap_or(low.midpoint(high)),
+            World::Noisy => {
+                if bounds.0 > -0.97 {
+                    low
+                } else {
+                    high
+                }
+            }
+            World::False => {
+                let away = |r: &f64| (low - r).max(r - high);
+                [-0.95, 0.0, 0.95].into_iter().max_by(|a, b| away(a).total_cmp(&away(b))).unwrap()
+            }
+        };
+        let count = if self.world == World::Noisy { 5 } else { 600 };
+        let x: Vec<f64> = standard((0..count).map(|i| i as f64));
+        let flip: Vec<f64> = standard((0..count).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }));
+        let shared = dot(&x, &flip);
+        let apart = standard(flip.iter().zip(&x).map(|(flip, x)| flip - shared * x));
+        let y: Vec<f64> = x.iter().zip(&apart).map(|(x, z)| wanted * x + (1.0 - wanted * wanted).sqrt() * z).collect();
+        let named = |selection: &Selection| {
+            let mut selection = selection.clone();
+            for key in each {
+                selection.when.entry(key.clone()).or_insert(Pattern::Any);
+            }
+            selection
+        };
+        for (selection, values) in [(named(of), x), (named(with), y)] {
+            let all = conditions(&selection, &Holds::Every);
+            for (point, value) in values.into_iter().enumerate() {
+                // Over several file systems at once, each has its part of the points.
+                let group = if each.is_empty() { &all[point % all.len()..][..1] } else { &all[..] };
+                for condition in group {
+                    let mut condition = condition.clone();
+                    condition.insert("point".into(), point.to_string());
+                    let one = Measurement::new(&selection.metric, "s", Better::Neither, value).unwrap();
+                    self.made.push(Measurement { condition, ..one });
+                }
+            }
+        }
+    }
+
+    fn ranks(&mut self, from: &Selection, to: &Selection, systems: &str, changes: bool) {
+        let mut named = [from.clone(), to.clone()];
+        for selection in &mut named {
+            selection.when.entry(systems.into()).or_insert(Pattern::OneOf(vec![
+                "one".into(),
+                "two".into(),
+                "three".into(),
+            ]));
+        }
+        let turned = changes == (self.world == World::True);
+        let mut known: Vec<String> = Vec::new();
+        for (after, selection) in named.iter().enumerate() {
+            for condition in conditions(selection, &Holds::Every) {
+                let name = &condition[systems];
+                if !known.contains(name) {
+                    known.push(name.clone());
+                }
+                let place = known.iter().position(|other| other == name).unwrap() as i32;
+                let power = if after == 1 && turned { -place } else { place };
+                self.put(&selection.metric, &condition, 100.0 * 2f64.powi(power));
+            }
+        }
+    }
+
+    fn table(&mut self, pattern: &Selection, beside: &[String], mean_error: f64, worst_error: f64) {
+        let off = if self.world == World::False { 5.0 * worst_error } else { mean_error / 2.0 };
+        let mut points: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
+        for row in self.set.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.words())) {
+            let condition = row.condition.clone().into_iter().filter(|(key, _)| !beside.contains(key)).collect();
+            let key = (row.published.metric.as_str(), row.published.unit.as_str(), condition);
+            points.entry(key).or_default().push(row.published.value);
+        }
+        for ((metric, unit, condition), values) in points {
+            self.unit = unit.into();
+            self.put(metric, &condition, values.iter().sum::<f64>() / values.len() as f64 * (1.0 + off));
+        }
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Values without mean and with length one.
+fn standard(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let values: Vec<f64> = values.collect();
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let centred: Vec<f64> = values.iter().map(|value| value - mean).collect();
+    let length = dot(&centred, &centred).sqrt();
+    centred.into_iter().map(|value| value / length).collect()
+}
+
+/// Places of a series: those that the pattern names, else the given ones moved to where it begins.
+fn places(of: &Selection, along: &str, usual: &[f64]) -> Vec<f64> {
+    match of.when.get(along) {
+        Some(Pattern::OneOf(words)) => words.iter().map(|word| word.parse().unwrap()).collect(),
+        Some(Pattern::AtLeast(first)) => usual.iter().map(|place| first + place - usual[0]).collect(),
+        Some(Pattern::AtMost(last)) => usual.iter().map(|place| last - usual[usual.len() - 1] + place).collect(),
+        Some(Pattern::Is(_) | Pattern::Least | Pattern::Greatest) => panic!("{along} is pinned in a rule along it"),
+        Some(Pattern::Any) | None => usual.to_vec(),
+    }
+}
+
+/// Conditions that a selection admits: all combinations of the words that it names.
+fn conditions(of: &Selection, holds: &Holds) -> Vec<Condition> {
+    let mut when = of.when.clone();
+    if let Holds::Share { over, .. } = holds {
+        when.insert(over.clone(), Pattern::OneOf((0..SYSTEMS).map(|number| format!("system{number}")).collect()));
+    }
+    let mut all = vec![Condition::new()];
+    for (key, pattern) in &when {
+        let words = match pattern {
+            Pattern::Is(word) => vec![word.clone()],
+            Pattern::OneOf(words) => words.clone(),
+            Pattern::Any => vec!["1".into(), "2".into()],
+            Pattern::Least => vec![LEAST.into()],
+            Pattern::Greatest => vec![GREATEST.into()],
+            Pattern::AtLeast(number) => vec![number.to_string(), (number + 1.0).to_string()],
+            Pattern::AtMost(number) => vec![number.to_string(), (number - 1.0).to_string()],
+        };
+        all = all
+            .iter()
+            .flat_map(|known| words.iter().map(|word| (known.clone(), word.clone())))
+            .map(|(mut known, word)| {
+                known.insert(key.clone(), word);
+                known
+            })
+            .collect();
+    }
+    all
+}

@@ -1,0 +1,103 @@
+//! Numbers that are numbers.
+
+use crate::failure::{Classify, ExitCode};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A number that is neither NaN nor infinite: what was measured. What was not measured has no such number.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(try_from = "f64", into = "f64")]
+pub struct Finite(f64);
+
+/// Something that was to be a measured value and is none.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum NoValue {
+    /// NaN or infinite: nothing was divided by nothing, or something by nothing.
+    #[error("{0} is not a measured value")]
+    NotFinite(f64),
+    /// A share of nothing: no operation, no byte, no time.
+    #[error("nothing was measured: a rate over {0} says nothing")]
+    Empty(f64),
+}
+
+impl Classify for NoValue {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::RunFailed
+    }
+}
+
+impl Finite {
+    /// Refuses NaN and infinity.
+    pub fn new(value: f64) -> Result<Self, NoValue> {
+        if value.is_finite() { Ok(Self(value)) } else { Err(NoValue::NotFinite(value)) }
+    }
+
+    /// `amount` for each one of `over`: seconds per GiB, operations per second. Refuses a reading that was empty: `over`
+    /// must be more than nothing.
+    pub fn per(amount: f64, over: f64) -> Result<Self, NoValue> {
+        if over > 0.0 { Self::new(amount / over) } else { Err(NoValue::Empty(over)) }
+    }
+
+    /// The number.
+    pub fn get(self) -> f64 {
+        self.0
+    }
+}
+
+impl TryFrom<f64> for Finite {
+    type Error = NoValue;
+
+    fn try_from(value: f64) -> Result<Self, NoValue> {
+        Self::new(value)
+    }
+}
+
+/// A [`Finite`] cannot be refused: for signatures that take it or an `f64`.
+impl From<std::convert::Infallible> for NoValue {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<Finite> for f64 {
+    fn from(value: Finite) -> Self {
+        value.0
+    }
+}
+
+impl fmt::Display for Finite {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        assert_eq!(Finite::new(-1.5).map(Finite::get), Ok(-1.5));
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            assert!(matches!(Finite::new(value), Err(NoValue::NotFinite(_))));
+        }
+    }
+
+    #[test]
+    fn an_empty_reading_gives_no_rate() {
+        assert_eq!(Finite::per(3.0, 2.0).map(Finite::get), Ok(1.5));
+        assert_eq!(Finite::per(0.0, 2.0).map(Finite::get), Ok(0.0));
+        assert_eq!(Finite::per(0.0, 0.0), Err(NoValue::Empty(0.0)));
+        assert_eq!(Finite::per(1.0, -1.0), Err(NoValue::Empty(-1.0)));
+        assert!(Finite::per(1.0, f64::NAN).is_err() && Finite::per(f64::NAN, 1.0).is_err());
+        assert!(Finite::per(f64::MAX, f64::MIN_POSITIVE).is_err(), "overflow");
+    }
+
+    #[test]
+    fn records_hold_numbers_only() {
+        assert_eq!(serde_json::to_string(&Finite::new(2.5).unwrap()).unwrap(), "2.5");
+        assert_eq!(serde_json::from_str::<Finite>("2.5").unwrap().get(), 2.5);
+        assert!(serde_json::from_str::<Finite>("null").is_err(), "as NaN was written");
+        assert!(serde_json::from_str::<Finite>("1e999").is_err());
+    }
+}

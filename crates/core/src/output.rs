@@ -1,0 +1,312 @@
+//! The one way in which a file that a user named is written: what is there already is never destroyed unasked.
+//!
+//! `-` is standard output. A pipe, a terminal or a character device is written into. A regular file is replaced only if it
+//! holds the format that is being written, or when the user allowed it; a link, a directory, a socket and a block device never.
+
+mod format;
+mod new_file;
+
+pub use format::Format;
+pub use new_file::NewFile;
+
+use crate::failure::{Classify, ExitCode, errno_words};
+use rustix::fs::{FileType, OFlags, Stat};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// How much of an existing file is looked at to tell its format.
+const BEGINNING: usize = 1024;
+
+/// What may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replace {
+    /// An empty file, or one of the same format as the output.
+    #[default]
+    SameFormat,
+    /// Any regular file: the user said so (`--force`).
+    Anything,
+}
+
+/// Why an output was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// Something is there that an output must not touch.
+    #[error("refused to write {path}: {found}; {remedy}")]
+    Refused {
+        /// The output.
+        path: PathBuf,
+        /// What is there.
+        found: String,
+        /// What to do instead.
+        remedy: String,
+    },
+    /// An I/O operation failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = io_remedy(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// The name cannot be that of a file.
+    #[error("{path} is a directory: name a file in it")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
+}
+
+impl OutputError {
+    /// Whether the reader of a pipe has gone, as in `senesce export ... | head`.
+    pub fn reader_gone(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl Classify for OutputError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Refused { .. } => ExitCode::Refused,
+            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Directory { .. } => ExitCode::Usage,
+        }
+    }
+}
+
+fn io_remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "; make its folder first",
+        io::ErrorKind::StorageFull => "; free some space there or choose another place",
+        io::ErrorKind::PermissionDenied => "; check the permissions or choose another place",
+        _ => "",
+    }
+}
+
+fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OutputError {
+    let path = path.to_path_buf();
+    move |source| OutputError::Io { operation, path, source }
+}
+
+/// Writes an output in one piece: a reader of a regular file sees the old content or the new, never a part.
+///
+/// # Errors
+/// [`OutputError::Refused`] when something is there that is not of `format` (regular files, which `replace` may allow), or that
+/// is never replaced (links, block devices, sockets); then nothing was altered.
+pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
+    match Place::of(path)? {
+        Place::StandardOutput => write_to(&mut io::stdout().lock(), bytes, path),
+        Place::StandardError => write_to(&mut io::stderr().lock(), bytes, path),
+        Place::Stream(mut stream) => write_to(&mut stream, bytes, path),
+        Place::New => {
+            let new = NewFile::beside(path).map_err(io_error("make", path))?;
+            write_to(&mut new.file(), bytes, path)?;
+            new.put().map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => changed(path),
+                _ => io_error("make", path)(error),
+            })
+        }
+        Place::Existing(existing) => {
+            existing.check(path, format, bytes, replace)?;
+            existing.replace(path, bytes)
+        }
+    }
+}
+
+/// Looks whether [`write()`] would refuse, before work is done whose result it is to take. `likely` are the first bytes that
+/// it will be given, as far as they are known: formats without a magic number are told by their first word.
+pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Result<(), OutputError> {
+    if path == Path::new("-") || descriptor(path).is_some() {
+        return Ok(());
+    }
+    match Place::look(path)? {
+        Some(Seen::Regular(existing)) => existing.check(path, format, likely, replace),
+        Some(Seen::Stream(_)) => Ok(()),
+        None => {
+            let folder = new_file::folder(path);
+            let found = folder.metadata().map_err(io_error("write into", folder))?;
+            match found.is_dir() {
+                true => Ok(()),
+                false => Err(io_error("write into", folder)(io::Error::from_raw_os_error(20))),
+            }
+        }
+    }
+}
+
+/// Opens a log, to write behind what it holds.
+///
+/// # Errors
+/// As [`write()`]; a regular file that holds something else than text is refused.
+pub fn append(path: &Path) -> Result<File, OutputError> {
+    let mut options = File::options();
+    options.append(true);
+    if descriptor(path).is_none() {
+        match Place::look(path)? {
+            Some(Seen::Stream(_)) => {}
+            Some(Seen::Regular(existing)) => {
+                existing.check(path, Format::Log, b"", Replace::SameFormat)?;
+                options.custom_flags(OFlags::NOFOLLOW.bits() as i32);
+            }
+            None => drop(options.create(true).custom_flags(OFlags::NOFOLLOW.bits() as i32)),
+        }
+    }
+    options.open(path).map_err(io_error("open", path))
+}
+
+fn write_to(to: &mut impl Write, bytes: &[u8], path: &Path) -> Result<(), OutputError> {
+    to.write_all(bytes).and_then(|()| to.flush()).map_err(io_error("write", path))
+}
+
+/// Where an output goes.
+enum Place {
+    StandardOutput,
+    StandardError,
+    Stream(File),
+    New,
+    Existing(Existing),
+}
+
+/// What is at a path.
+enum Seen {
+    Regular(Existing),
+    Stream(Stat),
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Self, OutputError> {
+        match descriptor(path) {
+            _ if path == Path::new("-") => return Ok(Self::StandardOutput),
+            Some(1) => return Ok(Self::StandardOutput),
+            Some(2) => return Ok(Self::StandardError),
+            // Appended: what the shell has put there already stays.
+            Some(_) => {
+                let stream = File::options().append(true).open(path).map_err(io_error("open", path))?;
+                return Ok(Self::Stream(stream));
+            }
+            None => {}
+        }
+        match Self::look(path)? {
+            None => Ok(Self::New),
+            Some(Seen::Regular(existing)) => Ok(Self::Existing(existing)),
+            Some(Seen::Stream(seen)) => {
+                let flags = (OFlags::NOCTTY | OFlags::CLOEXEC).bits() as i32;
+                let stream = File::options().write(true).custom_flags(flags).open(path);
+                let stream = stream.map_err(io_error("open", path))?;
+                let found = rustix::fs::fstat(&stream).map_err(|errno| io_error("look at", path)(errno.into()))?;
+                let same = (found.st_dev, found.st_ino, found.st_mode) == (seen.st_dev, seen.st_ino, seen.st_mode);
+                if same { Ok(Self::Stream(stream)) } else { Err(changed(path)) }
+            }
+        }
+    }
+
+    /// What is at `path`; `None`: nothing. What an output must never touch is an error.
+    fn look(path: &Path) -> Result<Option<Seen>, OutputError> {
+        let own = match rustix::fs::lstat(path) {
+            Err(rustix::io::Errno::NOENT) if !path.as_os_str().is_empty() => return Ok(None),
+            found => found.map_err(|errno| io_error("look at", path)(errno.into()))?,
+        };
+        let refused =
+            |found: String, remedy: &str| Err(OutputError::Refused { path: path.into(), found, remedy: remedy.into() });
+        match FileType::from_raw_mode(own.st_mode) {
+            FileType::RegularFile => Ok(Some(Seen::Regular(Existing { seen: own }))),
+            FileType::Fifo | FileType::CharacterDevice => Ok(Some(Seen::Stream(own))),
+            FileType::Directory => Err(OutputError::Directory { path: path.into() }),
+            FileType::BlockDevice => refused(
+                "it is a block device, and its content would be lost".into(),
+                "no option allows it; name a file, or write - and redirect it",
+            ),
+            FileType::Symlink => match rustix::fs::stat(path) {
+                Ok(behind) if FileType::from_raw_mode(behind.st_mode) == FileType::CharacterDevice => {
+                    Ok(Some(Seen::Stream(behind)))
+                }
+                _ => {
+                    let to = std::fs::read_link(path).unwrap_or_default();
+                    refused(
+                        format!("it is a symbolic link to {}", to.display()),
+                        "links are not followed and not replaced; name the file itself, or remove the link",
+                    )
+                }
+            },
+            _ => refused("it is a socket or of an unknown kind".into(), "name a file"),
+        }
+    }
+}
+
+fn changed(path: &Path) -> OutputError {
+    OutputError::Refused {
+        path: path.into(),
+        found: "it was made or exchanged by somebody else meanwhile".into(),
+        remedy: "look at it and run again".into(),
+    }
+}
+
+/// A regular file that would be replaced.
+struct Existing {
+    seen: Stat,
+}
+
+impl Existing {
+    fn check(&self, path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
+        if replace == Replace::Anything || self.seen.st_size == 0 {
+            return Ok(());
+        }
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+        let file = File::options().read(true).custom_flags(flags).open(path).map_err(io_error("read", path))?;
+        let found = file.metadata().map_err(io_error("look at", path))?;
+        if !self.is(found.dev(), found.ino()) {
+            return Err(changed(path));
+        }
+        let mut beginning = Vec::new();
+        file.take(BEGINNING as u64).read_to_end(&mut beginning).map_err(io_error("read", path))?;
+        if format.is_same(&beginning, bytes) {
+            return Ok(());
+        }
+        Err(OutputError::Refused {
+            path: path.into(),
+            found: format!("it exists and is no {}: {}", format.name(), format::describe(&beginning)),
+            remedy: format.remedy().into(),
+        })
+    }
+
+    fn is(&self, device: u64, inode: u64) -> bool {
+        (self.seen.st_dev, self.seen.st_ino) == (device, inode)
+    }
+
+    /// The new file keeps mode and owner of the old one. It takes its name only if the old one still has it.
+    fn replace(&self, path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+        let new = NewFile::beside(path).map_err(io_error("make a file beside", path))?;
+        let mode = std::fs::Permissions::from_mode(self.seen.st_mode & 0o777);
+        if rustix::process::geteuid().is_root() {
+            let owner = (Some(self.seen.st_uid), Some(self.seen.st_gid));
+            std::os::unix::fs::fchown(new.file(), owner.0, owner.1).map_err(io_error("give its owner to", path))?;
+        }
+        new.file().set_permissions(mode).map_err(io_error("set the mode of", path))?;
+        write_to(&mut new.file(), bytes, path)?;
+        match rustix::fs::lstat(path) {
+            Ok(now) if self.is(now.st_dev, now.st_ino) => {}
+            _ => return Err(changed(path)),
+        }
+        new.replace().map_err(io_error("replace", path))
+    }
+}
+
+/// The number behind /dev/stdout, /dev/fd/N, /proc/self/fd/N and links to them: it may be a regular file that a shell has opened,
+/// which must be written through this descriptor.
+fn descriptor(path: &Path) -> Option<u32> {
+    let mut at = path.to_path_buf();
+    for _ in 0..8 {
+        let folder = new_file::folder(&at).canonicalize().ok()?;
+        if folder.starts_with("/proc") && folder.ends_with("fd") {
+            return at.file_name()?.to_str()?.parse().ok();
+        }
+        at = folder.join(at.read_link().ok()?);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

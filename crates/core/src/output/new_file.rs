@@ -1,0 +1,165 @@
+//! A file that is not there until it is complete.
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::{Builder, TempPath};
+
+/// A new file without a name (open(2), O_TMPFILE), so that `kill -9` leaves nothing; where the file system knows no such
+/// files, one with a random name, made anew and never through a link. It gets its name when it is complete.
+#[derive(Debug)]
+pub struct NewFile {
+    file: File,
+    path: PathBuf,
+    named: Option<TempPath>,
+}
+
+impl NewFile {
+    /// A file that will be called `path`; it lies in the same folder.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn beside(path: &Path) -> io::Result<Self> {
+        let mode = Mode::from_raw_mode(0o666);
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, folder(path), flags, mode) {
+            Ok(file) => Ok(Self { file: file.into(), path: path.into(), named: None }),
+            // Kernels without O_TMPFILE take it for the opening of a directory.
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+                Self::with_name(path)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn with_name(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let make = |name: &Path| {
+            File::options().read(true).write(true).create_new(true).mode(0o666).custom_flags(flags).open(name)
+        };
+        let (file, named) = builder(&hidden(path)).make_in(folder(path), make)?.into_parts();
+        Ok(Self { file, path: path.into(), named: Some(named) })
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Makes it durable and gives it its name.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] when something has that name; it stays.
+    pub fn put(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        match self.named {
+            Some(named) => named.persist_noclobber(&self.path).map_err(|failed| failed.error),
+            None => link(&self.file, &self.path),
+        }
+    }
+
+    /// The same, in the place of what has that name: the file or link itself, never what a link leads to.
+    ///
+    /// # Errors
+    /// Those of rename(2); then what was there stays.
+    pub fn replace(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        let named = match self.named {
+            Some(named) => named,
+            None => {
+                // For the moment between the two calls it has a random name.
+                let make = |name: &Path| link(&self.file, name);
+                builder(&hidden(&self.path)).make_in(folder(&self.path), make)?.into_temp_path()
+            }
+        };
+        named.persist(&self.path).map_err(|failed| failed.error)
+    }
+}
+
+/// The folder of a file.
+pub(super) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn hidden(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(".{}.", name.chars().take(100).collect::<String>())
+}
+
+fn builder(prefix: &str) -> Builder<'_, '_> {
+    let mut builder = Builder::new();
+    builder.prefix(prefix).suffix(".part").rand_bytes(12);
+    builder
+}
+
+/// linkat(2): by the descriptor with the right to read everything, through /proc without it.
+fn link(file: &File, path: &Path) -> io::Result<()> {
+    match rustix::fs::linkat(file.as_fd(), "", CWD, path, AtFlags::EMPTY_PATH) {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::PERM) => {
+            let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+            rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW).map_err(Into::into)
+        }
+        other => other.map_err(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    /// Without a name and, as on file systems without O_TMPFILE, with one.
+    const WAYS: [fn(&Path) -> io::Result<NewFile>; 2] = [NewFile::beside, NewFile::with_name];
+
+    fn names(folder: &Path) -> Vec<String> {
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn it_has_no_name_until_it_is_put_and_does_not_replace() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        for make in WAYS {
+            let new = make(&path).unwrap();
+            new.file().write_all(b"new").unwrap();
+            assert!(!path.exists());
+            new.put().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
+            for make in WAYS {
+                assert_eq!(make(&path).unwrap().put().unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            }
+            assert_eq!(names(folder.path()), ["out"]);
+            fs::remove_file(&path).unwrap();
+        }
+    }
+
+    #[test]
+    fn it_takes_the_place_of_a_link_and_not_of_what_it_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, precious) = (folder.path().join("out"), folder.path().join("precious"));
+        fs::write(&precious, "precious").unwrap();
+        for make in WAYS {
+            let new = make(&path).unwrap();
+            std::os::unix::fs::symlink(&precious, &path).unwrap();
+            new.replace().unwrap();
+            assert!(path.symlink_metadata().unwrap().is_file());
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read(&precious).unwrap(), b"precious");
+        assert_eq!(names(folder.path()), ["precious"]);
+    }
+
+    #[test]
+    fn what_is_dropped_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        WAYS.iter().for_each(|make| drop(make(&folder.path().join("out")).unwrap()));
+        assert_eq!(names(folder.path()), Vec::<String>::new());
+    }
+}

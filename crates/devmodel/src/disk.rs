@@ -1,0 +1,316 @@
+//! A disk drive: zones, seek, head switch, rotation; a cache of several segments; a write cache; reordering.
+//!
+//! Left out: reading a track from the middle on, remapped sectors, the adaptive sizes of segments that real drives choose.
+
+mod cache;
+mod layout;
+pub mod parameters;
+mod queue;
+
+pub use parameters::{Cache, Disk, Zone};
+
+use crate::Device;
+use crate::hdd::per_byte;
+use crate::request::{Operation, Request, SECTOR};
+use cache::Segments;
+use layout::{Layout, Place};
+
+/// What the head reads on.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    segment: usize,
+    /// Where it stops.
+    limit: u64,
+}
+
+/// A write that is not on the platter yet.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    start: u64,
+    end: u64,
+    since_ns: f64,
+    place: Place,
+}
+
+/// The head when a command is taken up.
+#[derive(Debug, Clone, Copy)]
+struct Here {
+    /// When the drive turns to it.
+    begin: f64,
+    /// When the arm starts to move.
+    commanded: f64,
+    place: Place,
+    /// Whether the next place of the stream can be served without a pause.
+    goes_on: bool,
+}
+
+/// A disk drive in some state; times in ns.
+#[derive(Debug, Clone)]
+pub struct DiskState {
+    disk: Disk,
+    layout: Layout,
+    segments: Segments,
+    reading: Option<Reading>,
+    /// When the mechanics were done with the last request.
+    free_ns: f64,
+    /// When the head was at `head_ns` of the stream.
+    head_at_ns: f64,
+    head_ns: f64,
+    interface_free_ns: f64,
+    pending: Vec<Pending>,
+    pending_bytes: u64,
+    waiting: queue::Waiting,
+}
+
+impl Disk {
+    /// A drive at rest above address 0; its parameters must have been checked.
+    pub fn start(&self) -> DiskState {
+        DiskState {
+            layout: Layout::of(self),
+            segments: Segments::new(self.cache),
+            reading: None,
+            free_ns: 0.0,
+            head_at_ns: 0.0,
+            head_ns: 0.0,
+            interface_free_ns: 0.0,
+            pending: Vec::new(),
+            pending_bytes: 0,
+            waiting: queue::Waiting::default(),
+            disk: self.clone(),
+        }
+    }
+}
+
+impl DiskState {
+    /// Serves a request that reached the drive at `at`; gives the time of completion.
+    fn serve_at(&mut self, request: &Request, at: f64) -> f64 {
+        self.write_while_idle(at);
+        match request.operation {
+            Operation::Read => self.read(request.offset(), request.end(), at),
+            Operation::Write if self.disk.write_cache_bytes > 0 => self.write_to_cache(request, at),
+            Operation::Write => self.write_through(request.offset(), request.end(), at),
+            Operation::Flush => {
+                self.write_all();
+                self.free_ns.max(at) + self.disk.command_us * 1e3
+            }
+            Operation::Discard => at + self.disk.command_us * 1e3,
+        }
+    }
+
+    /// Address that the head has come to.
+    fn reached(&self, at: f64) -> u64 {
+        let streamed = self.layout.address(self.head_ns + (at - self.head_at_ns).max(0.0));
+        match self.reading {
+            Some(reading) => streamed.min(reading.limit),
+            None => self.layout.address(self.head_ns),
+        }
+    }
+
+    fn read(&mut self, start: u64, end: u64, at: f64) -> f64 {
+        if let Some(reading) = self.reading {
+            let reached = self.reached(at);
+            self.segments.extend(reading.segment, reached);
+        }
+        let from_cache = self.through_cache(self.disk.hit_us, end - start, at);
+        if self.pending.iter().any(|write| write.start <= start && end <= write.end) {
+            self.interface_free_ns = from_cache;
+            return from_cache;
+        }
+        if let Some(segment) = self.segments.holding(start, end) {
+            self.segments.touch(segment);
+            self.read_on(segment, end, at);
+            self.interface_free_ns = from_cache;
+            return from_cache;
+        }
+        let positioned = self.positioned(start, false, at);
+        let seeking = positioned + self.layout.transfer_ns(start, end);
+        match self.streaming(start, end, at) {
+            Some((segment, passed)) if passed <= seeking => {
+                self.segments.extend(segment, end);
+                self.segments.touch(segment);
+                self.moved(end, passed);
+                self.reading = Some(Reading { segment, limit: self.limit(end) });
+                passed.max(from_cache)
+            }
+            _ => {
+                let segment = self.segments.open(start, end);
+                self.moved(end, seeking);
+                self.reading = Some(Reading { segment, limit: self.limit(end) });
+                self.over_interface(positioned, seeking, end - start)
+            }
+        }
+    }
+
+    /// When data have crossed the interface from or to the cache.
+    fn through_cache(&self, command_us: f64, bytes: u64, at: f64) -> f64 {
+        self.interface_free_ns.max(at) + command_us * 1e3 + per_byte(bytes, self.disk.interface_mb_per_s)
+    }
+
+    /// When data have crossed the interface that come from the platter between two times: each sector when it is there.
+    fn over_interface(&mut self, from: f64, until: f64, bytes: u64) -> f64 {
+        let rate = self.disk.interface_mb_per_s;
+        let whole = self.interface_free_ns.max(from) + per_byte(bytes, rate);
+        self.interface_free_ns = whole.max(until + per_byte(SECTOR.min(bytes), rate));
+        self.interface_free_ns
+    }
+
+    fn limit(&self, end: u64) -> u64 {
+        end.saturating_add(self.disk.cache.read_ahead_bytes).min(self.disk.capacity_bytes)
+    }
+
+    /// The drive reads on behind `end`. Where it has stopped, it goes on once half of its read-ahead has been used.
+    fn read_on(&mut self, segment: usize, end: u64, at: f64) {
+        let Some(reading) = self.reading.filter(|reading| reading.segment == segment) else { return };
+        let limit = self.limit(end).max(reading.limit);
+        if self.reached(at) < reading.limit {
+            self.reading = Some(Reading { segment, limit });
+        } else if limit - reading.limit >= self.disk.cache.read_ahead_bytes / 2 && limit > reading.limit {
+            let stopped = self.layout.end_ns(reading.limit);
+            self.head_ns = stopped;
+            self.head_at_ns = at + self.wait(stopped, at);
+            self.reading = Some(Reading { segment, limit });
+        }
+    }
+
+    /// The segment being read, and when the head has passed `end` if the stream just goes on.
+    fn streaming(&self, start: u64, end: u64, at: f64) -> Option<(usize, f64)> {
+        let reading = self.reading?;
+        let near = start <= reading.limit && start >= self.segments.start(reading.segment);
+        if !near || self.reached(at) >= reading.limit {
+            return None;
+        }
+        let passed = self.head_at_ns + (self.layout.end_ns(end) - self.head_ns).max(0.0);
+        Some((reading.segment, passed.max(at)))
+    }
+
+    /// When the head stands before the first sector of an access that reached the drive at `at`.
+    fn positioned(&self, start: u64, writes: bool, at: f64) -> f64 {
+        self.arrives(&self.here(at), &self.layout.place(start), writes, f64::INFINITY)
+    }
+
+    /// Where the head is when a command that reached the drive at `at` is taken up.
+    fn here(&self, at: f64) -> Here {
+        let begin = at.max(self.free_ns);
+        let commanded = begin + self.disk.command_us * 1e3;
+        let place = self.layout.place(self.reached(commanded).min(self.disk.capacity_bytes - SECTOR));
+        // A command that was there before the head had finished goes on without a pause.
+        let goes_on = self.reading.is_none() && at <= self.free_ns;
+        Here { begin, commanded, place, goes_on }
+    }
+
+    /// When the head stands before a place; any later time than `bound` where it is later.
+    fn arrives(&self, here: &Here, target: &Place, writes: bool, bound: f64) -> f64 {
+        if here.goes_on && target.stream_ns == self.head_ns {
+            return here.begin;
+        }
+        let settle = if writes { self.disk.write_settle_ms * 1e6 } else { 0.0 };
+        let moved = if here.place.cylinder != target.cylinder {
+            let stroke = self.layout.stroke(here.place.cylinder, target.cylinder);
+            self.disk.seek.ms(stroke) * 1e6 + settle
+        } else if here.place.head != target.head {
+            self.disk.head_switch_ms * 1e6 + settle
+        } else {
+            0.0
+        };
+        let there = here.commanded + moved;
+        if there >= bound { there } else { there + self.wait(target.stream_ns, there) }
+    }
+
+    /// Time from `at` until a place of the stream comes by.
+    fn wait(&self, stream_ns: f64, at: f64) -> f64 {
+        let rotation = self.layout.rotation_ns;
+        let ahead = stream_ns - at;
+        let wait = ahead - (ahead / rotation).floor() * rotation;
+        // Less than two nanoseconds short of a rotation is the place itself, missed by rounding.
+        if rotation - wait < 2.0 { 0.0 } else { wait }
+    }
+
+    /// The head has finished an access that ends before `end`.
+    fn moved(&mut self, end: u64, done: f64) {
+        self.free_ns = self.free_ns.max(done);
+        self.head_at_ns = done;
+        self.head_ns = self.layout.end_ns(end);
+    }
+
+    fn write_through(&mut self, start: u64, end: u64, at: f64) -> f64 {
+        if self.reading.is_some() {
+            let reached = self.reached(at);
+            if let Some(reading) = self.reading {
+                self.segments.extend(reading.segment, reached);
+            }
+        }
+        let done = self.positioned(start, true, at) + self.layout.transfer_ns(start, end);
+        self.reading = None;
+        self.segments.forget(start, end);
+        self.moved(end, done);
+        done
+    }
+
+    fn write_to_cache(&mut self, request: &Request, at: f64) -> f64 {
+        let (start, end) = (request.offset(), request.end());
+        let mut at = at;
+        while self.pending_bytes > 0 && self.pending_bytes + (end - start) > self.disk.write_cache_bytes {
+            self.write_one(self.free_ns);
+            at = at.max(self.free_ns);
+        }
+        let done = self.through_cache(self.disk.write_us, end - start, at);
+        self.interface_free_ns = done;
+        self.segments.forget(start, end);
+        self.pending_bytes += end - start;
+        match self.pending.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => self.pending.push(Pending { start, end, since_ns: done, place: self.layout.place(start) }),
+        }
+        done
+    }
+
+    /// Brings one cached write to the platter: the one that the head reaches first.
+    fn write_one(&mut self, from: f64) {
+        let among = self.pending.len().min(self.disk.queue_depth.max(1) as usize);
+        let Some(first) = self.pending.first() else { return };
+        let begin = first.since_ns.max(from);
+        let here = self.here(begin);
+        let (mut best, mut soonest) = (0, f64::INFINITY);
+        for (number, write) in self.pending[..among].iter().enumerate().take_while(|(_, write)| write.since_ns <= begin)
+        {
+            let arrives = self.arrives(&here, &write.place, true, soonest);
+            if arrives < soonest {
+                (best, soonest) = (number, arrives);
+            }
+        }
+        let write = self.pending.remove(best);
+        self.pending_bytes -= write.end - write.start;
+        self.write_through(write.start, write.end, begin);
+    }
+
+    fn write_while_idle(&mut self, until: f64) {
+        // They are kept in the order in which they came.
+        while let Some(earliest) = self.pending.first() {
+            let begin = earliest.since_ns.max(self.free_ns);
+            if begin >= until {
+                return;
+            }
+            self.write_one(begin);
+        }
+    }
+
+    fn write_all(&mut self) {
+        while !self.pending.is_empty() {
+            self.write_one(self.free_ns);
+        }
+    }
+}
+
+impl Device for DiskState {
+    /// A trace of a larger device wraps around. Requests are served in their order.
+    fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
+        let sectors = (self.disk.capacity_bytes / SECTOR).max(1);
+        let start_sector = request.start_sector % sectors;
+        let room = u32::try_from(sectors - start_sector).unwrap_or(u32::MAX);
+        let request = Request { start_sector, sectors: request.sectors.min(room), ..*request };
+        if request.moves_data() && request.sectors == 0 {
+            return at_ns;
+        }
+        self.serve_at(&request, at_ns as f64).ceil().max(at_ns as f64) as u64
+    }
+}

@@ -1,0 +1,211 @@
+//! A trace on a modelled device, request by request: latencies, bandwidth over time, what a drive does inside.
+
+mod outcome;
+mod queue;
+
+pub use outcome::{Latency, Outcome, Wear, Window};
+pub(crate) use queue::opened;
+pub use queue::{Finished, Queue};
+
+use crate::error::ModelError;
+use crate::model::{DeviceModel, Parameters};
+use crate::request::{Operation, Request, SECTOR};
+use crate::ssd::{Drive, Hint};
+use outcome::Account;
+use queue::Immediate;
+
+/// A request and what the host knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Command {
+    /// The request.
+    pub request: Request,
+    /// For drives that place by hints.
+    pub hint: Hint,
+}
+
+impl From<Request> for Command {
+    fn from(request: Request) -> Self {
+        Self { request, hint: Hint::None }
+    }
+}
+
+impl From<&Request> for Command {
+    fn from(request: &Request) -> Self {
+        (*request).into()
+    }
+}
+
+/// When requests are issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pacing {
+    /// As soon as no more are open than the request's own queue depth allows: pauses of the host are left out.
+    #[default]
+    QueueDepth,
+    /// As soon as no more than this many are open; 0 counts as 1.
+    Depth(u32),
+    /// At their issue times: pauses are kept, and a slow device falls behind.
+    IssueTime,
+}
+
+/// The state of a solid-state drive with a flash translation layer before the trace; others ignore it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Before {
+    /// Nothing written.
+    #[default]
+    Empty,
+    /// All of it written once, in the order of addresses.
+    Filled,
+    /// Filled, then overwritten at random places this many times over.
+    Overwritten(f64),
+}
+
+/// Settings of a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Options {
+    /// When requests are issued.
+    pub pacing: Pacing,
+    /// State before.
+    pub before: Before,
+    /// Least length of a window of the bandwidth over time, ns; 0: one millisecond. Doubled as often as needed to keep the
+    /// number of windows at 4096.
+    pub window_ns: u64,
+    /// Chooses the places of [`Before::Overwritten`].
+    pub seed: u64,
+}
+
+/// Times a trace on a model. The same arguments always give the same outcome.
+///
+/// # Errors
+/// A request that reaches behind the end of the device, issue times that go down, or a state that the device cannot be in.
+pub fn simulate<C: Into<Command>>(
+    model: &DeviceModel,
+    trace: impl IntoIterator<Item = C>,
+    options: &Options,
+) -> Result<Outcome, ModelError> {
+    simulate_each(model, trace, options, |_| ())
+}
+
+/// The same; `each` is told of every request once the time of its completion is known.
+///
+/// # Errors
+/// See [`simulate`].
+pub fn simulate_each<C: Into<Command>>(
+    model: &DeviceModel,
+    trace: impl IntoIterator<Item = C>,
+    options: &Options,
+    each: impl FnMut(&Finished),
+) -> Result<Outcome, ModelError> {
+    match &model.parameters {
+        Parameters::FlashSsd(flash) => {
+            let mut queue = Immediate::new(Drive::new(flash));
+            bring(&mut queue.device, options, model)?;
+            let before = (queue.device.counters(), queue.device.map().erases().collect::<Vec<_>>());
+            let account = run(model, trace, options, &mut queue, each)?;
+            Ok(account.finish(model, Some((&queue.device, before))))
+        }
+        Parameters::Disk(disk) => {
+            let account = run(model, trace, options, &mut disk.start(), each)?;
+            Ok(account.finish(model, None))
+        }
+        _ => {
+            let account = run(model, trace, options, &mut Immediate::new(model.start()), each)?;
+            Ok(account.finish(model, None))
+        }
+    }
+}
+
+/// Brings a drive into its state before the trace.
+fn bring(drive: &mut Drive, options: &Options, model: &DeviceModel) -> Result<(), ModelError> {
+    let pages = model.capacity_bytes() / crate::ssd::parameters::PAGE;
+    let rounds = match options.before {
+        Before::Empty => return Ok(()),
+        Before::Filled => 0.0,
+        Before::Overwritten(rounds) if rounds.is_finite() && (0.0..=1000.0).contains(&rounds) => rounds,
+        Before::Overwritten(rounds) => {
+            let problem = format!("{rounds} rounds of overwriting before the trace; use 0 to 1000");
+            return Err(ModelError::Options { device: model.name.clone(), problem });
+        }
+    };
+    drive.prepare(0..pages, Hint::None);
+    use rand_pcg::rand_core::Rng;
+    let mut random = senesce_core::Seed(options.seed).stream("devmodel/simulate/overwritten");
+    let place = |_| ((u128::from(random.next_u64()) * u128::from(pages)) >> 64) as u64;
+    let writes: u64 = (rounds * pages as f64) as u64;
+    drive.prepare((0..writes).map(place), Hint::None);
+    Ok(())
+}
+
+fn run<C: Into<Command>>(
+    model: &DeviceModel,
+    trace: impl IntoIterator<Item = C>,
+    options: &Options,
+    queue: &mut impl Queue,
+    mut each: impl FnMut(&Finished),
+) -> Result<Account, ModelError> {
+    let mut account = Account::new(options.window_ns);
+    let mut checked = Checked { model, index: 0, before_ns: 0 };
+    let mut tell = |finished: &Finished, open: &mut u64| {
+        *open -= 1;
+        account.add(finished);
+        each(finished);
+    };
+    let (mut now, mut open, mut first) = (0u64, 0u64, None);
+    for command in trace {
+        let command = command.into();
+        checked.check(&command.request)?;
+        let start = *first.get_or_insert(command.request.issue_time_ns);
+        let depth = match options.pacing {
+            Pacing::QueueDepth => Some(command.request.queue_depth),
+            Pacing::Depth(depth) => Some(depth),
+            Pacing::IssueTime => None,
+        };
+        if let Some(depth) = depth {
+            while open >= u64::from(depth.max(1)) {
+                let Some(finished) = queue.next() else { break };
+                now = now.max(finished.done_ns);
+                tell(&finished, &mut open);
+            }
+        } else {
+            now = command.request.issue_time_ns - start;
+            while let Some(finished) = queue.next_before(now) {
+                tell(&finished, &mut open);
+            }
+        }
+        queue.submit(&command, now);
+        open += 1;
+    }
+    while let Some(finished) = queue.next() {
+        tell(&finished, &mut open);
+    }
+    Ok(account)
+}
+
+/// What a trace must keep.
+struct Checked<'a> {
+    model: &'a DeviceModel,
+    index: u64,
+    before_ns: u64,
+}
+
+impl Checked<'_> {
+    fn check(&mut self, request: &Request) -> Result<(), ModelError> {
+        let index = self.index;
+        self.index += 1;
+        // A flush has no place.
+        let end = request.start_sector.saturating_add(u64::from(request.sectors)).saturating_mul(SECTOR);
+        if request.operation != Operation::Flush && end > self.model.capacity_bytes() {
+            return Err(ModelError::Outside {
+                index,
+                operation: request.operation.word(),
+                end,
+                device: self.model.name.clone(),
+                capacity_bytes: self.model.capacity_bytes(),
+            });
+        }
+        let before_ns = std::mem::replace(&mut self.before_ns, request.issue_time_ns);
+        if request.issue_time_ns < before_ns {
+            return Err(ModelError::Backwards { index, time_ns: request.issue_time_ns, before_ns });
+        }
+        Ok(())
+    }
+}

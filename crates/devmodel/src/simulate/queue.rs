@@ -1,0 +1,110 @@
+//! Devices that requests are put before, and that say which they have finished.
+
+use super::Command;
+use crate::Device;
+use crate::request::{Operation, Request};
+use crate::ssd::Drive;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A request that is complete; all times in ns of the simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// What it did.
+    pub operation: Operation,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// Number of the request in the order of issue, from 0.
+    pub index: u64,
+    /// When it was issued.
+    pub issued_ns: u64,
+    /// When it was complete.
+    pub done_ns: u64,
+}
+
+impl Finished {
+    /// From issue to completion.
+    pub fn latency_ns(&self) -> u64 {
+        self.done_ns - self.issued_ns
+    }
+}
+
+/// A device with requests before it.
+pub trait Queue {
+    /// A request reaches the device at `at_ns`, not before the one submitted last.
+    fn submit(&mut self, command: &Command, at_ns: u64);
+
+    /// The next request to complete, if one is open. A device that reorders chooses among those submitted.
+    fn next(&mut self) -> Option<Finished>;
+
+    /// The same, only if that does not depend on what is submitted at or after `ns`.
+    fn next_before(&mut self, ns: u64) -> Option<Finished>;
+}
+
+/// A device that knows the time of completion at once.
+pub(crate) struct Immediate<D> {
+    pub device: D,
+    open: BinaryHeap<Reverse<(u64, u64)>>,
+    /// The open requests by their number, from the oldest that is open.
+    requests: std::collections::VecDeque<Option<Finished>>,
+    first: u64,
+    free: u64,
+}
+
+/// Serving with a hint, for devices that take one.
+pub(crate) trait Hinted {
+    fn serve_command(&mut self, command: &Command, at_ns: u64) -> u64;
+}
+
+impl Hinted for Drive {
+    fn serve_command(&mut self, command: &Command, at_ns: u64) -> u64 {
+        self.serve_hinted(&command.request, command.hint, at_ns)
+    }
+}
+
+impl Hinted for Box<dyn Device> {
+    fn serve_command(&mut self, command: &Command, at_ns: u64) -> u64 {
+        self.serve(&command.request, at_ns)
+    }
+}
+
+/// What is known of a request when it is issued.
+pub(crate) fn opened(request: &Request, index: u64, at_ns: u64) -> Finished {
+    let bytes = if request.moves_data() { request.bytes() } else { 0 };
+    Finished { operation: request.operation, bytes, index, issued_ns: at_ns, done_ns: at_ns }
+}
+
+impl<D: Hinted> Immediate<D> {
+    pub fn new(device: D) -> Self {
+        Self { device, open: BinaryHeap::new(), requests: std::collections::VecDeque::new(), first: 0, free: 0 }
+    }
+
+    fn take(&mut self, index: u64) -> Option<Finished> {
+        let finished = self.requests.get_mut((index - self.first) as usize)?.take();
+        while self.requests.front().is_some_and(Option::is_none) {
+            self.requests.pop_front();
+            self.first += 1;
+        }
+        finished
+    }
+}
+
+impl<D: Hinted> Queue for Immediate<D> {
+    fn submit(&mut self, command: &Command, at_ns: u64) {
+        let done_ns = self.device.serve_command(command, at_ns);
+        let finished = Finished { done_ns, ..opened(&command.request, self.free, at_ns) };
+        self.open.push(Reverse((done_ns, self.free)));
+        self.requests.push_back(Some(finished));
+        self.free += 1;
+    }
+
+    fn next(&mut self) -> Option<Finished> {
+        let Reverse((_, index)) = self.open.pop()?;
+        self.take(index)
+    }
+
+    fn next_before(&mut self, ns: u64) -> Option<Finished> {
+        let Reverse((done, _)) = self.open.peek()?;
+        if *done > ns { None } else { self.next() }
+    }
+}

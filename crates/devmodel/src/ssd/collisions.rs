@@ -1,0 +1,61 @@
+//! How far reads that follow each other fall on the same die.
+
+/// Flash reads of a group, for each die: with 32 KiB pages on eight dies a group is 1 MiB, what a reader has under way.
+const READS_PER_DIE: u32 = 4;
+
+/// Flash reads in their order, in groups that could be under way together.
+#[derive(Debug, Clone)]
+pub(crate) struct Collisions {
+    per_die: Vec<u32>,
+    reads: u32,
+    busiest: u64,
+    even: u64,
+}
+
+impl Collisions {
+    pub fn new(dies: u32) -> Self {
+        Self { per_die: vec![0; dies.max(1) as usize], reads: 0, busiest: 0, even: 0 }
+    }
+
+    /// A die is read.
+    pub fn read(&mut self, die: u32) {
+        self.per_die[die as usize] += 1;
+        self.reads += 1;
+        if self.reads == READS_PER_DIE * self.per_die.len() as u32 {
+            (self.busiest, self.even) = self.sums();
+            self.per_die.fill(0);
+            self.reads = 0;
+        }
+    }
+
+    /// Reads of the busiest die of each group over what they would be if all dies had the same: 1 where reads spread evenly,
+    /// the number of dies where one has them all.
+    pub fn index(&self) -> Option<f64> {
+        let (busiest, even) = self.sums();
+        (even > 0).then(|| busiest as f64 / even as f64)
+    }
+
+    fn sums(&self) -> (u64, u64) {
+        let busiest = self.per_die.iter().copied().max().unwrap_or(0);
+        let even = self.reads.div_ceil(self.per_die.len() as u32);
+        (self.busiest + u64::from(busiest), self.even + u64::from(even))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_reads_have_index_one_and_reads_of_one_die_the_number_of_dies() {
+        let index = |die: fn(u32) -> u32| {
+            let mut collisions = Collisions::new(8);
+            (0..320).for_each(|read| collisions.read(die(read)));
+            collisions.index()
+        };
+        assert_eq!(index(|read| read % 8), Some(1.0));
+        assert_eq!(index(|_| 3), Some(8.0));
+        assert_eq!(index(|read| read % 2), Some(4.0));
+        assert_eq!(Collisions::new(8).index(), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! A map that does not fit into memory: pages of its entries are read from the flash when they are needed (Gupta et al.,
+//! DFTL, ASPLOS 2009), the least recently used leaving by the second-chance approximation.
+
+use super::parameters::PAGE;
+
+const ABSENT: u8 = 0;
+const PRESENT: u8 = 1;
+const USED: u8 = 2;
+const DIRTY: u8 = 4;
+
+/// What a look-up caused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Touched {
+    /// The entries had to be read.
+    pub missed: bool,
+    /// Changed entries that had to be written to make room.
+    pub dirty: Option<u64>,
+}
+
+/// The pages of entries that are in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct MappingCache {
+    state: Vec<u8>,
+    ring: Vec<u32>,
+    room: usize,
+    hand: usize,
+}
+
+impl MappingCache {
+    /// Entries of a page of the map: four bytes each.
+    pub const ENTRIES: u64 = PAGE / 4;
+
+    /// An empty cache of `bytes` for a map of `pages` pages of entries.
+    pub fn new(bytes: u64, pages: u64) -> Self {
+        Self { state: vec![ABSENT; pages as usize], ring: Vec::new(), room: (bytes / PAGE).max(1) as usize, hand: 0 }
+    }
+
+    /// A page of entries is used.
+    pub fn touch(&mut self, page: u64, dirties: bool) -> Touched {
+        let mark = PRESENT | USED | if dirties { DIRTY } else { 0 };
+        let state = &mut self.state[page as usize];
+        let missed = *state == ABSENT;
+        *state |= mark;
+        if !missed {
+            return Touched::default();
+        }
+        if self.ring.len() < self.room {
+            self.ring.push(page as u32);
+            return Touched { missed, dirty: None };
+        }
+        Touched { missed, dirty: self.replace(page as u32) }
+    }
+
+    fn replace(&mut self, page: u32) -> Option<u64> {
+        loop {
+            let oldest = self.ring[self.hand];
+            let state = &mut self.state[oldest as usize];
+            if *state & USED == 0 {
+                let was = std::mem::replace(state, ABSENT);
+                self.ring[self.hand] = page;
+                self.hand = (self.hand + 1) % self.room;
+                return (was & DIRTY != 0).then_some(u64::from(oldest));
+            }
+            *state &= !USED;
+            self.hand = (self.hand + 1) % self.room;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_used_leaves_and_is_written_if_changed() {
+        let mut cache = MappingCache::new(2 * PAGE, 8);
+        assert!(cache.touch(0, true).missed);
+        assert!(cache.touch(1, false).missed);
+        assert!(!cache.touch(0, false).missed);
+        // The hand clears both and takes the first, which was changed.
+        assert_eq!(cache.touch(2, false), Touched { missed: true, dirty: Some(0) });
+        assert_eq!(cache.touch(3, false), Touched { missed: true, dirty: None });
+        assert!(!cache.touch(2, false).missed && cache.touch(1, false).missed);
+    }
+}

@@ -1,0 +1,159 @@
+//! A copy in the order of last writes against the whole history.
+
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
+use senesce_devmodel::last_write::{BLOCK, LastWrites, Order};
+use senesce_devmodel::ssd::{Drive, Flash, Hint, fast24};
+use senesce_devmodel::{Operation, Request};
+
+/// The study's drive, cut down.
+fn small_drive(blocks_per_plane: u32) -> Flash {
+    let mut flash = fast24::drive_of_the_study().unwrap();
+    flash.geometry.blocks_per_plane = blocks_per_plane;
+    let physical = flash.geometry.bytes().unwrap();
+    flash.spare_share = 0.12;
+    flash.capacity_bytes = (physical as f64 / 1.12) as u64 / 4096 * 4096;
+    flash.check("small").unwrap();
+    flash
+}
+
+/// How files are written.
+#[derive(Debug, Clone, Copy)]
+enum History {
+    /// Files are made and removed, 4 to 512 KiB each, the first free blocks taken.
+    Churn,
+    /// A few hundred files grow by turns, 4 to 64 KiB at a time, and are removed when they are large.
+    Growth,
+    /// Files are made once, then blocks of them are overwritten in place.
+    Overwrites,
+}
+
+/// Runs of blocks of each file that is left.
+struct Aged {
+    trace: Vec<Request>,
+    files: Vec<Vec<u64>>,
+}
+
+struct Allocator {
+    free: Vec<bool>,
+    from: usize,
+}
+
+impl Allocator {
+    fn take(&mut self, count: usize) -> Vec<u64> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            if self.free[self.from] {
+                self.free[self.from] = false;
+                taken.push(self.from as u64);
+            }
+            self.from = (self.from + 1) % self.free.len();
+        }
+        taken
+    }
+}
+
+fn requests(operation: Operation, blocks: &[u64]) -> Vec<Request> {
+    let runs = blocks.chunk_by(|a, b| a + 1 == *b);
+    // Requests of at most 128 KiB.
+    let pieces = runs.flat_map(|run| run.chunks(32));
+    pieces.map(|piece| Request::of_bytes(operation, piece[0] * BLOCK, piece.len() as u64 * BLOCK)).collect()
+}
+
+fn aged(history: History, bytes: u64, seed: u64) -> Aged {
+    let blocks = (bytes / BLOCK) as usize;
+    let mut random = Seed(seed).stream("devmodel/tests/last-write");
+    let mut below = |limit: usize| (random.next_u64() % limit as u64) as usize;
+    let mut space = Allocator { free: vec![true; blocks], from: 0 };
+    let (mut trace, mut files, mut written, mut used): (Vec<Request>, Vec<Vec<u64>>, usize, usize) = Default::default();
+    while written < 3 * blocks {
+        let full = used > blocks * 7 / 10;
+        match history {
+            History::Churn if !full => {
+                let file = space.take(1 + below(128));
+                trace.extend(requests(Operation::Write, &file));
+                (written, used) = (written + file.len(), used + file.len());
+                files.push(file);
+            }
+            History::Growth if !full => {
+                if files.len() < 300 {
+                    files.push(Vec::new());
+                }
+                let number = below(files.len());
+                let more = space.take(1 + below(16));
+                trace.extend(requests(Operation::Write, &more));
+                (written, used) = (written + more.len(), used + more.len());
+                files[number].extend(more);
+            }
+            History::Overwrites if full => {
+                let number = below(files.len());
+                let file = &files[number];
+                let at = below(file.len());
+                let piece = &file[at..file.len().min(at + 1 + below(16))];
+                trace.extend(requests(Operation::Write, piece));
+                written += piece.len();
+            }
+            History::Overwrites => {
+                let file = space.take(64 + below(512));
+                trace.extend(requests(Operation::Write, &file));
+                (written, used) = (written + file.len(), used + file.len());
+                files.push(file);
+            }
+            History::Churn | History::Growth => {
+                for _ in 0..20 {
+                    let file = files.swap_remove(below(files.len()));
+                    trace.extend(requests(Operation::Discard, &file));
+                    used -= file.len();
+                    file.iter().for_each(|block| space.free[*block as usize] = true);
+                }
+            }
+        }
+    }
+    files.retain(|file| !file.is_empty());
+    Aged { trace, files }
+}
+
+/// Seconds to read all files, requests of 128 KiB of each in order, `depth` at a time.
+fn read_seconds(mut drive: Drive, files: &[Vec<u64>], depth: usize) -> f64 {
+    drive.rest();
+    let trace: Vec<Request> = files.iter().flat_map(|file| requests(Operation::Read, file)).collect();
+    let trace: Vec<Request> = trace.into_iter().map(|one| Request { queue_depth: depth as u32, ..one }).collect();
+    senesce_devmodel::replay::busy_ns(&mut drive, &trace) as f64 * 1e-9
+}
+
+fn replayed(flash: &Flash, trace: impl IntoIterator<Item = Request>) -> Drive {
+    let mut drive = Drive::new(flash);
+    let mut now = 0;
+    for request in trace {
+        now = drive.serve_hinted(&request, Hint::None, now);
+    }
+    drive
+}
+
+#[test]
+fn a_copy_in_the_order_of_last_writes_reads_as_the_whole_history_does() {
+    let mut worst: f64 = 0.0;
+    let mut least_of_address: f64 = 1.0;
+    for (history, seed) in [(History::Churn, 1), (History::Growth, 2), (History::Overwrites, 3)] {
+        let flash = small_drive(128);
+        let aged = aged(history, flash.capacity_bytes, seed);
+        let mut writes = LastWrites::new(flash.capacity_bytes);
+        aged.trace.iter().for_each(|request| writes.record(request));
+        let copy = |order| {
+            let runs = writes.runs(order, flash.largest_command_bytes);
+            replayed(&flash, runs.into_iter().map(|run| run.request(flash.capacity_bytes)))
+        };
+        let (whole, last, address) =
+            (replayed(&flash, aged.trace.clone()), copy(Order::LastWrite), copy(Order::Address));
+        for depth in [1, 4, 16] {
+            let [whole, last, address] =
+                [&whole, &last, &address].map(|drive| read_seconds(drive.clone(), &aged.files, depth));
+            let (last, address) = (last / whole - 1.0, address / whole - 1.0);
+            println!("{history:?} depth {depth}: last-write {:+.2} %, address {:+.2} %", last * 100.0, address * 100.0);
+            worst = worst.max(last.abs());
+            least_of_address = least_of_address.min(address);
+        }
+    }
+    assert!(worst < 0.02, "{worst}");
+    assert!(least_of_address < -0.04, "a copy by address makes the drive young again: {least_of_address}");
+}

@@ -1,0 +1,60 @@
+//! The course of a run: its specification, and where it was given new limits.
+
+use super::events::{Event, Replanned};
+use super::spec::{AgeSpec, Limits};
+use senesce_aging::{Interleaved, Planner};
+use senesce_core::Failure;
+use serde::{Deserialize, Serialize};
+
+/// A specification with the new limits of later parts of the run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// What was asked first.
+    pub spec: AgeSpec,
+    /// Later limits, in order.
+    pub replans: Vec<Replanned>,
+}
+
+impl Course {
+    /// A course without later limits.
+    pub fn new(spec: AgeSpec) -> Self {
+        Self { spec, replans: Vec::new() }
+    }
+
+    /// The course of a run of `spec` that these events tell: the last specification and the limits after it.
+    pub fn of<'a>(spec: &AgeSpec, events: impl Iterator<Item = &'a Event>) -> Self {
+        let mut course = Self::new(spec.clone());
+        for event in events {
+            match event {
+                Event::Spec(spec) => course = Self::new((**spec).clone()),
+                Event::Replanned(replanned) => course.replans.push(replanned.clone()),
+                _ => {}
+            }
+        }
+        course
+    }
+
+    /// The limits that hold now.
+    pub fn limits(&self) -> &Limits {
+        self.replans.last().map_or(&self.spec.limits, |replan| &replan.limits)
+    }
+
+    /// A planner of the present plan of one part that has done what was done before the last new limits.
+    pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
+        let parts = self.spec.parts;
+        let mut planner = self.spec.planner(part)?;
+        for replan in &self.replans {
+            planner.skip_to(Interleaved::operations_of(part, parts, replan.operation));
+            let reached = planner.clone();
+            planner = replan.limits.plan(parts, &|limit| reached.replan(limit))?;
+        }
+        Ok(planner)
+    }
+
+    /// A planner of one part that has done what lies below a position of all parts.
+    pub fn planner_at(&self, part: u32, position: u64) -> Result<Planner, Failure> {
+        let mut planner = self.planner(part)?;
+        planner.skip_to(Interleaved::operations_of(part, self.spec.parts, position));
+        Ok(planner)
+    }
+}

@@ -1,0 +1,238 @@
+//! The execution of a plan on a directory, with its samples, checkpoints and limits.
+
+use super::Age;
+use super::course::Course;
+use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
+use super::parts::{Own, PartState, Whole};
+use super::ranks;
+use super::run::peak_rss_bytes;
+use super::spec::AgeSpec;
+use senesce_aging::execute::{Alone, CommitWitness};
+use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
+use senesce_core::{ExitCode, Failure, machine};
+use senesce_runs::run::Context;
+use senesce_volume::ClaimedDirectory;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// What is to be executed.
+pub struct Execution<'a> {
+    /// The course of the run.
+    pub course: &'a Course,
+    /// The target holds the state of an earlier part of the run, which may be ahead of its last checkpoint.
+    pub continues: bool,
+    /// Every operation below this one was done in earlier parts of the run.
+    pub from: u64,
+    /// Positions of the whole plan.
+    pub len: u64,
+    /// Seconds of execution of earlier parts.
+    pub seconds_before: f64,
+}
+
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
+const BETWEEN_CHECKPOINTS: Duration = Duration::from_secs(1);
+const BETWEEN_DISTANCES: Duration = Duration::from_secs(2);
+/// Measuring many live files takes long: at most one part of so many of the time.
+const DISTANCE_SHARE: u32 = 50;
+
+/// Plays the plan below `root` from where the run stopped.
+pub fn run(
+    execution: &Execution<'_>,
+    root: &ClaimedDirectory,
+    context: &mut Context<'_, Age>,
+) -> Result<Executed, Failure> {
+    let played = match context.cluster {
+        Some(cluster) => ranks::lead(cluster, execution, root, context)?,
+        None => play(execution, root, context)?,
+    };
+    let Whole { ends_by, measures, namespace_sha256, part_sha256, .. } = Whole::of(execution.course, played.states)?;
+    let stopped_by = match played.stop {
+        Stop::Interrupted => "interrupt",
+        Stop::Observer if played.timed_out => "time",
+        Stop::Observer | Stop::Finished => ends_by,
+    };
+    Ok(Executed {
+        stopped_by: stopped_by.into(),
+        execute_seconds: execution.seconds_before + played.seconds,
+        ops_per_second: (played.completed - execution.from) as f64 / played.seconds.max(1e-9),
+        cpu_seconds: played.cpu_seconds,
+        unasked_commits: played.unasked_commits,
+        peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
+        ranks: played.ranks,
+        window: played.window,
+        measures,
+        namespace_sha256,
+        part_sha256,
+    })
+}
+
+/// How a plan was played.
+pub struct Played {
+    pub stop: Stop,
+    /// Everything below this position is done.
+    pub completed: u64,
+    pub states: Vec<PartState>,
+    pub timed_out: bool,
+    pub seconds: f64,
+    pub cpu_seconds: (f64, f64),
+    pub unasked_commits: Option<u64>,
+    pub ranks: Vec<RankRow>,
+    pub window: u64,
+}
+
+/// Plays alone.
+fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Context<'_, Age>) -> Result<Played, Failure> {
+    let spec = &execution.course.spec;
+    let mut own = Own::new(execution.course, shard(spec), execution.from)?;
+    let backends = own.backends(root, data_mode(&spec.data)?);
+    if execution.continues {
+        context.record_now(Event::Reconciled(own.reconcile(&backends)?))?;
+    }
+    let options = ExecuteOptions {
+        fsync_every: spec.fsync_every,
+        threads: spec.threads,
+        shard: own.shard,
+        pace: spec.pace,
+        ..ExecuteOptions::default()
+    };
+    let interrupt = context.interrupt;
+    let mut watch = Watch::begin(execution, context)?;
+    let cpu_before = cpu_seconds();
+    let witness = CommitWitness::of(root.as_fd());
+    let commits_before = witness.as_ref().and_then(CommitWitness::count);
+    let mut operations = own.operations(execution.from, execution.len);
+    let look = &mut |parts: &Interleaved<'_>, completed| watch.look(parts, completed);
+    let outcome = execute_parts(&mut operations, &backends, &options, &Alone, interrupt, look);
+    let cpu_seconds = since(cpu_before);
+    let counted = witness.as_ref().and_then(CommitWitness::count).zip(commits_before);
+    let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(outcome.commits + outcome.stalls));
+    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
+    Ok(Played {
+        stop: outcome.result?,
+        completed: outcome.completed,
+        states: own.states(),
+        timed_out,
+        seconds: outcome.seconds,
+        cpu_seconds,
+        unasked_commits,
+        ranks: Vec::new(),
+        window: 0,
+    })
+}
+
+/// How files get their content, by its word.
+pub fn data_mode(word: &str) -> Result<Data, Failure> {
+    match word {
+        "fallocate" => Ok(Data::Fallocate),
+        "write" => Ok(Data::Write),
+        "sparse" => Ok(Data::Sparse),
+        _ => Err(Failure::new(ExitCode::Usage, format!("--data {word}: write fallocate, write or sparse"))),
+    }
+}
+
+/// This machine's share of the directories.
+pub fn shard(spec: &AgeSpec) -> Option<Shard> {
+    spec.shard.map(|(index, count)| Shard { index, count })
+}
+
+/// Looks at the execution after each round.
+pub struct Watch<'a, 'b> {
+    execution: &'a Execution<'a>,
+    context: &'a mut Context<'b, Age>,
+    begun: Instant,
+    sampled: Option<Instant>,
+    checkpointed: Instant,
+    measure_at: Instant,
+    distance: Option<f64>,
+    timed_out: bool,
+    failure: Option<Failure>,
+}
+
+impl<'a, 'b> Watch<'a, 'b> {
+    /// Begins to watch the execution.
+    pub fn begin(execution: &'a Execution<'a>, context: &'a mut Context<'b, Age>) -> Result<Self, Failure> {
+        context.progress.phase("aging", execution.len, "operations");
+        let reached = Checkpoint { operation: execution.from, seconds: execution.seconds_before };
+        context.record_now(Event::Checkpoint(reached))?;
+        let now = Instant::now();
+        Ok(Self {
+            execution,
+            context,
+            begun: now,
+            sampled: None,
+            checkpointed: now,
+            measure_at: now + BETWEEN_DISTANCES,
+            distance: None,
+            timed_out: false,
+            failure: None,
+        })
+    }
+
+    /// Records how far the execution came; whether the time limit ended it.
+    pub fn end(self, completed: u64, seconds: f64) -> Result<bool, Failure> {
+        let seconds = self.execution.seconds_before + seconds;
+        self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
+        self.failure.map_or(Ok(self.timed_out), Err)
+    }
+
+    /// Looks at the parts played here after a round; `completed` operations of all are done.
+    pub fn look(&mut self, parts: &Interleaved<'_>, completed: u64) -> ControlFlow<()> {
+        let seconds = self.execution.seconds_before + self.begun.elapsed().as_secs_f64();
+        let wanted = self.sampled.is_none_or(|last| last.elapsed() >= BETWEEN_SAMPLES);
+        let written = if wanted { self.record(parts, completed, seconds) } else { Ok(()) };
+        if let Err(failure) = written {
+            self.failure = Some(failure);
+            return ControlFlow::Break(());
+        }
+        if self.execution.course.limits().max_time().is_some_and(|most| seconds >= most.as_secs_f64()) {
+            self.timed_out = true;
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
+        self.sampled = Some(Instant::now());
+        let begun = Instant::now();
+        if begun >= self.measure_at {
+            self.distance = distance(parts);
+            self.measure_at = Instant::now() + BETWEEN_DISTANCES.max(begun.elapsed() * DISTANCE_SHARE);
+        }
+        let sample = Sample {
+            operations: parts.position(),
+            seconds,
+            fullness: parts.fullness(),
+            overwrites: parts.overwrites(),
+            distance: self.distance,
+        };
+        let distance = self.distance.map_or(String::new(), |distance| format!(", RMSE {:.3} %", distance * 100.0));
+        let note = format!("fullness {:.1} %, {:.1} overwrites{distance}", sample.fullness * 100.0, sample.overwrites);
+        self.context.progress.position(completed, &note);
+        self.context.record_now(Event::Sample(sample))?;
+        if self.checkpointed.elapsed() >= BETWEEN_CHECKPOINTS {
+            self.checkpointed = Instant::now();
+            self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Largest RMSE of the live files of the parts played here.
+fn distance(parts: &Interleaved<'_>) -> Option<f64> {
+    let mut tally = Tally::default();
+    parts.own().for_each(|(_, planner)| tally.add(&planner.tally()));
+    let (_, first) = parts.own().next()?;
+    let rmse = first.plan().measures(parts.own().len() as u32, &tally).rmse;
+    Some(rmse.age.max(rmse.size).max(rmse.depth))
+}
+
+/// Processor seconds of this process so far: user, system.
+pub fn cpu_seconds() -> (f64, f64) {
+    machine::processor_seconds(std::process::id()).unwrap_or_default()
+}
+
+/// Processor seconds since `before`.
+pub fn since(before: (f64, f64)) -> (f64, f64) {
+    let now = cpu_seconds();
+    (now.0 - before.0, now.1 - before.1)
+}

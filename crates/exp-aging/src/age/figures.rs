@@ -1,0 +1,207 @@
+//! The report of an aging: distributions, fullness, speed, free space.
+
+use super::events::{Executed, LayoutSeen, Rehearsal, Sample};
+use senesce_aging::measure::{Histogram, Measures};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
+use senesce_core::{Bytes, Table};
+use senesce_layout::{FreeSpace, LayoutSummary};
+use serde_json::json;
+
+/// Target against reached, for ages, sizes and depths.
+pub fn distributions(measures: &Measures, device: &str) -> Vec<Figure> {
+    let ages = Axis::categories("relative age, right edge of the bin", labels(&measures.ages, plain));
+    let sizes = Axis::categories("file size", labels(&measures.sizes, |value| Bytes(value as u64).to_string()));
+    let depths = Axis::categories("directory depth", labels(&measures.depths, plain));
+    vec![
+        distribution("ages", "Age of the live files", ages, &measures.ages, device),
+        distribution("sizes", "Size of the live files", sizes, &measures.sizes, device),
+        distribution("depths", "Depth of the live files", depths, &measures.depths, device),
+    ]
+}
+
+fn labels(histogram: &Histogram, words: impl Fn(f64) -> String) -> Vec<String> {
+    histogram.labels.iter().map(|label| words(*label)).collect()
+}
+
+fn plain(value: f64) -> String {
+    format!("{value}")
+}
+
+fn distribution(id: &str, title: &str, x: Axis, histogram: &Histogram, device: &str) -> Figure {
+    let total = histogram.files.iter().sum::<u64>().max(1) as f64;
+    let points =
+        |values: Vec<f64>| values.into_iter().enumerate().map(|(index, value)| (index as f64, value)).collect();
+    let target = histogram.target.iter().map(|share| share * 100.0).collect();
+    let reached = histogram.files.iter().map(|files| *files as f64 * 100.0 / total).collect();
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: "Share of all live files in each bin: what the profile asks for and what was reached.".into(),
+        device: device.into(),
+        better: Better::Neither,
+        kind: FigureKind::Bars {
+            x,
+            y: Axis::linear("share of files (%)").from_zero(),
+            series: vec![
+                Series { name: "target".into(), mark: Mark::Predicted, points: points(target), ..Series::default() },
+                Series { name: "reached".into(), mark: Mark::Measured, points: points(reached), ..Series::default() },
+            ],
+        },
+    }
+}
+
+/// Fullness and speed over the operations.
+pub fn course(samples: &[Sample], target: f64, device: &str) -> Vec<Figure> {
+    let x = || Axis::linear("operations (thousands)").from_zero();
+    let at = |sample: &Sample| sample.operations as f64 / 1e3;
+    let fullness: Vec<(f64, f64)> = samples.iter().map(|sample| (at(sample), sample.fullness * 100.0)).collect();
+    let ends = fullness
+        .first()
+        .zip(fullness.last())
+        .map_or(Vec::new(), |(first, last)| vec![(first.0, target * 100.0), (last.0, target * 100.0)]);
+    let speed: Vec<(f64, f64)> = samples
+        .windows(2)
+        .filter(|pair| pair[1].seconds > pair[0].seconds && pair[1].operations > pair[0].operations)
+        .map(|pair| {
+            let done = (pair[1].operations - pair[0].operations) as f64;
+            (at(&pair[1]), done / (pair[1].seconds - pair[0].seconds) / 1e3)
+        })
+        .collect();
+    vec![
+        Figure {
+            id: "fullness".into(),
+            title: "Fullness".into(),
+            caption:
+                "Allocated bytes of live files over the raw size: filled first, then held while files are replaced."
+                    .into(),
+            device: device.into(),
+            better: Better::Neither,
+            kind: FigureKind::Lines {
+                x: x(),
+                y: Axis::linear("fullness (%)").from_zero(),
+                series: vec![
+                    Series { name: "reached".into(), mark: Mark::Measured, points: fullness, ..Series::default() },
+                    Series { name: "target".into(), mark: Mark::Predicted, points: ends, ..Series::default() },
+                ],
+            },
+        },
+        Figure {
+            id: "speed".into(),
+            title: "Speed of aging".into(),
+            caption:
+                "Creates and deletes per second. A fall on an aging file system is the file system's own slowing down."
+                    .into(),
+            device: device.into(),
+            better: Better::Higher,
+            kind: FigureKind::Lines {
+                x: x(),
+                y: Axis::linear("thousand operations per second").from_zero(),
+                series: vec![Series {
+                    name: "operations".into(),
+                    mark: Mark::Measured,
+                    points: speed,
+                    ..Series::default()
+                }],
+            },
+        },
+    ]
+}
+
+/// Where the free space lies, by size of free extent.
+pub fn free_space(space: &FreeSpace, device: &str) -> Figure {
+    let names = space.buckets.iter().map(|bucket| Bytes(bucket.from_bytes).to_string()).collect();
+    let points = space.buckets.iter().enumerate().map(|(index, bucket)| (index as f64, bucket.percent)).collect();
+    let words = space.buckets.iter().map(|bucket| format!("{} extents", bucket.extents)).collect();
+    Figure {
+        id: "free-space".into(),
+        title: "Free space by size of free extent".into(),
+        caption:
+            "A fresh file system has all of its free space in a few large extents; age spreads it over small ones."
+                .into(),
+        device: device.into(),
+        better: Better::Neither,
+        kind: FigureKind::Bars {
+            x: Axis::categories("free extents from this size to twice it", names),
+            y: Axis::linear("share of free space (%)").from_zero(),
+            series: vec![Series {
+                name: "free space".into(),
+                mark: Mark::Measured,
+                points,
+                labels: words,
+                ..Series::default()
+            }],
+        },
+    }
+}
+
+/// The figures of one summary line each.
+pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Table {
+    let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+    let summary = &rehearsal.summary;
+    let mut table = Table::new("result", "Result", &["measure", "value", "meaning"]);
+    let mut row =
+        |name: &str, value: serde_json::Value, meaning: &str| table.row(vec![json!(name), value, json!(meaning)]);
+    row("operations", json!(measures.operations), "creates and deletes done; age is counted in these");
+    row("bound", json!(summary.t_bound.ceil()), "least number of operations that reaches the ages exactly");
+    row("commits", json!(measures.commits), &summary.clock.to_string());
+    row("live files", json!(measures.files_live), "files at the end");
+    if summary.parts > 1 {
+        row("parts", json!(summary.parts), "plans of their own in part-NNNN; the numbers are those of all together");
+    }
+    row("overwrites", json!(measures.overwrites), "bytes created over the raw size");
+    row("fullness at the end (%)", json!(measures.fullness.end * 100.0), "allocated bytes of files over the raw size");
+    row("least fullness (%)", json!(measures.fullness.min * 100.0), "since the end of the fill");
+    row("greatest fullness (%)", json!(measures.fullness.max * 100.0), "since the end of the fill");
+    row("RMSE of ages (%)", json!(measures.rmse.age * 100.0), "0.5/K is what rounding to whole files allows");
+    row("RMSE of sizes (%)", json!(measures.rmse.size * 100.0), "");
+    row("RMSE of depths (%)", json!(measures.rmse.depth * 100.0), "");
+    let bound = if summary.parts > 1 { "the rounding bound; K: files of one part" } else { "the rounding bound" };
+    row("0.5/K (%)", json!(summary.rounding_bound() * 100.0), bound);
+    row("chi-square p", json!(measures.chi_square.all.p), "probability that a sample of the profile lies farther off");
+    if let Some(executed) = executed {
+        row("execution (s)", json!(executed.execute_seconds), "");
+        row("operations per second", json!(executed.ops_per_second), "");
+    }
+    table
+}
+
+/// A row for each rank, where several took part.
+pub fn ranks_table(executed: &Executed) -> Option<Table> {
+    let columns = ["rank", "host", "operations", "seconds", "waiting (s)", "CPU (s)", "peak memory (MiB)"];
+    let mut table = Table::new("ranks", "Ranks", &columns);
+    for row in &executed.ranks {
+        table.row(vec![
+            json!(row.rank),
+            json!(row.host),
+            json!(row.operations),
+            json!(row.seconds),
+            json!(row.waited_seconds),
+            json!(row.cpu_seconds.0 + row.cpu_seconds.1),
+            json!(row.peak_rss_bytes >> 20),
+        ]);
+    }
+    (!executed.ranks.is_empty()).then_some(table)
+}
+
+/// The layout in numbers.
+pub fn layout_table(layout: &LayoutSummary) -> Table {
+    let mut table = Table::new("layout", "Layout", &["measure", "value"]);
+    let mut row = |name: &str, value: serde_json::Value| table.row(vec![json!(name), value]);
+    row("files", json!(layout.files));
+    row("extents", json!(layout.extents));
+    row("fragmented files", json!(layout.fragmented_files));
+    row("static layout score (1 is contiguous)", json!(layout.static_layout_score));
+    row("tree layout score (1 is contiguous)", json!(layout.tree_layout_score));
+    if let Some(space) = &layout.free_space {
+        row("free extents", json!(space.extents));
+        row("mean free extent (KiB)", json!(space.avg_bytes / 1024.0));
+        row("largest free extent (KiB)", json!(space.max_bytes as f64 / 1024.0));
+    }
+    table
+}
+
+/// The figures that a layout adds.
+pub fn layout_figures(seen: Option<&LayoutSeen>, device: &str) -> Vec<Figure> {
+    let space = seen.and_then(|seen| seen.layout.as_ref()).and_then(|layout| layout.free_space.as_ref());
+    space.map(|space| free_space(space, device)).into_iter().collect()
+}

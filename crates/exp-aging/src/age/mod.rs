@@ -1,0 +1,277 @@
+//! `senesce age`: takes a file system to a profile's old age and proves that it got there.
+
+mod course;
+mod events;
+mod execution;
+mod figures;
+mod parts;
+mod ranks;
+mod rehearse;
+mod room;
+mod run;
+mod spec;
+mod verify;
+
+pub use ranks::{check_target, run_by_ranks};
+pub use run::{plan_only, resume};
+pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
+pub use verify::{Verification, verify};
+
+use course::Course;
+use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
+use run::Start;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finding, Plan, Seed, Verdict};
+use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
+use senesce_volume::MountedTarget;
+use serde_json::{Value, json};
+
+/// An aging in execution.
+pub struct Age {
+    course: Course,
+    start: Start,
+    /// None: it is closed.
+    target: Option<MountedTarget>,
+}
+
+impl Run for Age {
+    const KIND: &'static str = "age";
+    type Spec = AgeSpec;
+    type Event = Event;
+    /// How often the run was given new limits; under each, the plan is played to its end.
+    type Step = usize;
+
+    fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
+        let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
+        let target = spec.target.clone().unwrap_or_else(|| "-".into());
+        Ok(vec![Planned::new(0, "age", target).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds)])
+    }
+
+    fn plan(spec: &AgeSpec, seed: Seed) -> Result<Plan, Failure> {
+        Ok(spec.describe(new_plan::<Self>(spec, seed)?, &spec.summary()?))
+    }
+
+    fn next(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<usize>>, Failure> {
+        let is_new = |event: &&Event| matches!(event, Event::Replanned(_) | Event::Spec(_));
+        let step = recorded.events().filter(is_new).count();
+        match recorded.is_done(&step) {
+            true => Ok(Vec::new()),
+            false => Ok(Self::steps(spec, spec.seed)?.into_iter().map(|planned| Planned { step, ..planned }).collect()),
+        }
+    }
+
+    fn begin(spec: &AgeSpec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        run::begin(spec, context)
+    }
+
+    fn step(&mut self, _spec: &AgeSpec, _step: &usize, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        run::age(self, context)
+    }
+
+    fn end(self, _spec: &AgeSpec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.target.map_or(Ok(()), |target| Ok(target.close()?))
+    }
+
+    fn analyse(spec: &AgeSpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let found = Found::of(recorded);
+        let rehearsal = found.rehearsal.ok_or_else(|| {
+            let words =
+                format!("{} ended before its plan was made; run the same command again", recorded.path.display());
+            Failure::new(ExitCode::RunFailed, words)
+        })?;
+        let (executed, seen) = (found.executed, found.layout);
+        let device = device_words(spec, recorded);
+        let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+        let mut analysis = Analysis {
+            title: format!("{device} aged by the profile {}", rehearsal.summary.profile),
+            summary: summary_words(rehearsal, executed),
+            result: result(recorded, rehearsal, executed, seen),
+            caveats: caveats(spec, seen, &found.warnings).into_iter().chain(clock_words(rehearsal, executed)).collect(),
+            ..Analysis::default()
+        };
+        analysis.tables.push(figures::summary_table(rehearsal, executed));
+        if let Some(table) = executed.and_then(figures::ranks_table) {
+            analysis.tables.push(table);
+        }
+        if let Some(layout) = seen.and_then(|seen| seen.layout.as_ref()) {
+            analysis.tables.push(figures::layout_table(layout));
+        }
+        if executed.is_some() {
+            analysis.figures = figures::distributions(measures, &device);
+        }
+        if found.samples.len() > 1 {
+            analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
+        }
+        analysis.figures.extend(figures::layout_figures(seen, &device));
+        if let Some(executed) = executed {
+            analysis.findings.push(convergence(rehearsal, executed));
+        }
+        Ok(analysis)
+    }
+}
+
+/// What a record holds; the last of each.
+#[derive(Default)]
+struct Found<'a> {
+    rehearsal: Option<&'a Rehearsal>,
+    executed: Option<&'a Executed>,
+    layout: Option<&'a LayoutSeen>,
+    samples: Vec<Sample>,
+    warnings: Vec<&'a str>,
+}
+
+impl<'a> Found<'a> {
+    fn of(recorded: &'a Recorded<Age>) -> Self {
+        let mut found = Self::default();
+        for event in recorded.events() {
+            match event {
+                Event::Rehearsal(rehearsal) => found.rehearsal = Some(rehearsal),
+                Event::Executed(executed) => found.executed = Some(executed),
+                Event::Layout(layout) => found.layout = Some(layout),
+                Event::Sample(sample) => found.samples.push(sample.clone()),
+                Event::KernelWarning(line) => found.warnings.push(line),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+fn device_words(spec: &AgeSpec, recorded: &Recorded<Age>) -> String {
+    let target = spec.target.as_deref().unwrap_or_default();
+    let file_system = recorded.environment.0.get("fs.name").and_then(Value::as_str).unwrap_or("");
+    match (file_system, spec.in_memory) {
+        ("", _) => target.to_string(),
+        (name, true) => format!("{name} on {target}, held in memory"),
+        (name, false) => format!("{name} on {target}"),
+    }
+}
+
+fn summary_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> String {
+    let summary = &rehearsal.summary;
+    let planned = format!(
+        "{} files, {} operations, {:.1} overwrites of {}.",
+        summary.files, summary.t_end, summary.overwrites, summary.capacity
+    );
+    match executed {
+        None => format!("Planned: {planned} The execution has not ended."),
+        Some(executed) => format!(
+            "Planned: {planned} Stopped by {} with {} files after {} operations in {:.1} s ({:.0} operations per second); fullness {:.1} %.",
+            executed.stopped_by,
+            executed.measures.files_live,
+            executed.measures.operations,
+            executed.execute_seconds,
+            executed.ops_per_second,
+            executed.measures.fullness.end * 100.0
+        ),
+    }
+}
+
+fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<String> {
+    let mut caveats: Vec<String> =
+        warnings.iter().map(|line| format!("the kernel warned during the run: {line}")).collect();
+    match spec.data.as_str() {
+        "fallocate" => caveats.push(
+            "files were preallocated, not written: their extents are unwritten and read as nothing; use --data write for an image that will be read"
+                .into(),
+        ),
+        "sparse" => caveats.push("files are sparse: only names and sizes age, no extents".into()),
+        _ => {}
+    }
+    if let Some(seen) = seen.filter(|seen| !seen.problem.is_empty()) {
+        caveats.push(format!("measured without layout: {}", seen.problem));
+    }
+    if let Some((part, parts)) = spec.shard {
+        caveats.push(format!(
+            "only the directories of shard {part}/{parts} were executed here; the measures are those of the whole plan"
+        ));
+    }
+    caveats
+}
+
+/// What there is to say of the time scale.
+fn clock_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Option<String> {
+    if rehearsal.summary.clock.is_none() {
+        return Some(
+            "aged without a clock: freed blocks came free when the file system committed by itself, so that the layout is that of a \
+             fuller volume, depends on the speed of the machine and does not repeat (see --commit-share)"
+                .into(),
+        );
+    }
+    let unasked = executed?.unasked_commits.filter(|unasked| *unasked > 0)?;
+    Some(format!(
+        "the file system committed {unasked} times beside the clock (its own timer, a full journal, or a sync by somebody else on \
+         this machine): the same plan may end in another layout"
+    ))
+}
+
+fn convergence(rehearsal: &Rehearsal, executed: &Executed) -> Finding {
+    let rmse = &executed.measures.rmse;
+    let worst = rmse.age.max(rmse.size).max(rmse.depth);
+    let bound = rehearsal.summary.rounding_bound();
+    let converged = worst <= bound;
+    let interrupted = executed.stopped_by == "interrupt";
+    Finding {
+        claim: "ages, sizes and depths of the live files equal the profile up to rounding to whole files".into(),
+        published: "RMSE below 0.01 % (technical report CMU-PDL-16-105, for its aged 1 GB images)".into(),
+        measured: format!("largest RMSE {:.4} % (rounding allows {:.4} %)", worst * 100.0, bound * 100.0),
+        verdict: match converged {
+            true => Verdict::Seen,
+            false if interrupted => Verdict::Undecided,
+            false => Verdict::NotSeen,
+        },
+        note: if converged { String::new() } else { format!("stopped by {} before the bound", executed.stopped_by) },
+        ..Finding::default()
+    }
+}
+
+/// The machine-readable result; also of a plan without a target.
+fn result(
+    recorded: &Recorded<Age>,
+    rehearsal: &Rehearsal,
+    executed: Option<&Executed>,
+    seen: Option<&LayoutSeen>,
+) -> Value {
+    let mut value = measures_json(rehearsal, executed);
+    value["seed"] = json!(recorded.seed);
+    value["profile"] = json!(rehearsal.summary.profile);
+    value["run"] = json!(recorded.path);
+    value["layout"] = json!(seen.and_then(|seen| seen.layout.as_ref()));
+    value["last_checkpoint"] = json!(run::last_checkpoint(recorded).map(|checkpoint| checkpoint.operation));
+    value["environment"] = json!(recorded.environment);
+    value
+}
+
+fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
+    let measures = executed.map_or(&rehearsal.measures, |executed| &executed.measures);
+    let digest = executed.map_or(&rehearsal.namespace_sha256, |executed| &executed.namespace_sha256);
+    json!({
+        "operations": measures.operations,
+        "creates": measures.creates,
+        "deletes": measures.deletes,
+        "commit_share": rehearsal.summary.clock.commit_share.share(),
+        "sync_every": rehearsal.summary.clock.sync_every,
+        "commits": measures.commits,
+        "unasked_commits": executed.and_then(|executed| executed.unasked_commits),
+        "files_live": measures.files_live,
+        "t_bound": rehearsal.summary.t_bound,
+        "t_end": rehearsal.summary.t_end,
+        "overwrites": measures.overwrites,
+        "rmse": measures.rmse,
+        "fullness": measures.fullness,
+        "created_size_tv": measures.created_size_tv,
+        "chi_square": measures.chi_square,
+        "stopped_by": executed.map_or("not executed", |executed| executed.stopped_by.as_str()),
+        "namespace_sha256": digest,
+        "parts": rehearsal.summary.parts,
+        "part_sha256": executed.map_or(&rehearsal.part_sha256, |executed| &executed.part_sha256),
+        "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
+        "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
+        "execute_seconds": executed.map(|executed| executed.execute_seconds),
+        "ops_per_second": executed.map(|executed| executed.ops_per_second),
+        "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
+        "ranks": executed.map(|executed| &executed.ranks),
+        "window": executed.map(|executed| executed.window),
+        "peak_rss_bytes": executed.map_or_else(run::peak_rss_bytes, |executed| executed.peak_rss_bytes),
+        "plan": rehearsal.summary,
+    })
+}

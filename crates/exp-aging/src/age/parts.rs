@@ -1,0 +1,224 @@
+//! The parts of a plan: who holds which, and what they amount to together. An undivided plan is its only part; ranks then
+//! share its directories.
+
+use super::course::Course;
+use senesce_aging::measure::Measures;
+use senesce_aging::parts::{part_name, whole_sha256};
+use senesce_aging::{
+    AgingError, Data, DirectoryBackEnd, Interleaved, Limit, Planner, Reconciled, Shard, Summary, Tally,
+};
+use senesce_core::{Bytes, Failure, machine};
+use senesce_volume::ClaimedDirectory;
+use senesce_volume::limits::memory_left;
+use serde::{Deserialize, Serialize};
+
+/// The parts that one of several ranks answers for.
+pub fn parts_of(parts: u32, rank: u32, ranks: u32) -> Vec<u32> {
+    (0..parts).filter(|part| part % ranks == rank).collect()
+}
+
+/// The planners of the parts that are played here.
+pub struct Own {
+    parts: u32,
+    planners: Vec<(u32, Planner)>,
+    /// Share of the directories of an undivided plan.
+    pub shard: Option<Shard>,
+}
+
+impl Own {
+    /// The planners of a share (`None`: everything) of a course, having done what lies below `from`.
+    pub fn new(course: &Course, shard: Option<Shard>, from: u64) -> Result<Self, Failure> {
+        let parts = course.spec.parts;
+        let numbers = match shard {
+            Some(shard) if parts > 1 => parts_of(parts, shard.index, shard.count),
+            _ => (0..parts).collect(),
+        };
+        let planner = |part| Ok((part, course.planner_at(part, from)?));
+        let planners = numbers.into_iter().map(planner).collect::<Result<_, Failure>>()?;
+        Ok(Self { parts, planners, shard: shard.filter(|_| parts == 1) })
+    }
+
+    /// Their operations up to the position `len`.
+    pub fn operations(&mut self, from: u64, len: u64) -> Interleaved<'_> {
+        let own = self.planners.iter_mut().map(|(part, planner)| (*part, planner)).collect();
+        Interleaved::new(self.parts, own, from, len)
+    }
+
+    /// Where they are played: the directory itself, or one below it for each part.
+    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data) -> Vec<DirectoryBackEnd<'a>> {
+        let backend = |(part, planner): &(u32, Planner)| {
+            let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data);
+            if self.parts > 1 { backend.below(part_name(*part)) } else { backend }
+        };
+        self.planners.iter().map(backend).collect()
+    }
+
+    /// Brings the files back to what the planners say.
+    pub fn reconcile(&self, backends: &[DirectoryBackEnd<'_>]) -> Result<Reconciled, AgingError> {
+        let mut all = Reconciled::default();
+        for ((_, planner), backend) in self.planners.iter().zip(backends) {
+            let done = senesce_aging::reconcile(planner, backend, self.shard)?;
+            all.removed += done.removed;
+            all.restored += done.restored;
+            all.repaired += done.repaired;
+        }
+        Ok(all)
+    }
+
+    /// How these parts stand.
+    pub fn states(&self) -> Vec<PartState> {
+        self.planners.iter().map(|(part, planner)| PartState::of(*part, planner)).collect()
+    }
+}
+
+/// How a part stands.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartState {
+    part: u32,
+    summary: Summary,
+    limit: Limit,
+    tally: Tally,
+    namespace_sha256: String,
+}
+
+impl PartState {
+    /// Of a planner as it is now.
+    pub fn of(part: u32, planner: &Planner) -> Self {
+        // The clock of a divided plan is that of its first part.
+        let commits = if part == 0 { planner.commits() } else { 0 };
+        Self {
+            part,
+            summary: planner.plan().summary().clone(),
+            limit: planner.plan().spec().limit,
+            tally: Tally { commits, ..planner.tally() },
+            namespace_sha256: planner.namespace_sha256(),
+        }
+    }
+}
+
+/// How all parts stand together.
+pub struct Whole {
+    pub summary: Summary,
+    /// What ends the plan when nothing ends it earlier.
+    pub ends_by: &'static str,
+    pub measures: Measures,
+    pub namespace_sha256: String,
+    /// Digests of the parts; empty where there is one.
+    pub part_sha256: Vec<String>,
+    /// Positions of all parts.
+    pub positions: u64,
+}
+
+impl Whole {
+    /// Sums the states of all parts of a course.
+    pub fn of(course: &Course, mut states: Vec<PartState>) -> Result<Self, Failure> {
+        states.sort_by_key(|state| state.part);
+        let mut tally = Tally::default();
+        states.iter().for_each(|state| tally.add(&state.tally));
+        let ends_by = states.first().map_or("", |state| ends_by(state.limit));
+        let digests: Vec<String> = states.iter().map(|state| state.namespace_sha256.clone()).collect();
+        let summaries: Vec<Summary> = states.into_iter().map(|state| state.summary).collect();
+        let longest = summaries.iter().map(|summary| summary.t_end).max().unwrap_or(0);
+        let summary = Summary::of_parts(&summaries).ok_or_else(|| Failure::usage("a plan has at least one part"))?;
+        Ok(Self {
+            ends_by,
+            measures: course.spec.measures(&tally)?,
+            namespace_sha256: whole_sha256(&digests),
+            positions: longest * u64::from(summary.parts),
+            part_sha256: if summary.parts > 1 { digests } else { Vec::new() },
+            summary,
+        })
+    }
+}
+
+fn ends_by(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Bound => "convergence",
+        Limit::Overwrites(_) => "overwrites",
+        Limit::Operations(_) => "operations",
+        Limit::Confidence(_) => "confidence",
+    }
+}
+
+/// Memory that planners may take, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Memory {
+    bytes: Bytes,
+    whose: &'static str,
+}
+
+impl Memory {
+    /// That of this machine, or what a control group leaves of it; `None` where the kernel tells neither.
+    pub fn here() -> Option<Self> {
+        Self::least(machine::memory_total(), memory_left())
+    }
+
+    fn least(machine: Option<Bytes>, group: Option<Bytes>) -> Option<Self> {
+        let machine = machine.map(|bytes| Self { bytes, whose: "of this machine" });
+        let group = group.map(|bytes| Self { bytes, whose: "that the control group of this process has left" });
+        machine.into_iter().chain(group).min_by_key(|memory| memory.bytes)
+    }
+}
+
+/// What to say when the planners on this machine take more than a quarter of its `memory`: `ranks` play the plan,
+/// `here` of them on this machine.
+pub fn memory_words(summary: &Summary, ranks: u32, here: u32, memory: Memory) -> Option<String> {
+    let held = if summary.parts > 1 { summary.parts.div_ceil(ranks) } else { 1 };
+    let each = summary.planner_bytes(held);
+    let needed = Bytes(each.0 * u64::from(here));
+    let remedy = match (summary.parts, ranks) {
+        (1, 1) => {
+            "divide the plan with --parts and play it by several ranks with --mpi, each of which holds its parts alone"
+        }
+        (1, _) => "divide the plan with --parts, a multiple of the number of ranks: each then holds its parts alone",
+        _ => "play it by more ranks, on more machines",
+    };
+    let Memory { bytes, whose } = memory;
+    (needed.0 > bytes.0 / 4)
+        .then(|| format!("{} files: the plan takes {needed} of the {bytes} of memory {whose}; {remedy}", summary.files))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_aging::{AgingPlan, Limit, PlanSpec, Profile};
+    use senesce_core::Seed;
+
+    #[test]
+    fn much_memory_is_said_with_what_helps() {
+        let profile = Profile::builtin("agrawal").unwrap();
+        let spec = PlanSpec { limit: Limit::Overwrites(1.0), ..PlanSpec::new(profile, Bytes::gib(4096), Seed(1)) };
+        let part = AgingPlan::new(&spec).unwrap().summary().clone();
+        let each = part.planner_bytes(1);
+        let of = |parts: usize| Summary::of_parts(&vec![part.clone(); parts]).unwrap();
+        assert_eq!(of(8).planner_bytes(8).0, 8 * each.0);
+        let memory = |bytes| Memory::least(Some(Bytes(bytes)), None).unwrap();
+        let enough = memory(each.0 * 4);
+        assert_eq!(memory_words(&of(1), 1, 1, enough), None);
+        let scarce = memory(each.0 * 4 - 4);
+        let alone = memory_words(&of(1), 1, 1, scarce).unwrap();
+        assert!(alone.contains("--parts") && alone.contains("--mpi") && alone.contains(&each.to_string()), "{alone}");
+        // Every rank would hold the whole plan; of 8 parts each of 4 ranks on 2 machines holds two.
+        assert!(memory_words(&of(1), 4, 2, enough).unwrap().contains("--parts, a multiple of the number of ranks"));
+        assert_eq!(memory_words(&of(8), 4, 2, memory(each.0 * 16)), None);
+        assert!(memory_words(&of(8), 4, 2, scarce).unwrap().ends_with("play it by more ranks, on more machines"));
+    }
+
+    #[test]
+    fn the_limit_of_a_control_group_counts_where_it_is_less_than_the_machine_has() {
+        let of = |machine, group| Memory::least(machine, group).map(|memory| (memory.bytes, memory.whose));
+        let (less, more) = (Some(Bytes::gib(2)), Some(Bytes::gib(8)));
+        assert_eq!(of(less, more), Some((Bytes::gib(2), "of this machine")));
+        assert_eq!(of(more, less), Some((Bytes::gib(2), "that the control group of this process has left")));
+        assert_eq!(of(None, None), None);
+        assert!(Memory::here().is_some());
+    }
+
+    #[test]
+    fn every_part_has_one_rank() {
+        let mut all: Vec<u32> = (0..3).flat_map(|rank| parts_of(8, rank, 3)).collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..8).collect::<Vec<_>>());
+        assert!(parts_of(2, 5, 7).is_empty());
+    }
+}

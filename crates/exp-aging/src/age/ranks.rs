@@ -1,0 +1,337 @@
+//! Aging by several ranks. Rank 0 leads: it claims the target, keeps the record and says what to do. Every rank computes
+//! the plan for itself and plays its share of the directories, in step with the others.
+
+use super::Age;
+use super::course::Course;
+use super::events::{Event, RankRow};
+use super::execution::{Execution, Played, Watch, cpu_seconds, data_mode, since};
+use super::parts::{Own, PartState, parts_of};
+use super::rehearse::Rehearsed;
+use super::run::peak_rss_bytes;
+use senesce_aging::execute::{BackEnd, Pace};
+use senesce_aging::{
+    AgingError, DirectoryBackEnd, ExecuteOptions, ExecuteOutcome, Interleaved, Shard, Stop, execute_parts,
+};
+use senesce_cluster::{Cluster, ClusterError, Halt};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Progress, Silent};
+use senesce_runs::run::{Context, Outcome};
+use senesce_runs::shared_directory::Token;
+use senesce_volume::{ClaimedDirectory, TargetSpec};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// What rank 0 tells the others to do.
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    /// See whether this directory is the one that rank 0 has.
+    Look(Token),
+    /// Play the parts of this course without the target.
+    Rehearse(Box<Course>),
+    /// Play the plan of this course.
+    Age(Box<Assignment>),
+    /// There is nothing more to do.
+    Leave,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Assignment {
+    course: Course,
+    continues: bool,
+    from: u64,
+    len: u64,
+    window: u64,
+}
+
+/// Operations in flight for each rank: a round of half of them takes much longer than a message.
+const WINDOW_OF_A_RANK: u64 = 4096;
+/// How often a rank looks whether its mount is still there.
+const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
+
+/// On rank 0: runs `lead`, which ages with this cluster in its hooks. On the others: follows, and gives `None`.
+pub fn run_by_ranks(
+    cluster: &Cluster,
+    lead: impl FnOnce() -> Result<Outcome, Failure>,
+) -> Result<Option<Outcome>, Failure> {
+    if !cluster.is_first() {
+        return follow(cluster).map(|()| None).map_err(|failure| give_up(cluster, failure));
+    }
+    let outcome = lead().map_err(|failure| give_up(cluster, failure))?;
+    cluster.broadcast(Some(&Order::Leave))?;
+    Ok(Some(outcome))
+}
+
+/// Ends the run everywhere, unless it has ended; the reason that all ranks know.
+fn give_up(cluster: &Cluster, failure: Failure) -> Failure {
+    if cluster.ending().is_none() {
+        cluster.fail(&failure);
+    }
+    // Comes back with the end as soon as it is known here.
+    let Err(ended) = cluster.barrier() else { return failure };
+    match ended {
+        ClusterError::Ended(ending) if ending.rank != cluster.rank() => ClusterError::Ended(ending).into(),
+        _ => failure,
+    }
+}
+
+fn follow(cluster: &Cluster) -> Result<(), Failure> {
+    let mut root = None;
+    loop {
+        match cluster.broadcast::<Order>(None)? {
+            Order::Leave => return Ok(()),
+            Order::Look(token) => {
+                token.compare(cluster)?;
+                root = Some(ClaimedDirectory::claim(token.directory(), None)?);
+            }
+            Order::Rehearse(course) => {
+                let rehearsed = rehearse_own(cluster, &course, &Silent, &|| false)?;
+                cluster.gather(&rehearsed)?;
+            }
+            Order::Age(assignment) => {
+                let root = root.as_ref().ok_or_else(|| Failure::usage("aging began before the directory was seen"))?;
+                let share = play(cluster, &assignment, root, &mut |_| {})?;
+                cluster.gather(&(share.row, share.states))?;
+            }
+        }
+    }
+}
+
+/// On rank 0: makes sure that all ranks see `root`, and that the end of a rank enters the record.
+pub fn share(
+    cluster: &Cluster,
+    root: &ClaimedDirectory,
+    course: &Course,
+    context: &mut Context<'_, Age>,
+) -> Result<(), Failure> {
+    let mut witness = context.witness()?;
+    cluster.on_end(Box::new(move |ending| {
+        // The record itself may lie on what is lost.
+        let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));
+    }));
+    context.record_now(Event::Ranks(cluster.members()))?;
+    let token = Token::place(root)?;
+    let order = cluster.broadcast(Some(&Order::Look(token)))?;
+    let Order::Look(token) = order else { return Ok(()) };
+    token.compare(cluster)?;
+    let summary = course.spec.summary()?;
+    let (shares, what) =
+        if summary.parts > 1 { (summary.parts, "parts") } else { (summary.directories, "directories") };
+    if cluster.size() > shares {
+        let last = cluster.size() - 1;
+        let idle = if shares == last { format!("rank {last} has") } else { format!("ranks {shares} to {last} have") };
+        let words = format!("{} ranks share {shares} {what}: {idle} nothing to do", cluster.size());
+        context.progress.say(&words);
+        context.caveat(words);
+    }
+    Ok(())
+}
+
+/// Only a directory is visible on several machines.
+pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
+    match target.map(str::parse) {
+        Some(Ok(TargetSpec::Directory(_))) => Ok(()),
+        _ => Err(Failure::usage(
+            "--mpi ages a directory that all ranks see, on a shared or parallel file system; images and devices belong to \
+             one machine",
+        )),
+    }
+}
+
+/// On rank 0: has the parts of a course rehearsed, each rank those that it will play.
+pub fn rehearse(cluster: &Cluster, course: &Course, context: &Context<'_, Age>) -> Result<Vec<Rehearsed>, Failure> {
+    cluster.broadcast(Some(&Order::Rehearse(Box::new(course.clone()))))?;
+    let own = rehearse_own(cluster, course, context.progress, &|| context.interrupt.requested())?;
+    Ok(cluster.gather(&own)?.unwrap_or_default())
+}
+
+fn rehearse_own(
+    cluster: &Cluster,
+    course: &Course,
+    progress: &dyn Progress,
+    stop: &dyn Fn() -> bool,
+) -> Result<Rehearsed, Failure> {
+    let parts = parts_of(course.spec.parts, cluster.rank(), cluster.size());
+    super::rehearse::rehearse(course, &parts, progress, &|| stop() || cluster.ending().is_some())
+}
+
+/// On rank 0: plays with the others and records.
+pub fn lead(
+    cluster: &Cluster,
+    execution: &Execution<'_>,
+    root: &ClaimedDirectory,
+    context: &mut Context<'_, Age>,
+) -> Result<Played, Failure> {
+    let window = WINDOW_OF_A_RANK * u64::from(cluster.size());
+    let order = Order::Age(Box::new(Assignment {
+        course: execution.course.clone(),
+        continues: execution.continues,
+        from: execution.from,
+        len: execution.len,
+        window,
+    }));
+    let Order::Age(assignment) = cluster.broadcast(Some(&order))? else {
+        return Err(Failure::new(ExitCode::RunFailed, "an order came back as another"));
+    };
+    let mut watch = Watch::begin(execution, context)?;
+    let mut enough = false;
+    let Share { outcome, row, states } = play(cluster, &assignment, root, &mut |parts| {
+        let completed = cluster.floor().unwrap_or(execution.from);
+        if !enough && watch.look(parts, completed).is_break() {
+            enough = true;
+            cluster.want_stop();
+        }
+    })?;
+    let shares = cluster.gather(&(row, states))?.unwrap_or_default();
+    let (rows, states): (Vec<RankRow>, Vec<Vec<PartState>>) = shares.into_iter().unzip();
+    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
+    let sum = |pick: fn(&RankRow) -> f64| rows.iter().map(pick).sum();
+    Ok(Played {
+        stop: outcome.result?,
+        completed: outcome.completed,
+        states: states.into_iter().flatten().collect(),
+        timed_out,
+        seconds: outcome.seconds,
+        cpu_seconds: (sum(|row| row.cpu_seconds.0), sum(|row| row.cpu_seconds.1)),
+        unasked_commits: None,
+        ranks: rows,
+        window,
+    })
+}
+
+/// What a rank did.
+struct Share {
+    outcome: ExecuteOutcome,
+    row: RankRow,
+    /// Of the parts that it answers for.
+    states: Vec<PartState>,
+}
+
+/// Plays this rank's share of the plan.
+fn play(
+    cluster: &Cluster,
+    assignment: &Assignment,
+    root: &ClaimedDirectory,
+    look: &mut dyn FnMut(&Interleaved<'_>),
+) -> Result<Share, Failure> {
+    let spec = &assignment.course.spec;
+    let shard = Shard { index: cluster.rank(), count: cluster.size() };
+    let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
+    // What an undivided plan has once, its directories and its state, is of one rank for all.
+    let answers = spec.parts > 1 || cluster.is_first();
+    let backends = own.backends(root, data_mode(&spec.data)?);
+    make_ready(cluster, assignment, &own, &backends, answers)?;
+    let options = ExecuteOptions {
+        fsync_every: spec.fsync_every,
+        threads: spec.threads,
+        shard: own.shard,
+        window: assignment.window,
+        pace: spec.pace,
+    };
+    let backends: Vec<_> = backends.into_iter().map(DirectoryBackEnd::prepared).collect();
+    let step = Step { cluster, root, checked: Mutex::new(Instant::now()), lost: Mutex::default() };
+    let cpu_before = cpu_seconds();
+    cluster.begin_operations(assignment.from, assignment.window);
+    let mut operations = own.operations(assignment.from, assignment.len);
+    // Signals reach the execution through rank 0, so that all ranks stop at the same operation.
+    let outcome = execute_parts(&mut operations, &backends, &options, &step, &Interrupt::new(), &mut |parts, _| {
+        look(parts);
+        ControlFlow::Continue(())
+    });
+    step.lost()?;
+    if let Some(ending) = cluster.ending() {
+        return Err(ClusterError::Ended(ending).into());
+    }
+    if let Err(error) = outcome.result {
+        return Err(error.into());
+    }
+    let row = row(cluster, &outcome, cpu_before);
+    let states = if answers { own.states() } else { Vec::new() };
+    Ok(Share { outcome, row, states })
+}
+
+/// Makes the directories and, where the run was begun before, the files as the planners have them. All ranks wait for each
+/// other.
+fn make_ready(
+    cluster: &Cluster,
+    assignment: &Assignment,
+    own: &Own,
+    backends: &[DirectoryBackEnd<'_>],
+    makes_directories: bool,
+) -> Result<(), Failure> {
+    if makes_directories {
+        backends.iter().try_for_each(BackEnd::prepare)?;
+    }
+    cluster.barrier()?;
+    if assignment.continues {
+        own.reconcile(backends)?;
+        cluster.barrier()?;
+    }
+    Ok(())
+}
+
+/// What this rank did, for the result.
+fn row(cluster: &Cluster, outcome: &ExecuteOutcome, cpu_before: (f64, f64)) -> RankRow {
+    RankRow {
+        rank: cluster.rank(),
+        host: cluster.host().to_string(),
+        operations: outcome.executed,
+        seconds: outcome.seconds,
+        waited_seconds: cluster.waited_seconds(),
+        cpu_seconds: since(cpu_before),
+        stalls: outcome.stalls,
+        peak_rss_bytes: peak_rss_bytes(),
+    }
+}
+
+/// Keeps an execution in step with the other ranks.
+struct Step<'a> {
+    cluster: &'a Cluster,
+    root: &'a ClaimedDirectory,
+    checked: Mutex<Instant>,
+    /// Why the target is not there any more.
+    lost: Mutex<Option<AgingError>>,
+}
+
+impl Step<'_> {
+    /// Why the target is not there any more, if it is not.
+    fn lost(&self) -> Result<(), AgingError> {
+        let lost = self.lost.lock().ok().and_then(|mut lost| lost.take());
+        lost.map_or(Ok(()), Err)
+    }
+
+    fn is_lost(&self) -> bool {
+        let Ok(mut checked) = self.checked.lock() else { return false };
+        if checked.elapsed() < BETWEEN_CHECKS {
+            return false;
+        }
+        *checked = Instant::now();
+        let Err(error) = senesce_aging::execute::check(self.root) else { return false };
+        if let Ok(mut lost) = self.lost.lock() {
+            *lost = Some(error);
+        }
+        true
+    }
+}
+
+impl Pace for Step<'_> {
+    fn begin(&self, end: u64) -> Option<Stop> {
+        if self.is_lost() {
+            return Some(Stop::Observer);
+        }
+        match self.cluster.permit(end) {
+            Ok(()) => None,
+            Err(Halt::Interrupted) => Some(Stop::Interrupted),
+            Err(Halt::Wanted | Halt::Ended) => Some(Stop::Observer),
+        }
+    }
+
+    fn reached(&self, position: u64) {
+        self.cluster.reached(position);
+    }
+
+    fn earlier_done(&self, position: u64) -> bool {
+        self.cluster.all_reached(position)
+    }
+}

@@ -1,0 +1,279 @@
+//! The run itself: claim the target, rehearse, execute, look at the layout, close.
+
+use super::course::Course;
+use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned};
+use super::execution::{self, Execution};
+use super::parts::{Memory, memory_words};
+use super::rehearse::rehearse;
+use super::room::check_room;
+use super::spec::{AgeSpec, Limits};
+use super::{Age, ranks};
+use senesce_aging::{Leftover, Summary, leftovers};
+use senesce_cluster::Cluster;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
+use senesce_layout::Layout;
+use senesce_runs::run::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
+use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Plans and measures without a target or a record; the JSON of the contract.
+pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
+    let course = Course::new(spec.clone());
+    // One part after the other, as if there were a rank for each.
+    say_memory(&spec.summary()?, spec.parts, 1, progress);
+    let parts: Vec<u32> = (0..spec.parts).collect();
+    let rehearsed = rehearse(&course, &parts, progress, &|| interrupt.requested())?;
+    let rehearsal = Rehearsal::of(&course, vec![rehearsed])?;
+    let mut value = super::measures_json(&rehearsal, None);
+    value["stopped_by"] = json!(rehearsal.ends_by);
+    value["seed"] = json!(spec.seed);
+    value["profile"] = json!(rehearsal.summary.profile);
+    value["environment"] = json!(Environment::capture());
+    Ok(value)
+}
+
+/// Continues the run in `path`. Limits that are given replace its own; without any, its own hold.
+///
+/// # Errors
+/// As a run of the same specification, or limits that cannot be planned for.
+pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+    let record = Record::open(path)?;
+    if record.plan.kind != "age" {
+        let words = format!("{} is no aging that could be continued; repeat its command", path.display());
+        return Err(Failure::usage(words));
+    }
+    let spec: AgeSpec = spec_of::<Age>(&record)?;
+    let recorded = Recorded::<Age>::of(&record)?;
+    let course = Course::of(&spec, recorded.events());
+    if *limits != Limits::default() && limits != course.limits() {
+        let event = replanned(course, limits, &recorded)?;
+        let mut directory = RunDirectory::resume(path)?;
+        directory.reopen_finished()?;
+        directory.append_tagged(&event)?;
+    }
+    conduct::<Age>(&spec, spec.seed, how)
+}
+
+/// What new limits mean to a run. Limits that cannot be planned for are refused before they enter the record.
+fn replanned(mut course: Course, limits: &Limits, recorded: &Recorded<Age>) -> Result<Event, Failure> {
+    let reached = Start::of(&course.spec, recorded);
+    if reached.continues && reached.operation > 0 {
+        let replanned = Replanned { operation: reached.operation, limits: limits.clone() };
+        course.replans.push(replanned.clone());
+        course.planner(0)?;
+        return Ok(Event::Replanned(replanned));
+    }
+    course.spec.limits = limits.clone();
+    course.spec.summary()?;
+    Ok(Event::Spec(Box::new(course.spec)))
+}
+
+/// Where an execution begins.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Start {
+    /// The target holds the state of an earlier part of the run.
+    pub continues: bool,
+    /// Every operation below this one is done.
+    operation: u64,
+    /// Seconds of execution so far.
+    seconds: f64,
+}
+
+impl Start {
+    /// After what is recorded.
+    pub fn of(spec: &AgeSpec, recorded: &Recorded<Age>) -> Self {
+        let Some(checkpoint) = last_checkpoint(recorded) else { return Self::default() };
+        let is_memory = matches!(spec.target.as_deref().map(str::parse), Some(Ok(TargetSpec::Memory { .. })));
+        // An image held in memory is in its file only once it was closed.
+        let of_target = |event: &&Event| !matches!(event, Event::Replanned(_) | Event::Spec(_));
+        let closed = matches!(recorded.events().rev().find(of_target), Some(Event::Closed(_)));
+        if is_memory || (spec.in_memory && !closed) {
+            return Self::default();
+        }
+        Self { continues: true, operation: checkpoint.operation, seconds: checkpoint.seconds }
+    }
+}
+
+/// How far the execution came.
+pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
+    recorded.events().rev().find_map(|event| match event {
+        Event::Checkpoint(checkpoint) => Some(*checkpoint),
+        _ => None,
+    })
+}
+
+/// Opens the target where the run stopped, or anew. An image that this run makes is its own from then on, also when it ends
+/// before it has aged anything.
+pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
+    let mut course = Course::of(spec, context.recorded().events());
+    let start = Start::of(&course.spec, context.recorded());
+    let target = open_own(&course.spec, start.continues, context)?;
+    if start.continues {
+        context.progress.say(&format!("continuing after operation {}", start.operation));
+    } else if !course.replans.is_empty() {
+        // What earlier parts did is gone with its memory: the run begins anew under its last limits.
+        course.spec.limits = course.limits().clone();
+        course = Course::new(course.spec);
+        context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
+    }
+    Ok(Age { course, start, target: Some(target) })
+}
+
+fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> Result<MountedTarget, Failure> {
+    let said = context.erase().map(str::to_string);
+    let image = match spec.target.as_deref().map(str::parse) {
+        Some(Ok(image @ TargetSpec::Image { size, .. })) if !continues && size.or(spec.size).is_some() => image,
+        _ => return open_target(spec, continues, said),
+    };
+    let path = image.path().map(Path::to_path_buf).unwrap_or_default();
+    let is_new = !path.exists();
+    let erase = context.may_erase(&image)?;
+    let opened = open_target(spec, continues, erase);
+    if opened.is_err() && is_new {
+        let _ = std::fs::remove_file(&path);
+    }
+    opened
+}
+
+fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result<MountedTarget, Failure> {
+    let words = spec
+        .target
+        .as_deref()
+        .ok_or_else(|| Failure::usage("name a target: image:FILE,size=1G, memory:1G, a device or a directory"))?;
+    let options = OpenOptions {
+        file_system: spec.file_system,
+        mkfs_options: spec.mkfs_options.clone(),
+        mount_options: spec.mount_options.clone(),
+        in_memory: spec.in_memory,
+        size: spec.size,
+        erase: erase.clone(),
+        keep_existing: continues,
+        read_only: false,
+    };
+    let target = open(&words.parse::<TargetSpec>()?, &options)?;
+    // Other shards of the plan may have begun.
+    if !continues && spec.shard.is_none() {
+        clear(target.directory(), erase.as_deref())?;
+    }
+    Ok(target)
+}
+
+/// Deletes what an earlier plan left in a directory, if its loss was allowed.
+fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failure> {
+    let path = directory.path().display();
+    let left = leftovers(directory)?;
+    if left.is_empty() {
+        return Ok(());
+    }
+    if erase != Some(&*path.to_string()) {
+        let words = format!(
+            "refused to use {path}: it holds the files of an earlier run; choose an empty directory, continue that run with \
+             --resume, or allow the loss of its files with --erase {path}"
+        );
+        return Err(Failure::new(ExitCode::Refused, words));
+    }
+    Ok(left.iter().try_for_each(Leftover::remove)?)
+}
+
+/// Plays the plan from where the run stopped to its end, or to an interruption.
+pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
+    let (course, start) = (&age.course, age.start);
+    let Some(target) = &mut age.target else { return Ok(()) };
+    context.add_environment(&target.environment())?;
+    if let Some(cluster) = context.cluster {
+        ranks::share(cluster, target.directory(), course, context)?;
+    }
+    let rehearsal = rehearsal(course, context)?;
+    if !start.continues {
+        check_room(&rehearsal, target.directory().path())?;
+    }
+    let execution = Execution {
+        course,
+        continues: start.continues,
+        from: start.operation,
+        len: rehearsal.positions,
+        seconds_before: start.seconds,
+    };
+    let executed = execution::run(&execution, target.directory(), context);
+    let executed = match executed {
+        Ok(executed) => executed,
+        Err(failure) => {
+            record_kernel_warnings(target, context)?;
+            return Err(failure);
+        }
+    };
+    let is_whole = executed.stopped_by != "interrupt";
+    let operations = executed.measures.operations;
+    context.record_now(Event::Executed(Box::new(executed)))?;
+    if is_whole {
+        context.record_now(Event::Layout(Box::new(see_layout(target))))?;
+    }
+    let warned = record_kernel_warnings(target, context)?;
+    context.progress.phase("writing back", 0, "");
+    age.target.take().map_or(Ok(()), MountedTarget::close)?;
+    context.record_now(Event::Closed(operations))?;
+    if warned {
+        let words = format!(
+            "the kernel warned about the target during the run; the record {} says what",
+            context.path().display()
+        );
+        return Err(Failure::new(ExitCode::RunFailed, words));
+    }
+    if is_whole { Ok(()) } else { Err(interrupted()) }
+}
+
+/// The rehearsal of an earlier part of the run, or a new one.
+fn rehearsal(course: &Course, context: &mut Context<'_, Age>) -> Result<Rehearsal, Failure> {
+    let earlier = context.recorded().events().rev().find_map(|event| match event {
+        Event::Rehearsal(rehearsal) => Some(rehearsal.clone()),
+        _ => None,
+    });
+    if let Some(earlier) = earlier.filter(|earlier| earlier.course.as_ref() == Some(course)) {
+        return Ok(*earlier);
+    }
+    let members = context.cluster.map(Cluster::members).unwrap_or_default();
+    let here = members.iter().filter(|member| member.host == members[0].host).count();
+    say_memory(&course.spec.summary()?, members.len().max(1) as u32, here.max(1) as u32, context.progress);
+    let rehearsed = match context.cluster {
+        Some(cluster) => ranks::rehearse(cluster, course, context)?,
+        None => {
+            let parts: Vec<u32> = (0..course.spec.parts).collect();
+            vec![rehearse(course, &parts, context.progress, &|| context.interrupt.requested())?]
+        }
+    };
+    let rehearsal = Rehearsal::of(course, rehearsed)?;
+    context.record_now(Event::Rehearsal(Box::new(rehearsal.clone())))?;
+    Ok(rehearsal)
+}
+
+/// Says how much memory `here` of the `ranks` that play a plan will take, where it is much.
+fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress) {
+    let words = Memory::here().and_then(|memory| memory_words(summary, ranks, here, memory));
+    if let Some(words) = words {
+        progress.say(&words);
+    }
+}
+
+fn record_kernel_warnings(target: &mut MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
+    let warnings = target.kernel_warnings();
+    let warned = !warnings.is_empty();
+    warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;
+    Ok(warned)
+}
+
+fn see_layout(target: &MountedTarget) -> LayoutSeen {
+    let seen = target.sync().map_err(|error| error.to_string());
+    match seen.and_then(|()| Layout::of(target.mount_point()).map_err(|error| error.to_string())) {
+        Ok(layout) => LayoutSeen { layout: Some(layout), problem: String::new() },
+        Err(problem) => LayoutSeen { layout: None, problem },
+    }
+}
+
+/// Most memory of this process so far, in bytes.
+pub fn peak_rss_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let words = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    words.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+}

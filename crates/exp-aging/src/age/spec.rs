@@ -1,0 +1,259 @@
+//! What the user asked of `senesce age`, complete and comparable.
+
+use senesce_aging::measure::Measures;
+use senesce_aging::parts::{part_capacity, part_seed};
+use senesce_aging::{AgingError, AgingPlan, Churn, Clock, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate};
+use senesce_core::parameter::suggest;
+use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
+use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When an aging ends; without any limit at the bound, where all three histograms are exact.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Exactly this many overwrites.
+    pub overwrites: Option<f64>,
+    /// Stop at this p of the chi-square tests.
+    pub confidence: Option<f64>,
+    /// At most this many overwrites, planned for.
+    pub max_overwrites: Option<f64>,
+    /// At most this many operations, planned for.
+    pub max_operations: Option<u64>,
+    /// Stop after this many seconds of execution.
+    pub max_seconds: Option<f64>,
+}
+
+impl Limits {
+    /// Plans one of `parts` with `make` so that the limits hold: those known beforehand shape the plan.
+    pub fn plan<T: AsRef<AgingPlan>>(
+        &self,
+        parts: u32,
+        make: &dyn Fn(Limit) -> Result<T, AgingError>,
+    ) -> Result<T, Failure> {
+        if self.confidence.is_some() && parts > 1 {
+            return Err(Failure::usage(
+                "--until tests the files of one plan; a plan in parts ends at its bound, or by another limit",
+            ));
+        }
+        if let Some(overwrites) = self.overwrites {
+            return Ok(make(Limit::Overwrites(overwrites))?);
+        }
+        let mut plan = make(self.confidence.map_or(Limit::Bound, Limit::Confidence))?;
+        if let Some(most) = self.max_overwrites.filter(|most| plan.as_ref().summary().overwrites > *most) {
+            plan = make(Limit::Overwrites(most))?;
+        }
+        let most = self.max_operations.map(|most| most / u64::from(parts));
+        if let Some(most) = most.filter(|most| plan.as_ref().summary().t_end > *most) {
+            plan = make(Limit::Operations(most))?;
+        }
+        Ok(plan)
+    }
+
+    /// The time limit of execution, all parts of the run together.
+    pub fn max_time(&self) -> Option<Duration> {
+        self.max_seconds.map(Duration::from_secs_f64)
+    }
+}
+
+/// One aging, from words to numbers. Everything here shapes the result, so two runs with equal specifications are the
+/// same run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgeSpec {
+    /// The target as the user wrote it; `None` for a plan without a target.
+    pub target: Option<String>,
+    /// Name of a built-in profile, or a file.
+    pub profile: String,
+    /// BLAKE3 of the profile's content: a changed file is another run.
+    pub profile_hash: String,
+    /// Declared size; `None`: the target's own.
+    pub size: Option<Bytes>,
+    /// Target fullness; `None`: the profile's own, else 0.8.
+    pub fullness: Option<f64>,
+    /// Root seed.
+    pub seed: Seed,
+    /// Which files are replaced.
+    pub churn: Churn,
+    /// Sizes drawn inside their bins.
+    pub spread_sizes: bool,
+    /// What becomes of size bins that cannot fit.
+    pub truncate: Truncate,
+    /// When it ends.
+    #[serde(flatten)]
+    pub limits: Limits,
+    /// The file system to make.
+    pub file_system: Option<FileSystem>,
+    /// More options for mkfs.
+    pub mkfs_options: String,
+    /// Mount options.
+    pub mount_options: String,
+    /// Hold the image in memory while aging.
+    pub in_memory: bool,
+    /// How files get their content.
+    pub data: String,
+    /// fsync after every so many creates; 0: never.
+    pub fsync_every: u64,
+    /// When the file system has to commit.
+    #[serde(flatten)]
+    pub clock: Clock,
+    /// Operations per second, at most; `None`: as fast as the machine.
+    pub pace: Option<f64>,
+    /// Worker threads.
+    pub threads: usize,
+    /// This machine's part of the directories: (part, parts).
+    pub shard: Option<(u32, u32)>,
+    /// Parts that the plan is divided into.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parts: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+// Serde wants a reference.
+fn is_one(parts: &u32) -> bool {
+    *parts == 1
+}
+
+impl AgeSpec {
+    /// The profile, if it is still the one that was hashed.
+    pub fn load_profile(&self) -> Result<Profile, Failure> {
+        let profile = Profile::load(&self.profile)?;
+        let hash = profile_hash(&profile);
+        if !self.profile_hash.is_empty() && hash != self.profile_hash {
+            let words =
+                format!("profile {} has changed since the run began; put the former file back to go on", self.profile);
+            return Err(Failure::usage(words));
+        }
+        Ok(profile)
+    }
+
+    /// The declared size: as given, of the image to be made, or of the device.
+    pub fn capacity(&self) -> Result<Bytes, Failure> {
+        if let Some(size) = self.size {
+            return Ok(size);
+        }
+        let needs = |what: &str| {
+            Failure::usage(format!("{what}: say how large the volume is with --size, for example --size 1G"))
+        };
+        let Some(target) = &self.target else { return Err(needs("a plan without a target")) };
+        match target.parse::<TargetSpec>()? {
+            TargetSpec::Image { size: Some(size), .. } | TargetSpec::Memory { size } => Ok(size),
+            TargetSpec::Image { path, size: None } => std::fs::metadata(&path)
+                .map(|found| Bytes(found.len()))
+                .map_err(|_| needs(&format!("{} does not exist yet", path.display()))),
+            TargetSpec::Device(path) => Ok(BlockDevice::open(&path)?.size()),
+            TargetSpec::Directory(path) => Err(needs(&format!("{} is a directory", path.display()))),
+        }
+    }
+
+    /// The plan of one part, made to the limits.
+    fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
+        let base = PlanSpec {
+            profile: self.load_profile()?,
+            capacity: part_capacity(self.capacity()?, self.parts),
+            fullness: self.fullness,
+            seed: part_seed(self.seed, part, self.parts),
+            churn: self.churn,
+            spread_sizes: self.spread_sizes,
+            truncate: self.truncate,
+            limit: Limit::Bound,
+            clock: self.clock,
+        };
+        let plan = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
+        let make = |limit| Ok(Arc::new(plan(limit).map_err(|error| error.of_parts(self.parts))?));
+        self.limits.plan(self.parts, &make)
+    }
+
+    /// The operations of one part from the first, planned to the limits.
+    pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
+        Ok(self.plan_of(part)?.operations())
+    }
+
+    /// The numbers of the plan before the first operation; they are the same for every part.
+    pub fn summary(&self) -> Result<Summary, Failure> {
+        let part = self.plan_of(0)?.summary().clone();
+        let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
+        whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
+    }
+
+    /// What the counts of all parts together mean.
+    pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
+        Ok(self.plan_of(0)?.measures(self.parts, tally))
+    }
+
+    /// Says in `plan` what the run will do.
+    pub fn describe(&self, mut plan: Plan, summary: &Summary) -> Plan {
+        let target = self.target.as_deref().unwrap_or("-");
+        if let Some(file_system) = self.file_system {
+            plan.step(format!("make {file_system}"), target);
+        }
+        plan.step(format!("create {} files up to fullness {:.3}", summary.files, summary.fullness), target);
+        if !self.clock.is_none() {
+            plan.step(self.clock.to_string(), target);
+        }
+        plan.step(
+            format!("age by {} to operation {} ({:.1} overwrites)", summary.profile, summary.t_end, summary.overwrites),
+            target,
+        );
+        plan.bytes_to_write = if self.data == "write" { summary.bytes_created.0 } else { summary.creates * 4096 };
+        plan.estimated_seconds = estimate_seconds(summary.t_end, plan.bytes_to_write, &self.data);
+        plan
+    }
+}
+
+/// About 25 us per create or delete on ext4 in memory, and a gigabyte a second where data are written.
+fn estimate_seconds(operations: u64, bytes: u64, data: &str) -> f64 {
+    operations as f64 * 25e-6 + if data == "write" { bytes as f64 / 1e9 } else { 0.0 }
+}
+
+/// BLAKE3 of the profile in its canonical form.
+pub fn profile_hash(profile: &Profile) -> String {
+    let text = serde_json::to_vec(profile).unwrap_or_default();
+    blake3::hash(&text).to_hex().as_str()[..16].to_string()
+}
+
+/// `confidence=0.95` of `--until`.
+pub fn parse_until(text: &str) -> Result<f64, Failure> {
+    let wrong = |problem: String| Failure::usage(format!("--until {text}: {problem}"));
+    let (name, value) =
+        text.split_once('=').ok_or_else(|| wrong("write confidence=P, for example confidence=0.95".into()))?;
+    if name != "confidence" {
+        return Err(wrong(format!("there is no '{name}'{}", suggest(name, ["confidence"]))));
+    }
+    match value.parse::<f64>() {
+        Ok(p) if p > 0.0 && p < 1.0 => Ok(p),
+        _ => Err(wrong("P is a probability above 0 and below 1".into())),
+    }
+}
+
+/// `i/n` of `--shard`, i from 0.
+pub fn parse_shard(text: &str) -> Result<(u32, u32), Failure> {
+    let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    match parts {
+        Some((part, of)) if part < of => Ok((part, of)),
+        _ => Err(Failure::new(
+            ExitCode::Usage,
+            format!("--shard {text}: write I/N with I from 0 to N-1, for example 0/4"),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_with_numbers_are_read_or_refused() {
+        assert_eq!(parse_until("confidence=0.95").unwrap(), 0.95);
+        for text in ["confidence=1.5", "confidense=0.9", "0.9"] {
+            assert!(parse_until(text).is_err(), "{text}");
+        }
+        assert_eq!(parse_shard("1/4").unwrap(), (1, 4));
+        for text in ["4/4", "1", "a/b", "0/0"] {
+            assert!(parse_shard(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `senesce verify`: compares a target with what its record says it holds.
+
+use super::Age;
+use super::course::Course;
+use super::events::Event;
+use super::execution::{data_mode, shard};
+use super::run::last_checkpoint;
+use senesce_aging::parts::part_name;
+use senesce_aging::{VerifyReport, verify as compare, verify_top};
+use senesce_core::{Failure, Progress, Record};
+use senesce_runs::run::{Recorded, spec_of};
+use senesce_volume::{CheckReport, OpenOptions, TargetSpec, visit};
+use serde::Serialize;
+use std::path::Path;
+
+/// What a verification found.
+#[derive(Debug, Serialize)]
+pub struct Verification {
+    /// Whether everything is as the record says.
+    pub good: bool,
+    /// The files.
+    pub files: VerifyReport,
+    /// The file system's own checker; `None` with the reason in `not_checked`.
+    pub file_system: Option<CheckReport>,
+    /// Why the file system was not checked.
+    pub not_checked: String,
+}
+
+/// Verifies the target of the run in `path`.
+pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Failure> {
+    let record = Record::open(path)?;
+    let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
+    if record.plan.kind != "age" {
+        return Err(words("is no aging"));
+    }
+    let recorded = Recorded::<Age>::of(&record)?;
+    let course = Course::of(&spec_of::<Age>(&record)?, recorded.events());
+    let spec = &course.spec;
+    if !execution_ended(&recorded) {
+        let remedy = format!("its execution has not ended; continue it with senesce age --resume {}", path.display());
+        return Err(words(&remedy));
+    }
+    let position = last_checkpoint(&recorded).map_or(0, |checkpoint| checkpoint.operation);
+    let target = spec.target.as_deref().unwrap_or_default().parse::<TargetSpec>()?;
+    if matches!(target, TargetSpec::Memory { .. }) {
+        return Err(words("its target was in memory and is gone; age an image:FILE to verify it"));
+    }
+    let options = OpenOptions { mount_options: spec.mount_options.clone(), ..OpenOptions::inspect() };
+    let mut mounted = visit(&target, &options)?;
+    progress.phase("replaying the plan and comparing files", 0, "");
+    let files = files(&course, position, mounted.mount_point())?;
+    let (file_system, not_checked) = match target {
+        TargetSpec::Directory(_) => (None, "a directory's file system is in use by others".to_string()),
+        _ => {
+            progress.phase("checking the file system", 0, "");
+            let report = mounted.check_file_system()?;
+            let reason = if report.is_none() { "this file system has no checker here" } else { "" };
+            (report, reason.to_string())
+        }
+    };
+    mounted.close()?;
+    let good = files.is_good() && file_system.as_ref().is_none_or(|report| report.clean);
+    Ok(Verification { good, files, file_system, not_checked })
+}
+
+/// Whether nothing was executed behind the last end of an execution: a run that was interrupted, resumed and then killed
+/// has an end, but checkpoints behind it.
+fn execution_ended(recorded: &Recorded<Age>) -> bool {
+    let last = recorded.events().rev().find_map(|event| match event {
+        Event::Executed(_) => Some(true),
+        Event::Checkpoint(_) | Event::Sample(_) => Some(false),
+        _ => None,
+    });
+    last == Some(true)
+}
+
+/// Compares the files of all parts, one part after the other, with what the course had made below a position.
+fn files(course: &Course, position: u64, top: &Path) -> Result<VerifyReport, Failure> {
+    let spec = &course.spec;
+    let data = data_mode(&spec.data)?;
+    if spec.parts == 1 {
+        return Ok(compare(&course.planner_at(0, position)?, top, data, shard(spec))?);
+    }
+    let mut report = verify_top(top, spec.parts)?;
+    for part in 0..spec.parts {
+        let planner = course.planner_at(part, position)?;
+        report = report.merge(compare(&planner, &top.join(part_name(part)), data, None)?);
+    }
+    Ok(report)
+}

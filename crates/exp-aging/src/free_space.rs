@@ -1,0 +1,269 @@
+//! What age does to free space: fresh, written once, aged with two kinds of churn (technical report CMU-PDL-16-105,
+//! figure 2).
+
+mod analysis;
+
+use analysis::{counts, figure, findings, table};
+use clap::Args;
+use senesce_aging::{Churn, Data, Truncate};
+use senesce_core::analysis::{Analysis, Better, Figure};
+use senesce_core::environment::is_root;
+use senesce_core::parameter::real;
+use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size, published};
+use senesce_layout::{FreeSpace, Layout};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_runs::study::images::{ImageFacts, Images};
+use senesce_runs::study::matrix::{ImageId, aging_plan};
+use senesce_runs::study::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
+use senesce_volume::FileSystem;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// The experiment, with its images where they can be made.
+pub struct FreeSpaceExperiment(Option<Images>);
+
+/// What is aged and looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems
+    #[arg(long, value_delimiter = ',')]
+    pub fs: Vec<FileSystem>,
+    /// size of an image
+    #[arg(long)]
+    pub size: Size,
+    /// aging profile, a name or a file
+    #[arg(long)]
+    pub profile: String,
+    /// allocated bytes of files over the size
+    #[arg(long, value_parser = real(0.05..=0.9))]
+    pub fullness: f64,
+    /// bytes created over the size, in both kinds of churn
+    #[arg(long, value_parser = real(1.0..=10000.0))]
+    pub overwrites: f64,
+    /// independent agings of each state; results are ranges over them
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub agings: u32,
+    /// a file system of your own to look at beside them (read only): directory, image or device
+    #[arg(long)]
+    pub natural: Option<PathBuf>,
+}
+
+/// States in order: name and how they are made.
+const STATES: [(&str, StateKind, Churn); 4] = [
+    ("fresh", StateKind::Fresh, Churn::Profile),
+    ("write-once", StateKind::WriteOnce, Churn::Profile),
+    ("aged", StateKind::Aged, Churn::Profile),
+    ("aged, churn by bins", StateKind::Aged, Churn::Bins),
+];
+
+/// A large free extent in this experiment: a share of the size of the volume (1.5 GB of 80 GB, as published).
+const LARGE: f64 = 1.5 / 80.0;
+
+/// The free space of a volume that nobody aged on purpose.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Natural {
+    target: String,
+    file_system: String,
+    free_space: Option<FreeSpace>,
+}
+
+/// What was made and seen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// An image, made and looked at.
+    Image(ImageFacts),
+    /// A volume that nobody aged on purpose.
+    Natural(Natural),
+}
+
+/// What is done whole or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// An image is made and looked at.
+    Image(ImageId),
+    /// The volume of the user is looked at.
+    Natural,
+}
+
+impl Run for FreeSpaceExperiment {
+    const KIND: &'static str = "free-space";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/free-space.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/free-space.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        let study = study(spec, seed);
+        let mut steps = Vec::new();
+        for id in ids(&study) {
+            let state = &study.state[id.state];
+            let name = format!("{} {}, aging {}", study.file_system[id.fs].name, state.name, id.image);
+            let mut seconds = 1.0;
+            if id.state > 0 {
+                seconds += aging_plan(&study, state, id.image)?.summary().t_end as f64 * 30e-6 + 2.0;
+            }
+            let words = format!("make {}", state.kind.word());
+            steps.push(Planned::new(Step::Image(id), words, name).costing(Bytes(0), seconds));
+        }
+        if let Some(natural) = &spec.natural {
+            let name = natural.display().to_string();
+            if !natural.exists() {
+                return Err(Failure::usage(format!("--natural: {name} does not exist")));
+            }
+            steps.push(Planned::new(Step::Natural, "look at its free space, reading only", name));
+        }
+        Ok(steps)
+    }
+
+    fn needs(spec: &Spec) -> Needs {
+        match spec.natural {
+            None => Needs::root("free-space makes images on loop devices"),
+            Some(_) => Needs::default(),
+        }
+    }
+
+    fn next(spec: &Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Step>>, Failure> {
+        let can_be_done = |step: &Step| *step == Step::Natural || is_root();
+        let mut left = Self::steps(spec, recorded.seed)?;
+        left.retain(|planned| can_be_done(&planned.step) && !recorded.is_done(&planned.step));
+        Ok(left)
+    }
+
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        if !is_root() {
+            context.caveat("measured without images: loop devices need root");
+            return Ok(Self(None));
+        }
+        Ok(Self(Some(Images::open(2 * spec.size.bytes(), context.path())?)))
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let study = study(spec, context.seed);
+        match (step, &self.0, &spec.natural) {
+            (Step::Image(id), Some(images), _) => {
+                let facts = images.provide(&study, *id, context.progress, context.interrupt)?;
+                measurements(&study, &facts).into_iter().for_each(|one| context.measure(one));
+                images.forget(&facts.key)?;
+                context.record(Event::Image(facts));
+            }
+            (Step::Natural, _, Some(path)) => {
+                let seen = Layout::of(path)?;
+                let (file_system, free_space) = (seen.file_system, seen.free_space);
+                context.record(Event::Natural(Natural { target: path.display().to_string(), file_system, free_space }));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let published = published::parse(Self::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
+        let study = study(spec, recorded.seed);
+        let (mut images, mut natural) = (Vec::new(), Vec::new());
+        for event in recorded.events().cloned() {
+            match event {
+                Event::Image(facts) => images.push(facts),
+                Event::Natural(seen) => natural.push(seen),
+            }
+        }
+        let file_systems = 0..study.file_system.len();
+        let mut figures: Vec<Figure> = file_systems.filter_map(|fs| figure(&study, &images, &natural, fs)).collect();
+        figures.extend(counts(&study, &images));
+        Ok(Analysis {
+            title: "Free space of fresh, once written and aged file systems".into(),
+            summary: format!(
+                "{} images of {} were made with the profile {} at {:.0} % fullness.",
+                images.len(),
+                study.size,
+                spec.profile,
+                spec.fullness * 100.0
+            ),
+            figures,
+            tables: vec![table(&study, &images, &natural)],
+            findings: findings(&study, &images, &published),
+            result: json!({"images": images, "natural": natural}),
+            ..Analysis::default()
+        })
+    }
+}
+
+impl Experiment for FreeSpaceExperiment {
+    const TITLE: &'static str = "Free extents of fresh, once written and aged file systems";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/free-space.md");
+
+    fn defaults(level: Level) -> Spec {
+        let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+        Spec {
+            fs: level.of([vec![FileSystem::Ext4], all(), all()]),
+            size: Size(level.of([Bytes::mib(64), Bytes::gib(1), Bytes::gib(80)])),
+            profile: "agrawal".into(),
+            fullness: level.of([0.6, 0.7, 0.7]),
+            overwrites: level.of([1.5, 5.0, 20.0]),
+            agings: level.of([1, 3, 5]),
+            natural: None,
+        }
+    }
+}
+
+fn ids(study: &StudySpec) -> Vec<ImageId> {
+    let mut ids = Vec::new();
+    for fs in 0..study.file_system.len() {
+        for state in 0..study.state.len() {
+            let images = if study.state[state].kind == StateKind::Fresh { 1 } else { study.images };
+            ids.extend((0..images).map(|image| ImageId { fs, state, image }));
+        }
+    }
+    ids
+}
+
+/// The study whose images these are.
+fn study(spec: &Spec, seed: Seed) -> StudySpec {
+    let state = |(name, kind, churn): (&str, StateKind, Churn)| {
+        let planned = kind != StateKind::Fresh;
+        StateSpec {
+            profile: if planned { spec.profile.clone() } else { String::new() },
+            fullness: planned.then_some(spec.fullness),
+            overwrites: (kind == StateKind::Aged).then_some(spec.overwrites),
+            data: Data::Fallocate,
+            churn,
+            truncate: Truncate::Drop,
+            ..StateSpec::named(kind, name)
+        }
+    };
+    StudySpec {
+        seed: seed.0,
+        repetitions: 1,
+        images: spec.agings,
+        noise: false,
+        threads: 1,
+        file_system: spec.fs.iter().map(|fs| FileSystemSpec::named(fs.name())).collect(),
+        state: STATES.into_iter().map(state).collect(),
+        ..StudySpec::new("free space", spec.size.0)
+    }
+}
+
+fn measurements(spec: &StudySpec, facts: &ImageFacts) -> Vec<Measurement> {
+    let Some(free) = &facts.free_space else { return Vec::new() };
+    let under = |one: Measurement| Measurement {
+        image: facts.id.image,
+        ..one.under("fs", &spec.file_system[facts.id.fs].name).under("state", &spec.state[facts.id.state].name)
+    };
+    let found = [
+        Measurement::new("free extents", "", Better::Lower, free.extents as f64),
+        Measurement::new("mean free extent", "bytes", Better::Higher, free.avg_bytes),
+        Measurement::new("free space in large extents", "%", Better::Higher, large_share(spec, free) * 100.0),
+    ];
+    found.into_iter().flatten().map(under).collect()
+}
+
+/// Share of free space in extents of at least [`LARGE`] of the volume; buckets are counted from the one that begins there.
+fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
+    let least = spec.size.0 as f64 * LARGE;
+    let large: u64 = free.buckets.iter().filter(|one| one.to_bytes as f64 > least).map(|one| one.blocks).sum();
+    large as f64 / free.free_blocks.max(1) as f64
+}

@@ -1,0 +1,22 @@
+//! Aging: the verb `age`, and the published experiments on aged file systems.
+
+pub mod age;
+pub mod age_convergence;
+pub mod aged_fileserver;
+pub mod aged_server;
+pub mod aged_webserver;
+pub mod free_space;
+
+use senesce_runs::run::{Kind, Reproducible, experiment, verb};
+
+/// The experiments of this room, in the order in which they are listed.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[&dyn Reproducible] = &[
+    experiment::<age_convergence::AgeConvergence>(),
+    experiment::<free_space::FreeSpaceExperiment>(),
+    experiment::<aged_server::Aged<aged_fileserver::Fileserver>>(),
+    experiment::<aged_server::Aged<aged_webserver::Webserver>>(),
+];
+
+/// The verbs of this room that leave run directories.
+pub const VERBS: &[&dyn Kind] = &[verb::<age::Age>()];

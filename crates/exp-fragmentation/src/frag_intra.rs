@@ -1,0 +1,204 @@
+//! Fragmentation inside files: parts of several files appended in turn (Conway et al., "File Systems Fated for Senescence?
+//! Nonsense, Says Science!", FAST 2017, section 4).
+
+use crate::fragmentation::experiment::Fragmentation;
+use crate::fragmentation::{Procedure, Round, Story, numbers, read};
+use clap::{Args, value_parser};
+use rand::Rng;
+use senesce_core::failure::failed;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
+use senesce_runs::tree::check;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+/// The experiment.
+pub type FragIntra = Fragmentation<InTurn>;
+
+/// The files, and how they grow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case")]
+pub struct Parameters {
+    /// files
+    #[arg(long, value_parser = value_parser!(u64).range(1..=100_000))]
+    pub files: u64,
+    /// size of each file
+    #[arg(long)]
+    pub file_size: Size,
+    /// bytes per append
+    #[arg(long)]
+    pub chunk: Size,
+    /// last round; in it every chunk of every file is appended in turn, in round 0 none
+    #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub rounds: u64,
+    /// rounds from one to the next that is run
+    #[arg(long, value_parser = value_parser!(u64).range(1..=10_000))]
+    pub step: u64,
+    /// appends to a file from fsync to fsync; 0: only at the end
+    #[arg(long, value_parser = value_parser!(u64).range(0..=1_000_000))]
+    pub fsync_every: u64,
+    /// wait after every append (5s lets write-back come instead of fsync)
+    #[arg(long)]
+    pub pause: Span,
+}
+
+impl Parameters {
+    fn bytes(&self) -> Bytes {
+        Bytes(self.files * self.file_size.bytes())
+    }
+
+    /// Chunks of each file that are appended in turn in a round.
+    fn appended(&self, round: u64) -> u64 {
+        self.file_size.bytes() / self.chunk.bytes() * round / self.rounds
+    }
+}
+
+/// Files that grow in turn.
+pub struct InTurn {
+    own: Parameters,
+    seed: Seed,
+}
+
+impl InTurn {
+    fn content(&self, file: u64) -> Vec<u8> {
+        let mut content = vec![0; self.own.file_size.bytes() as usize];
+        self.seed.stream(&format!("file/{file}")).fill_bytes(&mut content);
+        content
+    }
+}
+
+impl Procedure for InTurn {
+    const ID: &'static str = "frag-intra";
+    const TITLE: &'static str = "Fragmentation inside files: appends in turn, then a cold read";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/frag-intra.md");
+    const PUBLISHED: &'static str = include_str!("../../../data/published/frag-intra.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/frag-intra.claims.toml");
+    const STORY: Story = Story {
+        title: "Fragmentation inside files",
+        round: "round",
+        summary: "In round r the last r parts of a hundred of every file were appended in turn, 4 KiB at a time, each append \
+                  ended by fsync; then all files were read cold in directory order. Beside each round stands its unaged copy.",
+    };
+    type Parameters = Parameters;
+    type State = ();
+
+    fn defaults(level: Level) -> Parameters {
+        Parameters {
+            files: 10,
+            file_size: Size(Bytes::kib(400)),
+            chunk: Size(Bytes::kib(4)),
+            rounds: level.of([2, 100, 100]),
+            step: level.of([1, 10, 1]),
+            fsync_every: 1,
+            pause: Span::default(),
+        }
+    }
+
+    fn rounds(own: &Parameters, _seed: Seed) -> Result<Vec<Round>, Failure> {
+        let (size, chunk) = (own.file_size.bytes(), own.chunk.bytes());
+        if chunk == 0 || size % chunk != 0 || size == 0 {
+            return Err(Failure::usage(format!(
+                "file-size {} must be a multiple of chunk {}, both above zero",
+                own.file_size.0, own.chunk.0
+            )));
+        }
+        let round = |number| {
+            let appended = own.appended(number);
+            Round {
+                number,
+                words: format!("append {appended} times {} to {} files in turn, read cold", own.chunk.0, own.files),
+                data: own.bytes(),
+                written: own.bytes(),
+                seconds: (appended * own.files) as f64 * (3e-4 + own.pause.seconds()),
+            }
+        };
+        Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
+    }
+
+    fn begin(own: &Parameters, seed: Seed, _room: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+        Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
+    }
+
+    /// How the appends are brought to the device.
+    fn condition(&self) -> Option<(&'static str, &'static str)> {
+        let words = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
+            (1, _) => "fsync",
+            (0, false) => "wait",
+            _ => "rare",
+        };
+        Some(("sync", words))
+    }
+
+    fn start(&self) {}
+
+    /// First parts one file after the other, each ended by fsync; then chunks in turn.
+    fn advance(&self, _state: &mut (), folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
+        let (own, chunk) = (&self.own, self.own.chunk.bytes() as usize);
+        let appended = own.appended(round);
+        let first = own.file_size.bytes() as usize - appended as usize * chunk;
+        let mut open = Vec::new();
+        for number in 0..own.files {
+            let path = folder.join(format!("file{number:03}"));
+            let content = self.content(number);
+            let mut file = File::create(&path).map_err(failed("create", &path))?;
+            for chunk in content[..first].chunks(chunk) {
+                file.write_all(chunk).map_err(failed("write", &path))?;
+            }
+            file.sync_all().map_err(failed("fsync", &path))?;
+            open.push((path, file, content));
+        }
+        for turn in 0..appended {
+            check(interrupt)?;
+            for (path, file, content) in &mut open {
+                let part = &content[first + turn as usize * chunk..][..chunk];
+                file.write_all(part).map_err(failed("append to", path))?;
+                if own.fsync_every > 0 && (turn + 1) % own.fsync_every == 0 {
+                    file.sync_all().map_err(failed("fsync", path))?;
+                }
+                read::pause(own.pause.0, interrupt)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn procedure() -> InTurn {
+        let (file_size, chunk) = (Size(Bytes(8 * 16)), Size(Bytes(16)));
+        let own = Parameters { files: 3, file_size, chunk, rounds: 4, ..InTurn::defaults(Level::Smoke) };
+        InTurn { own, seed: Seed(1) }
+    }
+
+    #[test]
+    fn every_round_leaves_the_same_files() {
+        let (first, last) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        procedure().advance(&mut (), first.path(), 0, &Interrupt::new()).unwrap();
+        procedure().advance(&mut (), last.path(), 4, &Interrupt::new()).unwrap();
+        for number in 0..3 {
+            let name = format!("file{number:03}");
+            let read = |room: &Path| std::fs::read(room.join(&name)).unwrap();
+            assert_eq!(read(first.path()), procedure().content(number));
+            assert_eq!(read(last.path()), procedure().content(number));
+        }
+    }
+
+    #[test]
+    fn content_follows_from_the_seed() {
+        let golden: Vec<u8> = procedure().content(0)[..8].to_vec();
+        assert_eq!(golden, GOLDEN);
+        assert_ne!(procedure().content(0), procedure().content(1));
+    }
+
+    const GOLDEN: [u8; 8] = [241, 243, 76, 133, 114, 188, 116, 68];
+
+    #[test]
+    fn round_0_appends_nothing_and_the_last_one_everything() {
+        let appended: Vec<u64> = (0..=4).map(|round| procedure().own.appended(round)).collect();
+        assert_eq!(appended, [0, 2, 4, 6, 8]);
+    }
+}

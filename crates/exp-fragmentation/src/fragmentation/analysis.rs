@@ -1,0 +1,315 @@
+//! From the record to tables, figures and findings.
+
+use super::correlations::{self, ScoreCost, overall, words};
+use super::experiment::{Event, Fragmentation};
+use super::point::{Clock, Point, read_ahead_words};
+use super::rounds::Sequential;
+use super::sketch::Sketch;
+use super::{Procedure, beside, figures};
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{Analysis, Failure, Finding, Finite, Table, Verdict};
+use senesce_runs::run::Recorded;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Everything that was recorded.
+#[derive(Default)]
+pub struct Seen {
+    /// What a round is called.
+    pub round: &'static str,
+    /// Points, of each state the last one recorded, in the order of file system, round, aged before unaged.
+    pub points: Vec<Point>,
+    /// Sketches, of each state the last one recorded.
+    pub sketches: Vec<Sketch>,
+    /// Sequential reads.
+    pub sequential: Vec<Sequential>,
+    /// File systems in the order in which they were run.
+    pub systems: Vec<String>,
+    /// Read-ahead settings in the order in which they were used.
+    pub settings: Vec<Option<u64>>,
+    /// Correlations of score and cost.
+    pub correlations: Vec<ScoreCost>,
+    /// On what was measured.
+    pub device: String,
+}
+
+impl Seen {
+    /// Of events; `round` is what a round is called.
+    pub fn of<'e>(events: impl Iterator<Item = &'e Event>, round: &'static str) -> Self {
+        let mut seen = Self { round, ..Self::default() };
+        let (mut points, mut sketches) = (BTreeMap::new(), BTreeMap::new());
+        for event in events.cloned() {
+            match event {
+                // That of a guest comes after that of this machine.
+                Event::Place(words) if seen.device.is_empty() => seen.device = words,
+                Event::Place(_) => {}
+                Event::Sequential(one) => seen.sequential.push(one),
+                Event::Sketch(one) => {
+                    sketches.insert((one.fs.clone(), one.round, one.aged), one);
+                }
+                Event::Point(point) => {
+                    points.insert((seen.place_of(&point), point.round, !point.aged), point);
+                }
+            }
+        }
+        seen.points = points.into_values().collect();
+        seen.sketches = sketches.into_values().collect();
+        seen.correlations = correlations::all(&seen.points, &seen.systems, &seen.settings);
+        seen
+    }
+
+    /// The place of a point's file system among all; remembers it and the settings of the readings.
+    fn place_of(&mut self, point: &Point) -> usize {
+        for reading in &point.readings {
+            if !self.settings.contains(&reading.read_ahead_kib) {
+                self.settings.push(reading.read_ahead_kib);
+            }
+        }
+        self.systems.iter().position(|fs| *fs == point.fs).unwrap_or_else(|| {
+            self.systems.push(point.fs.clone());
+            self.systems.len() - 1
+        })
+    }
+
+    /// The last round of a file system, aged or copied.
+    pub fn last(&self, fs: &str, aged: bool) -> Option<&Point> {
+        self.points.iter().filter(|point| point.fs == fs && point.aged == aged).max_by_key(|point| point.round)
+    }
+
+    /// How much longer the aged files of a round take to read than their copy, in the last round of which both were read.
+    pub fn slowdown(&self, fs: &str, clock: Clock) -> Option<f64> {
+        let setting = figures::usual(self, clock);
+        let of = |point: &Point| Some((point.round, point.cost(point.reading(setting)?, clock)?));
+        let costs = |aged| self.points.iter().filter(move |point| point.fs == fs && point.aged == aged).filter_map(of);
+        let unaged: BTreeMap<u64, f64> = costs(false).collect();
+        let both = costs(true).filter_map(|(round, aged)| Some((round, Finite::per(aged, *unaged.get(&round)?).ok()?)));
+        both.max_by_key(|(round, _)| *round).map(|(_, times)| times.get())
+    }
+
+    /// Seconds per GiB of the last round of a file system, aged or copied.
+    pub fn last_cost(&self, fs: &str, aged: bool, clock: Clock) -> Option<f64> {
+        let point = self.last(fs, aged)?;
+        point.cost(point.reading(figures::usual(self, clock))?, clock)
+    }
+
+    /// Seconds per GiB of all aged rounds of a file system.
+    pub fn costs(&self, fs: &str, clock: Clock) -> impl Iterator<Item = f64> {
+        let setting = figures::usual(self, clock);
+        let aged = self.points.iter().filter(move |point| point.fs == fs && point.aged);
+        aged.filter_map(move |point| point.cost(point.reading(setting)?, clock))
+    }
+}
+
+/// Analyses the record of any of the experiments.
+///
+/// # Errors
+/// When the table of published values is damaged.
+pub fn analyse<P: Procedure>(own: &P::Parameters, recorded: &Recorded<Fragmentation<P>>) -> Result<Analysis, Failure> {
+    let seen = Seen::of(recorded.events(), P::STORY.round);
+    let published = published_of::<P>(own)?;
+    let mut caveats = vec!["modelled: seconds on the reference drives; no flash translation layer".to_string()];
+    caveats.extend(by_bytes_read(&seen));
+    let mut findings = claims(&seen, &published);
+    findings.extend(beside::findings(&seen, &published));
+    findings.extend(P::findings(&seen));
+    Ok(Analysis {
+        title: P::STORY.title.into(),
+        summary: format!("{} {}", P::STORY.summary, in_words(&seen)),
+        figures: figures::all(&seen),
+        tables: vec![table(&seen), correlation_table(&seen), published_table(&published)],
+        findings,
+        caveats,
+        result: result(&seen),
+    })
+}
+
+/// Which file systems have times per GiB of other bytes than allocated ones.
+fn by_bytes_read(seen: &Seen) -> Option<String> {
+    let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
+    let found: BTreeSet<&str> =
+        seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
+    let names: Vec<&str> = found.into_iter().collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "s/GiB counts the bytes read, not the allocated ones, in rounds of {}: it claims to have allocated less than half of \
+             them (not accounted yet, compressed, or sparse)",
+            names.join(", ")
+        )
+    })
+}
+
+/// The published values that this run can be put beside.
+fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>, Failure> {
+    let mut values = published::parse(P::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some((ours, others)) = P::variant(own) {
+        values.retain(|one| !one.condition.ends_with(others));
+        for one in &mut values {
+            one.condition = one.condition.trim_end_matches(ours).trim_end().into();
+        }
+    }
+    Ok(values)
+}
+
+fn in_words(seen: &Seen) -> String {
+    let found: Vec<String> =
+        seen.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", seen.slowdown(fs, Clock::Hdd)?))).collect();
+    match found.is_empty() {
+        true => format!("{} points were measured.", seen.points.len()),
+        false => format!(
+            "Modelled on the disk drive, the last {} takes this many times as long as its unaged copy: {}.",
+            seen.round,
+            found.join(", ")
+        ),
+    }
+}
+
+fn result(seen: &Seen) -> Value {
+    let slowdown = |clock| -> BTreeMap<&String, f64> {
+        seen.systems.iter().filter_map(|fs| Some((fs, seen.slowdown(fs, clock)?))).collect()
+    };
+    let analysis = seen.points.iter().flat_map(|point| &point.readings).filter_map(|one| one.traced.as_ref());
+    json!({
+        "points": seen.points,
+        "sequential": seen.sequential,
+        "correlations": seen.correlations,
+        "correlation": {
+            "hdd": overall(&seen.correlations, Clock::Hdd, figures::usual(seen, Clock::Hdd)),
+            "ssd": overall(&seen.correlations, Clock::Ssd, figures::usual(seen, Clock::Ssd)),
+            "volume": overall(&seen.correlations, Clock::Wall, figures::usual(seen, Clock::Wall)),
+        },
+        "slowdown": {"hdd": slowdown(Clock::Hdd), "ssd": slowdown(Clock::Ssd), "volume": slowdown(Clock::Wall)},
+        "longest_trace_analysis_seconds": analysis.map(|one| one.analysis_seconds).fold(0.0, f64::max),
+    })
+}
+
+fn table(seen: &Seen) -> Table {
+    let round = seen.round;
+    let columns = [
+        "file system",
+        round,
+        "state",
+        "read-ahead",
+        "modelled disk drive (s/GiB)",
+        "modelled solid-state drive (s/GiB)",
+        "volume itself (s/GiB)",
+        "dynamic layout score",
+        "tree layout score",
+        "static layout score",
+        "discontinuities",
+        "seek distance (MiB)",
+        "requests",
+    ];
+    let mut table = Table::new("points", "Cold reads", &columns);
+    for point in &seen.points {
+        for reading in &point.readings {
+            let traced = reading.traced.as_ref();
+            table.row(vec![
+                json!(point.fs),
+                json!(point.round),
+                json!(point.state()),
+                json!(read_ahead_words(reading.read_ahead_kib)),
+                json!(point.cost(reading, Clock::Hdd)),
+                json!(point.cost(reading, Clock::Ssd)),
+                json!(point.cost(reading, Clock::Wall)),
+                json!(traced.and_then(|one| one.dynamic_layout_score)),
+                json!(point.tree_layout_score),
+                json!(point.static_layout_score),
+                json!(traced.map(|one| one.discontinuities)),
+                json!(traced.map(|one| one.seek_distance_bytes >> 20)),
+                json!(traced.map(|one| one.requests)),
+            ]);
+        }
+    }
+    table
+}
+
+fn correlation_table(seen: &Seen) -> Table {
+    let columns = ["file systems", "device", "read-ahead", "Pearson", "from", "to", "Spearman", "points"];
+    let mut table = Table::new("correlations", "Correlation of layout score and cost, 95 % intervals", &columns);
+    for one in &seen.correlations {
+        let Some(pearson) = one.pearson else { continue };
+        table.row(vec![
+            json!(one.fs),
+            json!(one.device),
+            json!(read_ahead_words(one.read_ahead_kib)),
+            json!(pearson.value),
+            json!(pearson.low),
+            json!(pearson.high),
+            json!(one.spearman.map(|spearman| spearman.value)),
+            json!(pearson.count),
+        ]);
+    }
+    table
+}
+
+fn published_table(published: &[PublishedValue]) -> Table {
+    let mut table =
+        Table::new("published", "Published values", &["metric", "condition", "value", "unit", "source", "note"]);
+    for one in published {
+        table.row(vec![
+            json!(one.metric),
+            json!(one.condition),
+            json!(one.value),
+            json!(one.unit),
+            json!(one.source),
+            json!(one.note),
+        ]);
+    }
+    table
+}
+
+/// Published correlations against ours.
+fn claims(seen: &Seen, published: &[PublishedValue]) -> Vec<Finding> {
+    let devices = [(Clock::Hdd, "hdd", "disk drive"), (Clock::Ssd, "ssd", "solid-state drive")];
+    devices
+        .into_iter()
+        .filter_map(|(clock, condition, device)| {
+            let theirs = published.iter().find(|one| one.metric == "correlation" && one.condition == condition)?;
+            let setting = figures::usual(seen, clock);
+            let ours = overall(&seen.correlations, clock, setting);
+            Some(Finding {
+                claim: format!("the lower the layout score, the higher the cost on a {device}"),
+                published: format!("{} ({})", theirs.value, theirs.source),
+                measured: ours.map_or_else(
+                    || "no correlation can be computed".into(),
+                    |ours| format!("{}, modelled, read-ahead {}", words(&ours), read_ahead_words(setting)),
+                ),
+                verdict: match ours {
+                    None => Verdict::NotTestable,
+                    Some(ours) if ours.high < 0.0 => Verdict::Seen,
+                    Some(ours) if ours.count < 8 => Verdict::NotTestable,
+                    Some(_) => Verdict::NotSeen,
+                },
+                note: note(seen, clock, ours.map_or(0, |ours| ours.count)),
+                ..Finding::default()
+            })
+        })
+        .collect()
+}
+
+fn note(seen: &Seen, clock: Clock, points: usize) -> String {
+    let on = seen.settings.iter().copied().max().flatten();
+    match overall(&seen.correlations, clock, on) {
+        _ if points < 8 => "too few points to say more".into(),
+        Some(found) if clock == Clock::Ssd => format!(
+            "the model takes the same time for every single 4 KiB read, wherever it is, so without read-ahead only larger \
+             requests tell layouts apart; with read-ahead {} the correlation is {}",
+            read_ahead_words(on),
+            words(&found)
+        ),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragmentation::point;
+
+    #[test]
+    fn times_per_gib_of_bytes_read_are_said_to_be_so() {
+        let of = |allocated| by_bytes_read(&point::tests::seen(vec![point::tests::read_of_a_gib(allocated)]));
+        assert_eq!(of(1 << 30), None);
+        assert!(of(5120).unwrap().contains("in rounds of zfs:"));
+    }
+}

@@ -1,0 +1,314 @@
+//! Figures of points: where blocks lie, how they were read, what that cost.
+
+use super::analysis::Seen;
+use super::correlations::{overall, pairs, words};
+use super::point::{Clock, Point, Reading, read_ahead_words};
+use super::sketch::Sketch;
+use super::strips::{Lens, blocks, strips};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
+use senesce_devmodel::{DeviceModel, Parameters};
+use std::collections::BTreeSet;
+
+/// All figures there are data for.
+pub fn all(seen: &Seen) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = strips(seen).into_iter().collect();
+    for (clock, setting) in views(seen) {
+        figures.extend(cost(seen, clock, setting));
+    }
+    figures.extend(dynamic_score(seen));
+    figures.extend(extent_scores(seen));
+    for (clock, setting) in views(seen) {
+        figures.extend(scatter(seen, clock, setting));
+    }
+    for fs in &seen.systems {
+        figures.extend(requests(seen, fs));
+    }
+    for fs in &seen.systems {
+        figures.extend(discontinuities(seen, fs));
+    }
+    figures
+}
+
+/// Puts a figure together.
+pub(super) fn figure(
+    id: String,
+    title: String,
+    caption: String,
+    device: String,
+    better: Better,
+    kind: FigureKind,
+) -> Figure {
+    Figure { id, title, caption, device, better, kind }
+}
+
+/// The read-ahead setting that a device's figures are made with: on for a disk drive, off for a solid-state drive, as
+/// published.
+pub fn usual(seen: &Seen, clock: Clock) -> Option<u64> {
+    match clock {
+        Clock::Ssd if seen.settings.contains(&Some(0)) => Some(0),
+        _ => seen.settings.iter().copied().max().flatten(),
+    }
+}
+
+/// Seconds per GiB of a device that reads in one run.
+pub fn sequential(seen: &Seen, clock: Clock) -> Option<f64> {
+    let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
+    match modelled_sequential().iter().find(|(modelled, _)| *modelled == clock) {
+        Some((_, cost)) => *cost,
+        None => senesce_stats::mean(&measured()),
+    }
+}
+
+/// The same of the reference drives.
+pub fn modelled_sequential() -> [(Clock, Option<f64>); 2] {
+    let cost = |model: DeviceModel| {
+        let mb_per_s = match model.parameters {
+            Parameters::Hdd(hdd) => hdd.outer_mb_per_s,
+            Parameters::Ssd(ssd) => ssd.read_mb_per_s,
+            // The reference models are of the kinds above.
+            Parameters::Disk(disk) => disk.interface_mb_per_s,
+            Parameters::FlashSsd(flash) => flash.timing.interface_mib_per_s * 1.048_576,
+            Parameters::ColdStore(store) => store.mb_per_s,
+        };
+        f64::from(1u32 << 30) / (mb_per_s * 1e6)
+    };
+    let (hdd, ssd) = (DeviceModel::reference_hdd(), DeviceModel::reference_ssd());
+    [(Clock::Hdd, hdd.ok().map(cost)), (Clock::Ssd, ssd.ok().map(cost))]
+}
+
+/// Devices with the read-ahead setting of their figures; the solid-state drive is shown with read-ahead too.
+fn views(seen: &Seen) -> Vec<(Clock, Option<u64>)> {
+    let mut views: Vec<_> = Clock::ALL.into_iter().map(|clock| (clock, usual(seen, clock))).collect();
+    let on = usual(seen, Clock::Hdd);
+    if usual(seen, Clock::Ssd) != on {
+        views.insert(2, (Clock::Ssd, on));
+    }
+    views
+}
+
+/// Ends of the id and of the title of a view.
+fn view_words(seen: &Seen, clock: Clock, setting: Option<u64>) -> (String, String) {
+    match setting == usual(seen, clock) {
+        true => (clock.key().into(), short(clock).into()),
+        false => (format!("{}-read-ahead", clock.key()), format!("{}, with read-ahead", short(clock))),
+    }
+}
+
+fn short(clock: Clock) -> &'static str {
+    match clock {
+        Clock::Wall => "the volume itself",
+        Clock::Hdd => "disk drive",
+        Clock::Ssd => "solid-state drive",
+    }
+}
+
+/// Where times of a clock are from.
+pub fn device_words(seen: &Seen, clock: Clock) -> String {
+    match clock {
+        Clock::Wall => format!("measured on {}", seen.device),
+        Clock::Hdd => "modelled: reference disk drive (Seagate ST500DM002)".into(),
+        Clock::Ssd => "modelled: reference solid-state drive (Samsung 850 EVO), no flash translation layer".into(),
+    }
+}
+
+fn mark(clock: Clock) -> Mark {
+    if clock == Clock::Wall { Mark::Measured } else { Mark::Modelled }
+}
+
+/// A few rounds without gaps get a tick each.
+fn rounds(seen: &Seen) -> Axis {
+    let rounds: BTreeSet<u64> = seen.points.iter().map(|point| point.round).collect();
+    match (0..rounds.len().min(12) as u64).eq(rounds.iter().copied()) {
+        true => Axis::categories(seen.round, rounds.iter().map(u64::to_string).collect()),
+        false => Axis::linear(seen.round).from_zero(),
+    }
+}
+
+fn over_rounds<'a>(
+    seen: &'a Seen,
+    fs: &'a str,
+    aged: bool,
+    value: impl Fn(&Point) -> Option<f64> + 'a,
+) -> Vec<(f64, f64)> {
+    let chosen = seen.points.iter().filter(|point| point.fs == fs && point.aged == aged);
+    chosen.filter_map(|point| Some((point.round as f64, value(point)?))).collect()
+}
+
+/// Seconds per GiB over rounds.
+fn cost(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+    let mut series = Vec::new();
+    for aged in [true, false] {
+        for fs in &seen.systems {
+            let points = over_rounds(seen, fs, aged, |point| point.cost(point.reading(setting)?, clock));
+            let name = if aged { fs.clone() } else { format!("{fs}, unaged copy") };
+            series.push(Series::new(name, mark(clock), points));
+        }
+    }
+    series.retain(|one| !one.points.is_empty());
+    let last = seen.points.iter().map(|point| point.round).max()? as f64;
+    if series.is_empty() {
+        return None;
+    }
+    if let Some(cost) = sequential(seen, clock) {
+        series.push(Series::new("sequential bandwidth", Mark::Predicted, vec![(0.0, cost), (last.max(1.0), cost)]));
+    }
+    let (id, title) = view_words(seen, clock, setting);
+    Some(figure(
+        format!("cost-{id}"),
+        format!("Cost of the cold read over {}s: {title}", seen.round),
+        format!(
+            "Read-ahead {}. The dashed line is what the device needs for one run over as many bytes.",
+            read_ahead_words(setting)
+        ),
+        device_words(seen, clock),
+        Better::Lower,
+        FigureKind::Lines { x: rounds(seen), y: Axis::linear("Cost (s/GiB)").log10(), series },
+    ))
+}
+
+/// Dynamic layout scores over rounds, aged and copied.
+fn dynamic_score(seen: &Seen) -> Option<Figure> {
+    let setting = usual(seen, Clock::Hdd);
+    let dynamic = |point: &Point| point.reading(setting)?.traced.as_ref()?.dynamic_layout_score;
+    let mut series = Vec::new();
+    for aged in [true, false] {
+        for fs in &seen.systems {
+            let name = if aged { fs.clone() } else { format!("{fs}, unaged copy") };
+            series.push(Series::new(name, Mark::Measured, over_rounds(seen, fs, aged, dynamic)));
+        }
+    }
+    let caption = "From the requests of the cold read, those of metadata included: 1 is one run, 0 a jump before every 4 KiB \
+                   block.";
+    scores(seen, "score", "Dynamic layout score", caption, series)
+}
+
+/// Scores from extents over rounds: inside files, and over all files.
+fn extent_scores(seen: &Seen) -> Option<Figure> {
+    let mut series = Vec::new();
+    for fs in &seen.systems {
+        let files = over_rounds(seen, fs, true, |point| point.static_layout_score);
+        series.push(Series::new(format!("{fs}, inside files"), Mark::Measured, files));
+        let tree = over_rounds(seen, fs, true, |point| point.tree_layout_score);
+        series.push(Series::new(format!("{fs}, tree"), Mark::Measured, tree));
+    }
+    let caption = "From the extents alone, without a trace. Inside files: the static layout score, the share of blocks that \
+                   follow the one before in their file. Tree: the same over all files in the order of reading.";
+    scores(seen, "score-extents", "Static and tree layout score", caption, series)
+}
+
+fn scores(seen: &Seen, id: &str, what: &str, caption: &str, mut series: Vec<Series>) -> Option<Figure> {
+    series.retain(|one| !one.points.is_empty());
+    (!series.is_empty()).then(|| {
+        figure(
+            id.into(),
+            format!("{what} over {}s", seen.round),
+            caption.into(),
+            seen.device.clone(),
+            Better::Higher,
+            FigureKind::Lines { x: rounds(seen), y: Axis { max: Some(1.0), ..Axis::linear("Layout score") }, series },
+        )
+    })
+}
+
+/// Score against cost.
+fn scatter(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
+    let series: Vec<Series> = seen
+        .systems
+        .iter()
+        .map(|fs| Series::new(fs.clone(), mark(clock), pairs(&seen.points, Some(fs), clock, setting)))
+        .filter(|one| !one.points.is_empty())
+        .collect();
+    let found = overall(&seen.correlations, clock, setting);
+    let (id, title) = view_words(seen, clock, setting);
+    (!series.is_empty()).then(|| {
+        figure(
+            format!("score-cost-{id}"),
+            format!("Layout score against cost: {title}"),
+            match found {
+                Some(found) => format!(
+                    "Read-ahead {}. Pearson's correlation over all points with its 95 % interval: {}.",
+                    read_ahead_words(setting),
+                    words(&found)
+                ),
+                None => "Too few points, or no spread, for a correlation.".into(),
+            },
+            device_words(seen, clock),
+            Better::Lower,
+            FigureKind::Scatter {
+                x: Axis::linear("Layout score"),
+                y: Axis::linear("Cost (s/GiB)").from_zero(),
+                series,
+            },
+        )
+    })
+}
+
+/// Address against request order for the first, the middle and the last round.
+fn requests(seen: &Seen, fs: &str) -> Option<Figure> {
+    let aged: Vec<&Sketch> =
+        seen.sketches.iter().filter(|one| one.fs == fs && one.aged && !one.requests.is_empty()).collect();
+    let chosen: BTreeSet<usize> = [0, aged.len() / 2, aged.len().checked_sub(1)?].into();
+    let chosen: Vec<&Sketch> = chosen.into_iter().map(|index| aged[index]).collect();
+    let mut stretches = blocks(chosen.iter());
+    stretches.extend(chosen.iter().flat_map(|one| one.requests.iter().map(|(_, block)| (*block, block + 1))));
+    let lens = Lens::of(stretches);
+    let series = chosen.iter().map(|one| {
+        let places = one.requests.iter().filter_map(|(order, block)| Some((*order, lens.place(*block)?)));
+        let points = places.map(|(order, place)| (order as f64, place as f64 * 4096.0));
+        Series::new(format!("{} {}", seen.round, one.round), Mark::Measured, points.collect())
+    });
+    let setting = seen.settings.last().copied().flatten();
+    Some(figure(
+        format!("requests-{fs}"),
+        format!("{fs}: address against order of requests"),
+        format!(
+            "Read requests of the cold read, read-ahead {}; of many requests every so many-th. Stretches of the address space \
+             that no request touches are left out. One rising line is one run.",
+            read_ahead_words(setting)
+        ),
+        seen.device.clone(),
+        Better::Neither,
+        FigureKind::Scatter {
+            x: Axis::linear("Request").from_zero(),
+            y: Axis::linear("Address, gaps left out").in_bytes().from_zero(),
+            series: series.collect(),
+        },
+    ))
+}
+
+/// Jumps by length, aged and unaged, in the last round.
+fn discontinuities(seen: &Seen, fs: &str) -> Option<Figure> {
+    let last = seen.points.iter().filter(|point| point.fs == fs).map(|point| point.round).max()?;
+    let setting = usual(seen, Clock::Hdd);
+    let buckets = |point: &Point, reading: Option<&Reading>| match reading.and_then(|one| one.traced.as_ref()) {
+        Some(traced) => traced.log2_blocks.clone(),
+        None => point.tree_log2_blocks.clone(),
+    };
+    let chosen = seen.points.iter().filter(|point| point.fs == fs && point.round == last);
+    let series: Vec<Series> = chosen
+        .map(|point| {
+            let counts = buckets(point, point.reading(setting));
+            let mut points: Vec<(f64, f64)> = (0..).zip(&counts).map(|(k, n)| (2f64.powi(k), *n as f64)).collect();
+            points.push((2f64.powi(counts.len() as i32), 0.0));
+            Series::new(if point.aged { "aged" } else { "unaged copy" }, Mark::Measured, points)
+        })
+        .collect();
+    series.iter().any(|one| one.points.len() > 1).then(|| {
+        figure(
+            format!("discontinuities-{fs}"),
+            format!("{fs}: discontinuities by length, {} {last}", seen.round),
+            format!(
+                "Jumps between requests of the cold read, read-ahead {}. Their number matters on solid-state drives, on \
+                 disk drives their length too.",
+                read_ahead_words(setting)
+            ),
+            seen.device.clone(),
+            Better::Lower,
+            FigureKind::Steps {
+                x: Axis::linear("Length (blocks of 4 KiB)").log2(),
+                y: Axis::linear("Discontinuities").from_zero(),
+                series,
+            },
+        )
+    })
+}

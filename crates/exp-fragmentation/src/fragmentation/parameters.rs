@@ -1,0 +1,259 @@
+//! Parameters that all fragmentation experiments have.
+
+use super::volume::{self, Place};
+use clap::{Args, ValueEnum};
+use senesce_core::environment::is_root;
+use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
+use senesce_volume::{FileSystem, TargetSpec};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// The parameters of an experiment: those of all, and its own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+pub struct Spec<P: Args> {
+    /// Those of all.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub common: Common,
+    /// Its own.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub own: P,
+}
+
+/// Volumes and how they are read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case")]
+pub struct Common {
+    /// file systems
+    #[arg(long, value_delimiter = ',')]
+    pub fs: Vec<FileSystem>,
+    /// size of the volume that is made for every round
+    #[arg(long)]
+    pub size: Size,
+    /// where volumes are made: memory, image:FILE, a block device, or an existing directory as it is
+    #[arg(long)]
+    pub target: Target,
+    /// read-ahead settings to read with, KiB, separated by commas; 0 is off
+    #[arg(long, value_delimiter = ',')]
+    pub read_ahead: Vec<u64>,
+    /// pause between mount and cold read
+    #[arg(long)]
+    pub settle: Span,
+    /// seed of ext4's order of listing: drawn for every volume, as mkfs does, or one for all of them
+    #[arg(long)]
+    pub directory_hash: DirectoryHash,
+    /// file systems to run in the lab guest as well, f2fs,nilfs2; empty: none
+    #[arg(long)]
+    pub lab: Lab,
+}
+
+/// Where volumes are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Target {
+    /// Images in memory, of the size of a volume.
+    Memory,
+    /// What was said.
+    Said(TargetSpec),
+}
+
+/// Whether ext4 lists the directories of all volumes in the same order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum DirectoryHash {
+    /// Each volume has its own.
+    Drawn,
+    /// All have one.
+    One,
+}
+
+/// File systems for the guest, perhaps none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Lab(pub Vec<FileSystem>);
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "memory" => Ok(Self::Memory),
+            _ => text.parse().map(Self::Said).map_err(|error: senesce_volume::TargetError| error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => formatter.write_str("memory"),
+            Self::Said(spec) => spec.fmt(formatter),
+        }
+    }
+}
+
+impl FromStr for Lab {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let parse = |word: &str| word.parse().map_err(|error: senesce_volume::TargetError| error.to_string());
+        words.map(parse).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Lab {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|fs| fs.name()).collect();
+        formatter.write_str(&names.join(","))
+    }
+}
+
+macro_rules! stored_as_text {
+    ($($name:ty),*) => {$(
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+    )*};
+}
+stored_as_text!(Target, Lab);
+
+impl Common {
+    /// At a level.
+    pub fn defaults(level: Level) -> Self {
+        let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+        Self {
+            fs: level.of([vec![FileSystem::Ext4], all(), all()]),
+            size: Size(level.of([Bytes::mib(64), Bytes::mib(512), Bytes::gib(20)])),
+            target: Target::Memory,
+            read_ahead: vec![128, 0],
+            settle: Span::from_millis(level.of([0, 0, 90_000])),
+            directory_hash: DirectoryHash::Drawn,
+            lab: Lab(level.of([vec![], vec![], vec![FileSystem::F2fs, FileSystem::Nilfs2]])),
+        }
+    }
+
+    /// Where volumes are made, checked. Without root nothing can be mounted: then it is a directory in the run directory.
+    ///
+    /// # Errors
+    /// What is wrong with the target or its size.
+    pub fn place(&self) -> Result<Place, Failure> {
+        let made = |spec| Ok(Place::Made(spec));
+        let place = match &self.target {
+            Target::Memory if !is_root() => Ok(Place::Directory(None)),
+            Target::Memory => made(TargetSpec::Memory { size: self.size.0 }),
+            // A path that is not there is more likely a slip than a wish to fill the file system above it.
+            Target::Said(TargetSpec::Directory(path)) if !path.is_dir() => Err(Failure::usage(format!(
+                "target: there is no directory {}; make it first, or write memory, image:FILE or a block device",
+                path.display()
+            ))),
+            Target::Said(TargetSpec::Directory(path)) => Ok(Place::Directory(Some(path.clone()))),
+            Target::Said(TargetSpec::Image { path, size: None }) => {
+                made(TargetSpec::Image { path: path.clone(), size: Some(self.size.0) })
+            }
+            Target::Said(spec) => made(spec.clone()),
+        }?;
+        let is_made = matches!(place, Place::Made(_));
+        self.fs.iter().filter(|_| is_made).chain(&self.lab.0).try_for_each(|fs| self.check_size(*fs))?;
+        match self.read_ahead.is_empty() {
+            true => Err(Failure::usage("read-ahead: the list is empty; write KiB such as 128,0")),
+            false => Ok(place),
+        }
+    }
+
+    /// Refuses a volume that mkfs would refuse.
+    fn check_size(&self, fs: FileSystem) -> Result<(), Failure> {
+        let (least, size) = (fs.least_size(), self.size.0);
+        match size < least {
+            true => Err(Failure::usage(format!("size: {fs} needs a volume of at least {least}; --size gives {size}"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Names of the file systems that are run here.
+    pub fn file_systems(&self, place: &Place) -> Vec<String> {
+        match place {
+            Place::Directory(_) => vec![volume::AS_FOUND.to_string()],
+            Place::Made(_) => self.fs.iter().map(|fs| fs.name().to_string()).collect(),
+        }
+    }
+
+    /// What the guest runs: this on one file system in its memory.
+    pub fn in_guest(&self, fs: FileSystem) -> Self {
+        Self { fs: vec![fs], target: Target::Memory, lab: Lab(Vec::new()), ..self.clone() }
+    }
+
+    /// What mkfs draws for the volume of a state.
+    pub fn draw(&self, fs: &str, state: &str, seed: Seed) -> Seed {
+        let state = if self.directory_hash == DirectoryHash::One { "any" } else { state };
+        seed.child("fragmentation").child(&format!("volume/{fs}/{state}"))
+    }
+
+    /// Roughly how long a round takes: two volumes, each read once per read-ahead setting.
+    pub fn seconds_of_round(&self, data: Bytes) -> f64 {
+        let reads = 2.0 * self.read_ahead.len() as f64;
+        1.0 + reads * (0.3 + self.settle.seconds() + data.0 as f64 / 200e6)
+    }
+
+    /// Refuses data that the volume cannot hold: a fifth is left to the file system itself.
+    ///
+    /// # Errors
+    /// Both numbers.
+    pub fn check_space(&self, place: &Place, data: Bytes) -> Result<(), Failure> {
+        let most = self.size.bytes() / 5 * 4;
+        if matches!(place, Place::Made(_)) && data.0 > most {
+            return Err(Failure::usage(format!(
+                "{data} of data do not fit into a volume of {}: at most {} do; choose a larger --size",
+                self.size.0,
+                Bytes(most)
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl Fn(&mut Common)) -> String {
+        let mut common = Common::defaults(Level::Quick);
+        change(&mut common);
+        common.place().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_said_is_written_back_and_wrong_words_are_refused() {
+        for text in ["", "f2fs", "f2fs,nilfs2"] {
+            assert_eq!(text.parse::<Lab>().unwrap().to_string(), text);
+        }
+        for text in ["memory", "memory:64M", "image:a.img,size=1G", "/tmp"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        assert!("zfs".parse::<Lab>().is_err() && "image:".parse::<Target>().is_err());
+        assert!(refused(|common| common.target = "/tmp/not/there".parse().unwrap()).contains("there is no directory"));
+        assert!(refused(|common| common.size = Size(Bytes::mib(1))).contains("needs a volume of at least"));
+        assert!(refused(|common| common.read_ahead.clear()).contains("read-ahead"));
+        let common =
+            Common { target: "/tmp".parse().unwrap(), size: Size(Bytes::mib(1)), ..Common::defaults(Level::Smoke) };
+        assert_eq!(common.file_systems(&common.place().unwrap()), [volume::AS_FOUND]);
+    }
+
+    #[test]
+    fn a_parameter_of_all_and_one_of_an_experiment_are_read_back() {
+        let text = toml::to_string(&Common::defaults(Level::Paper)).unwrap();
+        assert_eq!(toml::from_str::<Common>(&text).unwrap(), Common::defaults(Level::Paper));
+    }
+}

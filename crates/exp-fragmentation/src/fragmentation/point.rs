@@ -1,0 +1,271 @@
+//! What is recorded: one state of one volume, and how it was read.
+
+use senesce_core::analysis::Better;
+use senesce_core::{Finite, Measurement};
+use senesce_runs::cold::ColdAccount;
+use serde::{Deserialize, Serialize};
+
+/// One state of one volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// File system.
+    pub fs: String,
+    /// Round, number of pulls or of cycles; what ages.
+    pub round: u64,
+    /// Laid out by the experiment; else the same files copied in order onto a fresh volume.
+    pub aged: bool,
+    /// Files.
+    pub files: u64,
+    /// Bytes allocated to them.
+    pub allocated_bytes: u64,
+    /// Seconds to write them, write-back included.
+    pub write_seconds: f64,
+    /// Share of blocks that follow their predecessor inside files; none where the file system does not tell.
+    pub static_layout_score: Option<f64>,
+    /// The same over all files in directory order.
+    pub tree_layout_score: Option<f64>,
+    /// Jumps of that sequence by length: element k counts those of 2^k blocks of 4 KiB and more.
+    pub tree_log2_blocks: Vec<u64>,
+    /// Extents of all files; none where the file system does not tell.
+    pub extents: Option<u64>,
+    /// Requests of the device between mount and first read; none where there was no pause, or no device is ours alone.
+    pub requests_after_mounting: Option<u64>,
+    /// Cold reads, one per read-ahead setting.
+    pub readings: Vec<Reading>,
+}
+
+/// One cold read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Reading {
+    /// Read-ahead in KiB; none where it was left as it was.
+    pub read_ahead_kib: Option<u64>,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    /// What came from the device.
+    pub account: ColdAccount,
+    /// What the trace told; none where requests cannot be traced.
+    pub traced: Option<Traced>,
+}
+
+/// What the trace of a cold read told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Traced {
+    /// 1 - discontinuities / 4 KiB blocks read; none when nothing was read from the device.
+    pub dynamic_layout_score: Option<f64>,
+    /// Requests that do not begin where the one before ended.
+    pub discontinuities: u64,
+    /// They by length, as in [`Point::tree_log2_blocks`].
+    pub log2_blocks: Vec<u64>,
+    /// Sum of their lengths.
+    pub seek_distance_bytes: u64,
+    /// Read requests.
+    pub requests: u64,
+    /// Modelled seconds on the reference disk drive.
+    pub hdd_seconds: f64,
+    /// Modelled seconds on the reference solid-state drive.
+    pub ssd_seconds: f64,
+    /// Seconds to compute all this from the trace.
+    pub analysis_seconds: f64,
+}
+
+/// Where the time of a read is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Clock {
+    /// Measured on the volume itself.
+    Wall,
+    /// Modelled on the reference disk drive.
+    Hdd,
+    /// Modelled on the reference solid-state drive.
+    Ssd,
+}
+
+impl Clock {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Hdd, Self::Ssd, Self::Wall];
+
+    /// Word for ids and keys.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Wall => "volume",
+            Self::Hdd => "hdd",
+            Self::Ssd => "ssd",
+        }
+    }
+}
+
+impl Point {
+    /// Seconds per GiB of [`Self::gib`].
+    pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
+        let seconds = match clock {
+            Clock::Wall => reading.seconds,
+            Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
+            Clock::Ssd => reading.traced.as_ref()?.ssd_seconds,
+        };
+        Finite::per(seconds, self.gib(reading)?).ok().map(Finite::get)
+    }
+
+    /// What everything is told per GiB of: allocated bytes, or [read ones](Self::is_by_bytes_read). None for no bytes at all.
+    pub fn gib(&self, reading: &Reading) -> Option<f64> {
+        let bytes = if self.is_by_bytes_read(reading) { reading.bytes } else { self.allocated_bytes };
+        (bytes > 0).then(|| bytes as f64 / f64::from(1u32 << 30))
+    }
+
+    /// Whether the file system claims to have allocated less than half of what was read, as ZFS does until its transaction group
+    /// is written: then the bytes that were read count.
+    pub fn is_by_bytes_read(&self, reading: &Reading) -> bool {
+        self.allocated_bytes < reading.bytes / 2
+    }
+
+    /// The reading with a read-ahead setting.
+    pub fn reading(&self, read_ahead_kib: Option<u64>) -> Option<&Reading> {
+        self.readings.iter().find(|one| one.read_ahead_kib == read_ahead_kib)
+    }
+
+    /// The score that goes with a reading: of the trace, or of the tree where there is no trace.
+    pub fn score(&self, reading: &Reading) -> Option<f64> {
+        match &reading.traced {
+            Some(traced) => traced.dynamic_layout_score,
+            None => self.tree_layout_score,
+        }
+    }
+
+    /// `aged` or `unaged`.
+    pub fn state(&self) -> &'static str {
+        if self.aged { "aged" } else { "unaged" }
+    }
+
+    /// Its single values, for claims, comparisons and exports.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let bytes = self.extents.map(|extents| Finite::per(self.allocated_bytes as f64, extents as f64));
+        let bytes = bytes.and_then(Result::ok).map(Finite::get);
+        let requests = self.requests_after_mounting.map(|count| count as f64);
+        let of_layout = [
+            measured("bytes per extent", "bytes", Better::Higher, bytes),
+            measured("device requests after mounting", "", Better::Neither, requests),
+        ];
+        let of_reads = self.readings.iter().flat_map(|reading| self.measurements_of(reading));
+        let under = |one: Measurement| {
+            one.under("fs", &self.fs).under("round", self.round.to_string()).under("state", self.state())
+        };
+        of_layout.into_iter().flatten().chain(of_reads).map(under).collect()
+    }
+
+    fn measurements_of(&self, reading: &Reading) -> Vec<Measurement> {
+        let traced = reading.traced.as_ref();
+        let costs = Clock::ALL.map(|clock| {
+            let metric = format!("cold read, {}", clock.key());
+            measured(&metric, "s/GiB", Better::Lower, self.cost(reading, clock))
+        });
+        let per_file = |traced: &Traced| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
+        let score = traced.and_then(|traced| traced.dynamic_layout_score);
+        let of_trace = [
+            measured("dynamic layout score", "", Better::Higher, score),
+            measured("discontinuities per file", "", Better::Lower, traced.and_then(per_file).map(Finite::get)),
+        ];
+        let under = |one: Measurement| one.under("read_ahead", read_ahead_words(reading.read_ahead_kib));
+        costs.into_iter().chain(of_trace).flatten().map(under).collect()
+    }
+}
+
+/// A value, where it was measured.
+pub fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) -> Option<Measurement> {
+    Measurement::new(metric, unit, better, value?).ok()
+}
+
+/// `128 KiB`, `off` or `as it was`.
+pub fn read_ahead_words(kib: Option<u64>) -> String {
+    match kib {
+        None => "as it was".into(),
+        Some(0) => "off".into(),
+        Some(kib) => format!("{kib} KiB"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::fragmentation::analysis::Seen;
+
+    /// A record of nothing but points of one file system.
+    pub fn seen(points: Vec<Point>) -> Seen {
+        Seen {
+            round: "round",
+            points,
+            sketches: Vec::new(),
+            sequential: Vec::new(),
+            systems: vec!["zfs".into()],
+            settings: vec![Some(128)],
+            correlations: Vec::new(),
+            device: String::new(),
+        }
+    }
+
+    /// A traced read of 1 GiB, of which so many bytes are said to be allocated, in 8 s and with 3 jumps and requests.
+    pub fn read_of_a_gib(allocated_bytes: u64) -> Point {
+        let traced = Traced {
+            dynamic_layout_score: Some(0.5),
+            discontinuities: 3,
+            log2_blocks: Vec::new(),
+            seek_distance_bytes: 3 << 20,
+            requests: 3,
+            hdd_seconds: 8.0,
+            ssd_seconds: 8.0,
+            analysis_seconds: 0.0,
+        };
+        let account = ColdAccount {
+            device_bytes: None,
+            device_requests: None,
+            extent_bytes: None,
+            content_bytes: None,
+            in_memory: false,
+        };
+        let reading =
+            Reading { read_ahead_kib: Some(128), seconds: 8.0, bytes: 1 << 30, account, traced: Some(traced) };
+        Point {
+            fs: "zfs".into(),
+            round: 0,
+            aged: true,
+            files: 10,
+            allocated_bytes,
+            write_seconds: 1.0,
+            static_layout_score: None,
+            tree_layout_score: None,
+            tree_log2_blocks: Vec::new(),
+            extents: Some(2),
+            requests_after_mounting: None,
+            readings: vec![reading],
+        }
+    }
+
+    #[test]
+    fn bytes_read_count_where_the_file_system_does_not_tell_what_it_allocated() {
+        for (allocated, gib, by_bytes_read) in
+            [(1 << 30, 1.0, false), (1 << 31, 2.0, false), (5120, 1.0, true), (0, 1.0, true)]
+        {
+            let point = read_of_a_gib(allocated);
+            let reading = &point.readings[0];
+            assert_eq!((point.gib(reading), point.is_by_bytes_read(reading)), (Some(gib), by_bytes_read));
+            assert_eq!(point.cost(reading, Clock::Hdd), Some(8.0 / gib));
+        }
+        let mut nothing = read_of_a_gib(0);
+        nothing.readings[0].bytes = 0;
+        assert_eq!(nothing.cost(&nothing.readings[0], Clock::Wall), None);
+    }
+
+    #[test]
+    fn every_value_of_a_point_is_a_measurement() {
+        let found = read_of_a_gib(1 << 30).measurements();
+        let words: Vec<String> = found
+            .iter()
+            .map(|one| format!("{} {} {} {}", one.metric, one.condition_words(), one.value.get(), one.unit))
+            .collect();
+        assert!(words.contains(&"cold read, hdd fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into()));
+        assert!(
+            words.contains(&"discontinuities fs=zfs read_ahead=128 round=0 state=aged 3 1/GiB".into()),
+            "{words:?}"
+        );
+        assert_eq!(found.len(), 7, "layout scores that the file system does not tell are none");
+    }
+}

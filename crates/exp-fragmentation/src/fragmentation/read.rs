@@ -1,0 +1,183 @@
+//! Cold reads of a volume: seconds, layout scores, modelled seconds.
+
+use super::parameters::Common;
+use super::point::{Point, Reading, Traced, read_ahead_words};
+use super::volume::Volume;
+use senesce_core::Failure;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Silent;
+use senesce_devmodel::DeviceModel;
+use senesce_layout::{Layout, LayoutSummary};
+use senesce_runs::cold::{self, ColdAccount, NotCold};
+use senesce_runs::tree::check;
+use senesce_volume::trace::Measures;
+use senesce_volume::{BlockTrace, DeviceStat, Operation, TraceSession};
+use senesce_workload::micro::ColdRead;
+use std::time::{Duration, Instant};
+
+/// A point with what is too large to be kept for every one of them.
+pub struct Reads {
+    /// The point.
+    pub point: Point,
+    /// 4 KiB block addresses of the requests of the last reading, in issue order.
+    pub requests: Vec<u64>,
+    /// What could not be done, in words.
+    pub without: Vec<String>,
+    /// Why the last reading that does not count does not.
+    pub invalid: Option<NotCold>,
+}
+
+/// Which state of which volume is read.
+#[derive(Clone, Copy)]
+pub struct State<'a> {
+    /// File system.
+    pub fs: &'a str,
+    /// Round.
+    pub round: u64,
+    /// Whether the experiment laid it out.
+    pub aged: bool,
+    /// Seconds it took to write.
+    pub write_seconds: f64,
+}
+
+/// Reads a volume cold, once per read-ahead setting, and looks at its layout. A reading that was not cold, or whose trace is
+/// short, is named and left out.
+pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: &Interrupt) -> Result<Reads, Failure> {
+    let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);
+    for &kib in &common.read_ahead {
+        without.extend(volume.make_cold()?.map(str::to_string));
+        let quiesced = requests_in(volume, common.settle.0, interrupt)?;
+        requests_after_mounting = requests_after_mounting.or(quiesced);
+        let set = volume.set_read_ahead(kib);
+        if let Err(failure) = &set {
+            without.push(format!("measured without setting read-ahead to {kib} KiB, but as it was: {failure}"));
+            // One reading with read-ahead as it is says all there is to say.
+            if readings.iter().any(|one: &Reading| one.read_ahead_kib.is_none()) {
+                continue;
+            }
+        }
+        let read_ahead_kib = set.ok().map(|()| kib);
+        let (found, account, trace) = traced(volume, interrupt, &mut without)?;
+        cold = found;
+        check(interrupt)?;
+        match judge(&cold, &account, trace.as_ref()) {
+            Ok(words) => without.extend(words.map(str::to_string)),
+            Err(reason) => {
+                without.push(format!(
+                    "a cold read does not count ({}, round {}, {}, read-ahead {}): {reason}",
+                    state.fs,
+                    state.round,
+                    if state.aged { "aged" } else { "unaged" },
+                    read_ahead_words(read_ahead_kib)
+                ));
+                invalid = Some(reason);
+                continue;
+            }
+        }
+        requests = trace.as_ref().map(addresses).unwrap_or_default();
+        readings.push(Reading {
+            read_ahead_kib,
+            seconds: cold.seconds,
+            bytes: cold.bytes_read,
+            account,
+            traced: trace.as_ref().map(analyse).transpose()?,
+        });
+    }
+    let layout = layout(volume, &mut without)?;
+    let point = Point {
+        fs: state.fs.into(),
+        round: state.round,
+        aged: state.aged,
+        files: cold.files,
+        allocated_bytes: cold.allocated_bytes,
+        write_seconds: state.write_seconds,
+        static_layout_score: layout.as_ref().and_then(|layout| layout.static_layout_score),
+        tree_layout_score: layout.as_ref().and_then(|layout| layout.tree_layout_score),
+        extents: layout.as_ref().map(|layout| layout.extents),
+        requests_after_mounting,
+        tree_log2_blocks: layout.map(|layout| layout.discontinuities.log2_blocks).unwrap_or_default(),
+        readings,
+    };
+    Ok(Reads { point, requests, without, invalid })
+}
+
+fn judge(cold: &ColdRead, account: &ColdAccount, trace: Option<&BlockTrace>) -> Result<Option<&'static str>, NotCold> {
+    let words = account.judge(cold)?;
+    trace.map_or(Ok(()), |trace| account.judge_trace(trace))?;
+    Ok(words)
+}
+
+/// Waits, and counts the requests that a device of ours serves meanwhile; none without a pause or such a device.
+fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Result<Option<u64>, Failure> {
+    let device = volume.device().filter(|_| !length.is_zero() && volume.is_made());
+    let before = device.as_ref().map(DeviceStat::of).transpose()?;
+    pause(length, interrupt)?;
+    let after = device.as_ref().map(DeviceStat::of).transpose()?;
+    let found = before.zip(after).map(|(before, after)| after.since(&before));
+    Ok(found.map(|found| found.reads + found.writes))
+}
+
+/// Sleeps in short pieces, so that an interrupt is seen.
+pub fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
+    let end = Instant::now() + length;
+    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        check(interrupt)?;
+        std::thread::sleep(left.min(Duration::from_millis(100)));
+    }
+    check(interrupt)
+}
+
+fn traced(
+    volume: &Volume,
+    interrupt: &Interrupt,
+    without: &mut Vec<String>,
+) -> Result<(ColdRead, ColdAccount, Option<BlockTrace>), Failure> {
+    let session = match volume.device() {
+        None => Err("measured without a block trace: there is no block device below".to_string()),
+        Some(device) => {
+            TraceSession::start(&device).map_err(|error| format!("measured without a block trace: {error}"))
+        }
+    };
+    let (read, account) = cold::read(volume.target(), volume.folder(), &Silent, interrupt)?;
+    match session {
+        Ok(session) => Ok((read, account, Some(session.stop()?))),
+        Err(reason) => {
+            without.push(format!("{reason}; scores are those of the tree, and nothing is modelled"));
+            Ok((read, account, None))
+        }
+    }
+}
+
+/// What a trace tells, with the time it takes to compute.
+fn analyse(trace: &BlockTrace) -> Result<Traced, Failure> {
+    let begin = Instant::now();
+    let requests = trace.valid()?.for_models();
+    let Measures { reads, layout, .. } = Measures::of(trace);
+    Ok(Traced {
+        dynamic_layout_score: layout.score,
+        discontinuities: layout.discontinuities,
+        log2_blocks: layout.log2_blocks,
+        seek_distance_bytes: layout.seek_distance_bytes,
+        requests: reads,
+        hdd_seconds: DeviceModel::reference_hdd()?.seconds(&requests),
+        ssd_seconds: DeviceModel::reference_ssd()?.seconds(&requests),
+        analysis_seconds: begin.elapsed().as_secs_f64(),
+    })
+}
+
+fn addresses(trace: &BlockTrace) -> Vec<u64> {
+    trace.iter().filter(|request| request.operation == Operation::Read).map(|request| request.sector / 8).collect()
+}
+
+/// The layout of the files; a file system that does not tell it is no error.
+fn layout(volume: &Volume, without: &mut Vec<String>) -> Result<Option<LayoutSummary>, Failure> {
+    match Layout::of(volume.folder()) {
+        Ok(layout) => Ok(Some(layout)),
+        Err(error @ senesce_layout::LayoutError::NoExtents { .. }) => {
+            without.push(format!("measured without the layout of files: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,238 @@
+//! One round: the files laid out on a volume, read, and read again as an unaged copy on another.
+
+use super::experiment::{Event, Fragmentation};
+use super::parameters::{Common, Spec};
+use super::point::{Clock, measured};
+use super::read::{Reads, State, read};
+use super::sketch::Sketch;
+use super::volume::Volume;
+use super::{Procedure, figures};
+use senesce_core::analysis::Better;
+use senesce_core::environment::is_root;
+use senesce_core::failure::failed;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Silent;
+use senesce_core::{Bytes, Environment, ExitCode, Failure, Finite};
+use senesce_runs::cold;
+use senesce_runs::run::Context;
+use senesce_runs::tree::{Tree, Writer};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Most rounds of which figures of single rounds are made.
+const DRAWN: usize = 11;
+
+/// How fast one large file in one piece is read from a volume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sequential {
+    /// File system.
+    pub fs: String,
+    /// Wall-clock seconds per GiB.
+    pub seconds_per_gib: Finite,
+}
+
+/// A volume on which files are laid out.
+pub struct Aging<S> {
+    pub(super) volume: Volume,
+    state: S,
+    /// The round that its files are in.
+    reached: Option<u64>,
+}
+
+impl<P: Procedure> Fragmentation<P> {
+    /// Measures what the volume gives at best: one large file in one piece. Says what the volume is.
+    pub(super) fn sequential(&self, common: &Common, fs: &str, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let mut volume = Volume::fresh(&self.place, fs, common.draw(fs, "sequential", context.seed), context)?;
+        self.describe(common, &volume, context)?;
+        let path = volume.folder().join("large");
+        let piece = vec![0xa5u8; 1 << 20];
+        let mut file = File::create(&path).map_err(failed("create", &path))?;
+        for _ in 0..large_file(common).0 >> 20 {
+            file.write_all(&piece).map_err(failed("write", &path))?;
+        }
+        drop(file);
+        volume.make_cold()?;
+        let (cold, account) = cold::read(volume.target(), volume.folder(), &Silent, context.interrupt)?;
+        volume.close()?;
+        let mut costs = figures::modelled_sequential().to_vec();
+        match (account.judge(&cold), cold.seconds_per_gib) {
+            (Ok(_), Some(seconds_per_gib)) => {
+                context.record(Event::Sequential(Sequential { fs: fs.into(), seconds_per_gib }));
+                costs.push((Clock::Wall, Some(seconds_per_gib.get())));
+            }
+            (Err(reason), _) => context.caveat(format!("measured without the sequential bandwidth of {fs}: {reason}")),
+            (Ok(_), None) => {
+                context.caveat(format!("measured without the sequential bandwidth of {fs}: it tells no allocation"));
+            }
+        }
+        for (clock, cost) in costs {
+            let one = measured(&format!("sequential read, {}", clock.key()), "s/GiB", Better::Lower, cost);
+            one.into_iter().for_each(|one| context.measure(one.under("fs", fs)));
+        }
+        Ok(())
+    }
+
+    /// Says on what is measured, and what is missing.
+    fn describe(&self, common: &Common, volume: &Volume, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if context.recorded().events().next().is_none() {
+            context.record(Event::Place(self.place.words(common.size.0)));
+        }
+        if !is_root() {
+            context.caveat(
+                "measured without root: in a directory instead of fresh file systems, with the trace-free layout score",
+            );
+        }
+        if let Some(words) = self.procedure.without() {
+            context.caveat(words);
+        }
+        let mut facts = Environment::default();
+        facts.extend(&volume.file_system(), &volume.environment());
+        context.add_environment(&facts)
+    }
+
+    /// Lays a round out and reads it, then its copy. A volume whose aging was cut off is aged anew: it is gone.
+    pub(super) fn round(
+        &mut self,
+        spec: &Spec<P::Parameters>,
+        fs: &str,
+        round: u64,
+        context: &mut Context<'_, Self>,
+    ) -> Result<(), Failure> {
+        let (common, interrupt) = (&spec.common, context.interrupt);
+        let rounds: Vec<u64> = P::rounds(&spec.own, context.seed)?.iter().map(|round| round.number).collect();
+        let is_last = rounds.last() == Some(&round);
+        let mut begun = Instant::now();
+        let mut aging = match self.aging.take() {
+            Some(aging) => aging,
+            None => self.fresh(common, fs, round, context)?,
+        };
+        if P::AGES_ON {
+            // Rounds that an earlier part of the run read: there too the volume was made cold.
+            let reached = aging.reached;
+            for earlier in rounds.iter().filter(|earlier| reached < Some(**earlier) && **earlier < round) {
+                context.check_interrupt()?;
+                self.advance(&mut aging, *earlier, interrupt)?;
+                aging.volume.make_cold()?;
+            }
+            begun = Instant::now();
+        }
+        self.advance(&mut aging, round, interrupt)?;
+        let state = State { fs, round, aged: true, write_seconds: begun.elapsed().as_secs_f64() };
+        let seen = read(&mut aging.volume, &state, common, interrupt)?;
+        let is_drawn = P::AGES_ON || is_drawn(&rounds, round);
+        let drawn = is_drawn.then(|| Sketch::of(&aging.volume, &seen)).transpose()?;
+        let files = Tree::below(aging.volume.folder())?.contents(aging.volume.folder())?;
+        match P::AGES_ON && !is_last {
+            true => self.aging = Some(aging),
+            false => aging.volume.close()?,
+        }
+        let counted = [
+            self.record(seen, drawn, context),
+            self.copy(&files, is_drawn, common, &State { aged: false, ..state }, context)?,
+        ];
+        let is_any = counted.contains(&true) || context.recorded().events().any(|one| matches!(one, Event::Point(_)));
+        let is_end = is_last && common.file_systems(&self.place).last().is_some_and(|last| last == fs);
+        match &self.invalid {
+            Some(reason) if !is_any && is_end && common.lab.0.is_empty() => Err(Failure::new(
+                ExitCode::RunFailed,
+                format!("no cold read of this run counts; of the last one: {reason}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn fresh(
+        &self,
+        common: &Common,
+        fs: &str,
+        round: u64,
+        context: &mut Context<'_, Self>,
+    ) -> Result<Aging<P::State>, Failure> {
+        let state = if P::AGES_ON { "aged".to_string() } else { format!("aged/{round}") };
+        let volume = Volume::fresh(&self.place, fs, common.draw(fs, &state, context.seed), context)?;
+        Ok(Aging { volume, state: self.procedure.start(), reached: None })
+    }
+
+    fn advance(&self, aging: &mut Aging<P::State>, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
+        self.procedure.advance(&mut aging.state, aging.volume.folder(), round, interrupt)?;
+        aging.reached = Some(round);
+        aging.volume.sync()
+    }
+
+    /// Copies files in their order onto a fresh volume and reads it; whether a reading counts.
+    fn copy(
+        &mut self,
+        files: &[(PathBuf, Vec<u8>)],
+        is_drawn: bool,
+        common: &Common,
+        state: &State<'_>,
+        context: &mut Context<'_, Self>,
+    ) -> Result<bool, Failure> {
+        let begun = Instant::now();
+        let place = if P::AGES_ON { self.place.second(context.path())? } else { self.place.clone() };
+        let draw = common.draw(state.fs, &format!("unaged/{}", state.round), context.seed);
+        let mut volume = Volume::fresh(&place, state.fs, draw, context)?;
+        let mut writer = Writer::new(volume.folder(), context.interrupt);
+        for (path, content) in files {
+            writer.write(path, content)?;
+        }
+        drop(writer);
+        volume.sync()?;
+        let state = State { write_seconds: begun.elapsed().as_secs_f64(), ..*state };
+        let seen = read(&mut volume, &state, common, context.interrupt)?;
+        let drawn = is_drawn.then(|| Sketch::of(&volume, &seen)).transpose()?;
+        volume.close()?;
+        Ok(self.record(seen, drawn, context))
+    }
+
+    /// Records a point; one without a reading that counts is no point. Whether it is one.
+    fn record(&mut self, seen: Reads, drawn: Option<Sketch>, context: &mut Context<'_, Self>) -> bool {
+        seen.without.into_iter().for_each(|words| context.caveat(words));
+        self.invalid = seen.invalid.or(self.invalid.take());
+        if seen.point.readings.is_empty() {
+            return false;
+        }
+        for one in seen.point.measurements() {
+            context.measure(match self.procedure.condition() {
+                Some((name, word)) => one.under(name, word),
+                None => one,
+            });
+        }
+        drawn.into_iter().for_each(|drawn| context.record(Event::Sketch(drawn)));
+        context.record(Event::Point(seen.point));
+        true
+    }
+}
+
+/// Whether figures of single rounds show one.
+fn is_drawn(rounds: &[u64], round: u64) -> bool {
+    let every = rounds.len().div_ceil(DRAWN).max(1);
+    rounds.iter().step_by(every).chain(rounds.last()).any(|drawn| *drawn == round)
+}
+
+/// Size of the file that is read in one run.
+pub fn large_file(common: &Common) -> Bytes {
+    Bytes((common.size.bytes() / 8).min(64 << 20) >> 20 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fragmentation::numbers;
+
+    #[test]
+    fn of_many_rounds_some_are_drawn_and_always_the_last() {
+        let of = |last, step| {
+            let rounds = numbers(last, step);
+            let drawn = rounds.iter().filter(|round| is_drawn(&rounds, **round)).count();
+            (rounds.len(), drawn, is_drawn(&rounds, last))
+        };
+        assert_eq!(of(100, 10), (11, 11, true));
+        assert_eq!(of(100, 1), (101, 11, true));
+        assert_eq!(of(99, 1), (100, 11, true));
+        assert_eq!(of(1, 1), (2, 2, true));
+    }
+}

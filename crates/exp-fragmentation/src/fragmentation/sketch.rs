@@ -1,0 +1,60 @@
+//! What figures need of single points: where each file lies, and the order of requests.
+
+use super::read::Reads;
+use super::volume::Volume;
+use senesce_core::Failure;
+use senesce_core::failure::failed;
+use senesce_layout::Fiemap;
+use senesce_runs::tree::Tree;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+
+/// Most requests that are kept; of more, every so many-th.
+const REQUESTS: usize = 1500;
+
+/// Where the files of one point lie, and how they were read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sketch {
+    /// File system.
+    pub fs: String,
+    /// Round.
+    pub round: u64,
+    /// Laid out by the experiment, or the copy.
+    pub aged: bool,
+    /// First 4 KiB block, number of blocks, number of the file in directory order.
+    pub extents: Vec<(u64, u64, u32)>,
+    /// Requests of the last reading: number in issue order, 4 KiB block address.
+    pub requests: Vec<(u64, u64)>,
+}
+
+impl Sketch {
+    /// Of a volume that was read just now.
+    pub fn of(volume: &Volume, seen: &Reads) -> Result<Self, Failure> {
+        let every = seen.requests.len().div_ceil(REQUESTS).max(1);
+        let numbered = (0u64..).zip(seen.requests.iter().copied());
+        Ok(Self {
+            fs: seen.point.fs.clone(),
+            round: seen.point.round,
+            aged: seen.point.aged,
+            extents: extents(volume)?,
+            requests: numbered.step_by(every).collect(),
+        })
+    }
+}
+
+/// The extents of all files; none where the file system does not tell them.
+fn extents(volume: &Volume) -> Result<Vec<(u64, u64, u32)>, Failure> {
+    let (mut reader, mut extents, mut found) = (Fiemap::default(), Vec::new(), Vec::new());
+    for (number, path) in (0u32..).zip(Tree::below(volume.folder())?.files) {
+        let path = volume.folder().join(path);
+        let file = File::open(&path).map_err(failed("open", &path))?;
+        extents.clear();
+        match reader.read(&file, &mut extents) {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => return Ok(Vec::new()),
+            other => other.map_err(failed("read the extents of", &path))?,
+        }
+        let placed = extents.iter().filter(|extent| extent.on_device());
+        found.extend(placed.map(|extent| (extent.physical / 4096, extent.physical_length.div_ceil(4096), number)));
+    }
+    Ok(found)
+}

@@ -1,0 +1,163 @@
+//! Volumes: fresh file systems in memory, on an image or on a device, or a directory as it is.
+
+use rand::Rng;
+use senesce_core::failure::failed;
+use senesce_core::{Bytes, Failure, Seed};
+use senesce_runs::run::{Context, Run};
+use senesce_runs::tree::Tree;
+use senesce_volume::{BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, guard, open};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Name of the file system of a directory that is used as it is.
+pub const AS_FOUND: &str = "as found";
+
+/// The files lie in this folder of a volume, apart from what the file system and the guard keep in its root.
+const FOLDER: &str = "data";
+
+/// Where volumes are made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Place {
+    /// A file system is made for every volume on this.
+    Made(TargetSpec),
+    /// A directory that is emptied for every volume; none: one in the run directory.
+    Directory(Option<PathBuf>),
+}
+
+impl Place {
+    /// Where the copies are made while the volume that ages is in use; `room` is the run directory.
+    ///
+    /// # Errors
+    /// When there is space for one volume only.
+    pub fn second(&self, room: &Path) -> Result<Self, Failure> {
+        match self {
+            Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
+            Self::Made(spec) => Err(Failure::usage(format!(
+                "target: {spec} has space for one volume, and the copy needs a second; use memory or a directory"
+            ))),
+            Self::Directory(Some(path)) => {
+                let mut name = path.clone().into_os_string();
+                name.push("-copy");
+                Ok(Self::Directory(Some(name.into())))
+            }
+            Self::Directory(None) => Ok(Self::Directory(Some(room.join("copy")))),
+        }
+    }
+
+    /// Words for reports.
+    pub fn words(&self, size: Bytes) -> String {
+        match self {
+            Self::Made(TargetSpec::Memory { .. }) => format!("images of {size} in memory"),
+            Self::Made(spec) => spec.to_string(),
+            Self::Directory(Some(path)) => format!("directory {}", path.display()),
+            Self::Directory(None) => "a directory in the run directory".into(),
+        }
+    }
+}
+
+/// A volume in use.
+pub struct Volume {
+    target: MountedTarget,
+    folder: PathBuf,
+}
+
+impl Volume {
+    /// A volume without files; `draw` stands for what mkfs draws.
+    ///
+    /// # Errors
+    /// What was refused or could not be made.
+    pub fn fresh<R: Run>(place: &Place, fs: &str, draw: Seed, context: &mut Context<'_, R>) -> Result<Self, Failure> {
+        let (spec, options) = match place {
+            Place::Made(spec) => {
+                let fs = fs.parse::<FileSystem>()?;
+                let mkfs_options = if fs == FileSystem::Ext4 { directory_hash(draw) } else { String::new() };
+                let erase = context.may_erase(spec)?;
+                (spec.clone(), OpenOptions { erase, mkfs_options, ..OpenOptions::fresh(fs) })
+            }
+            Place::Directory(path) => {
+                let path = path.clone().unwrap_or_else(|| context.path().join("volume"));
+                guard::create_directory(&path)?;
+                (TargetSpec::Directory(path), OpenOptions::default())
+            }
+        };
+        let target = open(&spec, &options)?;
+        let folder = target.directory().path().join(FOLDER);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(failed("empty", &folder))?;
+        }
+        fs::create_dir(&folder).map_err(failed("make folder", &folder))?;
+        Ok(Self { target, folder })
+    }
+
+    /// Where the files lie.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it is on.
+    pub fn target(&self) -> &MountedTarget {
+        &self.target
+    }
+
+    /// Whether its file system was made for it, so that nobody else uses the device.
+    pub fn is_made(&self) -> bool {
+        !matches!(self.target.spec(), TargetSpec::Directory(_))
+    }
+
+    /// The device below, if there is one.
+    pub fn device(&self) -> Option<BlockDevice> {
+        self.target.block_device_info()
+    }
+
+    /// Its file system's own name.
+    pub fn file_system(&self) -> String {
+        self.target.file_system().map_or_else(|| "another file system".into(), |fs| fs.name().to_string())
+    }
+
+    /// Everything a result depends on.
+    pub fn environment(&self) -> senesce_core::Environment {
+        self.target.environment()
+    }
+
+    /// Writes everything back.
+    pub fn sync(&self) -> Result<(), Failure> {
+        Ok(self.target.sync()?)
+    }
+
+    /// Makes it cold; the words say what stayed warm.
+    pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
+        if !senesce_core::environment::is_root() {
+            self.target.sync()?;
+            Tree::below(&self.folder)?.forget(&self.folder)?;
+            return Ok(Some("measured without dropping the caches of directories and metadata: that needs root"));
+        }
+        Ok(match self.target.remount()? {
+            Remounted::Yes => None,
+            Remounted::CachesDropped => {
+                Some("measured without remounting: a directory cannot be unmounted by us, its caches were dropped")
+            }
+        })
+    }
+
+    /// Sets read-ahead; after a remount it must be set again.
+    pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
+        self.target.set_read_ahead(kib)?;
+        Ok(())
+    }
+
+    /// Undoes the mount; a warning of the kernel is an error.
+    pub fn close(mut self) -> Result<(), Failure> {
+        senesce_runs::study::images::fail_on(self.target.kernel_warnings())?;
+        Ok(self.target.close()?)
+    }
+}
+
+/// Ext4 lists a directory in the order of a hash of the names, whose seed mkfs draws: here it follows from the run's seed. The
+/// option is given once and replaces the one of the same name that keeps mkfs from leaving work to the kernel.
+fn directory_hash(draw: Seed) -> String {
+    let mut bytes = [0; 16];
+    draw.stream("ext4/directory-hash").fill_bytes(&mut bytes);
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+    format!("-E lazy_itable_init=0,lazy_journal_init=0,hash_seed={}", parts.join("-"))
+}

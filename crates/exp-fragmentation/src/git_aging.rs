@@ -1,0 +1,191 @@
+//! A version-control system ages its work tree: one pull after the other (Conway et al., "File Systems Fated for Senescence?
+//! Nonsense, Says Science!", FAST 2017, section 5).
+
+mod history;
+mod program;
+
+use crate::fragmentation::experiment::Fragmentation;
+use crate::fragmentation::{Procedure, Round, Story, numbers};
+use clap::{Args, ValueEnum, value_parser};
+use program::Git;
+use senesce_core::failure::failed;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Failure, Level, Seed};
+use senesce_runs::run::Needs;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The experiment.
+pub type GitAging = Fragmentation<Source>;
+
+/// What is pulled, and how often.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case")]
+pub struct Parameters {
+    /// local repository whose history is pulled; empty: one is made up
+    #[arg(long)]
+    pub repository: String,
+    /// files that the made-up repository begins with
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub files: u64,
+    /// pulls after the first, one commit each
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub pulls: u64,
+    /// pulls from one cold read to the next
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub read_every: u64,
+    /// git's own garbage collection, in the foreground
+    #[arg(long)]
+    pub gc: Switch,
+}
+
+/// Off or on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Not done.
+    Off,
+    /// Done.
+    On,
+}
+
+impl Switch {
+    fn word(self) -> &'static str {
+        if self == Self::On { "on" } else { "off" }
+    }
+}
+
+impl Parameters {
+    /// Bytes at the end: of a made-up history those of the work tree and its objects at most, a file having 10 KiB on average; of
+    /// a user's those of the work tree alone, as nobody knows how its objects will be packed.
+    fn bytes(&self) -> Result<Bytes, Failure> {
+        if self.repository.is_empty() {
+            return Ok(Bytes((self.files + self.pulls * 4) * 20_000));
+        }
+        let repository = Path::new(&self.repository);
+        if !repository.is_dir() {
+            return Err(Failure::usage(format!("repository: {} is no directory", repository.display())));
+        }
+        let git = Git::at_home(Path::new("/nonexistent"));
+        let commits = git.commits(repository, "HEAD", self.pulls, &Interrupt::new())?;
+        commits.last().map_or(Ok(Bytes(0)), |commit| Ok(Bytes(git.bytes_of(repository, commit)?)))
+    }
+}
+
+/// What is pulled.
+pub struct Source {
+    git: Git,
+    repository: PathBuf,
+    commits: Vec<String>,
+    gc: Switch,
+}
+
+impl Source {
+    fn pull(&self, folder: &Path, commit: &str, interrupt: &Interrupt) -> Result<(), Failure> {
+        // A commit that is no branch's head may be asked for only where the other side allows it.
+        let serve = "--upload-pack=git -c safe.directory=* -c uploadpack.allowReachableSHA1InWant=true upload-pack";
+        let repository = self.repository.to_string_lossy();
+        let mut words = vec!["-c", "gc.autoDetach=false"];
+        if self.gc == Switch::Off {
+            words.extend(["-c", "gc.auto=0"]);
+        }
+        words.extend(["pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", serve]);
+        words.extend([&*repository, commit]);
+        self.git.run(folder, &words, interrupt)?;
+        let root = File::open(folder).map_err(failed("open", folder))?;
+        rustix::fs::syncfs(&root).map_err(|errno| failed("sync", folder)(errno.into()))
+    }
+}
+
+impl Procedure for Source {
+    const ID: &'static str = "git-aging";
+    const TITLE: &'static str = "Aging by version control: a history pulled commit by commit";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/git-aging.md");
+    const PUBLISHED: &'static str = include_str!("../../../data/published/git-aging.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/git-aging.claims.toml");
+    const STORY: Story = Story {
+        title: "Aging by version control",
+        round: "pull",
+        summary: "A repository's history was pulled commit by commit; every so many pulls all files were read cold, and so was \
+                  a copy of them on a fresh volume.",
+    };
+    const AGES_ON: bool = true;
+    type Parameters = Parameters;
+    /// Number of commits pulled.
+    type State = usize;
+
+    fn defaults(level: Level) -> Parameters {
+        Parameters {
+            repository: String::new(),
+            files: level.of([60, 700, 20_000]),
+            pulls: level.of([4, 120, 10_000]),
+            read_every: level.of([4, 30, 100]),
+            gc: Switch::Off,
+        }
+    }
+
+    fn needs(_own: &Parameters) -> Needs {
+        Needs::default().and_program("git", "git")
+    }
+
+    fn rounds(own: &Parameters, _seed: Seed) -> Result<Vec<Round>, Failure> {
+        let (data, gc) = (own.bytes()?, own.gc.word());
+        let numbers = numbers(own.pulls, own.read_every);
+        let before = |index: usize| index.checked_sub(1).map_or(0, |before| numbers[before]);
+        let round = |(index, number): (usize, &u64)| Round {
+            number: *number,
+            words: format!("pull to {number} of {}, gc {gc}, read cold", own.pulls),
+            data,
+            written: Bytes(data.0 * (number - before(index)) / own.pulls),
+            seconds: (number - before(index)) as f64 * 0.08,
+        };
+        Ok(numbers.iter().enumerate().map(round).collect())
+    }
+
+    /// The user's repository, or a made-up one in `room`.
+    fn begin(own: &Parameters, seed: Seed, room: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
+        let (git, wanted) = (Git::at_home(&room.join("home")), own.pulls + 1);
+        let (repository, branch) = match own.repository.as_str() {
+            "" => (room.join("repository"), "main"),
+            text => (PathBuf::from(text), "HEAD"),
+        };
+        if own.repository.is_empty() {
+            history::generate(&git, &repository, seed.child("git-aging"), own.files, wanted, interrupt)?;
+        }
+        let commits = git.commits(&repository, branch, own.pulls, interrupt)?;
+        if (commits.len() as u64) < wanted {
+            return Err(Failure::usage(format!(
+                "repository: {} has {} commits, and {} pulls after the first need {wanted}",
+                repository.display(),
+                commits.len(),
+                own.pulls
+            )));
+        }
+        let repository = repository.canonicalize().map_err(failed("find", &repository))?;
+        Ok(Self { git, repository, commits, gc: own.gc })
+    }
+
+    fn condition(&self) -> Option<(&'static str, &'static str)> {
+        Some(("gc", self.gc.word()))
+    }
+
+    fn start(&self) -> usize {
+        0
+    }
+
+    fn advance(&self, pulled: &mut usize, folder: &Path, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
+        if round == 0 {
+            self.git.run(folder, &["init", "-q", "--initial-branch=main"], interrupt)?;
+        }
+        while *pulled <= round as usize {
+            self.pull(folder, &self.commits[*pulled], interrupt)?;
+            *pulled += 1;
+        }
+        Ok(())
+    }
+
+    fn variant(own: &Parameters) -> Option<(&'static str, &'static str)> {
+        Some(if own.gc == Switch::On { ("gc on", "gc off") } else { ("gc off", "gc on") })
+    }
+}

@@ -1,0 +1,116 @@
+//! The program git.
+
+use senesce_core::failure::{errno_words, failed};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure};
+use senesce_runs::tree::check;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program git, kept apart from the user's configuration.
+#[derive(Debug, Clone)]
+pub struct Git {
+    home: PathBuf,
+}
+
+impl Git {
+    /// With a home directory of its own.
+    pub fn at_home(home: &Path) -> Self {
+        Self { home: home.into() }
+    }
+
+    fn command(&self, folder: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
+            command.env_remove(name);
+        }
+        command
+            .arg("-C")
+            .arg(folder)
+            .args(["-c", "safe.directory=*", "-c", "user.name=Senesce", "-c", "user.email=senesce@localhost"])
+            .args(["-c", "core.hooksPath=/dev/null"])
+            .args(words)
+            .env("HOME", &self.home)
+            .env("XDG_CONFIG_HOME", &self.home)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs a command to its end and gives what it printed.
+    pub fn run(&self, folder: &Path, words: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
+        check(interrupt)?;
+        finish(self.command(folder, words), words, folder)
+    }
+
+    /// The first commits, oldest first: one more than there are pulls, if there are so many.
+    pub fn commits(
+        &self,
+        folder: &Path,
+        branch: &str,
+        pulls: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<String>, Failure> {
+        let list = self.run(folder, &["rev-list", "--reverse", branch], interrupt);
+        let list = list.map_err(|failure| match failure.exit_code() {
+            // What git itself objects to is the repository that was named.
+            ExitCode::RunFailed => {
+                Failure::usage(format!("repository: {failure}; name a local git repository that has commits"))
+            }
+            _ => failure,
+        })?;
+        Ok(list.lines().take(pulls as usize + 1).map(str::to_string).collect())
+    }
+
+    /// Bytes of the files of a commit, each in whole blocks of 4 KiB.
+    pub fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
+        // A line is: mode, type, name, size, path (git-ls-tree(1)); what is no file has no size.
+        let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
+        let sizes = list.lines().filter_map(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+        Ok(sizes.map(|size| size.next_multiple_of(4096)).sum())
+    }
+
+    /// Reads a stream of commits.
+    pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
+        let words = ["fast-import", "--quiet"];
+        let mut command = self.command(folder, &words);
+        command.stdin(File::open(stream).map_err(failed("open", stream))?);
+        finish(command, &words, folder)
+    }
+}
+
+fn finish(mut command: Command, words: &[&str], folder: &Path) -> Result<String, Failure> {
+    let output = command
+        .output()
+        .map_err(|error| Failure::new(ExitCode::Missing, format!("run git: {}; install git", errno_words(&error))))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let full = ["No space left on device", "unable to write"].iter().any(|words| said.contains(words));
+        let remedy = if full { "; if its volume is full, choose a larger --size" } else { "" };
+        return Err(Failure::new(
+            ExitCode::RunFailed,
+            format!("git {} in {}: {} ({}){remedy}", words.join(" "), folder.display(), said.trim(), output.status),
+        ));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_no_repository_or_has_no_commits_is_a_wrong_word() {
+        let room = tempfile::tempdir().unwrap();
+        let git = Git::at_home(&room.path().join("home"));
+        if let Err(failure) = git.run(room.path(), &["--version"], &Interrupt::new()) {
+            return eprintln!("skipped: needs git ({failure})");
+        }
+        let refused = || git.commits(room.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
+        assert_eq!(refused().exit_code(), ExitCode::Usage);
+        git.run(room.path(), &["init", "-q"], &Interrupt::new()).unwrap();
+        assert_eq!(refused().exit_code(), ExitCode::Usage, "no commits");
+    }
+}

@@ -1,0 +1,20 @@
+//! Published experiments on how files come to lie in pieces, and what that costs.
+
+pub mod copy_order;
+pub mod frag_inter;
+pub mod frag_intra;
+pub mod fragmentation;
+pub mod git_aging;
+pub mod mail_aging;
+
+use senesce_runs::run::{Reproducible, experiment};
+
+/// The experiments of this room, in the order in which they are listed.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[&dyn Reproducible] = &[
+    experiment::<frag_intra::FragIntra>(),
+    experiment::<frag_inter::FragInter>(),
+    experiment::<copy_order::CopyOrder>(),
+    experiment::<git_aging::GitAging>(),
+    experiment::<mail_aging::MailAging>(),
+];

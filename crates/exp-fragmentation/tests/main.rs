@@ -1,0 +1,114 @@
+//! The experiments on fragmentation at smoke scale: interrupted and continued, and where nothing can be read cold.
+
+use senesce_core::interrupt::Interrupt;
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Analysis, ExitCode, Level, Progress, Record};
+use senesce_exp_fragmentation::copy_order::CopyOrder;
+use senesce_exp_fragmentation::frag_inter::FragInter;
+use senesce_exp_fragmentation::frag_intra::FragIntra;
+use senesce_exp_fragmentation::git_aging::GitAging;
+use senesce_exp_fragmentation::mail_aging::MailAging;
+use senesce_runs::run::{Conduct, Experiment, State, analyse, conduct};
+use serde_json::Value;
+
+/// Whether volumes can be made in memory.
+fn can_make_volumes() -> bool {
+    let can = rustix::process::geteuid().is_root();
+    if !can {
+        eprintln!("skipped: needs root for loop devices");
+    }
+    can
+}
+
+/// Asks to stop when a step begins.
+struct StopAt<'a>(usize, &'a Interrupt);
+
+impl Progress for StopAt<'_> {
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
+    fn position(&self, _done: u64, _note: &str) {}
+    fn say(&self, _message: &str) {}
+
+    fn step(&self, number: usize, _count: usize, _words: &str, _seconds_left: f64) {
+        if number == self.0 {
+            self.1.request();
+        }
+    }
+}
+
+fn points(analysis: &Analysis) -> Vec<Value> {
+    analysis.result["points"].as_array().unwrap().clone()
+}
+
+/// Runs an experiment at smoke scale, interrupted in its step `stop` and continued, and as a whole: the points must be of the
+/// same files, laid out alike.
+fn in_two_parts<E: Experiment>(stop: usize, change: impl Fn(&mut E::Spec)) {
+    if !can_make_volumes() {
+        return;
+    }
+    let (room, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
+    let mut spec = E::defaults(Level::Smoke);
+    change(&mut spec);
+    let out = room.path().join("parts");
+    let progress = StopAt(stop, &interrupt);
+    let stopped = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&out) };
+    let first = conduct::<E>(&spec, DEFAULT_SEED, &stopped).unwrap();
+    assert_eq!(first.state, State::Interrupted);
+    let second = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&out)).unwrap();
+    assert_eq!(second.state, State::Done);
+    let whole = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&room.path().join("whole"))).unwrap();
+    let (first, second, whole) = (points(&first.analysis), points(&second.analysis), points(&whole.analysis));
+    assert_eq!(first.len(), 2 * (stop - 2), "a file is read in one run, then each round and its copy");
+    assert!(first.iter().all(|point| second.contains(point)), "what was measured stays");
+    assert_eq!(second.len(), whole.len());
+    for (ours, theirs) in second.iter().zip(&whole) {
+        for name in ["fs", "round", "aged", "files"] {
+            assert_eq!(ours[name], theirs[name], "{name}");
+        }
+        for name in ["static_layout_score", "tree_layout_score"] {
+            // Files of one block have no static score.
+            let far =
+                ours[name].as_f64().zip(theirs[name].as_f64()).map_or(0.0, |(ours, theirs)| (ours - theirs).abs());
+            assert!(far <= 0.02 && ours[name].is_null() == theirs[name].is_null(), "{name}: {ours} {theirs}");
+        }
+    }
+}
+
+#[test]
+fn a_run_on_fresh_volumes_continues_where_it_stopped() {
+    in_two_parts::<FragIntra>(3, |_| ());
+}
+
+#[test]
+fn a_volume_that_ages_on_is_aged_anew_to_where_it_stopped() {
+    in_two_parts::<MailAging>(4, |_| ());
+}
+
+#[test]
+#[ignore = "half a minute: make test-long"]
+fn every_other_experiment_continues_where_it_stopped() {
+    in_two_parts::<FragInter>(3, |_| ());
+    in_two_parts::<CopyOrder>(3, |_| ());
+    in_two_parts::<GitAging>(3, |_| ());
+}
+
+#[test]
+fn a_run_of_which_no_reading_counts_fails_and_holds_no_value() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: needs /dev/shm") };
+    let room = tempfile::tempdir().unwrap();
+    let out = room.path().join("run");
+    let mut spec = FragIntra::defaults(Level::Smoke);
+    spec.common.target = memory.path().display().to_string().parse().unwrap();
+    // The same command tries again what did not count.
+    for _ in 0..2 {
+        let failure = conduct::<FragIntra>(&spec, DEFAULT_SEED, &Conduct::quietly(&out)).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::RunFailed);
+        assert!(failure.to_string().contains("no cold read of this run counts"), "{failure}");
+    }
+    let record = Record::open(&out).unwrap();
+    assert!(record.is_partial());
+    assert!(!record.events.iter().any(|event| ["point", "sketch", "sequential"].contains(&event.kind.as_str())));
+    let mut measured = record.events.iter().filter(|event| event.kind == "measurement");
+    assert!(measured.all(|event| event.data["condition"]["device"] != "volume"), "only the reference drives");
+    let analysis = analyse::<FragIntra>(&record).unwrap();
+    assert!(analysis.caveats.iter().any(|words| words.contains("a cold read does not count")));
+}

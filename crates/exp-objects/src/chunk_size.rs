@@ -1,0 +1,328 @@
+//! Chunk sizes of the rolling sum (DMV study), and what FastCDC and fixed sizes make of today's data.
+
+mod analysis;
+mod findings;
+mod history;
+
+use clap::{Args, ValueEnum};
+use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};
+use senesce_objstore::ChunkerSpec;
+use senesce_objstore::chunker::study::{self, Trial};
+use senesce_objstore::dedup::Totals;
+use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The experiment.
+pub struct ChunkSize;
+
+/// What is cut, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// chunker; all: sweep of the rolling sum with and without reset, FastCDC, fixed size, deduplication
+    #[arg(long)]
+    pub algorithm: Algorithm,
+    /// windows of the rolling sum in bytes, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = above_zero)]
+    pub window: Vec<Size>,
+    /// divisors of the rolling sum, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = above_zero)]
+    pub divisor: Vec<Size>,
+    /// empty the window of the rolling sum after every chunk (with 'all' both ways are tried)
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub reset: bool,
+    /// mean of FastCDC and size of fixed chunks in bytes, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = above_zero)]
+    pub average: Vec<Size>,
+    /// chunks of a trial
+    #[arg(long, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    pub chunks: u64,
+    /// bytes after which a trial gives up
+    #[arg(long)]
+    pub give_up: Size,
+    /// directories that are versions of one thing, oldest first: --data A --data B, or a made-up history
+    #[arg(long, value_delimiter = ',')]
+    pub data: Vec<String>,
+    /// versions of the made-up history
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub versions: u64,
+    /// bytes of each large file of the made-up history
+    #[arg(long)]
+    pub large: Size,
+}
+
+fn above_zero(text: &str) -> Result<Size, String> {
+    let size: Option<Size> = text.trim().parse().ok().filter(|size: &Size| size.bytes() > 0);
+    size.ok_or_else(|| "expected sizes above zero separated by commas, for example 4K,16K".into())
+}
+
+/// A chunker, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// All.
+    All,
+    /// The rolling sum of the study.
+    RollingSum,
+    /// FastCDC.
+    #[value(name = "fastcdc")]
+    #[serde(rename = "fastcdc")]
+    FastCdc,
+    /// A fixed size.
+    Fixed,
+}
+
+/// One trial on the study's random stream.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Cell {
+    chunker: ChunkerSpec,
+    /// Mean and population deviation in bytes; none when no chunk ended.
+    mean: Option<f64>,
+    sd: Option<f64>,
+    chunks: u64,
+    bytes: u64,
+    gave_up: bool,
+    /// Chunks by size: upper bound and count, bounds in steps of a quarter octave.
+    distribution: Vec<(u64, u64)>,
+    /// Of cutting 32 MiB of the stream, in CPU time.
+    bytes_per_second: Option<f64>,
+}
+
+/// One chunker over a version history.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Deduplicated {
+    chunker: ChunkerSpec,
+    data: String,
+    versions: u64,
+    totals: Totals,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A trial.
+    Cell(Cell),
+    /// A chunker over the history.
+    Deduplicated(Deduplicated),
+}
+
+/// What is done whole or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Trials that run side by side.
+    Trials(Vec<ChunkerSpec>),
+    /// All chunkers over the history, read once.
+    History,
+}
+
+impl Run for ChunkSize {
+    const KIND: &'static str = "chunk-size";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/chunk-size.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/chunk-size.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        if let Some(missing) = spec.directories().iter().find(|path| !path.is_dir()) {
+            return Err(Failure::usage(format!("--data {}: there is no such directory", missing.display())));
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let words =
+            |chunkers: &[ChunkerSpec]| chunkers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and with ");
+        let mut steps: Vec<Planned<Step>> = Vec::new();
+        for group in spec.trials()?.chunks(threads) {
+            let action = format!("cut random bytes with {}", words(group));
+            steps.push(Planned::new(Step::Trials(group.to_vec()), action, "-").costing(Bytes(0), 0.2));
+        }
+        let chunkers = spec.history_chunkers()?;
+        if !chunkers.is_empty() {
+            let action = format!("deduplicate {} with {}", spec.history_name(), words(&chunkers));
+            steps.push(Planned::new(Step::History, action, "-").costing(Bytes(0), 0.2 * chunkers.len() as f64));
+        }
+        Ok(steps)
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        match step {
+            Step::Trials(chunkers) => {
+                spec.cells(chunkers).into_iter().for_each(|cell| context.record(Event::Cell(cell)));
+                Ok(())
+            }
+            Step::History => history::run(spec, context),
+        }
+    }
+
+    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let (mut cells, mut deduplicated) = (Vec::new(), Vec::new());
+        for event in recorded.events().cloned() {
+            match event {
+                Event::Cell(cell) => cells.push(cell),
+                Event::Deduplicated(one) => deduplicated.push(one),
+            }
+        }
+        analysis::analyse(&cells, &deduplicated, Self::PUBLISHED)
+    }
+}
+
+impl Experiment for ChunkSize {
+    const TITLE: &'static str = "How large are chunks, how fast are they found, and what do they save?";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/chunk-size.md");
+
+    fn defaults(level: Level) -> Spec {
+        let powers = |from: u32, to: u32| (from..=to).map(|power| Size(Bytes(1 << power))).collect::<Vec<_>>();
+        let kib = |sizes: &[u64]| sizes.iter().map(|size| Size(Bytes::kib(*size))).collect::<Vec<_>>();
+        let (few_windows, few_divisors) =
+            (vec![Size(Bytes(256)), Size(Bytes::kib(4))], vec![Size(Bytes(256)), Size(Bytes::kib(1))]);
+        Spec {
+            algorithm: Algorithm::All,
+            window: level.of([few_windows, powers(7, 18), powers(7, 18)]),
+            divisor: level.of([few_divisors, powers(8, 17), powers(8, 17)]),
+            reset: false,
+            average: level.of([kib(&[4, 16]), powers(12, 16), powers(11, 17)]),
+            chunks: 100,
+            give_up: Size(level.of([Bytes::mib(64), Bytes::gib(1), Bytes::gib(1)])),
+            data: vec![GENERATED.into()],
+            versions: level.of([3, 8, 20]),
+            large: Size(level.of([Bytes::kib(512), Bytes::mib(8), Bytes::mib(64)])),
+        }
+    }
+}
+
+/// `--data` for a made-up history.
+const GENERATED: &str = "generated";
+
+impl Spec {
+    /// Versions of the user; none: the made-up history.
+    fn directories(&self) -> Vec<PathBuf> {
+        if self.data == [GENERATED] { Vec::new() } else { self.data.iter().map(PathBuf::from).collect() }
+    }
+
+    fn trials(&self) -> Result<Vec<ChunkerSpec>, Failure> {
+        Ok(match self.algorithm {
+            Algorithm::RollingSum => self.rolling_sums(&[self.reset])?,
+            Algorithm::FastCdc => self.averages("fastcdc:")?,
+            Algorithm::Fixed => self.averages("fixed:")?,
+            Algorithm::All => {
+                [self.rolling_sums(&[false, true])?, self.averages("fastcdc:")?, self.averages("fixed:")?].concat()
+            }
+        })
+    }
+
+    fn history_chunkers(&self) -> Result<Vec<ChunkerSpec>, Failure> {
+        Ok(match self.algorithm {
+            // For files, a rolling sum with about the same mean: divisor = mean, window 4 KiB.
+            Algorithm::All => {
+                let rolling_sums = self.averages("rolling-sum:4096:")?;
+                [rolling_sums, self.averages("fastcdc:")?, self.averages("fixed:")?].concat()
+            }
+            _ if self.directories().is_empty() => Vec::new(),
+            _ => self.trials()?,
+        })
+    }
+
+    fn rolling_sums(&self, resets: &[bool]) -> Result<Vec<ChunkerSpec>, Failure> {
+        let mut all = Vec::new();
+        for reset in resets {
+            for window in &self.window {
+                for divisor in &self.divisor {
+                    let suffix = if *reset { ":reset" } else { "" };
+                    all.push(format!("rolling-sum:{}:{}{suffix}", window.bytes(), divisor.bytes()).parse()?);
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn averages(&self, prefix: &str) -> Result<Vec<ChunkerSpec>, Failure> {
+        self.average.iter().map(|size| Ok(format!("{prefix}{}", size.bytes()).parse()?)).collect()
+    }
+
+    fn history_name(&self) -> String {
+        match self.directories().is_empty() {
+            true => format!("{} versions of a made-up project", self.versions),
+            false => self.data.join(", "),
+        }
+    }
+
+    /// Trials in parallel, in order.
+    fn cells(&self, chunkers: &[ChunkerSpec]) -> Vec<Cell> {
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = chunkers.iter().map(|chunker| scope.spawn(move || self.cell(*chunker))).collect();
+            let join = |handle: std::thread::ScopedJoinHandle<'_, Cell>| {
+                handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            handles.into_iter().map(join).collect()
+        })
+    }
+
+    fn cell(&self, chunker: ChunkerSpec) -> Cell {
+        let rolling = matches!(chunker, ChunkerSpec::RollingSum { .. });
+        // The study took 100 chunks; for the others more cost little and show the distribution.
+        let chunks = if rolling { self.chunks } else { self.chunks.max(5000) } as usize;
+        let trial = study::trial(&chunker, chunks, self.give_up.bytes());
+        Cell {
+            chunker,
+            mean: trial.mean(),
+            sd: trial.deviation(),
+            chunks: trial.sizes.len() as u64,
+            bytes: trial.bytes,
+            gave_up: trial.sizes.len() < chunks,
+            distribution: distribution(&trial),
+            bytes_per_second: (!rolling).then(|| throughput(chunker)),
+        }
+    }
+}
+
+fn distribution(trial: &Trial) -> Vec<(u64, u64)> {
+    let mut counts = std::collections::BTreeMap::new();
+    for size in &trial.sizes {
+        let bound = 2f64.powf(((*size).max(1) as f64).log2().mul_add(4.0, 0.0).ceil() / 4.0).round() as u64;
+        *counts.entry(bound).or_insert(0) += 1;
+    }
+    counts.into_iter().collect()
+}
+
+/// CPU time of cutting the study's stream.
+fn throughput(chunker: ChunkerSpec) -> f64 {
+    let mut data = vec![0; 32 << 20];
+    study::XorShift::study().fill(&mut data);
+    let begun = senesce_objstore::dedup::thread_cpu_time();
+    let cuts = senesce_objstore::chunker::lengths(chunker.build().as_mut(), &data).len();
+    std::hint::black_box(cuts);
+    let took = senesce_objstore::dedup::thread_cpu_time() - begun;
+    data.len() as f64 / took.as_secs_f64().max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_sweep_covers_both_ways_and_one_cell_is_one_trial() {
+        let mut spec = ChunkSize::defaults(Level::Quick);
+        assert_eq!(spec.trials().unwrap().len(), 2 * 12 * 10 + 5 + 5);
+        spec.algorithm = Algorithm::RollingSum;
+        (spec.window, spec.divisor) = (vec![Size(Bytes(4096))], vec![Size(Bytes(1024))]);
+        assert_eq!((spec.trials().unwrap().len(), spec.history_chunkers().unwrap().len()), (1, 0));
+    }
+
+    #[test]
+    fn wrong_numbers_are_refused() {
+        assert!(above_zero("0").is_err() && above_zero("x").is_err());
+        let (mut small, mut nowhere) = (ChunkSize::defaults(Level::Quick), ChunkSize::defaults(Level::Quick));
+        small.average = vec![Size(Bytes(16))];
+        nowhere.data = vec!["/no/such/place".into()];
+        for spec in [small, nowhere] {
+            let failure = ChunkSize::steps(&spec, Seed(1)).unwrap_err();
+            assert_eq!(failure.exit_code(), senesce_core::ExitCode::Usage, "{failure}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Published experiments on object stores.
+
+pub mod chunk_size;
+pub mod io_scheduler;
+pub mod object_dirs;
+pub mod vcs_scaling;
+
+use senesce_runs::run::{Reproducible, experiment};
+
+/// The experiments of this room, in the order in which they are listed.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[&dyn Reproducible] = &[
+    experiment::<object_dirs::ObjectDirs>(),
+    experiment::<chunk_size::ChunkSize>(),
+    experiment::<io_scheduler::IoScheduler>(),
+    experiment::<vcs_scaling::VcsScaling>(),
+];

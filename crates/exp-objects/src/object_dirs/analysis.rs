@@ -1,0 +1,312 @@
+//! Tables, figures and findings of object-dirs.
+
+use super::findings::findings;
+use super::{Event, Filled, ObjectDirs, UNUSUAL_NS, Writes};
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_objstore::Scheme;
+use senesce_objstore::fill::Full;
+use senesce_objstore::occupancy::{self, Limit};
+use senesce_runs::run::{Recorded, Run};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failure> {
+    let published = published::parse(ObjectDirs::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
+    let rows: Vec<Row> = rows(recorded, &published);
+    let device = rows.first().map_or_else(String::new, |row| row.filled.device.clone());
+    let written: u64 = rows.iter().map(|row| row.filled.full.files).sum();
+    let slow: u64 = rows.iter().map(|row| row.unusual).sum();
+    Ok(Analysis {
+        title: "Directory schemes of an object store on a small file system".into(),
+        summary: format!("{} schemes were filled with {written} objects until nothing more fitted.", rows.len()),
+        figures: figures(recorded, &rows, &device),
+        tables: vec![table(&rows)],
+        findings: findings(&rows, written, slow),
+        caveats: vec![],
+        result: json!({"schemes": rows.iter().map(Row::json).collect::<Vec<_>>()}),
+    })
+}
+
+/// What the analysis knows about one scheme.
+pub(super) struct Row {
+    pub filled: Filled,
+    pub prediction: occupancy::Prediction,
+    pub unusual: u64,
+    longest_ns: u64,
+    pub published: Vec<f64>,
+    published_directories: Vec<f64>,
+}
+
+impl Row {
+    pub fn naive_files(&self) -> f64 {
+        occupancy::naive_files(self.filled.scheme, self.filled.full.inodes_total)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let full = &self.filled.full;
+        json!({
+            "scheme": self.filled.scheme,
+            "files": full.files,
+            "directories": full.directories,
+            "bytes_used": full.bytes_used,
+            "inodes_used": full.inodes_used,
+            "ended_by": full.ended_by.map(Limit::name),
+            "predicted_files": self.prediction.files,
+            "writes_over_1ms": self.unusual,
+            "predicted_directories": self.prediction.directories,
+            "prediction_error_percent": percent(self.prediction.files as f64, full.files as f64),
+            "naive_files": self.naive_files(),
+            "naive_error_percent": percent(self.naive_files(), full.files as f64),
+            "published_mean_files": mean(&self.published),
+            "difference_from_published_percent": mean(&self.published).map(|mean| percent(full.files as f64, mean)),
+            "bytes_total": full.bytes_total,
+            "inodes_total": full.inodes_total,
+            "longest_write_ms": self.longest_ns as f64 / 1e6,
+            "seconds": full.seconds,
+        })
+    }
+}
+
+fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Row> {
+    let mut slow: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for writes in all_writes(recorded) {
+        let entry = slow.entry(writes.scheme.clone()).or_default();
+        entry.0 += writes.write_ns.iter().filter(|time| **time >= UNUSUAL_NS).count() as u64;
+        entry.1 = entry.1.max(writes.write_ns.iter().copied().max().unwrap_or(0));
+    }
+    let of = |metric: &str, scheme: Scheme| -> Vec<f64> {
+        let name = scheme.to_string();
+        let fits = |value: &&PublishedValue| {
+            value.metric == metric && value.condition.split_whitespace().next() == Some(&name)
+        };
+        published.iter().filter(fits).map(|value| value.value).collect()
+    };
+    let row = |filled: Filled| {
+        let (unusual, longest_ns) = slow.get(&filled.scheme.to_string()).copied().unwrap_or_default();
+        let same = filled.is_published_partition();
+        Row {
+            prediction: occupancy::predict(filled.scheme, &filled.full.room, filled.object_bytes),
+            unusual,
+            longest_ns,
+            published: if same { of("files_when_full", filled.scheme) } else { Vec::new() },
+            published_directories: if same { of("directories_when_full", filled.scheme) } else { Vec::new() },
+            filled,
+        }
+    };
+    let filled = recorded.events().filter_map(|event| match event {
+        Event::Filled(filled) => Some(filled.clone()),
+        Event::Writes(_) => None,
+    });
+    filled.map(row).collect()
+}
+
+fn all_writes(recorded: &Recorded<ObjectDirs>) -> impl Iterator<Item = &Writes> {
+    recorded.events().filter_map(|event| match event {
+        Event::Writes(writes) => Some(writes),
+        Event::Filled(_) => None,
+    })
+}
+
+impl Filled {
+    /// Only on a partition like the published one do published numbers say anything about ours.
+    fn is_published_partition(&self) -> bool {
+        self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.room.block_bytes == 1024
+    }
+}
+
+pub(super) fn mean(values: &[f64]) -> Option<f64> {
+    senesce_stats::mean(values)
+}
+
+/// How far `value` is from `reference`, in percent of the reference.
+pub(super) fn percent(value: f64, reference: f64) -> f64 {
+    (value / reference - 1.0) * 100.0
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(
+        "schemes",
+        "Schemes when full",
+        &[
+            "scheme",
+            "files",
+            "directories",
+            "ended by",
+            "bytes used (%)",
+            "inodes used (%)",
+            "law: files",
+            "error of the law (%)",
+            "naive formula: files",
+            "error of the formula (%)",
+            "published mean: files",
+            "difference (%)",
+            "writes >= 1 ms",
+            "longest write (ms)",
+        ],
+    );
+    for row in rows {
+        let full = &row.filled.full;
+        let published = mean(&row.published);
+        table.row(vec![
+            json!(row.filled.scheme),
+            json!(full.files),
+            json!(full.directories),
+            json!(full.ended_by.map_or("the number asked for", Limit::name)),
+            json!(100.0 * full.bytes_used as f64 / full.bytes_total as f64),
+            json!(share_of_inodes(full)),
+            json!(row.prediction.files),
+            json!(percent(row.prediction.files as f64, full.files as f64)),
+            json!(row.naive_files()),
+            json!(percent(row.naive_files(), full.files as f64)),
+            json!(published),
+            json!(published.map(|mean| percent(full.files as f64, mean))),
+            json!(row.unusual),
+            json!(row.longest_ns as f64 / 1e6),
+        ]);
+    }
+    table
+}
+
+fn share_of_inodes(full: &Full) -> Option<f64> {
+    (full.inodes_total > 0).then(|| 100.0 * full.inodes_used as f64 / full.inodes_total as f64)
+}
+
+fn figures(recorded: &Recorded<ObjectDirs>, rows: &[Row], device: &str) -> Vec<Figure> {
+    let figure = |id: &str, title: &str, caption: &str, better, kind| Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        device: device.into(),
+        better,
+        kind,
+    };
+    vec![
+        figure(
+            "files-when-full",
+            "Objects when full",
+            "Each line is a number of hexadecimal digits per level. Published: mean over the hosts. Predicted: the occupancy law.",
+            Better::Higher,
+            by_depth(
+                rows,
+                "objects when full",
+                |row| row.filled.full.files as f64,
+                |row| mean(&row.published),
+                |row| row.prediction.files as f64,
+            ),
+        ),
+        figure(
+            "directories-when-full",
+            "Directories when full",
+            "Where inodes end the fill, files and directories share them: what directories take, objects lose.",
+            Better::Lower,
+            by_depth(
+                rows,
+                "directories when full",
+                |row| row.filled.full.directories as f64,
+                |row| mean(&row.published_directories),
+                |row| row.prediction.directories as f64,
+            ),
+        ),
+        figure(
+            "limits",
+            "What ends a fill",
+            "Share of bytes and of inodes in use when nothing more fitted: the one at 100 % ended the fill.",
+            Better::Neither,
+            limits(rows),
+        ),
+        figure(
+            "unusual-writes",
+            "Writes of 1 ms and longer",
+            "Each mark is one write, at the number of files and directories present; its colour is its time. Nothing is synced, so these are stalls of the page cache and the journal.",
+            Better::Neither,
+            unusual(recorded),
+        ),
+    ]
+}
+
+fn by_depth(
+    rows: &[Row],
+    label: &str,
+    measured: impl Fn(&Row) -> f64,
+    published: impl Fn(&Row) -> Option<f64>,
+    predicted: impl Fn(&Row) -> f64,
+) -> FigureKind {
+    let mut series = Vec::new();
+    let all: std::collections::BTreeSet<u32> = rows.iter().map(|row| row.filled.scheme.digits()).collect();
+    for digits in all {
+        let of = |value: &dyn Fn(&Row) -> Option<f64>| -> Vec<(f64, f64)> {
+            let mut points: Vec<(f64, f64)> = rows
+                .iter()
+                .filter(|row| row.filled.scheme.digits() == digits)
+                .filter_map(|row| Some((f64::from(row.filled.scheme.depth()), value(row)?)))
+                .collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points
+        };
+        let kinds = [
+            ("", Mark::Measured, of(&|row| Some(measured(row)))),
+            (", published", Mark::Published, of(&published)),
+            (", predicted", Mark::Predicted, of(&|row| Some(predicted(row)))),
+        ];
+        for (suffix, mark, points) in kinds.into_iter().filter(|(_, _, points)| !points.is_empty()) {
+            series.push(Series { name: format!("{}{suffix}", digit_words(digits)), mark, points, ..Series::default() });
+        }
+    }
+    let deepest = rows.iter().map(|row| row.filled.scheme.depth()).max().unwrap_or(0);
+    let levels = (0..=deepest).map(|depth| depth.to_string()).collect();
+    FigureKind::Lines {
+        x: Axis::categories("levels of directories", levels),
+        y: Axis::linear(label).from_zero(),
+        series,
+    }
+}
+
+fn digit_words(digits: u32) -> String {
+    match digits {
+        0 => "no directories".into(),
+        1 => "1 digit".into(),
+        _ => format!("{digits} digits"),
+    }
+}
+
+fn limits(rows: &[Row]) -> FigureKind {
+    let names = rows.iter().map(|row| row.filled.scheme.to_string()).collect();
+    let share = |value: &dyn Fn(&Full) -> f64| -> Vec<(f64, f64)> {
+        rows.iter().enumerate().map(|(index, row)| (index as f64, value(&row.filled.full))).collect()
+    };
+    let series = |name: &str, points| Series { name: name.into(), points, ..Series::default() };
+    FigureKind::Bars {
+        x: Axis::categories("scheme", names),
+        y: Axis::linear("in use (%)").from_zero(),
+        series: vec![
+            series("bytes", share(&|full| 100.0 * full.bytes_used as f64 / full.bytes_total as f64)),
+            series("inodes", share(&|full| share_of_inodes(full).unwrap_or(0.0))),
+        ],
+    }
+}
+
+fn unusual(recorded: &Recorded<ObjectDirs>) -> FigureKind {
+    const CLASSES: [(&str, u64); 4] = [
+        ("1 to 10 ms", 10_000_000),
+        ("10 to 100 ms", 100_000_000),
+        ("0.1 to 1 s", 1_000_000_000),
+        ("over 1 s", u64::MAX),
+    ];
+    let mut points: [Vec<(f64, f64)>; 4] = Default::default();
+    for writes in all_writes(recorded) {
+        for (index, time) in writes.write_ns.iter().enumerate().filter(|(_, time)| **time >= UNUSUAL_NS) {
+            let class = CLASSES.iter().position(|(_, bound)| time < bound).unwrap_or(3);
+            let directories = writes.directories.get(index).copied().unwrap_or(0);
+            points[class].push(((writes.first + index as u64) as f64, directories as f64));
+        }
+    }
+    let series = CLASSES.iter().zip(points).filter(|(_, points)| !points.is_empty());
+    FigureKind::Scatter {
+        x: Axis::linear("files present"),
+        y: Axis::linear("directories present"),
+        series: series
+            .map(|((name, _), points)| Series { name: (*name).into(), points, ..Series::default() })
+            .collect(),
+    }
+}

@@ -1,0 +1,272 @@
+//! Tables, figures and findings of vcs-scaling.
+
+use super::cell::{Kind, Measured, Skipped};
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &str) -> Result<Analysis, Failure> {
+    let published = published::parse(published).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut caveats = vec![
+        "git's background repacking is turned off (gc.auto=0). Each system syncs what it chooses to within the measured time; what it left to the page cache is the time of the sync afterwards.".to_string(),
+        "Published times are of a hard disk in 2016, and the harness rounded most up to 0.1 s per command.".to_string(),
+    ];
+    caveats.extend(skipped.iter().map(Skipped::words));
+    let problems = measured
+        .iter()
+        .filter_map(|cell| Some(format!("{} with {}: {}", cell.system, cell.kind.words(), cell.problem.as_ref()?)));
+    caveats.extend(problems);
+    Ok(Analysis {
+        title: "Version-control and backup systems with many files and a large one".into(),
+        summary: format!("{} cells were measured, {} systems skipped.", measured.len(), skipped.len()),
+        figures: figures(measured, &published),
+        tables: vec![table(measured)],
+        findings: findings(measured),
+        caveats,
+        result: json!({
+            "cells": measured.iter().map(cell_json).collect::<Vec<_>>(),
+            "skipped": skipped,
+        }),
+    })
+}
+
+fn cell_json(cell: &Measured) -> Value {
+    let (files, file_size) = match cell.kind {
+        Kind::ManyFiles(count) => (json!(count), Value::Null),
+        Kind::FileSize(size) => (Value::Null, json!(size)),
+    };
+    json!({
+        "system": cell.system, "files": files, "file_size": file_size, "repeat": cell.repeat,
+        "steps": cell.steps,
+        "sizes": cell.sizes.iter().map(|(step, bytes)| (step.clone(), json!(bytes))).collect::<serde_json::Map<_, _>>(),
+        "verified": cell.verified, "problem": cell.problem,
+    })
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new(
+        "cells",
+        "Time of each step",
+        &[
+            "system",
+            "data",
+            "init (s)",
+            "commit 1 (s)",
+            "sync after it (s)",
+            "status 1 (s)",
+            "status 2 (s)",
+            "commit 2 (s)",
+            "gc (s)",
+            "CPU of commit 1 (s)",
+            "peak memory (MiB)",
+            "size after commit 2 (MiB)",
+            "size / data",
+            "holds the data",
+        ],
+    );
+    for cell in measured {
+        let seconds = |name: &str| json!(cell.step(name).map(|step| step.seconds));
+        let first = cell.step("commit1");
+        let peak = cell.steps.iter().map(|step| step.peak_bytes).max().unwrap_or(0);
+        let size = cell.size("commit2");
+        table.row(vec![
+            json!(cell.system),
+            json!(cell.kind.words()),
+            seconds("init"),
+            seconds("commit1"),
+            json!(first.map(|step| step.sync_seconds)),
+            seconds("status1"),
+            seconds("status2"),
+            seconds("commit2"),
+            seconds("gc"),
+            json!(first.map(|step| step.user_seconds + step.system_seconds)),
+            json!(peak as f64 / f64::from(1 << 20)),
+            json!(size.map(|bytes| bytes as f64 / f64::from(1 << 20))),
+            json!(size.map(|bytes| bytes as f64 / cell.kind.bytes() as f64)),
+            json!(match (cell.verified, &cell.problem) {
+                (Some(true), _) => "yes",
+                (Some(false), _) => "no",
+                (None, _) => "did not come so far",
+            }),
+        ]);
+    }
+    table
+}
+
+/// The horizontal value of a kind, if it is of the wanted sort.
+fn many(kind: Kind) -> Option<f64> {
+    if let Kind::ManyFiles(count) = kind { Some(count as f64) } else { None }
+}
+
+fn large(kind: Kind) -> Option<f64> {
+    if let Kind::FileSize(size) = kind { Some(size as f64) } else { None }
+}
+
+fn figures(measured: &[Measured], published: &[PublishedValue]) -> Vec<Figure> {
+    let seconds = |name: &'static str| move |cell: &Measured| cell.step(name).map(|step| step.seconds);
+    let ratio = |cell: &Measured| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64);
+    let files = || Axis::linear("files of 1 KiB").log10();
+    let size = || Axis::linear("file size").log2().in_bytes();
+    let time = || Axis::linear("time (s)").log10();
+    let figure = |id: &str, title: &str, x: Axis, y: Axis, series: Vec<Series>| Figure {
+        id: id.into(),
+        title: title.into(),
+        caption:
+            "Mean over the repeats. Published values are of a hard disk in 2016, with commands rounded up to 0.1 s."
+                .into(),
+        device: "fresh file system for every cell".into(),
+        better: Better::Lower,
+        kind: FigureKind::Lines { x, y, series },
+    };
+    let with = |metric: &str, x: fn(Kind) -> Option<f64>, mut series: Vec<Series>| {
+        series.extend(published_series(measured, published, metric, x, |seconds, _| seconds));
+        series
+    };
+    let mut ratios = lines(measured, many, ratio);
+    ratios.extend(published_series(measured, published, "size2", many, |bytes, kind| bytes / kind.bytes() as f64));
+    let steps = |step: &'static str, x: fn(Kind) -> Option<f64>| with(step, x, lines(measured, x, seconds(step)));
+    vec![
+        figure("commit-many", "First commit of many files", files(), time(), steps("commit1", many)),
+        figure("status-many", "Status after the edit", files(), time(), steps("status2", many)),
+        figure("recommit-many", "Second commit of many files", files(), time(), steps("commit2", many)),
+        figure(
+            "size-many",
+            "Bytes on disk after two commits, over the data",
+            files(),
+            Axis::linear("bytes on disk / bytes of the files").log10(),
+            ratios,
+        ),
+        figure("commit-large", "First commit of a large file", size(), time(), steps("commit1", large)),
+        figure("recommit-large", "Second commit of a large file", size(), time(), steps("commit2", large)),
+        figure(
+            "memory-large",
+            "Peak memory",
+            size(),
+            Axis::linear("largest resident set").log2().in_bytes(),
+            lines(measured, large, |cell| cell.steps.iter().map(|step| step.peak_bytes as f64).reduce(f64::max)),
+        ),
+    ]
+    .into_iter()
+    .filter(|figure| matches!(&figure.kind, FigureKind::Lines { series, .. } if series.iter().any(|one| one.mark == Mark::Measured)))
+    .collect()
+}
+
+/// A line per system: the mean over repeats at each x.
+fn lines(measured: &[Measured], x: impl Fn(Kind) -> Option<f64>, y: impl Fn(&Measured) -> Option<f64>) -> Vec<Series> {
+    let mut values: BTreeMap<&str, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
+    for cell in measured {
+        if let (Some(x), Some(y)) = (x(cell.kind), y(cell)) {
+            values.entry(&cell.system).or_default().entry(x as u64).or_default().push(y);
+        }
+    }
+    let mean = |(x, sample): (u64, Vec<f64>)| Some((x as f64, senesce_stats::mean(&sample)?));
+    values
+        .into_iter()
+        .map(|(name, points)| Series {
+            name: name.into(),
+            points: points.into_iter().filter_map(mean).collect(),
+            ..Series::default()
+        })
+        .collect()
+}
+
+/// Published lines of the systems that were measured here too, within the measured numbers of files.
+/// A line per system that was measured here and in the study, up to the largest x measured; zeros are steps that the study did
+/// not have.
+fn published_series(
+    measured: &[Measured],
+    published: &[PublishedValue],
+    metric: &str,
+    x: fn(Kind) -> Option<f64>,
+    y: fn(f64, Kind) -> f64,
+) -> Vec<Series> {
+    let most = measured.iter().filter_map(|cell| x(cell.kind)).fold(0.0, f64::max);
+    let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for value in published.iter().filter(|value| value.metric == metric && value.value > 0.0) {
+        let Some((system, condition)) = value.condition.split_once("; ") else { continue };
+        let Some((system, counterpart)) = known_system(system) else { continue };
+        let Some(kind) = published_kind(condition) else { continue };
+        let Some(x) = x(kind).filter(|x| *x <= most) else { continue };
+        if measured.iter().any(|cell| cell.system == counterpart) {
+            lines.entry(system).or_default().push((x, y(value.value, kind)));
+        }
+    }
+    let series = lines.into_iter();
+    series.map(|(system, points)| Series::new(format!("{system}, published"), Mark::Published, points)).collect()
+}
+
+/// A published system's name in the legend, and ours to compare with; none for variants of the study's prototype.
+fn known_system(name: &str) -> Option<(&str, &str)> {
+    match name {
+        "git" | "hg" | "bup" | "copy" => Some((name, name)),
+        "dmv" | "prototype2x1mem" => Some(("DMV prototype 2x1", "own-2x1")),
+        _ => None,
+    }
+}
+
+fn published_kind(condition: &str) -> Option<Kind> {
+    if let Some(count) = condition.strip_suffix(" files") {
+        return count.parse().ok().map(Kind::ManyFiles);
+    }
+    let size = condition.strip_prefix("a file of ")?.parse::<Bytes>().ok()?;
+    Some(Kind::FileSize(size.0))
+}
+
+fn findings(measured: &[Measured]) -> Vec<Finding> {
+    let all_hold = measured.iter().filter(|cell| cell.verified == Some(true)).count();
+    let mut findings = vec![Finding {
+        claim: "every commit holds the data".into(),
+        published: "checked by commit id only".into(),
+        measured: format!("{all_hold} of {} cells were restored and compared byte by byte", measured.len()),
+        verdict: match measured.len() {
+            0 => Verdict::NotTestable,
+            all if all == all_hold => Verdict::Seen,
+            _ => Verdict::NotSeen,
+        },
+        note: measured.iter().find_map(|cell| cell.problem.clone()).unwrap_or_default(),
+        ..Finding::default()
+    }];
+    findings.extend(pack_finding(measured));
+    findings.extend(size_finding(measured));
+    findings
+}
+
+/// Mean of a value at the largest number of files of a system.
+fn at_most_files(measured: &[Measured], system: &str, y: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
+    let most = measured.iter().filter_map(|cell| many(cell.kind)).max_by(f64::total_cmp)?;
+    let sample: Vec<f64> =
+        measured.iter().filter(|cell| cell.system == system && many(cell.kind) == Some(most)).filter_map(y).collect();
+    senesce_stats::mean(&sample)
+}
+
+fn pack_finding(measured: &[Measured]) -> Option<Finding> {
+    let time = |system: &str| {
+        at_most_files(measured, system, |cell| cell.step("commit1").map(|step| step.seconds + step.sync_seconds))
+    };
+    let (pack, loose) = (time("own-pack")?, time("own-2x1")?);
+    let git = time("git").map_or_else(String::new, |git| format!(", git {git:.2} s"));
+    Some(Finding {
+        claim: "many small objects are better written one after the other than each in a file".into(),
+        published: "conclusion of the thesis; bup, which packs, wins with a million files and more".into(),
+        measured: format!("most files, commit and sync: packs {pack:.2} s, loose {loose:.2} s{git}"),
+        verdict: if pack < loose { Verdict::Seen } else { Verdict::NotSeen },
+        note: String::new(),
+        ..Finding::default()
+    })
+}
+
+fn size_finding(measured: &[Measured]) -> Option<Finding> {
+    let ratio = |system: &str| {
+        at_most_files(measured, system, |cell| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64))
+    };
+    let (copy, bup) = (ratio("copy")?, ratio("bup")?);
+    Some(Finding {
+        claim: "storing each small file in a file of its own wastes space".into(),
+        published: "tree and two commits over the data: bup 5.4, copy 8.0, git 8.5 times".into(),
+        measured: format!("bup {bup:.1}, copy {copy:.1} times"),
+        verdict: if bup < copy { Verdict::Seen } else { Verdict::NotSeen },
+        note: "every file of 1 KiB takes a block of 4 KiB".into(),
+        ..Finding::default()
+    })
+}

@@ -1,0 +1,253 @@
+//! One system with one number of files or one file size, on a fresh file system.
+
+use super::{Spec, VcsScaling, find_program};
+use senesce_core::failure::failed;
+use senesce_core::{Bytes, Failure};
+use senesce_objstore::error::StoreError;
+use senesce_objstore::store::sync_file_system;
+use senesce_objstore::vcs::files::{self, SMALL_BYTES};
+use senesce_objstore::vcs::{Outcome, Place, Ran, Step, System, run};
+use senesce_runs::run::Context;
+use senesce_volume::open;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::time::Instant;
+
+/// What is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// So many files of 1 KiB.
+    ManyFiles(u64),
+    /// One file of so many bytes.
+    FileSize(u64),
+}
+
+impl Kind {
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::ManyFiles(count) => count * SMALL_BYTES,
+            Self::FileSize(size) => size,
+        }
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Self::ManyFiles(count) => format!("{count} files"),
+            Self::FileSize(size) => format!("a file of {}", Bytes(size)),
+        }
+    }
+}
+
+/// A cell of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    pub system: System,
+    pub kind: Kind,
+    pub repeat: u64,
+}
+
+/// A program that is not installed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    pub system: String,
+    pub program: String,
+    pub package: String,
+}
+
+impl Skipped {
+    pub fn words(&self) -> String {
+        format!("{} is skipped: {} is not installed (apt-get install {})", self.system, self.program, self.package)
+    }
+}
+
+/// A timed step: its commands added up.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StepTime {
+    pub step: String,
+    pub seconds: f64,
+    pub user_seconds: f64,
+    pub system_seconds: f64,
+    pub peak_bytes: u64,
+    /// Time of a sync afterwards: what the system had left to the page cache. Not part of `seconds`.
+    pub sync_seconds: f64,
+}
+
+/// A measured cell.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Measured {
+    pub system: String,
+    pub kind: Kind,
+    pub repeat: u64,
+    pub steps: Vec<StepTime>,
+    /// Bytes on disk of tree and repository, by the step after which they were counted.
+    pub sizes: Vec<(String, u64)>,
+    /// Whether the restored second version is the tree; none when it did not come that far.
+    pub verified: Option<bool>,
+    /// What ended the cell early, or what differs.
+    pub problem: Option<String>,
+}
+
+impl Measured {
+    pub fn step(&self, name: &str) -> Option<&StepTime> {
+        self.steps.iter().find(|step| step.step == name)
+    }
+
+    pub fn size(&self, name: &str) -> Option<u64> {
+        self.sizes.iter().find(|(step, _)| step == name).map(|(_, bytes)| *bytes)
+    }
+}
+
+/// Name of the tree below the work directory.
+const TREE: &str = "tree";
+
+impl Cell {
+    pub fn words(&self) -> String {
+        format!("{}, {}, round {}", self.system.name(), self.kind.words(), self.repeat + 1)
+    }
+
+    pub(super) fn measure(&self, spec: &Spec, context: &mut Context<'_, VcsScaling>) -> Result<Measured, Failure> {
+        let target = open(&spec.target, &spec.options(context)?)?;
+        context.add_environment(&target.environment())?;
+        let root = target.mount_point();
+        let place = Place {
+            work: root.join("work"),
+            tree: TREE.into(),
+            home: root.join("home"),
+            restored: root.join("restored"),
+            senesce: find_program("senesce").unwrap_or_default(),
+        };
+        let mut measured = Measured {
+            system: self.system.name().into(),
+            kind: self.kind,
+            repeat: self.repeat,
+            steps: Vec::new(),
+            sizes: Vec::new(),
+            verified: None,
+            problem: None,
+        };
+        let outcome = self.steps(spec, context, &place, &mut measured);
+        match outcome {
+            Ok(()) => {}
+            // Out of room is a result of this cell, not the end of the run.
+            Err(Stop::Problem(problem)) => measured.problem = Some(problem),
+            Err(Stop::Failure(failure)) => return Err(failure),
+        }
+        target.close()?;
+        Ok(measured)
+    }
+
+    fn steps(
+        &self,
+        spec: &Spec,
+        context: &Context<'_, VcsScaling>,
+        place: &Place,
+        measured: &mut Measured,
+    ) -> Result<(), Stop> {
+        for folder in [&place.work, &place.home, &place.restored] {
+            fs::create_dir(folder).map_err(failed("make directory", folder))?;
+        }
+        let tree = place.work.join(TREE);
+        // The same data for every system.
+        let mut random = context.seed.stream(&format!("vcs-scaling/{}/{}", self.kind.words(), self.repeat));
+        let timed = |step: Step, name: &str, measured: &mut Measured| {
+            self.timed(step, name, spec, context, place).map(|time| measured.steps.extend(time))
+        };
+        timed(Step::Init, "init", measured)?;
+        let begun = Instant::now();
+        match self.kind {
+            Kind::ManyFiles(count) => files::generate_many(&tree, count, &mut random)?,
+            Kind::FileSize(size) => {
+                fs::create_dir(&tree).map_err(failed("make directory", &tree))?;
+                files::generate_large(&tree.join("large_file"), size, &mut random)?;
+            }
+        }
+        measured.steps.push(StepTime::plain("generate", begun.elapsed().as_secs_f64()));
+        timed(Step::FirstCommit, "commit1", measured)?;
+        measured.sizes.push(("commit1".into(), files::disk_usage(&place.work)?));
+        timed(Step::Status, "status1", measured)?;
+        files::edit(&tree, &mut random)?;
+        timed(Step::Status, "status2", measured)?;
+        timed(Step::SecondCommit, "commit2", measured)?;
+        measured.sizes.push(("commit2".into(), files::disk_usage(&place.work)?));
+        if matches!(self.kind, Kind::FileSize(_)) {
+            timed(Step::Gc, "gc", measured)?;
+            measured.sizes.push(("gc".into(), files::disk_usage(&place.work)?));
+        }
+        timed(Step::Restore, "restore", measured)?;
+        let difference = files::difference(&tree, &place.restored_tree(self.system))?;
+        measured.verified = Some(difference.is_none());
+        difference.map_or(Ok(()), |words| Err(Stop::Problem(format!("the restored version is not the tree: {words}"))))
+    }
+
+    /// The commands of a step; `None` when the system has none.
+    fn timed(
+        &self,
+        step: Step,
+        name: &str,
+        spec: &Spec,
+        context: &Context<'_, VcsScaling>,
+        place: &Place,
+    ) -> Result<Option<StepTime>, Stop> {
+        let commands = self.system.commands(step, place);
+        if commands.is_empty() {
+            return Ok(None);
+        }
+        let mut sum = StepTime::plain(name, 0.0);
+        for mut command in commands {
+            context.check_interrupt()?;
+            let ran = run(&mut command, spec.time_limit.0, context.interrupt)?;
+            context.check_interrupt()?;
+            sum.add(&ran);
+            if let Some(problem) = problem(&ran) {
+                let program = command.get_program().to_string_lossy().into_owned();
+                return Err(Stop::Problem(format!("{name}: {program} {problem}")));
+            }
+        }
+        let begun = Instant::now();
+        sync_file_system(&place.work)?;
+        sum.sync_seconds = begun.elapsed().as_secs_f64();
+        Ok(Some(sum))
+    }
+}
+
+impl StepTime {
+    fn plain(step: &str, seconds: f64) -> Self {
+        let (user_seconds, system_seconds) = (0.0, 0.0);
+        Self { step: step.into(), seconds, user_seconds, system_seconds, peak_bytes: 0, sync_seconds: 0.0 }
+    }
+
+    fn add(&mut self, ran: &Ran) {
+        self.seconds += ran.seconds;
+        self.user_seconds += ran.user_seconds;
+        self.system_seconds += ran.system_seconds;
+        self.peak_bytes = self.peak_bytes.max(ran.peak_bytes);
+    }
+}
+
+fn problem(ran: &Ran) -> Option<String> {
+    match &ran.outcome {
+        Outcome::Done => None,
+        Outcome::Failed(status, output) => Some(format!("ended with status {status}: {output}")),
+        Outcome::Killed(signal) => Some(format!("was ended by signal {signal}")),
+        Outcome::TimedOut => Some(format!("was ended after {:.0} s, the time limit", ran.seconds)),
+    }
+}
+
+/// Why a cell ends early: as its result, or with the run.
+enum Stop {
+    Problem(String),
+    Failure(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        if error.is_full() { Self::Problem(error.to_string()) } else { Self::Failure(error.into()) }
+    }
+}

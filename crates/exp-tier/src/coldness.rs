@@ -1,0 +1,393 @@
+//! Latency of reads of which a chosen share is cold.
+
+mod figure;
+
+use crate::tier::subject::{Kind, Subject};
+use crate::tier::{self, ColdLatency};
+use clap::{Args, value_parser};
+use hdrhistogram::Histogram;
+use rand::Rng;
+use rustix::fs::{Advice, OFlags, fadvise};
+use senesce_claims::Facts;
+use senesce_core::analysis::Better;
+use senesce_core::failure::failed;
+use senesce_core::parameter::real;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finding, Level, Measurement, Seed, Size, Span, Table, Verdict};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_stats::describe::mean;
+use senesce_tierfs::TierFs;
+use senesce_tierfs::cold::AlignedBuffer;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The experiment.
+pub struct Coldness;
+
+const BLOCK: u64 = 4096;
+const SUBJECTS: [Kind; 2] = [Kind::Anticache, Kind::Ext4Disk];
+
+/// What is read, and how much of it is cold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems to compare
+    #[arg(long, value_delimiter = ',', value_parser = Kind::among(SUBJECTS))]
+    pub subjects: Vec<Kind>,
+    /// size of the memory region, and of ext4's disk
+    #[arg(long)]
+    pub memory: Size,
+    /// bytes of the file that stay in memory
+    #[arg(long)]
+    pub threshold: Size,
+    /// size of the file
+    #[arg(long)]
+    pub file_size: Size,
+    /// percent of the reads that go to blocks which were cold at the start, separated by commas
+    #[arg(long, value_delimiter = ',', value_parser = real(0.0..=100.0))]
+    pub cold_percent: Vec<f64>,
+    /// reads of one block per share, file system and round
+    #[arg(long, value_parser = value_parser!(u64).range(10..=10_000_000))]
+    pub reads: u64,
+    /// rounds over all file systems, each in another order
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    #[arg(long)]
+    pub cold_latency: ColdLatency,
+    /// time between two looks of the evictor
+    #[arg(long)]
+    pub period: Span,
+    /// threads of a tier file system that answer the kernel
+    #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+}
+
+/// Reads with one share on one file system.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    subject: String,
+    round: u64,
+    cold_percent: f64,
+    /// What the reads fetched, in percent of them; the hot set erodes as fetched blocks displace others.
+    fetched_percent: f64,
+    evicted: u64,
+    mean_us: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+impl Point {
+    fn measurements(&self, reads: u64) -> Vec<Measurement> {
+        let values = [
+            ("read latency", "us", Better::Lower, self.mean_us),
+            ("p99 latency", "us", Better::Lower, self.p99_us),
+            ("fetched", "%", Better::Lower, self.fetched_percent),
+            ("evicted blocks per read", "", Better::Lower, self.evicted as f64 / reads as f64),
+            ("asked", "%", Better::Neither, self.cold_percent),
+        ];
+        let under = |one: Measurement| one.under("subject", &self.subject).under("cold", self.cold_percent.to_string());
+        tier::measurements(self.round, values).into_iter().map(under).collect()
+    }
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// Reads with one share on one file system.
+    Point(Point),
+}
+
+/// A file system in a round, with all shares.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    round: u64,
+    subject: Kind,
+}
+
+/// The file under test and which of its blocks are in memory at the start of a measurement.
+struct Prepared {
+    path: PathBuf,
+    resident: Vec<u64>,
+    cold: Vec<u64>,
+}
+
+impl Run for Coldness {
+    const KIND: &'static str = "coldness";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/coldness.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/coldness.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn needs(spec: &Spec) -> Needs {
+        tier::needs(spec.memory)
+    }
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        let (file, shares) = (spec.file_size.0, spec.cold_percent.len());
+        if file <= spec.threshold.0 || file.0 > spec.memory.bytes() * 9 / 10 {
+            return Err(Failure::usage("--file-size must lie between --threshold and nine tenths of --memory"));
+        }
+        if shares == 0 {
+            return Err(Failure::usage("--cold-percent: expected numbers of 0 to 100"));
+        }
+        let reads = (spec.reads * shares as u64) as f64;
+        let seconds = reads * (60e-6 + spec.cold_latency.read_seconds() / 2.0) + file.0 as f64 / 200e6;
+        let planned = |(round, subject): (u64, Kind)| {
+            let words = format!("round {}: write {file}, read it with {shares} shares of cold blocks", round + 1);
+            Planned::new(Step { round, subject }, words, subject.name()).costing(file, seconds)
+        };
+        let kinds = Kind::in_order(&spec.subjects);
+        Ok(tier::rounds(spec.rounds, &kinds, seed, "tier/order").into_iter().map(planned).collect())
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let setup = tier::setup(spec.memory, spec.threshold, spec.period, spec.threads, spec.cold_latency.model);
+        tier::with_subject(step.subject, &setup, |subject| measure(subject, spec, step.round, context))
+    }
+
+    fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        spec.cold_latency.told(facts)
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let mut points: Vec<Point> = recorded.events().map(|Event::Point(point)| point.clone()).collect();
+        points.sort_by(|a, b| {
+            let share = a.cold_percent.total_cmp(&b.cold_percent);
+            a.subject.cmp(&b.subject).then(share).then(a.round.cmp(&b.round))
+        });
+        let latency = spec.cold_latency.to_string();
+        let mut table = Table::new(
+            "coldness",
+            "Reads by the share that was cold at the start",
+            &[
+                "file system",
+                "asked cold (%)",
+                "round",
+                "fetched (%)",
+                "evicted (blocks)",
+                "mean (us)",
+                "median (us)",
+                "p99 (us)",
+            ],
+        );
+        for point in &points {
+            table.row(vec![
+                json!(point.subject),
+                json!(point.cold_percent),
+                json!(point.round + 1),
+                json!(point.fetched_percent),
+                json!(point.evicted),
+                json!(point.mean_us),
+                json!(point.p50_us),
+                json!(point.p99_us),
+            ]);
+        }
+        let (hot, cold) = (mean_of(&points, "anticache", 0.0), mean_of(&points, "anticache", 100.0));
+        let grows = hot.zip(cold).is_some_and(|(hot, cold)| cold > hot);
+        let word = |value: Option<f64>| value.map_or("not measured".into(), |value| format!("{value:.1} us"));
+        Ok(Analysis {
+            title: "What cold data cost".into(),
+            summary: "Reads of one 4 KiB block; mean over each share and round.".into(),
+            figures: vec![figure::figure(&points, &latency, recorded.seed)],
+            tables: vec![table],
+            findings: vec![Finding {
+                claim: "latency grows with the share of reads from the cold store".into(),
+                published: "a figure without readable values".into(),
+                measured: format!("mean {} with nothing cold asked, {} with everything", word(hot), word(cold)),
+                verdict: match (hot, cold) {
+                    (Some(_), Some(_)) if grows => Verdict::Seen,
+                    (Some(_), Some(_)) => Verdict::NotSeen,
+                    _ => Verdict::Invalid,
+                },
+                note: "compare at the share that was fetched, not at the share that was asked for".into(),
+                ..Finding::default()
+            }],
+            caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
+            result: json!({"points": points, "cold_latency": latency}),
+        })
+    }
+}
+
+impl Experiment for Coldness {
+    const TITLE: &'static str = "How much slower do reads become as more of them are cold?";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/coldness.md");
+
+    fn defaults(level: Level) -> Spec {
+        let all = || (0..=10).map(|tenth| f64::from(tenth) * 10.0).collect();
+        Spec {
+            subjects: SUBJECTS.into(),
+            memory: Size(Bytes::mib(level.of([64, 512, 2048]))),
+            threshold: Size(Bytes::mib(level.of([12, 100, 400]))),
+            file_size: Size(Bytes::mib(level.of([30, 250, 1000]))),
+            cold_percent: level.of([vec![0.0, 50.0, 100.0], all(), all()]),
+            reads: level.of([200, 4000, 50_000]),
+            rounds: level.of([1, 3, 5]),
+            cold_latency: ColdLatency::ssd(),
+            period: Span::from_millis(10),
+            threads: 2,
+        }
+    }
+}
+
+fn mean_of(points: &[Point], subject: &str, percent: f64) -> Option<f64> {
+    let matching = points.iter().filter(|point| point.subject == subject && point.cold_percent == percent);
+    mean(&matching.map(|point| point.mean_us).collect::<Vec<_>>())
+}
+
+fn measure(subject: &Subject, spec: &Spec, round: u64, context: &mut Context<'_, Coldness>) -> Result<(), Failure> {
+    let path = subject.directory()?.path().join("data");
+    write_file(&path, spec.file_size.0)?;
+    let mut shares = spec.cold_percent.clone();
+    tier::shuffle(&mut shares, context.seed, &format!("tier/coldness/order/{round}"));
+    for (number, percent) in shares.into_iter().enumerate() {
+        context.check_interrupt()?;
+        let prepared = prepare(subject, &path, spec.threshold.0)?;
+        if number == 0 && subject.tier().is_some() {
+            let (cold, resident) = (prepared.cold.len() as f64, prepared.resident.len() as f64);
+            let evicted = ("evicted before reading", "%", Better::Neither, 100.0 * cold / (cold + resident));
+            tier::measurements(round, [evicted]).into_iter().for_each(|one| context.measure(one));
+        }
+        let stream = context.seed.child(&format!("tier/coldness/{round}/{percent}"));
+        let blocks = choose(&prepared, percent, spec.reads, stream);
+        let before = subject.tier().map(|fs| fs.stats());
+        let latencies = read_blocks(&prepared.path, subject.tier().is_some(), &blocks)?;
+        let (fetched, evicted) = match (subject.tier(), before) {
+            (Some(fs), Some(before)) => {
+                let after = fs.stats();
+                (after.fetched - before.fetched, after.evicted - before.evicted)
+            }
+            _ => (first_uses(&blocks, &prepared.cold), 0),
+        };
+        let point = Point {
+            subject: subject.kind.name().into(),
+            round,
+            cold_percent: percent,
+            fetched_percent: 100.0 * fetched as f64 / blocks.len() as f64,
+            evicted,
+            mean_us: latencies.mean() / 1e3,
+            p50_us: latencies.value_at_quantile(0.5) as f64 / 1e3,
+            p99_us: latencies.value_at_quantile(0.99) as f64 / 1e3,
+        };
+        point.measurements(spec.reads).into_iter().for_each(|one| context.measure(one));
+        context.record(Event::Point(point));
+    }
+    Ok(())
+}
+
+fn write_file(path: &Path, size: Bytes) -> Result<(), Failure> {
+    let mut file = File::create(path).map_err(failed("create", path))?;
+    let piece = vec![0x5a; 1 << 20];
+    let mut left = size.0 / BLOCK * BLOCK;
+    while left > 0 {
+        let len = left.min(piece.len() as u64);
+        file.write_all(&piece[..len as usize]).map_err(failed("write", path))?;
+        left -= len;
+    }
+    file.sync_all().map_err(failed("sync", path))
+}
+
+/// Brings a part of the file into memory and says which blocks are where. On a tier file system the evictor has decided;
+/// on ext4 the first blocks are read into an empty page cache.
+fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared, Failure> {
+    let file = File::open(path).map_err(failed("open", path))?;
+    let metadata = file.metadata().map_err(failed("stat", path))?;
+    let blocks = metadata.len() / BLOCK;
+    let (cold, resident): (Vec<u64>, Vec<u64>) = match subject.tier() {
+        Some(fs) => {
+            settle(fs);
+            let map =
+                fs.cold_blocks_of(metadata.ino() as u32).map_err(|error| failed("look at", path)(error.into()))?;
+            (0..blocks).partition(|block| map[*block as usize])
+        }
+        None => {
+            fadvise(&file, 0, None, Advice::DontNeed).map_err(|error| failed("advise", path)(error.into()))?;
+            let mut piece = vec![0; 1 << 20];
+            for start in (0..threshold.0).step_by(piece.len()) {
+                file.read_at(&mut piece, start).map_err(failed("read", path))?;
+            }
+            (0..blocks).partition(|block| *block >= threshold.0 / BLOCK)
+        }
+    };
+    Ok(Prepared { path: path.into(), resident, cold })
+}
+
+/// Waits until the evictor has nothing left to do.
+fn settle(fs: &TierFs) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while fs.stats().resident_blocks > fs.stats().threshold_blocks && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The blocks to read: each from the cold ones with the given probability, else from those in memory.
+fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) -> Vec<u64> {
+    let mut rng = seed.stream("tier/coldness");
+    let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
+    (0..reads)
+        .map(|_| {
+            let cold = below(1_000_000) < (percent * 10_000.0) as u64;
+            let list = match (cold, prepared.cold.is_empty(), prepared.resident.is_empty()) {
+                (true, false, _) | (false, false, true) => &prepared.cold,
+                _ => &prepared.resident,
+            };
+            list[below(list.len() as u64) as usize]
+        })
+        .collect()
+}
+
+/// On ext4 a block is fetched at its first use, and stays.
+fn first_uses(blocks: &[u64], cold: &[u64]) -> u64 {
+    let cold: std::collections::HashSet<u64> = cold.iter().copied().collect();
+    let used: std::collections::HashSet<u64> = blocks.iter().copied().filter(|block| cold.contains(block)).collect();
+    used.len() as u64
+}
+
+/// Times every read. A tier file system is read past the kernel's page cache, which would hide its tiers.
+fn read_blocks(path: &Path, direct: bool, blocks: &[u64]) -> Result<Histogram<u64>, Failure> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    if direct {
+        options.custom_flags(OFlags::DIRECT.bits() as i32);
+    }
+    let file = options.open(path).map_err(failed("open", path))?;
+    if !direct {
+        fadvise(&file, 0, None, Advice::Random).map_err(|error| failed("advise", path)(error.into()))?;
+    }
+    let mut buffer = AlignedBuffer::new(1);
+    let new = Histogram::new_with_bounds(1, 60_000_000_000, 3);
+    let mut latencies = new.map_err(|error| Failure::new(ExitCode::RunFailed, error.to_string()))?;
+    for block in blocks {
+        let start = Instant::now();
+        file.read_exact_at(&mut buffer, block * BLOCK).map_err(failed("read", path))?;
+        latencies.saturating_record(start.elapsed().as_nanos() as u64);
+    }
+    Ok(latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_cold_blocks_is_as_asked() {
+        let prepared = Prepared { path: "x".into(), resident: (0..100).collect(), cold: (100..300).collect() };
+        let cold = |percent| {
+            let blocks = choose(&prepared, percent, 10_000, Seed(1));
+            blocks.iter().filter(|block| **block >= 100).count()
+        };
+        assert_eq!((cold(0.0), cold(100.0)), (0, 10_000));
+        assert!((2700..3300).contains(&cold(30.0)));
+        assert_eq!(first_uses(&[1, 100, 100, 101], &prepared.cold), 2);
+    }
+}

@@ -1,0 +1,277 @@
+//! Every operation of the BPFS microbenchmark on the anti-caching file system, its baseline and ext4.
+
+use crate::tier::costs::Costs;
+use crate::tier::interleave::{AGAIN, Event, Turns, turns};
+use crate::tier::results::{Medians, Value};
+use crate::tier::subject::Kind;
+use crate::tier::{needs, setup};
+use clap::{Args, value_parser};
+use senesce_core::analysis::Better;
+use senesce_core::parameter::suggest;
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{
+    Analysis, Axis, Bytes, Failure, Figure, FigureKind, Finding, Level, Mark, Seed, Series, Silent, Size, Span,
+};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_workload::micro::{FileOpsOptions, file_ops, operations};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::str::FromStr;
+
+/// The experiment.
+pub struct FileOps;
+
+/// The loop without an operation: its time is subtracted, so that what is left of it is no time.
+const EMPTY: &str = "empty";
+
+/// What is measured, and the name of its condition.
+const TIME: &str = "time";
+const OPERATION: &str = "operation";
+
+/// What is compared, and how long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems to compare
+    #[arg(long, value_delimiter = ',')]
+    pub subjects: Vec<Kind>,
+    /// operations by name, or all
+    #[arg(long)]
+    pub operations: Operations,
+    /// timed time per operation, file system and round, at least
+    #[arg(long)]
+    pub time: Span,
+    /// follow every operation by fsync
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    pub fsync: bool,
+    /// rounds over all file systems, each in another order
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// size of the memory region, and of ext4's image
+    #[arg(long)]
+    pub memory: Size,
+    /// bytes of files in memory above which blocks are evicted
+    #[arg(long)]
+    pub threshold: Size,
+    /// time between two looks of the evictor
+    #[arg(long)]
+    pub period: Span,
+    /// threads of a tier file system that answer the kernel
+    #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+}
+
+/// Operations by name; as a text, `all` for all there are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Operations(Vec<String>);
+
+fn known() -> Vec<String> {
+    operations::OPERATIONS.iter().map(|operation| operation.name.to_string()).collect()
+}
+
+impl FromStr for Operations {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let known = known();
+        if text == "all" {
+            return Ok(Self(known));
+        }
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let chosen: Vec<String> = words.map(str::to_string).collect();
+        match chosen.iter().find(|name| !known.contains(name)) {
+            Some(name) => {
+                let hint = suggest(name, known.iter().map(String::as_str));
+                Err(format!("there is no operation '{name}'{hint}; there are {}", known.join(", ")))
+            }
+            None => Ok(Self(chosen)),
+        }
+    }
+}
+
+impl TryFrom<String> for Operations {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Operations> for String {
+    fn from(operations: Operations) -> Self {
+        if operations.0 == known() { "all".into() } else { operations.0.join(",") }
+    }
+}
+
+impl Run for FileOps {
+    const KIND: &'static str = "file-ops";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/file-ops.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/file-ops.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    /// A round.
+    type Step = u64;
+
+    fn needs(spec: &Spec) -> Needs {
+        needs(spec.memory)
+    }
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
+        let (kinds, count) = (Kind::in_order(&spec.subjects), spec.operations.0.len());
+        let bytes = Bytes(kinds.len() as u64 * spec.memory.bytes());
+        let seconds = turns(&kinds).len() as f64 * (1.0 + 6.0 * spec.time.seconds() * count as f64);
+        let round = |round| {
+            let words = format!("round {}: time {count} operations", round + 1);
+            Planned::new(round, words, Kind::names(&kinds)).costing(bytes, seconds)
+        };
+        Ok((0..spec.rounds).map(round).collect())
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, round: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let names: Vec<&String> = spec.operations.0.iter().filter(|name| *name != EMPTY).collect();
+        let interrupt = context.interrupt;
+        let conditions: Vec<_> = names.iter().map(|name| (name.to_string(), name.to_string())).collect();
+        let options = FileOpsOptions {
+            sync: vec![spec.fsync],
+            time: spec.time.0,
+            seed: context.seed,
+            ..FileOpsOptions::default()
+        };
+        // Files in memory alone: without a modelled disk, and hot.
+        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, None);
+        let (kinds, fsync) = (Kind::in_order(&spec.subjects), if spec.fsync { "on" } else { "off" });
+        let turns =
+            Turns { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions, all: &[("fsync", fsync)] };
+        turns.round(*round, context, |subject, operation| {
+            let one = FileOpsOptions { operations: vec![names[operation].to_string()], ..options.clone() };
+            let measured = file_ops(subject.directory()?, &one, &Silent, interrupt)?;
+            Ok(measured.operations.iter().map(|operation| (TIME, "ms", operation.mean_us / 1e3)).collect())
+        })
+    }
+
+    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let mut all = Value::of(recorded.measurements(), TIME, OPERATION);
+        all.iter_mut().for_each(|value| value.value *= 1e3);
+        let once: Vec<Value> = all.iter().filter(|value| value.subject != AGAIN).cloned().collect();
+        let medians = Medians::new(&once, recorded.seed);
+        let costs = Costs::new(medians.conditions.clone(), &all, recorded.seed, "operations");
+        let published = published::parse(Self::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Analysis {
+            title: "File operations with and without anti-caching".into(),
+            summary: format!("Median time of an operation over the rounds; {}.", costs.words()),
+            figures: vec![
+                medians.bars(
+                    "file-ops",
+                    "Time of file operations",
+                    "Median over the rounds; lower is better.",
+                    "time (us)",
+                ),
+                ratio_figure(&costs, &published),
+            ],
+            tables: vec![
+                medians.table("file-ops", "Median time of an operation", "operation", "us"),
+                costs.table("operation"),
+            ],
+            findings: vec![Finding {
+                claim: "eviction costs nothing where data are hot: operations take as long as without it".into(),
+                published: published_ratios(&published),
+                measured: costs.words(),
+                verdict: costs.free(),
+                note:
+                    "compare ratios, not times: the published times contain unmount and mount of an unstated number of \
+                       iterations"
+                        .into(),
+                ..Finding::default()
+            }],
+            result: json!({
+                "median_us": medians.json(),
+                "ratio": costs.overall,
+                "ratio_of_bpfs_to_itself": costs.noise,
+                "slower": costs.slower(),
+                "slower_of_bpfs_to_itself": costs.slower_than_itself(),
+            }),
+            ..Analysis::default()
+        })
+    }
+}
+
+impl Experiment for FileOps {
+    const TITLE: &'static str = "What does anti-caching cost an ordinary file operation?";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/file-ops.md");
+
+    fn defaults(level: Level) -> Spec {
+        let few = ["create", "unlink_4k", "rename_file_inter", "write_1M_4k", "append_8k_4k", "read"];
+        let few = Operations(few.map(str::to_string).into());
+        let all = || Operations(known());
+        Spec {
+            subjects: vec![Kind::Anticache, Kind::Bpfs, Kind::Ext4],
+            operations: level.of([few, all(), all()]),
+            time: Span::from_millis(level.of([5, 10, 500])),
+            fsync: false,
+            rounds: level.of([1, 4, 15]),
+            memory: Size(Bytes::mib(level.of([128, 512, 2048]))),
+            threshold: Size(Bytes::mib(40)),
+            period: Span::from_millis(10),
+            threads: 2,
+        }
+    }
+}
+
+fn range(values: &[f64]) -> String {
+    let (low, high) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(*v), h.max(*v)));
+    if values.is_empty() { "none".into() } else { format!("{low:.2} to {high:.2} over {} operations", values.len()) }
+}
+
+/// Published ratio of an operation: both modes' times divided.
+fn published_ratio(published: &[PublishedValue], operation: &str) -> Option<f64> {
+    let time = |mode: &str| {
+        let condition = format!("{operation}, {mode}");
+        published.iter().find(|value| value.condition == condition).map(|value| value.value)
+    };
+    Some(time("anticache")? / time("bpfs")?)
+}
+
+fn published_ratios(published: &[PublishedValue]) -> String {
+    let all: Vec<f64> =
+        operations::OPERATIONS.iter().filter_map(|operation| published_ratio(published, operation.name)).collect();
+    range(&all)
+}
+
+fn ratio_figure(costs: &Costs, published: &[PublishedValue]) -> Figure {
+    let places = costs.conditions.iter().enumerate();
+    let points = places.filter_map(|(index, name)| Some((index as f64, published_ratio(published, name)?))).collect();
+    let published = Series { name: "published".into(), mark: Mark::Published, points, ..Series::default() };
+    Figure {
+        id: "ratio".into(),
+        title: "Cost of anti-caching".into(),
+        caption:
+            "Time with anti-caching over that without: median and 95 % interval of the ratio within a round. 1: no \
+                  cost. Bpfs mode against itself shows what this machine cannot tell apart."
+                .into(),
+        device: "memory".into(),
+        better: Better::Lower,
+        kind: FigureKind::Bars {
+            x: Axis::categories("operation", costs.conditions.clone()),
+            y: Axis::linear("anticache / bpfs").from_zero(),
+            series: costs.series().into_iter().chain([published]).collect(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_written_back_as_they_were_said_and_others_refused() {
+        for text in ["all", "create,read"] {
+            assert_eq!(String::from(text.parse::<Operations>().unwrap()), text);
+        }
+        assert!("reed".parse::<Operations>().unwrap_err().contains("did you mean 'read'"));
+    }
+}

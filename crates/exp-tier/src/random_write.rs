@@ -1,0 +1,24 @@
+//! Random writes of all sizes, each followed by fsync.
+
+use crate::tier::sizes::{Claim, Sizes, Writes};
+use senesce_workload::micro::WriteMode;
+
+/// The experiment.
+pub type RandomWrite = Sizes<RandomWrites>;
+
+/// Random writes.
+pub struct RandomWrites;
+
+impl Writes for RandomWrites {
+    const ID: &'static str = "random-write";
+    const TITLE: &'static str = "How long does a random write take when the data are in both tiers?";
+    const HEADING: &'static str = "Latency of random writes";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/random-write.md");
+    const PUBLISHED: &'static str = include_str!("../../../data/published/random-write.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/random-write.claims.toml");
+    const MODE: WriteMode = WriteMode::RandomWrite;
+    const CLAIM: Claim = Claim {
+        claim: "random writes take longer with anti-caching only where a block must be fetched",
+        part_is_dear: true,
+    };
+}

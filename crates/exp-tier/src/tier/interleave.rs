@@ -1,0 +1,105 @@
+//! Measurements under many conditions on file systems that are all mounted and take turns, so that what disturbs the
+//! machine disturbs all of them.
+
+use super::shuffle;
+use super::subject::{Kind, Setup, Subject};
+use senesce_core::analysis::Better;
+use senesce_core::{Failure, Measurement};
+use senesce_runs::run::{Context, Run};
+use senesce_tierfs::Stats;
+use serde::{Deserialize, Serialize};
+
+/// Bpfs mode measured a second time: what it differs from itself, this machine cannot tell apart.
+pub const AGAIN: &str = "bpfs again";
+
+/// What happened beside the measured values.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// What a tier file system counted in a round.
+    Stats {
+        /// The file system.
+        subject: String,
+        /// Round, from 0.
+        round: u64,
+        /// Its counters.
+        stats: Stats,
+    },
+}
+
+/// What takes turns, under which conditions.
+pub struct Turns<'a> {
+    /// The file systems.
+    pub kinds: &'a [Kind],
+    /// How they are made.
+    pub setup: &'a Setup,
+    /// What a condition is called among the conditions of a measured value.
+    pub key: &'a str,
+    /// The conditions: a name, and the word for measured values.
+    pub conditions: &'a [(String, String)],
+    /// What holds of all values, name and word.
+    pub all: &'a [(&'static str, &'static str)],
+}
+
+/// Values of one turn: metric, unit, value.
+pub type Measured = Vec<(&'static str, &'static str, f64)>;
+
+/// What is measured in each turn: a subject by its place, and the name of its values.
+pub fn turns(kinds: &[Kind]) -> Vec<(usize, &'static str)> {
+    let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
+    if kinds.contains(&Kind::Anticache) {
+        turns.extend(kinds.iter().position(|kind| *kind == Kind::Bpfs).map(|index| (index, AGAIN)));
+    }
+    turns
+}
+
+impl Turns<'_> {
+    /// One round on fresh file systems: calls `measure` with a subject and the place of a condition, and records the values.
+    /// The order of the turns is drawn anew for each condition.
+    ///
+    /// # Errors
+    /// What could not be mounted or measured.
+    pub fn round<R: Run<Event = Event>>(
+        &self,
+        round: u64,
+        context: &mut Context<'_, R>,
+        measure: impl Fn(&Subject, usize) -> Result<Measured, Failure>,
+    ) -> Result<(), Failure> {
+        let subjects =
+            self.kinds.iter().map(|kind| Subject::start(*kind, self.setup)).collect::<Result<Vec<_>, _>>()?;
+        context.progress.phase(&format!("round {}", round + 1), self.conditions.len() as u64, "conditions");
+        for (index, (condition, word)) in self.conditions.iter().enumerate() {
+            context.progress.position(index as u64, condition);
+            let mut order = turns(self.kinds);
+            shuffle(&mut order, context.seed, &format!("tier/order/{round}/{condition}"));
+            for (place, name) in order {
+                context.check_interrupt()?;
+                for (metric, unit, value) in measure(&subjects[place], index)? {
+                    let one = Measurement::new(metric, unit, Better::Lower, value)?;
+                    let one = Measurement { repetition: round as u32, ..one };
+                    let one = one.under("subject", name).under(self.key, word);
+                    context.measure(self.all.iter().fold(one, |one, (name, word)| one.under(name, *word)));
+                }
+            }
+        }
+        for subject in subjects {
+            if let Some(fs) = subject.tier() {
+                let stats = fs.stats();
+                context.record(Event::Stats { subject: subject.kind.name().into(), round, stats });
+            }
+            subject.stop()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bpfs_mode_takes_a_second_turn_beside_anticache() {
+        assert_eq!(turns(&[Kind::Anticache, Kind::Bpfs]), [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]);
+        assert_eq!(turns(&[Kind::Bpfs, Kind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What the experiments on the anti-caching file system share: the file systems that are compared, and their rounds.
+
+pub mod costs;
+pub mod interleave;
+pub mod results;
+pub mod sizes;
+pub mod subject;
+
+use senesce_claims::Facts;
+use senesce_core::analysis::Better;
+use senesce_core::{Failure, Measurement, Seed, Size, Span};
+use senesce_runs::run::Needs;
+use senesce_tierfs::{Latency, TierError};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use subject::{Kind, Setup, Subject};
+
+/// Modelled latency of the cold store and of ext4's disk, perhaps none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct ColdLatency {
+    said: String,
+    /// What one request costs.
+    pub model: Option<Latency>,
+}
+
+impl FromStr for ColdLatency {
+    type Err = TierError;
+
+    fn from_str(text: &str) -> Result<Self, TierError> {
+        let model = match text {
+            "none" | "" => None,
+            text => Some(Latency::parse(text)?),
+        };
+        Ok(Self { said: text.into(), model })
+    }
+}
+
+impl TryFrom<String> for ColdLatency {
+    type Error = TierError;
+
+    fn try_from(text: String) -> Result<Self, TierError> {
+        text.parse()
+    }
+}
+
+impl From<ColdLatency> for String {
+    fn from(latency: ColdLatency) -> Self {
+        latency.said
+    }
+}
+
+/// In words.
+impl fmt::Display for ColdLatency {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.model {
+            Some(model) => model.fmt(formatter),
+            None => formatter.write_str("none"),
+        }
+    }
+}
+
+impl ColdLatency {
+    /// That of a solid-state drive.
+    pub fn ssd() -> Self {
+        Self { said: "ssd".into(), model: Some(Latency::SSD) }
+    }
+
+    /// What claims must know of it: what rests on a latency that we put in is agreed with at most.
+    pub fn told(&self, facts: Facts) -> Facts {
+        Facts { model: self.model.map(|model| format!("the modelled disk ({model})")), ..facts }
+    }
+
+    /// Seconds of a read before its first byte.
+    pub fn read_seconds(&self) -> f64 {
+        self.model.map_or(0.0, |model| model.read.as_secs_f64())
+    }
+}
+
+/// Region, cold store and page cache share the memory of the machine.
+pub fn needs(memory: Size) -> Needs {
+    Needs::default().and_memory(senesce_core::Bytes(2 * memory.bytes()))
+}
+
+/// How the subjects are made, from parameters.
+pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, latency: Option<Latency>) -> Setup {
+    Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency }
+}
+
+/// Runs `body` on one subject and takes it down again.
+///
+/// # Errors
+/// What could not be mounted, or what `body` says.
+pub fn with_subject<T>(
+    kind: Kind,
+    setup: &Setup,
+    body: impl FnOnce(&Subject) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let subject = Subject::start(kind, setup)?;
+    let result = body(&subject);
+    let stopped = subject.stop();
+    let value = result?;
+    stopped.map(|()| value)
+}
+
+/// Every round with every one of `list`, whose order is drawn anew in every round by the stream `name` and the round.
+pub fn rounds<T: Clone>(rounds: u64, list: &[T], seed: Seed, name: &str) -> Vec<(u64, T)> {
+    let round = |round: u64| {
+        let mut order = list.to_vec();
+        shuffle(&mut order, seed, &format!("{name}/{round}"));
+        order.into_iter().map(move |one| (round, one))
+    };
+    (0..rounds).flat_map(round).collect()
+}
+
+/// Values of a round as measurements: metric, unit, direction, value; those that are no numbers are left out.
+pub fn measurements<const N: usize>(round: u64, values: [(&str, &str, Better, f64); N]) -> Vec<Measurement> {
+    let one = |(metric, unit, better, value)| Measurement::new(metric, unit, better, value).ok();
+    let of_round = |one| Measurement { repetition: round as u32, ..one };
+    values.into_iter().filter_map(one).map(of_round).collect()
+}
+
+/// Fisher and Yates' shuffle with a named stream.
+pub fn shuffle<T>(list: &mut [T], seed: Seed, stream: &str) {
+    use rand::Rng;
+    let mut rng = seed.stream(stream);
+    for last in (1..list.len()).rev() {
+        list.swap(last, (rng.next_u64() % (last as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_fixed_permutations() {
+        let mut list: Vec<u32> = (0..8).collect();
+        shuffle(&mut list, Seed(42), "tier/order/0");
+        assert_eq!(list, GOLDEN);
+        list.sort_unstable();
+        assert_eq!(list, (0..8).collect::<Vec<_>>());
+        let all = rounds(2, &list, Seed(42), "tier/order");
+        assert_eq!(all[..8].iter().map(|(round, one)| (*round, *one)).collect::<Vec<_>>(), GOLDEN.map(|one| (0, one)));
+        assert_eq!(all[8..].iter().filter(|(round, _)| *round == 1).count(), 8);
+    }
+
+    const GOLDEN: [u32; 8] = [4, 5, 6, 7, 3, 0, 2, 1];
+
+    #[test]
+    fn latencies_are_written_back_as_they_were_said() {
+        for text in ["ssd", "hdd", "250us", "none"] {
+            assert_eq!(String::from(text.parse::<ColdLatency>().unwrap()), text);
+        }
+        assert!("fast".parse::<ColdLatency>().is_err());
+        assert_eq!("none".parse::<ColdLatency>().unwrap().to_string(), "none");
+    }
+}

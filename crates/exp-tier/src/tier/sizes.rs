@@ -1,0 +1,272 @@
+//! Latency of a write call by size: the common part of the experiments `append` and `random-write`.
+
+use super::costs::Costs;
+use super::interleave::{AGAIN, Event, Measured, Turns};
+use super::results::{Medians, Value};
+use super::subject::Kind;
+use super::{ColdLatency, needs, setup};
+use clap::{Args, value_parser};
+use senesce_claims::Facts;
+use senesce_core::analysis::Better;
+use senesce_core::{
+    Analysis, Axis, Bytes, Failure, Figure, FigureKind, Finding, Level, Seed, Silent, Size, Span, Verdict,
+};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_workload::micro::{CallOptions, WriteMode, measure_calls};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::marker::PhantomData;
+
+/// Bytes of a block of the tier file system.
+const BLOCK: u64 = 4096;
+
+/// What is measured, under these names.
+const P50: &str = "latency";
+const P99: &str = "p99 latency";
+/// And under this name of the condition.
+const SIZE: &str = "size";
+
+/// Parameters of both experiments.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems to compare
+    #[arg(long, value_delimiter = ',')]
+    pub subjects: Vec<Kind>,
+    /// bytes per call, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+    /// calls per size, file system and round, at most
+    #[arg(long, value_parser = value_parser!(u64).range(8..=1_000_000))]
+    pub calls: u64,
+    /// size of the file that random writes go to; at least twice the threshold
+    #[arg(long)]
+    pub file_size: Size,
+    /// bytes of files in memory above which blocks are evicted
+    #[arg(long)]
+    pub threshold: Size,
+    /// rounds over all file systems, each in another order
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    #[arg(long)]
+    pub cold_latency: ColdLatency,
+    /// size of the memory region, and of ext4's image
+    #[arg(long)]
+    pub memory: Size,
+    /// time between two looks of the evictor
+    #[arg(long)]
+    pub period: Span,
+    /// threads of a tier file system that answer the kernel
+    #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+}
+
+impl Spec {
+    fn options(&self, mode: WriteMode, seed: Seed) -> CallOptions {
+        CallOptions {
+            sizes: self.sizes.iter().map(|size| size.0).collect(),
+            calls: self.calls,
+            bytes: Bytes(self.memory.bytes() / 4),
+            file_size: self.file_size.0,
+            seed,
+            ..CallOptions::new(mode)
+        }
+    }
+
+    fn check(&self, mode: WriteMode) -> Result<(), Failure> {
+        let file = self.file_size.bytes();
+        if mode == WriteMode::RandomWrite && file < 2 * self.threshold.bytes() {
+            return Err(Failure::usage(
+                "--file-size must be at least twice --threshold, or the data are not in both tiers",
+            ));
+        }
+        if 2 * file > self.memory.bytes() {
+            return Err(Failure::usage(
+                "--memory must be at least twice --file-size, so that the baseline holds it too",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What differs between the two.
+pub trait Writes: 'static {
+    /// Id of the experiment.
+    const ID: &'static str;
+    /// One line.
+    const TITLE: &'static str;
+    /// Heading of the report.
+    const HEADING: &'static str;
+    /// The doc page.
+    const PAGE: &'static str;
+    /// Published values.
+    const PUBLISHED: &'static str;
+    /// The claims.
+    const CLAIMS: &'static str;
+    /// How is written.
+    const MODE: WriteMode;
+    /// What it says of its ratios.
+    const CLAIM: Claim;
+}
+
+/// An experiment on writes by size.
+pub struct Sizes<W>(PhantomData<W>);
+
+impl<W: Writes> Run for Sizes<W> {
+    const KIND: &'static str = W::ID;
+    const PUBLISHED: &'static str = W::PUBLISHED;
+    const CLAIMS: &'static str = W::CLAIMS;
+    type Spec = Spec;
+    type Event = Event;
+    /// A round.
+    type Step = u64;
+
+    fn needs(spec: &Spec) -> Needs {
+        needs(spec.memory)
+    }
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
+        spec.check(W::MODE)?;
+        let (kinds, options) = (Kind::in_order(&spec.subjects), spec.options(W::MODE, seed));
+        let (subjects, sizes) = (kinds.len() as u64, spec.sizes.len() as u64);
+        let bytes = Bytes(subjects * sizes * (options.bytes.0 + options.file_size.0));
+        let disk_us = spec.cold_latency.model.map_or(0.0, |latency| latency.sync.as_secs_f64() * 4e6);
+        let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6;
+        let round = |round| {
+            let words = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
+            Planned::new(round, words, Kind::names(&kinds)).costing(bytes, seconds)
+        };
+        Ok((0..spec.rounds).map(round).collect())
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self(PhantomData))
+    }
+
+    fn step(&mut self, spec: &Spec, round: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let (options, interrupt) = (spec.options(W::MODE, context.seed), context.interrupt);
+        let conditions: Vec<_> = options.sizes.iter().map(|size| (size.to_string(), size.0.to_string())).collect();
+        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, spec.cold_latency.model);
+        let kinds = Kind::in_order(&spec.subjects);
+        let turns = Turns { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions, all: &[] };
+        turns.round(*round, context, |subject, size| {
+            let one = CallOptions { sizes: vec![options.sizes[size]], ..options.clone() };
+            let fetched = || subject.tier().map(|fs| fs.stats().fetched).filter(|_| subject.kind == Kind::Anticache);
+            let before = fetched();
+            let calls = measure_calls(subject.directory()?, &one, &Silent, interrupt)?;
+            let mut measured: Measured =
+                calls.sizes.iter().flat_map(|size| [(P50, "us", size.p50_us), (P99, "us", size.p99_us)]).collect();
+            measured
+                .extend(before.zip(fetched()).map(|(before, after)| ("blocks fetched", "", (after - before) as f64)));
+            Ok(measured)
+        })
+    }
+
+    fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        spec.cold_latency.told(facts)
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let seed = recorded.seed;
+        let all = values(recorded, P50);
+        let once = |values: Vec<Value>| values.into_iter().filter(|value| value.subject != AGAIN).collect::<Vec<_>>();
+        let (p50, p99) = (Medians::new(&once(all.clone()), seed), Medians::new(&once(values(recorded, P99)), seed));
+        let evicted: u64 = recorded
+            .events()
+            .map(|Event::Stats { subject, stats, .. }| if subject == "anticache" { stats.evicted } else { 0 })
+            .sum();
+        let latency = spec.cold_latency.to_string();
+        let costs = Costs::new(p50.conditions.clone(), &all, seed, "sizes");
+        let figure = Figure {
+            id: "latency".into(),
+            title: W::HEADING.into(),
+            caption: "Median latency of a call and its fsync, with 95 % intervals over the rounds.".into(),
+            device: format!("file systems in memory; cold store and disk modelled: {latency}"),
+            better: Better::Lower,
+            kind: FigureKind::Lines {
+                x: Axis::linear("bytes per call").log2().in_bytes(),
+                y: Axis::linear("latency (us)").log10(),
+                series: p50.series(|_, size| size.parse::<Bytes>().map_or(0.0, |size| size.0 as f64)),
+            },
+        };
+        Ok(Analysis {
+            title: W::HEADING.into(),
+            summary: format!("{evicted} blocks were evicted while anticache was measured."),
+            figures: vec![figure],
+            tables: vec![
+                p50.table("p50", "Median latency", "size", "us"),
+                p99.table("p99", "99th percentile", "size", "us"),
+                costs.table("size"),
+            ],
+            findings: vec![W::CLAIM.finding(&p50.conditions, &all, seed)],
+            caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
+            result: json!({"p50_us": p50.json(), "p99_us": p99.json(), "evicted": evicted, "cold_latency": latency}),
+        })
+    }
+}
+
+impl<W: Writes> Experiment for Sizes<W> {
+    const TITLE: &'static str = W::TITLE;
+    const PAGE: &'static str = W::PAGE;
+
+    fn defaults(level: Level) -> Spec {
+        let sizes = |texts: &[u64]| texts.iter().map(|size| Size(Bytes(*size))).collect::<Vec<_>>();
+        let all = [8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+        Spec {
+            subjects: vec![Kind::Anticache, Kind::Bpfs, Kind::Ext4, Kind::Ext4Disk],
+            sizes: level.of([sizes(&[8, 4 << 10, 64 << 10]), sizes(&all[..8]), sizes(&all)]),
+            calls: level.of([50, 400, 2000]),
+            file_size: Size(Bytes::mib(level.of([16, 96, 512]))),
+            threshold: Size(Bytes::mib(level.of([8, 40, 40]))),
+            rounds: level.of([1, 5, 15]),
+            cold_latency: ColdLatency::ssd(),
+            memory: Size(Bytes::mib(level.of([128, 512, 2048]))),
+            period: Span::from_millis(10),
+            threads: 2,
+        }
+    }
+}
+
+/// Values of a metric, their sizes in words.
+fn values<W: Writes>(recorded: &Recorded<Sizes<W>>, metric: &str) -> Vec<Value> {
+    let mut values = Value::of(recorded.measurements(), metric, SIZE);
+    for value in &mut values {
+        value.condition =
+            value.condition.parse().map_or_else(|_| value.condition.clone(), |size| Bytes(size).to_string());
+    }
+    values
+}
+
+/// What an experiment says of its ratios.
+pub struct Claim {
+    /// In words.
+    pub claim: &'static str,
+    /// Whether writes of less than a block must fetch it.
+    pub part_is_dear: bool,
+}
+
+impl Claim {
+    fn finding(&self, sizes: &[String], values: &[Value], seed: Seed) -> Finding {
+        let is_part = |size: &&String| size.parse::<Bytes>().is_ok_and(|size| size.0 < BLOCK);
+        let (part, whole) = sizes.iter().cloned().partition(|size| self.part_is_dear && is_part(&size));
+        let (part, whole) = (Costs::new(part, values, seed, "sizes"), Costs::new(whole, values, seed, "sizes"));
+        let (measured, verdict) = match self.part_is_dear {
+            false => (whole.words(), whole.free()),
+            true => {
+                let words = format!("less than a block: {}. Whole blocks: {}", part.words(), whole.words());
+                let free = whole.free();
+                (words, if free == Verdict::Seen && !part.dear() { Verdict::NotSeen } else { free })
+            }
+        };
+        let (claim, published) = (self.claim.into(), "a figure without readable values".into());
+        Finding {
+            claim,
+            published,
+            measured,
+            verdict,
+            note: "the sizes that were published are not known".into(),
+            ..Finding::default()
+        }
+    }
+}

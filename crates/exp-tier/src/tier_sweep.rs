@@ -1,0 +1,244 @@
+//! Period and threshold of the evictor, swept.
+
+mod analysis;
+
+use crate::tier::subject::{Kind, Subject};
+use crate::tier::{self, ColdLatency};
+use clap::{Args, value_parser};
+use hdrhistogram::Histogram;
+use rand::Rng;
+use rustix::fs::OFlags;
+use senesce_claims::Facts;
+use senesce_core::analysis::Better;
+use senesce_core::failure::failed;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_tierfs::cold::AlignedBuffer;
+use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Instant;
+
+/// The experiment.
+pub struct TierSweep;
+
+const BLOCK: u64 = 4096;
+
+/// What is swept, and with what load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// times between two looks of the evictor, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub periods: Vec<Span>,
+    /// bytes of files in memory above which blocks are evicted, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    pub thresholds: Vec<Size>,
+    /// size of the file
+    #[arg(long)]
+    pub file_size: Size,
+    /// size of the memory region
+    #[arg(long)]
+    pub memory: Size,
+    /// reads and writes of one block in each cell
+    #[arg(long, value_parser = value_parser!(u64).range(10..=100_000_000))]
+    pub operations: u64,
+    /// share of writes
+    #[arg(long, value_parser = value_parser!(u64).range(0..=100))]
+    pub write_percent: u64,
+    /// rounds over all file systems, each in another order
+    #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    #[arg(long)]
+    pub cold_latency: ColdLatency,
+    /// threads of a tier file system that answer the kernel
+    #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
+    pub threads: u64,
+}
+
+/// A period and a threshold in a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    round: u64,
+    period: Span,
+    threshold: Size,
+}
+
+/// What was measured with a period and a threshold in a round.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    round: u64,
+    period_ms: f64,
+    threshold_bytes: u64,
+    ops_per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    evicted: u64,
+    fetched: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A cell was measured.
+    Cell(Cell),
+}
+
+impl Cell {
+    fn measurements(&self) -> Vec<Measurement> {
+        let values = [
+            ("throughput", "operations/s", Better::Higher, self.ops_per_second),
+            ("median latency", "us", Better::Lower, self.p50_us),
+            ("p99 latency", "us", Better::Lower, self.p99_us),
+        ];
+        let threshold = self.threshold_bytes as f64 / f64::from(1 << 20);
+        let (period, threshold) = (self.period_ms.to_string(), threshold.to_string());
+        let under = |one: Measurement| one.under("period", &period).under("threshold", &threshold);
+        tier::measurements(self.round, values).into_iter().map(under).collect()
+    }
+}
+
+impl Run for TierSweep {
+    const KIND: &'static str = "tier-sweep";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/tier-sweep.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/tier-sweep.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn needs(spec: &Spec) -> Needs {
+        tier::needs(spec.memory)
+    }
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        let file = spec.file_size.0;
+        let cells: Vec<(Span, Size)> =
+            spec.periods.iter().flat_map(|period| spec.thresholds.iter().map(|size| (*period, *size))).collect();
+        if cells.is_empty() {
+            return Err(Failure::usage("--periods and --thresholds need at least one value each"));
+        }
+        if file.0 > spec.memory.bytes() / 2 {
+            return Err(Failure::usage("--memory must be at least twice --file-size"));
+        }
+        let of_operation = 50e-6 + spec.cold_latency.read_seconds() / 3.0;
+        let seconds = 1.0 + file.0 as f64 / 200e6 + spec.operations as f64 * of_operation;
+        let bytes = Bytes(file.0 + spec.operations * BLOCK);
+        let planned = |(round, (period, threshold)): (u64, (Span, Size))| {
+            let words =
+                format!("round {}: period {:?}, threshold {}: read and write {file}", round + 1, period.0, threshold.0);
+            Planned::new(Step { round, period, threshold }, words, "anticache").costing(bytes, seconds)
+        };
+        Ok(tier::rounds(spec.rounds, &cells, seed, "tier/sweep/order").into_iter().map(planned).collect())
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let setup = tier::setup(spec.memory, step.threshold, step.period, spec.threads, spec.cold_latency.model);
+        let seed = context.seed.child(&format!("tier/sweep/{}", step.round));
+        let cell = tier::with_subject(Kind::Anticache, &setup, |subject| measure(subject, spec, step, seed))?;
+        cell.measurements().into_iter().for_each(|one| context.measure(one));
+        context.record(Event::Cell(cell));
+        Ok(())
+    }
+
+    fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        spec.cold_latency.told(facts)
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let cells: Vec<Cell> = recorded.events().map(|Event::Cell(cell)| cell.clone()).collect();
+        Ok(analysis::analyse(&cells, &spec.cold_latency.to_string(), recorded.seed))
+    }
+}
+
+impl Experiment for TierSweep {
+    const TITLE: &'static str = "Which period and threshold suit the evictor?";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/tier-sweep.md");
+
+    fn defaults(level: Level) -> Spec {
+        let periods = |list: &[u64]| list.iter().map(|period| Span::from_millis(*period)).collect::<Vec<_>>();
+        let sizes = |list: &[u64]| list.iter().map(|size| Size(Bytes::mib(*size))).collect::<Vec<_>>();
+        Spec {
+            periods: level.of([
+                periods(&[1, 10]),
+                periods(&[1, 5, 10, 50, 100]),
+                periods(&[1, 2, 5, 10, 20, 50, 100, 500]),
+            ]),
+            thresholds: level.of([
+                sizes(&[4, 12]),
+                sizes(&[10, 20, 40, 60, 80]),
+                sizes(&[10, 20, 30, 40, 60, 80, 120, 160]),
+            ]),
+            file_size: Size(Bytes::mib(level.of([16, 100, 200]))),
+            memory: Size(Bytes::mib(level.of([64, 256, 512]))),
+            operations: level.of([500, 20_000, 200_000]),
+            write_percent: 30,
+            rounds: level.of([1, 3, 5]),
+            cold_latency: ColdLatency::ssd(),
+            threads: 2,
+        }
+    }
+}
+
+fn measure(subject: &Subject, spec: &Spec, step: &Step, seed: Seed) -> Result<Cell, Failure> {
+    let path = subject.directory()?.path().join("data");
+    let blocks = spec.file_size.bytes() / BLOCK;
+    let fs = subject.tier().ok_or_else(|| Failure::new(ExitCode::RunFailed, "the tier file system is not mounted"))?;
+    fill(&path, blocks).map_err(failed("fill", &path))?;
+    let before = fs.stats();
+    let start = Instant::now();
+    let latencies =
+        access(&path, blocks, (spec.operations, spec.write_percent), seed).map_err(failed("read and write", &path))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let after = fs.stats();
+    Ok(Cell {
+        round: step.round,
+        period_ms: step.period.seconds() * 1e3,
+        threshold_bytes: step.threshold.bytes(),
+        ops_per_second: latencies.len() as f64 / seconds,
+        p50_us: latencies.value_at_quantile(0.5) as f64 / 1e3,
+        p99_us: latencies.value_at_quantile(0.99) as f64 / 1e3,
+        evicted: after.evicted - before.evicted,
+        fetched: after.fetched - before.fetched,
+    })
+}
+
+fn fill(path: &Path, blocks: u64) -> std::io::Result<()> {
+    let file = std::fs::File::create(path)?;
+    let piece = vec![0x5a; 1 << 20];
+    for start in (0..blocks * BLOCK).step_by(piece.len()) {
+        file.write_all_at(&piece[..piece.len().min((blocks * BLOCK - start) as usize)], start)?;
+    }
+    file.sync_all()
+}
+
+/// Reads and writes single blocks past the page cache; four fifths of the accesses go to the first fifth of a fixed
+/// permutation of the blocks.
+fn access(path: &Path, blocks: u64, (count, writes): (u64, u64), seed: Seed) -> std::io::Result<Histogram<u64>> {
+    let flags = OFlags::DIRECT.bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    let mut places: Vec<u64> = (0..blocks).collect();
+    tier::shuffle(&mut places, seed, "tier/sweep/places");
+    let mut rng = seed.stream("tier/sweep/accesses");
+    let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
+    let mut buffer = AlignedBuffer::new(1);
+    let mut latencies = Histogram::new_with_bounds(1, 60_000_000_000, 3).map_err(std::io::Error::other)?;
+    for _ in 0..count {
+        let limit = if below(5) < 4 { (blocks / 5).max(1) } else { blocks };
+        let offset = places[below(limit) as usize] * BLOCK;
+        let start = Instant::now();
+        if below(100) < writes {
+            file.write_all_at(&buffer, offset)?;
+        } else {
+            file.read_exact_at(&mut buffer, offset)?;
+        }
+        latencies.saturating_record(start.elapsed().as_nanos() as u64);
+    }
+    Ok(latencies)
+}

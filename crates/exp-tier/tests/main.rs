@@ -1,0 +1,137 @@
+//! The experiments on the tier file system at smoke scale, on real mounts.
+
+use senesce_core::interrupt::Interrupt;
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Analysis, Level, Progress};
+use senesce_exp_tier::append::Append;
+use senesce_exp_tier::coldness::Coldness;
+use senesce_exp_tier::file_ops::FileOps;
+use senesce_exp_tier::random_write::RandomWrite;
+use senesce_exp_tier::tier_fileserver::TierFileserver;
+use senesce_exp_tier::tier_sweep::TierSweep;
+use senesce_runs::run::{Conduct, Experiment, State, conduct};
+use std::path::Path;
+
+/// Whether the machine can mount what is compared.
+fn can_mount() -> bool {
+    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !can {
+        eprintln!("skipped: needs root and /dev/fuse");
+    }
+    can
+}
+
+/// Runs an experiment as `senesce reproduce` does; `None` where the machine cannot.
+fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Option<Analysis> {
+    if !can_mount() {
+        return None;
+    }
+    let mut spec = E::defaults(Level::Smoke);
+    change(&mut spec);
+    let room = tempfile::tempdir().unwrap();
+    let how = Conduct::quietly(&room.path().join("run"));
+    Some(conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis)
+}
+
+/// Asks to stop when the second step begins.
+struct StopAtSecond<'a>(&'a Interrupt);
+
+impl Progress for StopAtSecond<'_> {
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
+    fn position(&self, _done: u64, _note: &str) {}
+    fn say(&self, _message: &str) {}
+
+    fn step(&self, number: usize, _count: usize, _words: &str, _seconds_left: f64) {
+        if number == 2 {
+            self.0.request();
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
+    if !can_mount() {
+        return;
+    }
+    let (room, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
+    let spec = Coldness::defaults(Level::Smoke);
+    let how = Conduct::quietly(&room.path().join("run"));
+    let stopped = Conduct {
+        progress: &StopAtSecond(&interrupt),
+        interrupt: &interrupt,
+        ..Conduct::quietly(&room.path().join("run"))
+    };
+    let points = |analysis: &Analysis| analysis.result["points"].as_array().unwrap().clone();
+    let first = conduct::<Coldness>(&spec, DEFAULT_SEED, &stopped).unwrap();
+    assert_eq!(first.state, State::Interrupted);
+    let part = points(&first.analysis);
+    assert_eq!(part.len(), 3);
+    let whole = conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap();
+    assert_eq!((whole.state, points(&whole.analysis).len()), (State::Done, 6));
+    assert!(part.iter().all(|point| points(&whole.analysis).contains(point)), "what was measured stays");
+    assert_eq!(conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap().state, State::WasDone);
+}
+
+#[test]
+fn coldness_fetches_what_it_asks_for() {
+    let Some(analysis) = smoke::<Coldness>(|_| ()) else { return };
+    let points = analysis.result["points"].as_array().unwrap();
+    assert_eq!(points.len(), 6);
+    for point in points.iter().filter(|point| point["subject"] == "anticache") {
+        let (asked, fetched) = (point["cold_percent"].as_f64().unwrap(), point["fetched_percent"].as_f64().unwrap());
+        assert!((fetched - asked).abs() < 20.0, "{point}");
+        assert!(asked == 0.0 || point["evicted"].as_u64().unwrap() > 0, "{point}");
+    }
+}
+
+#[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+fn the_sweep_measures_every_cell() {
+    let Some(analysis) = smoke::<TierSweep>(|_| ()) else { return };
+    let cells = analysis.result["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 4);
+    let fetched = |threshold: u64| -> u64 {
+        let of = cells.iter().filter(|cell| cell["threshold_bytes"] == threshold << 20);
+        of.map(|cell| cell["fetched"].as_u64().unwrap()).sum()
+    };
+    assert!(fetched(4) > fetched(12), "less memory, more fetches");
+}
+
+#[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+fn the_file_server_evicts_below_its_size() {
+    let Some(analysis) = smoke::<TierFileserver>(|_| ()) else { return };
+    let runs = analysis.result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 4, "two thresholds, and bpfs mode twice");
+    let evicted = |name: &str| {
+        runs.iter().find(|run| run["condition"] == name).map(|run| run["evicted"].as_u64().unwrap()).unwrap()
+    };
+    assert!(evicted("anticache 20 %") > evicted("anticache 100 %"));
+    assert_eq!(evicted("bpfs"), 0);
+}
+
+#[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+fn file_operations_are_compared_in_both_modes() {
+    let Some(analysis) = smoke::<FileOps>(|_| ()) else { return };
+    assert_eq!(analysis.tables[0].rows.len(), 6);
+    for times in analysis.result["median_us"].as_object().unwrap().values() {
+        assert!(["anticache", "bpfs", "ext4"].iter().all(|name| times[name].as_f64().unwrap() > 0.0), "{times}");
+    }
+}
+
+#[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+fn writes_are_measured_by_size_with_data_in_both_tiers() {
+    let Some(analysis) = smoke::<RandomWrite>(|_| ()) else { return };
+    assert!(analysis.result["evicted"].as_u64().unwrap() > 0);
+    let times = &analysis.result["p50_us"]["4 KiB"];
+    assert!(times["ext4-disk"].as_f64().unwrap() > times["ext4"].as_f64().unwrap(), "{times}");
+}
+
+#[test]
+#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+fn appends_are_measured_by_size() {
+    let Some(analysis) = smoke::<Append>(|spec| spec.sizes.truncate(2)) else { return };
+    assert_eq!(analysis.tables[0].rows.len(), 2);
+}

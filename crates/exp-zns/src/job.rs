@@ -1,0 +1,234 @@
+//! `senesce zns`: one job on one drive, recorded.
+
+use senesce_core::analysis::Table;
+use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Mark, Plan, Seed, Series};
+use senesce_runs::run::{Context, Planned, Recorded, Run, interrupted, new_plan};
+use senesce_zoned::Operation;
+use senesce_zoned::job::{Job, JobResult};
+use senesce_zoned::run::{DeviceName, RunOptions, plan_job, run_job};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// A run of `senesce zns`.
+pub struct ZnsJob;
+
+/// What is run, and on what.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// The drive: `sim:MODEL`, `null`, a device, or `auto`.
+    pub device: String,
+    /// The job.
+    pub job: Job,
+}
+
+/// What came of it, as the JSON of the contract has it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// One actor.
+    Actor(Value),
+    /// The whole job.
+    Result(Value),
+}
+
+impl Run for ZnsJob {
+    const KIND: &'static str = "zns";
+    type Spec = Spec;
+    type Event = Event;
+    type Step = ();
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        let name: DeviceName = spec.device.parse()?;
+        let (checked, geometry) = plan_job(&name, &spec.job)?;
+        let written: u64 = checked.actors.iter().map(|actor| bytes_written(actor, &geometry)).sum();
+        let seconds = match name {
+            DeviceName::Path(_) | DeviceName::Null => longest(&spec.job),
+            DeviceName::Sim(_) => 0.0,
+        };
+        let bytes = Bytes(written + checked.preparation_bytes(&geometry));
+        Ok(vec![Planned::new((), "run the job", geometry.name).costing(bytes, seconds)])
+    }
+
+    fn plan(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
+        let (checked, geometry) = plan_job(&spec.device.parse()?, &spec.job)?;
+        let mut plan = new_plan::<Self>(spec, seed)?;
+        for step in &checked.steps {
+            let zones = format!("zones {}..{}", step.zones.start, step.zones.end);
+            plan.step(format!("{} {zones}", step.step.name()), geometry.name.clone());
+        }
+        for actor in &checked.actors {
+            let spec = &actor.spec;
+            let words = format!(
+                "{}: {} of {} at depth {}, {} workers, zones {}..{}",
+                spec.name,
+                spec.op.name(),
+                spec.bs,
+                spec.qd,
+                actor.jobs,
+                actor.zones.start,
+                actor.zones.end
+            );
+            plan.step(words, geometry.name.clone());
+        }
+        for planned in Self::steps(spec, seed)? {
+            (plan.bytes_to_write, plan.estimated_seconds) = (planned.bytes_to_write.0, planned.seconds);
+        }
+        Ok(plan)
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, _step: &(), context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let options = RunOptions { seed: context.seed, progress: context.progress, interrupt: context.interrupt };
+        let erase = context.erase().map(str::to_string);
+        let result = run_job(&spec.device.parse()?, &spec.job, erase.as_deref(), &options)?;
+        result.warnings.iter().for_each(|warning| context.progress.say(&format!("warning: {warning}")));
+        record(&result, context)?;
+        if result.interrupted { Err(interrupted()) } else { Ok(()) }
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let result = recorded.events().rev().find_map(|event| match event {
+            Event::Result(result) => Some(result.clone()),
+            Event::Actor(_) => None,
+        });
+        let actors = || -> Vec<Value> {
+            let actors = recorded.events().filter_map(|event| match event {
+                Event::Actor(actor) => Some(actor.clone()),
+                Event::Result(_) => None,
+            });
+            actors.collect()
+        };
+        Ok(analysis_of(result.unwrap_or_else(|| json!({"device": spec.device, "actors": actors()}))))
+    }
+}
+
+/// At most: what a rate allows in the time, else nothing is known.
+fn bytes_written(actor: &senesce_zoned::job::CheckedActor, geometry: &senesce_zoned::Geometry) -> u64 {
+    let spec = &actor.spec;
+    if spec.op.reads() {
+        return 0;
+    }
+    let by_count = spec.count.map(|count| count * spec.bs.0 * u64::from(actor.jobs));
+    let by_rate = spec.rate.zip(spec.time).map(|(rate, time)| (rate.0.0 as f64 * time.0.as_secs_f64()) as u64);
+    let zones = u64::from(actor.zones.end - actor.zones.start);
+    by_count.or(by_rate.map(|bytes| bytes * u64::from(actor.jobs))).unwrap_or(zones * geometry.capacity_bytes())
+}
+
+fn longest(job: &Job) -> f64 {
+    let spans = job.actors.iter().map(|actor| actor.start.0 + actor.time.unwrap_or_default().0);
+    spans.map(|span| span.as_secs_f64()).fold(0.0, f64::max) + job.ramp.0.as_secs_f64()
+}
+
+/// What was measured until now counts as a part also when the job was interrupted.
+fn record(result: &JobResult, context: &mut Context<'_, ZnsJob>) -> Result<(), Failure> {
+    for actor in &result.actors {
+        context.record_now(Event::Actor(actor.to_json()))?;
+        for operation in Operation::ALL {
+            if let Some(latency) = actor.tally.latency(operation) {
+                let name = format!("{}-{}", file_word(&actor.name), operation.name());
+                context.write_histogram(&name, &latency.histogram)?;
+            }
+        }
+        if let Some(latency) = &actor.tally.from_intended {
+            let name = format!("{}-from-intended-start", file_word(&actor.name));
+            context.write_histogram(&name, &latency.histogram)?;
+        }
+    }
+    context.record_now(Event::Result(result.to_json()))
+}
+
+fn file_word(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+/// Tables and figures of actors in the form of the JSON result.
+fn analysis_of(result: Value) -> Analysis {
+    let device = result["device"].as_str().unwrap_or_default().to_string();
+    let actors = result["actors"].as_array().cloned().unwrap_or_default();
+    let words =
+        |value: &Value| value.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_string)).collect();
+    let mut caveats: Vec<String> = words(&result["warnings"]);
+    let simulated = device.starts_with("sim:");
+    if simulated {
+        caveats.insert(0, format!("modelled, not measured: {device}"));
+    }
+    Analysis {
+        title: format!("Zone job on {device}"),
+        summary: "Latencies run from submission to completion.".into(),
+        tables: vec![actor_table(&actors)],
+        figures: bandwidth_figure(&actors, &device, simulated).into_iter().collect(),
+        caveats,
+        result,
+        ..Analysis::default()
+    }
+}
+
+fn actor_table(actors: &[Value]) -> Table {
+    let columns = [
+        "actor",
+        "op",
+        "request (B)",
+        "depth",
+        "zones",
+        "1/s",
+        "MiB/s",
+        "mean (us)",
+        "p50 (us)",
+        "p95 (us)",
+        "p99 (us)",
+        "max (us)",
+        "commands",
+        "errors",
+    ];
+    let mut table = Table::new("actors", "Actors", &columns);
+    for actor in actors {
+        let get = |name: &str| actor[name].clone();
+        let latency = |name: &str| actor["lat_us"][name].clone();
+        table.row(vec![
+            get("name"),
+            get("op"),
+            get("bs"),
+            get("qd"),
+            get("zones"),
+            get("iops"),
+            get("bw_mib"),
+            latency("mean"),
+            latency("p50"),
+            latency("p95"),
+            latency("p99"),
+            latency("max"),
+            get("commands"),
+            get("errors"),
+        ]);
+    }
+    table
+}
+
+fn bandwidth_figure(actors: &[Value], device: &str, simulated: bool) -> Option<Figure> {
+    let mark = if simulated { Mark::Modelled } else { Mark::Measured };
+    let series: Vec<Series> = actors
+        .iter()
+        .filter_map(|actor| {
+            let values = actor["bw_mib_by_second"].as_array()?;
+            let points =
+                values.iter().enumerate().filter_map(|(second, value)| Some((second as f64 + 0.5, value.as_f64()?)));
+            (values.len() > 1).then(|| Series::new(actor["name"].as_str().unwrap_or_default(), mark, points.collect()))
+        })
+        .collect();
+    (!series.is_empty()).then(|| Figure {
+        id: "bandwidth".into(),
+        title: "Bandwidth over time".into(),
+        caption: "Each point is one second of one actor.".into(),
+        device: device.into(),
+        better: Better::Higher,
+        kind: FigureKind::Lines {
+            x: Axis::linear("time (s)").from_zero(),
+            y: Axis::linear("bandwidth (MiB/s)").from_zero(),
+            series,
+        },
+    })
+}

@@ -1,0 +1,167 @@
+//! Every file system and drive that the lab promises, tried in one boot: make, mount, write, remount, compare, unmount.
+
+use clap::Args;
+use senesce_core::{Analysis, Bytes, Failure, Finding, Level, Seed, Span, Table, Verdict};
+use senesce_lab::{Drive, LabRun, kernel};
+use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::time::Duration;
+
+/// The experiment.
+pub struct LabSelftest;
+
+/// What is tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// what to try in the guest
+    #[arg(long, value_delimiter = ',', value_parser = FILE_SYSTEMS)]
+    pub file_systems: Vec<String>,
+    /// ends the guest
+    #[arg(long)]
+    pub time_limit: Span,
+}
+
+const FILE_SYSTEMS: [&str; 7] = ["ext4", "xfs", "btrfs", "f2fs", "nilfs2", "zoned-btrfs", "zoned-f2fs"];
+const DRIVES: [&str; 3] = ["nvme,size=512M", "nvme,size=128M", "zns,size=2G,zone=64M,cap=64M,open=14,active=14"];
+
+/// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are told apart by what they are.
+const SCRIPT: &str = include_str!("../../../data/lab/selftest.sh");
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A file system was tried.
+    Tried(Tried),
+    /// The guest ran.
+    Booted(GuestBooted),
+}
+
+/// A file system that was tried.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Tried {
+    file_system: String,
+    works: bool,
+    seconds: f64,
+    said: String,
+}
+
+impl Run for LabSelftest {
+    const KIND: &'static str = "lab-selftest";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/lab-selftest.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/lab-selftest.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = ();
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        kernel::choose(None)?;
+        let words = format!("make {}, write, remount, compare", spec.file_systems.join(", "));
+        let seconds = 5.0 + 3.0 * spec.file_systems.len() as f64;
+        Ok(vec![Planned::new((), words, "emulated drives of the guest").costing(Bytes(0), seconds)])
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, _step: &(), context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let lab = lab(&spec.file_systems, spec.time_limit.0)?;
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let outcome = lab.run(context.interrupt, &mut out, &mut errors)?;
+        String::from_utf8_lossy(&out).lines().filter_map(parse).for_each(|tried| context.record(Event::Tried(tried)));
+        context.record(Event::Booted(GuestBooted::of(&outcome)));
+        Ok(())
+    }
+
+    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let (mut tried, mut booted) = (Vec::new(), None);
+        for event in recorded.events().cloned() {
+            match event {
+                Event::Tried(one) => tried.push(one),
+                Event::Booted(guest) => booted = Some(guest),
+            }
+        }
+        let mut table =
+            Table::new("file-systems", "File systems in the guest", &["file system", "works", "time (s)", "said"]);
+        for one in &tried {
+            table.row(vec![json!(one.file_system), json!(one.works), json!(one.seconds), json!(one.said)]);
+        }
+        let working = tried.iter().filter(|one| one.works).count();
+        let measured = format!("{working} of {} work", tried.len());
+        Ok(Analysis {
+            title: "Self-test of the lab".into(),
+            summary: booted.as_ref().map_or_else(String::new, |boot| {
+                format!("Kernel {} under {}: booted in {:.1} s.", boot.kernel, boot.accelerator, boot.boot_seconds)
+            }),
+            tables: vec![table],
+            findings: vec![Finding {
+                claim: "every file system that was asked for is made, mounted, written, read back and unmounted in the guest".into(),
+                published: String::new(),
+                measured: measured.clone(),
+                verdict: if working == tried.len() && working > 0 { Verdict::Seen } else { Verdict::NotSeen },
+                note: String::new(),
+..Finding::default()
+}],
+            result: json!({"file_systems": tried, "boot": booted, "working": working, "tried": tried.len()}),
+            ..Analysis::default()
+        })
+    }
+}
+
+impl Experiment for LabSelftest {
+    const TITLE: &'static str = "Do the guest, its drives and its file systems work on this machine?";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/lab-selftest.md");
+
+    fn defaults(level: Level) -> Spec {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
+        Spec {
+            file_systems: level.of([names(&["ext4", "f2fs"]), names(&FILE_SYSTEMS), names(&FILE_SYSTEMS)]),
+            time_limit: Span::from_millis(level.of([60_000, 300_000, 300_000])),
+        }
+    }
+}
+
+fn lab(names: &[String], limit: Duration) -> Result<LabRun, Failure> {
+    let mut command: Vec<String> = ["bash", "-c", SCRIPT, "selftest"].map(str::to_string).to_vec();
+    command.extend_from_slice(names);
+    Ok(LabRun {
+        kernel: kernel::choose(None)?,
+        drives: DRIVES.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
+        memory: senesce_core::Bytes::gib(1),
+        cpus: 2,
+        accelerator: None,
+        command,
+        shares: Vec::new(),
+        time_limit: Some(limit),
+    })
+}
+
+/// A line of the script: `FILE_SYSTEM ok|failed SECONDS words ...`.
+fn parse(line: &str) -> Option<Tried> {
+    let mut words = line.splitn(4, ' ');
+    let file_system = words.next()?.to_string();
+    let works = match words.next()? {
+        "ok" => true,
+        "failed" => false,
+        _ => return None,
+    };
+    let seconds = words.next()?.parse().ok()?;
+    Some(Tried { file_system, works, seconds, said: words.next().unwrap_or_default().trim().to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_script_are_read_and_others_left_out() {
+        let tried = parse("f2fs failed 1.25 mount: unknown file system").unwrap();
+        assert!(!tried.works);
+        assert_eq!(tried.said, "mount: unknown file system");
+        assert!(parse("xfs ok 0.5").unwrap().works);
+        assert!(parse("NOTE: several default settings have changed").is_none());
+    }
+}

@@ -1,0 +1,46 @@
+//! Zoned drives: the verb `zns`, the published experiments, and the lab that emulates such drives.
+
+pub mod f2fs_bandwidth;
+pub mod job;
+pub mod lab_selftest;
+pub mod zns;
+pub mod zns_bandwidth;
+pub mod zns_finish;
+pub mod zns_heavy;
+pub mod zns_inter_zone;
+pub mod zns_intra_zone;
+pub mod zns_open_close;
+pub mod zns_read_interference;
+pub mod zns_request_size;
+pub mod zns_reset;
+pub mod zns_reset_interference;
+pub mod zns_rocksdb;
+pub mod zns_study;
+
+use senesce_runs::import::Importer;
+use senesce_runs::run::{Kind, Reproducible, experiment, verb};
+use zns::Zns;
+
+/// The experiments of this room, in the order in which they are listed.
+#[rustfmt::skip]
+pub const EXPERIMENTS: &[&dyn Reproducible] = &[
+    experiment::<lab_selftest::LabSelftest>(),
+    experiment::<f2fs_bandwidth::F2fsBandwidth>(),
+    experiment::<zns_rocksdb::ZnsRocksdb>(),
+    experiment::<Zns<zns_request_size::ZnsRequestSize>>(),
+    experiment::<Zns<zns_intra_zone::ZnsIntraZone>>(),
+    experiment::<Zns<zns_inter_zone::ZnsInterZone>>(),
+    experiment::<Zns<zns_bandwidth::ZnsBandwidth>>(),
+    experiment::<Zns<zns_reset::ZnsReset>>(),
+    experiment::<Zns<zns_finish::ZnsFinish>>(),
+    experiment::<Zns<zns_open_close::ZnsOpenClose>>(),
+    experiment::<Zns<zns_read_interference::ZnsReadInterference>>(),
+    experiment::<Zns<zns_heavy::ZnsHeavy>>(),
+    experiment::<Zns<zns_reset_interference::ZnsResetInterference>>(),
+];
+
+/// The verbs of this room that leave run directories.
+pub const VERBS: &[&dyn Kind] = &[verb::<job::ZnsJob>(), verb::<zns_study::ZnsStudyImport>()];
+
+/// What other people's studies are read by.
+pub const IMPORTERS: &[&dyn Importer] = &[&zns_study::ZnsStudyImport];

@@ -1,0 +1,251 @@
+//! Ours against what was published: errors by group, with the bound of each group and the order of its points.
+
+use super::measure::Measured;
+use senesce_core::{Failure, Finding, Table, Verdict, published};
+use serde::Serialize;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Bounds of the mean absolute relative error of a group. No point may be worse than [`WORST`] times its bound.
+pub const BOUNDS: &[(&str, f64)] = &[
+    ("depth1-mean", 0.05),
+    ("controller-iops", 0.08),
+    ("plateau", 0.02),
+    ("read-iops", 0.06),
+    ("read-p95", 0.10),
+    ("reset-mean", 0.08),
+    ("finish-mean", 0.01),
+    ("open-close", 0.10),
+    ("reads-under-writes-mean", 0.08),
+    ("reads-under-writes-p95", 0.25),
+    ("conventional-read-iops", 0.06),
+    ("conventional-read-p95", 0.10),
+    ("conventional-reads-under-writes-mean", 0.08),
+    ("conventional-reads-under-writes-p95", 0.25),
+];
+
+/// How much worse than its group's bound a single point may be.
+pub const WORST: f64 = 2.5;
+
+/// Points that differ by more than this in the published values must keep their order.
+const ORDERED_BEYOND: f64 = 0.05;
+
+/// One published value beside ours.
+#[derive(Debug, Clone, Serialize)]
+pub struct Comparison {
+    /// What was measured.
+    pub metric: String,
+    /// Under which condition.
+    pub condition: String,
+    /// What was published.
+    pub published: f64,
+    /// What came out here.
+    pub ours: f64,
+    /// Relative error.
+    pub error: f64,
+    /// The group whose error is bounded; empty: none.
+    pub group: String,
+    /// Whether the model was fitted to this value.
+    pub fitted: bool,
+}
+
+/// A group of points.
+#[derive(Debug, Clone, Serialize)]
+pub struct Group {
+    /// Its name.
+    pub group: String,
+    /// Points.
+    pub points: usize,
+    /// Mean absolute relative error.
+    pub mean_error: f64,
+    /// The same over the points the model was not fitted to.
+    pub mean_error_held_out: Option<f64>,
+    /// Greatest absolute relative error.
+    pub worst_error: f64,
+    /// Where that is.
+    pub worst_at: String,
+    /// Bound of the mean.
+    pub bound: f64,
+    /// Pairs of points that differ by more than 5 % as published.
+    pub pairs: usize,
+    /// Those of them in the wrong order here.
+    pub misordered: usize,
+    /// Greatest published difference among the misordered pairs.
+    pub misordered_by: f64,
+    /// Whether mean and worst point keep their bounds.
+    pub kept: bool,
+}
+
+/// Joins published values with ours, by metric and condition.
+pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failure> {
+    let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+    let found = values.into_iter().filter_map(|value| {
+        let ours = measured.get(&value.condition, &value.metric)?;
+        let group = value.note.strip_prefix("group:").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        Some(Comparison {
+            error: (ours - value.value) / value.value,
+            group: group.into(),
+            fitted: value.note.ends_with("fitted"),
+            metric: value.metric,
+            condition: value.condition,
+            published: value.value,
+            ours,
+        })
+    });
+    Ok(found.collect())
+}
+
+/// The groups of a comparison, in the order of [`BOUNDS`].
+pub fn groups(comparison: &[Comparison]) -> Vec<Group> {
+    let mut members: BTreeMap<&str, Vec<&Comparison>> = BTreeMap::new();
+    for point in comparison.iter().filter(|point| !point.group.is_empty()) {
+        members.entry(&point.group).or_default().push(point);
+    }
+    BOUNDS.iter().filter_map(|(name, bound)| Some(group(name, *bound, members.get(name)?))).collect()
+}
+
+fn mean_error<'a>(points: impl Iterator<Item = &'a &'a Comparison>) -> Option<f64> {
+    let errors: Vec<f64> = points.map(|point| point.error.abs()).collect();
+    (!errors.is_empty()).then(|| errors.iter().sum::<f64>() / errors.len() as f64)
+}
+
+fn group(name: &str, bound: f64, points: &[&Comparison]) -> Group {
+    let worst = points.iter().max_by(|a, b| a.error.abs().total_cmp(&b.error.abs()));
+    let (worst_error, worst_at) = worst.map_or((0.0, ""), |point| (point.error.abs(), point.condition.as_str()));
+    let mean = mean_error(points.iter()).unwrap_or(0.0);
+    let (pairs, misordered, misordered_by) = order(points);
+    Group {
+        group: name.into(),
+        points: points.len(),
+        mean_error: mean,
+        mean_error_held_out: mean_error(points.iter().filter(|point| !point.fitted)),
+        worst_error,
+        worst_at: worst_at.into(),
+        bound,
+        pairs,
+        misordered,
+        misordered_by,
+        kept: mean <= bound && worst_error <= WORST * bound,
+    }
+}
+
+/// Pairs that differ by more than 5 % as published, those in the wrong order here, and by how much at most.
+fn order(points: &[&Comparison]) -> (usize, usize, f64) {
+    let (mut pairs, mut wrong, mut by) = (0, 0, 0.0f64);
+    for (index, a) in points.iter().enumerate() {
+        for b in &points[..index] {
+            let (low, high) = if a.published < b.published { (a, b) } else { (b, a) };
+            let difference = (high.published - low.published) / low.published;
+            if difference <= ORDERED_BEYOND {
+                continue;
+            }
+            pairs += 1;
+            if low.ours >= high.ours {
+                wrong += 1;
+                by = by.max(difference);
+            }
+        }
+    }
+    (pairs, wrong, by)
+}
+
+/// Groups as a table.
+pub fn group_table(groups: &[Group]) -> Table {
+    let columns = [
+        "group",
+        "points",
+        "mean error (%)",
+        "held out (%)",
+        "bound (%)",
+        "worst (%)",
+        "worst point",
+        "pairs beyond 5 %",
+        "misordered",
+    ];
+    let mut table = Table::new("groups", "Error against the published drive, by group", &columns);
+    for group in groups {
+        table.row(vec![
+            json!(group.group),
+            json!(group.points),
+            json!(group.mean_error * 100.0),
+            group.mean_error_held_out.map_or(json!(null), |error| json!(error * 100.0)),
+            json!(group.bound * 100.0),
+            json!(group.worst_error * 100.0),
+            json!(group.worst_at),
+            json!(group.pairs),
+            json!(group.misordered),
+        ]);
+    }
+    table
+}
+
+/// All values beside the published ones.
+pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
+    let columns = ["metric", "condition", "published", "ours", "error (%)"];
+    let mut table = Table::new("values", &format!("Published values beside ours ({})", measured.device), &columns);
+    for point in comparison {
+        table.row(vec![
+            json!(point.metric),
+            json!(point.condition),
+            json!(point.published),
+            json!(point.ours),
+            json!(point.error * 100.0),
+        ]);
+    }
+    table
+}
+
+/// One finding per group: whether it keeps its bound.
+pub fn group_findings(groups: &[Group]) -> Vec<Finding> {
+    let finding = |group: &Group| Finding {
+        claim: format!(
+            "The values of group {} lie within {:.0} % of the published drive on average, none beyond {:.1} %",
+            group.group,
+            group.bound * 100.0,
+            group.bound * WORST * 100.0
+        ),
+        published: format!("{} values", group.points),
+        measured: format!(
+            "{:.2} % on average, {:.1} % at worst ({}); {} of {} pairs that differ by more than 5 % are in another order",
+            group.mean_error * 100.0,
+            group.worst_error * 100.0,
+            group.worst_at,
+            group.misordered,
+            group.pairs
+        ),
+        verdict: if group.kept { Verdict::Seen } else { Verdict::NotSeen },
+        note: match group.mean_error_held_out {
+            Some(error) => format!("over values the model was not fitted to: {:.2} %", error * 100.0),
+            None => "the model was fitted to all of them".into(),
+        },
+        ..Finding::default()
+    };
+    groups.iter().map(finding).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(published: f64, ours: f64) -> Comparison {
+        Comparison {
+            metric: "iops".into(),
+            condition: format!("{published}"),
+            published,
+            ours,
+            error: (ours - published) / published,
+            group: "plateau".into(),
+            fitted: false,
+        }
+    }
+
+    #[test]
+    fn one_bad_point_breaks_a_group_and_order_is_counted_beyond_five_percent() {
+        let good = groups(&[point(100.0, 101.0), point(103.0, 102.0), point(120.0, 119.0)]);
+        assert!(good[0].kept);
+        assert_eq!((good[0].pairs, good[0].misordered), (2, 0));
+        let bad = groups(&[point(100.0, 107.0), point(100.0, 100.0), point(106.0, 105.0), point(100.0, 100.0)]);
+        assert!(!bad[0].kept, "the mean is within 2 %, one point beyond 5 %");
+        assert_eq!(bad[0].misordered, 1);
+    }
+}

@@ -1,0 +1,238 @@
+//! RocksDB's own benchmark on file systems over a conventional and over a zoned drive, and on ZenFS.
+
+mod analysis;
+mod bench;
+mod output;
+mod setup;
+
+use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
+use clap::Args;
+use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size, Span};
+use senesce_runs::drives;
+use senesce_runs::run::{Context, Experiment, Guest, Planned, Recorded, Run, run_in_guest};
+use serde::{Deserialize, Serialize};
+use setup::{SETUPS, ZENFS};
+use std::path::PathBuf;
+
+pub use output::check as check_output;
+
+/// The experiment: the drives that this very process has taken.
+pub struct ZnsRocksdb(Vec<PathBuf>);
+
+/// The program of Debian's rocksdb-tools.
+const DB_BENCH: &str = "db_bench";
+/// A drive of the guest.
+const LAB: &str = "lab";
+
+/// What is run, and on which drives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems and drives to compare
+    #[arg(long, value_delimiter = ',', value_parser = SETUPS)]
+    pub setups: Vec<String>,
+    /// which of db_bench's benchmarks; in the published order, fillrandom among them
+    #[arg(long, value_delimiter = ',', value_parser = BENCHMARKS)]
+    pub benchmarks: Vec<String>,
+    /// keys of 20 bytes with values of 800 bytes
+    #[arg(long, value_parser = clap::value_parser!(u64).range(100..=10_000_000_000))]
+    pub keys: u64,
+    /// duration of each benchmark with readers
+    #[arg(long)]
+    pub read_time: Span,
+    /// reading threads
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub readers: u64,
+    /// bytes per second of the limited writer
+    #[arg(long)]
+    pub write_limit: Size,
+    /// RocksDB's write buffer; its level 1 holds two
+    #[arg(long)]
+    pub write_buffer: Size,
+    /// RocksDB's files on conventional drives
+    #[arg(long)]
+    pub file_size: Size,
+    /// RocksDB's files on zoned drives
+    #[arg(long)]
+    pub zoned_file_size: Size,
+    /// capacity of each drive in the lab
+    #[arg(long)]
+    pub size: Size,
+    /// conventional drive of this machine, or lab to boot the guest
+    #[arg(long)]
+    pub conventional: String,
+    /// zoned drive of this machine, or lab
+    #[arg(long)]
+    pub zoned: String,
+    /// small conventional drive beside the zoned one, or lab
+    #[arg(long)]
+    pub metadata: String,
+    /// RocksDB's db_bench; one with the ZenFS plugin adds ZenFS
+    #[arg(long)]
+    pub db_bench: String,
+    /// ends the guest
+    #[arg(long)]
+    pub time_limit: Span,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A benchmark on a setup.
+    Measured(Measured),
+}
+
+/// What is done whole or not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// All setups, in a guest.
+    Guest,
+    /// One setup on drives of this machine.
+    Setup(String),
+}
+
+impl Run for ZnsRocksdb {
+    const KIND: &'static str = "zns-rocksdb";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-rocksdb.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/zns-rocksdb.claims.toml");
+    // That a file system fails under the load is a result; the others are still measured.
+    const GOES_ON: bool = true;
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        spec.check()?;
+        bench::find_program(&spec.db_bench)?;
+        let (setups, chosen) = (spec.setups(), bench::chosen(spec));
+        // The log, the flush and some four compactions of the fill and of the overwrite.
+        let bytes = Bytes(12 * spec.database_bytes());
+        let readings = chosen.iter().filter(|name| name.starts_with("read")).count() as f64;
+        let reading = readings * spec.read_time.seconds();
+        let words = format!("make it anew; {}", chosen.join(", "));
+        if spec.is_in_lab() {
+            senesce_lab::kernel::choose(None)?;
+            let count = setups.len() as f64;
+            // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
+            let starts = (3 + 2 * chosen.len()) as f64;
+            let seconds = 10.0 + count * (reading + bytes.0 as f64 / 30e6 + starts);
+            let bytes = Bytes(bytes.0 * setups.len() as u64);
+            return Ok(vec![Planned::new(Step::Guest, words, setups.join(", ")).costing(bytes, seconds)]);
+        }
+        let planned = |name: String| {
+            Planned::new(Step::Setup(name.clone()), words.clone(), name)
+                .costing(bytes, reading + bytes.0 as f64 / 300e6)
+        };
+        Ok(setups.into_iter().map(planned).collect())
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self(Vec::new()))
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let Step::Setup(name) = step else {
+            let auto = || drives::AUTO.to_string();
+            let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
+            let guest = Guest {
+                kernel: None,
+                drives: drives::emulated(spec.size.0),
+                memory: Bytes::gib(1),
+                time_limit: spec.time_limit.0,
+            };
+            return run_in_guest::<Self, Self>(&guest, &inside, None, context).map(|_| ());
+        };
+        bench::run_setup(name, spec, &mut self.0, context)
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let measured = recorded.events().map(|Event::Measured(measured)| measured.clone()).collect();
+        let emulated = recorded.environment.0.contains_key("lab.accelerator");
+        analysis::analyse(measured, spec.keys, emulated)
+    }
+}
+
+impl Experiment for ZnsRocksdb {
+    const TITLE: &'static str = "RocksDB on conventional and zoned drives: speed, write amplification, space";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-rocksdb.md");
+
+    fn defaults(level: Level) -> Spec {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
+        let (mib, gib) = (Bytes::mib, Bytes::gib);
+        Spec {
+            setups: level.of([names(&["f2fs-zns"]), names(&SETUPS), names(&SETUPS)]),
+            benchmarks: level.of([names(&["fillrandom"]), names(&BENCHMARKS), names(&BENCHMARKS)]),
+            keys: level.of([2000, 200_000, 1_300_000_000]),
+            read_time: Span::from_millis(level.of([1000, 10_000, 1_800_000])),
+            readers: level.of([1, 2, 32]),
+            write_limit: Size(mib(20)),
+            write_buffer: Size(level.of([mib(1), mib(8), gib(2)])),
+            file_size: Size(level.of([mib(1), mib(8), mib(128)])),
+            // The study: 95 % of two zone capacities of 1077 MiB.
+            zoned_file_size: Size(level.of([mib(1), mib(15), mib(2046)])),
+            size: Size(level.of([mib(512), gib(1), gib(4096)])),
+            conventional: LAB.into(),
+            zoned: LAB.into(),
+            metadata: LAB.into(),
+            db_bench: DB_BENCH.into(),
+            time_limit: Span::from_millis(level.of([120_000, 1_800_000, 43_200_000])),
+        }
+    }
+}
+
+impl Spec {
+    fn is_in_lab(&self) -> bool {
+        self.conventional == LAB
+    }
+
+    fn database_bytes(&self) -> u64 {
+        self.keys * (KEY_BYTES + VALUE_BYTES)
+    }
+
+    /// The chosen ones, and ZenFS where the user's db_bench has its plugin: only that names its scheme.
+    fn setups(&self) -> Vec<String> {
+        let mut names = self.setups.clone();
+        let has_plugin =
+            || std::fs::read(&self.db_bench).is_ok_and(|bytes| bytes.windows(8).any(|part| part == b"zenfs://"));
+        if self.db_bench != DB_BENCH && has_plugin() {
+            names.push(ZENFS.into());
+        }
+        names
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        let sizes = [
+            ("write-buffer", self.write_buffer),
+            ("file-size", self.file_size),
+            ("zoned-file-size", self.zoned_file_size),
+            ("write-limit", self.write_limit),
+            ("size", self.size),
+        ];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| size.bytes() == 0) {
+            return Err(Failure::usage(format!("{name} must be above 0")));
+        }
+        if !bench::chosen(self).contains(&"fillrandom") {
+            return Err(Failure::usage(
+                "benchmarks: every other one needs the database that fillrandom makes; name it too",
+            ));
+        }
+        let places = [&self.conventional, &self.zoned, &self.metadata].map(|name| name == LAB);
+        if places.contains(&true) && places.contains(&false) {
+            return Err(Failure::usage(
+                "conventional, zoned and metadata are either all in the lab or all drives of this machine",
+            ));
+        }
+        // Space amplification, the log and what compaction has not yet deleted.
+        if self.is_in_lab() && self.database_bytes() * 3 > self.size.bytes() {
+            return Err(Failure::usage(format!(
+                "{} keys make {}, which with space for compaction needs drives of three times that: raise size ({}) or lower keys",
+                self.keys,
+                Bytes(self.database_bytes()),
+                self.size
+            )));
+        }
+        Ok(())
+    }
+}

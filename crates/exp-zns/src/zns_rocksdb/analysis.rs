@@ -1,0 +1,308 @@
+//! Rates, latencies, write amplification and space beside the published values.
+
+use super::ZnsRocksdb;
+use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
+use senesce_core::published::{self, PublishedValue};
+use senesce_core::{Analysis, Failure, Finding, Table, Verdict};
+use senesce_runs::run::Run;
+use serde_json::{Value, json};
+
+const EMULATED: &str = "drives emulated by QEMU in the lab guest";
+
+pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
+    let measured = last_of_each(measured);
+    let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();
+    let device = if emulated { EMULATED } else { "drives of this machine" };
+    let amplification = amplifications(&measured, keys);
+    Ok(Analysis {
+        title: "RocksDB on conventional and zoned drives".into(),
+        summary: format!(
+            "RocksDB's db_bench fills, overwrites and reads {keys} keys of {KEY_BYTES} bytes with values of {VALUE_BYTES} bytes, in \
+             the order and with the options of the published study."
+        ),
+        figures: figures(&measured, &amplification, device),
+        tables: vec![rates(&measured, &published), amplification_table(&amplification)],
+        findings: findings(&measured, &published, emulated),
+        result: json!({"measured": measured, "amplification": amplification}),
+        ..Analysis::default()
+    })
+}
+
+/// A setup that was interrupted starts anew: its last values count.
+fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
+    let mut kept: Vec<Measured> = Vec::new();
+    for one in all {
+        kept.retain(|other| (&other.setup, &other.benchmark) != (&one.setup, &one.benchmark));
+        kept.push(one);
+    }
+    kept
+}
+
+fn setups(measured: &[Measured]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for one in measured {
+        if !names.contains(&one.setup.as_str()) {
+            names.push(&one.setup);
+        }
+    }
+    names
+}
+
+fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a Measured> {
+    measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
+}
+
+/// The mean of what was published for a setup and a benchmark: the read benchmarks were run twice.
+fn published_rate(values: &[PublishedValue], setup: &str, benchmark: &str) -> Option<f64> {
+    let condition = format!("{setup} {benchmark}");
+    let found: Vec<f64> = values
+        .iter()
+        .filter(|value| value.metric == "operations per second" && value.condition == condition)
+        .map(|value| value.value)
+        .collect();
+    (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
+}
+
+#[derive(Debug, Clone, serde::Serialize)]
+struct Amplification {
+    setup: String,
+    /// Bytes that RocksDB wrote over bytes of keys and values.
+    database: Option<f64>,
+    /// Bytes that the drives were given over bytes that RocksDB wrote.
+    file_system: Option<f64>,
+    /// Bytes that the drives were given over bytes of keys and values.
+    total: f64,
+    /// Space in use after the last of them over bytes of live keys and values.
+    space: Option<f64>,
+}
+
+/// Over the fill and the overwrite, which write a given number of keys.
+fn amplifications(measured: &[Measured], keys: u64) -> Vec<Amplification> {
+    setups(measured)
+        .into_iter()
+        .filter_map(|setup| {
+            let parts: Vec<&Measured> =
+                BENCHMARKS[..2].iter().filter_map(|benchmark| of(measured, setup, benchmark)).collect();
+            let user: u64 = parts.iter().map(|part| part.user_bytes).sum();
+            let drive: u64 = parts.iter().map(|part| part.drive_bytes).sum();
+            let database: Option<u64> = parts.iter().map(|part| part.database_bytes).sum();
+            let ratio = |above: u64, below: u64| (below > 0).then(|| above as f64 / below as f64);
+            let live = keys * (KEY_BYTES + VALUE_BYTES);
+            Some(Amplification {
+                setup: setup.into(),
+                database: database.and_then(|bytes| ratio(bytes, user)),
+                file_system: database.and_then(|bytes| ratio(drive, bytes)),
+                total: ratio(drive, user)?,
+                space: parts.last()?.used_bytes.and_then(|bytes| ratio(bytes, live)),
+            })
+        })
+        .collect()
+}
+
+fn figures(measured: &[Measured], amplification: &[Amplification], device: &str) -> Vec<Figure> {
+    let bars = |names: Vec<String>, label: &str, series: Vec<Series>, x: &str| FigureKind::Bars {
+        x: Axis::categories(x, names),
+        y: Axis::linear(label).from_zero(),
+        series,
+    };
+    let rate = |setup: &&str| {
+        let point = |(index, benchmark): (usize, &&str)| {
+            of(measured, setup, benchmark).map(|one| (index as f64, one.ops_per_second / 1000.0))
+        };
+        Series::new(*setup, Mark::Measured, BENCHMARKS.iter().enumerate().filter_map(point).collect())
+    };
+    let benchmarks = BENCHMARKS.map(String::from).to_vec();
+    let part = |name: &str, value: fn(&Amplification) -> Option<f64>| {
+        let points = amplification.iter().enumerate();
+        let points = points.filter_map(|(index, one)| Some((index as f64, value(one)?))).collect();
+        Series::new(name, Mark::Measured, points)
+    };
+    let names = amplification.iter().map(|one| one.setup.clone()).collect();
+    vec![
+        Figure {
+            id: "rates".into(),
+            title: "Operations of RocksDB".into(),
+            caption: "Keys written or read per second; beside a writer, those of the readers alone.".into(),
+            device: device.into(),
+            better: Better::Higher,
+            kind: bars(
+                benchmarks,
+                "rate (1000 operations/s)",
+                setups(measured).iter().map(rate).collect(),
+                "benchmark",
+            ),
+        },
+        Figure {
+            id: "amplification".into(),
+            title: "Write amplification and space".into(),
+            caption: "Over the fill and the overwrite. RocksDB: log, flushes and compactions over keys and values, which it \
+                      compresses to about half. File system: what the drives were given over what RocksDB wrote. Space: in use \
+                      after the overwrite over live keys and values."
+                .into(),
+            device: device.into(),
+            better: Better::Lower,
+            kind: bars(
+                names,
+                "ratio",
+                vec![
+                    part("RocksDB", |one| one.database),
+                    part("file system", |one| one.file_system),
+                    part("both", |one| Some(one.total)),
+                    part("space", |one| one.space),
+                ],
+                "file system and drive",
+            ),
+        },
+    ]
+}
+
+fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
+    let mut table = Table::new(
+        "rates",
+        "Rates and latencies",
+        &[
+            "setup",
+            "benchmark",
+            "rate (operations/s)",
+            "published rate (operations/s)",
+            "read p50 (us)",
+            "read p99 (us)",
+            "write p50 (us)",
+            "write p99 (us)",
+            "drive written (MiB)",
+        ],
+    );
+    for one in measured {
+        table.row(vec![
+            json!(one.setup),
+            json!(one.benchmark),
+            json!(one.ops_per_second),
+            json!(published_rate(published, &one.setup, &one.benchmark)),
+            json!(one.reads.map(|reads| reads.p50_us)),
+            json!(one.reads.map(|reads| reads.p99_us)),
+            json!(one.writes.map(|writes| writes.p50_us)),
+            json!(one.writes.map(|writes| writes.p99_us)),
+            json!(one.drive_bytes as f64 / 1_048_576.0),
+        ]);
+    }
+    let known = |setup: &str, benchmark: &str| of(measured, setup, benchmark).is_some();
+    for setup in ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "zenfs-zns"] {
+        for benchmark in BENCHMARKS.iter().filter(|benchmark| !known(setup, benchmark)) {
+            if let Some(rate) = published_rate(published, setup, benchmark) {
+                let mut row = vec![json!(setup), json!(benchmark), Value::Null, json!(rate)];
+                row.resize(table.columns.len(), Value::Null);
+                table.row(row);
+            }
+        }
+    }
+    table
+}
+
+fn amplification_table(amplification: &[Amplification]) -> Table {
+    let columns = ["setup", "RocksDB (ratio)", "file system (ratio)", "both (ratio)", "space (ratio)"];
+    let mut table = Table::new("amplification", "Write amplification and space", &columns);
+    for one in amplification {
+        let ratios = [one.database, one.file_system, Some(one.total), one.space];
+        table.row(std::iter::once(json!(one.setup)).chain(ratios.map(|ratio| json!(ratio))).collect());
+    }
+    table
+}
+
+/// The study's comparisons: claim, faster setup, slower setup, benchmark.
+const CLAIMS: [(&str, &str, &str, &str); 3] = [
+    (
+        "F2FS overwrites faster on the zoned drive than on the conventional one",
+        "f2fs-zns",
+        "f2fs-conventional",
+        "overwrite",
+    ),
+    (
+        "F2FS on the zoned drive overwrites faster than XFS on the conventional one",
+        "f2fs-zns",
+        "xfs-conventional",
+        "overwrite",
+    ),
+    (
+        "beside a limited writer, reads are faster on F2FS over the zoned drive than on XFS",
+        "f2fs-zns",
+        "xfs-conventional",
+        "readwhilewriting-limited",
+    ),
+];
+
+fn findings(measured: &[Measured], published: &[PublishedValue], emulated: bool) -> Vec<Finding> {
+    let judge = |&(claim, faster, slower, benchmark): &(&str, &str, &str, &str)| {
+        let here = |setup| of(measured, setup, benchmark).map(|one| one.ops_per_second);
+        let there = |setup| published_rate(published, setup, benchmark);
+        let (more, less) = (here(faster)?, here(slower)?);
+        let words =
+            |more: f64, less: f64| format!("{more:.0} against {less:.0} operations/s (ratio {:.2})", more / less);
+        Some(Finding {
+            claim: claim.into(),
+            published: there(faster).zip(there(slower)).map_or_else(String::new, |(more, less)| words(more, less)),
+            measured: words(more, less),
+            verdict: match (emulated, more > less) {
+                (true, _) => Verdict::NotTestable,
+                (false, true) => Verdict::Seen,
+                (false, false) => Verdict::NotSeen,
+            },
+            note: if emulated {
+                "emulated drives have no flash and no garbage collection: rates are the emulator's".into()
+            } else {
+                String::new()
+            },
+            ..Finding::default()
+        })
+    };
+    CLAIMS.iter().filter_map(judge).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
+        Measured {
+            setup: setup.into(),
+            benchmark: benchmark.into(),
+            ops_per_second,
+            seconds: 1.0,
+            operations: 1000,
+            reads: None,
+            writes: None,
+            user_bytes: 820_000,
+            database_bytes: Some(1_640_000),
+            drive_bytes: 2_050_000,
+            used_bytes: Some(1_230_000),
+        }
+    }
+
+    #[test]
+    fn amplification_is_split_between_database_and_file_system() {
+        let all = vec![measured("f2fs-zns", "fillrandom", 1.0), measured("f2fs-zns", "overwrite", 1.0)];
+        let found = &amplifications(&all, 1000)[0];
+        assert_eq!((found.database, found.file_system, found.total), (Some(2.0), Some(1.25), 2.5));
+        assert_eq!(found.space, Some(1.5));
+    }
+
+    #[test]
+    fn published_rates_are_the_mean_of_both_runs() {
+        let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap();
+        assert_eq!(published_rate(&published, "f2fs-zns", "overwrite"), Some(81_127.0));
+        assert_eq!(published_rate(&published, "f2fs-zns", "readrandom"), Some((151_163.0 + 149_373.0) / 2.0));
+        assert_eq!(published_rate(&published, "btrfs-zns", "readrandom"), None);
+    }
+
+    #[test]
+    fn rates_are_never_judged_on_emulated_drives_and_the_last_run_counts() {
+        let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap();
+        let all = last_of_each(vec![
+            measured("f2fs-zns", "overwrite", 1.0),
+            measured("f2fs-conventional", "overwrite", 2.0),
+            measured("f2fs-zns", "overwrite", 3.0),
+        ]);
+        assert_eq!(findings(&all, &published, true)[0].verdict, Verdict::NotTestable);
+        assert_eq!(findings(&all, &published, false)[0].verdict, Verdict::Seen);
+    }
+}

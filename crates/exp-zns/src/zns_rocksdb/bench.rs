@@ -1,0 +1,234 @@
+//! One setup after the other: db_bench's benchmarks in the published order, each with what the drive was given to write.
+
+use super::output::{self, Percentiles};
+use super::setup::Place;
+use super::{Event, Spec, ZnsRocksdb};
+use senesce_core::failure::failed;
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_runs::run::Context;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The published order. The last one limits the rate of its writer.
+pub const BENCHMARKS: [&str; 5] =
+    ["fillrandom", "overwrite", "readrandom", "readwhilewriting", "readwhilewriting-limited"];
+
+/// Sizes of keys and values of the study, in bytes.
+pub const KEY_BYTES: u64 = 20;
+/// See [`KEY_BYTES`].
+pub const VALUE_BYTES: u64 = 800;
+
+/// One benchmark on one setup.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Measured {
+    /// Where the database lay.
+    pub setup: String,
+    /// One of [`BENCHMARKS`].
+    pub benchmark: String,
+    /// Operations per second; of the readers where there are readers.
+    pub ops_per_second: f64,
+    /// Seconds.
+    pub seconds: f64,
+    /// Operations done.
+    pub operations: u64,
+    /// Latency of reads.
+    pub reads: Option<Percentiles>,
+    /// Latency of writes.
+    pub writes: Option<Percentiles>,
+    /// Keys and values written by the user, in bytes.
+    pub user_bytes: u64,
+    /// What RocksDB wrote into its files: log, flushes and compactions, in bytes.
+    pub database_bytes: Option<u64>,
+    /// What the drives were given to write, in bytes.
+    pub drive_bytes: u64,
+    /// Space in use after it, in bytes.
+    pub used_bytes: Option<u64>,
+}
+
+/// Those that are asked for, in the published order.
+pub fn chosen(spec: &Spec) -> Vec<&'static str> {
+    BENCHMARKS.into_iter().filter(|benchmark| spec.benchmarks.iter().any(|name| name == benchmark)).collect()
+}
+
+/// Runs every chosen benchmark on one setup, made anew.
+pub fn run_setup(
+    setup: &str,
+    spec: &Spec,
+    ours: &mut Vec<PathBuf>,
+    context: &mut Context<'_, ZnsRocksdb>,
+) -> Result<(), Failure> {
+    let place = Place::make(setup, spec, ours)?;
+    let outcome = chosen(spec).into_iter().try_for_each(|name| {
+        context.check_interrupt()?;
+        context.progress.say(&format!("{setup}: {name}"));
+        let measured = measure(setup, name, &place, spec, context)?;
+        context.record(Event::Measured(measured));
+        Ok(())
+    });
+    place.close()?;
+    outcome
+}
+
+fn measure(
+    setup: &str,
+    name: &str,
+    place: &Place,
+    spec: &Spec,
+    context: &Context<'_, ZnsRocksdb>,
+) -> Result<Measured, Failure> {
+    place.drop_caches()?;
+    let before = place.bytes_written()?;
+    let folder = context.path().join("db_bench");
+    fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
+    let report = folder.join(format!("{setup}-{name}.txt"));
+    let mut words = arguments(name, setup.ends_with("-zns"), spec, context.seed);
+    words.extend(place.arguments());
+    run_program(&spec.db_bench, &words, &report, context)?;
+    let used_bytes = place.bytes_used()?;
+    let drive_bytes = place.bytes_written()? - before;
+    let text = fs::read_to_string(&report).map_err(failed("read", &report))?;
+    let benchmark = name.trim_end_matches("-limited");
+    let throughput = output::throughput(&text, benchmark).ok_or_else(|| unreadable(&text, &report))?;
+    let writes = output::percentiles(&text, "rocksdb.db.write.micros");
+    let written =
+        ["wal", "flush.write", "compact.write"].map(|name| output::ticker(&text, &format!("rocksdb.{name}.bytes")));
+    Ok(Measured {
+        setup: setup.into(),
+        benchmark: name.into(),
+        ops_per_second: throughput.ops_per_second,
+        seconds: throughput.seconds,
+        operations: throughput.operations,
+        reads: output::percentiles(&text, "rocksdb.db.get.micros"),
+        user_bytes: writes.map_or(0, |writes| writes.count) * (KEY_BYTES + VALUE_BYTES),
+        writes,
+        database_bytes: written.into_iter().sum(),
+        drive_bytes,
+        used_bytes,
+    })
+}
+
+/// The study's options; sizes and durations are parameters because they must shrink with the drive.
+fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
+    let buffer = spec.write_buffer.bytes();
+    let file = if zoned { spec.zoned_file_size } else { spec.file_size }.bytes();
+    let mut words = vec![
+        format!("--benchmarks={},stats", name.trim_end_matches("-limited")),
+        format!("--num={}", spec.keys),
+        format!("--seed={}", seed.0),
+        format!("--key_size={KEY_BYTES}"),
+        format!("--value_size={VALUE_BYTES}"),
+        format!("--target_file_size_base={file}"),
+        format!("--write_buffer_size={buffer}"),
+        format!("--max_bytes_for_level_base={}", 2 * buffer),
+        "--max_bytes_for_level_multiplier=4".into(),
+        "--max_background_jobs=8".into(),
+        "--use_direct_io_for_flush_and_compaction".into(),
+        "--statistics".into(),
+    ];
+    if name != "fillrandom" {
+        words.push("--use_existing_db".into());
+    }
+    if name.starts_with("read") {
+        words.push("--histogram".into());
+        words.push(format!("--threads={}", spec.readers));
+        words.push(format!("--duration={}", spec.read_time.0.as_secs().max(1)));
+    }
+    if name.ends_with("-limited") {
+        words.push(format!("--benchmark_write_rate_limit={}", spec.write_limit.bytes()));
+    }
+    words
+}
+
+fn run_program(
+    program: &str,
+    words: &[String],
+    report: &Path,
+    context: &Context<'_, ZnsRocksdb>,
+) -> Result<(), Failure> {
+    let file = || File::options().create(true).append(true).open(report).map_err(failed("open", report));
+    let mut child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(file()?)
+        .stderr(file()?)
+        .spawn()
+        .map_err(|error| missing(program, &error))?;
+    loop {
+        match child.try_wait().map_err(failed("wait for", Path::new(program)))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                let text = fs::read_to_string(report).unwrap_or_default();
+                let message = format!("{program} ended with {status}: {}", last_line(&text));
+                return Err(Failure::new(ExitCode::RunFailed, message));
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+        if let Err(failure) = context.check_interrupt() {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(failure);
+        }
+    }
+}
+
+/// Where the program is, or what to do.
+pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    std::iter::once(PathBuf::from(name))
+        .filter(|path| path.components().count() > 1)
+        .chain(places)
+        .find(|path| path.is_file())
+        .ok_or_else(|| missing(name, &std::io::ErrorKind::NotFound.into()))
+}
+
+fn missing(program: &str, error: &std::io::Error) -> Failure {
+    let remedy = "apt-get install rocksdb-tools, or name another with --db-bench PATH";
+    Failure::new(ExitCode::Missing, format!("run {program}: {error}; {remedy}"))
+}
+
+fn unreadable(text: &str, report: &Path) -> Failure {
+    let message = format!("{} holds no result; its last line: {}", report.display(), last_line(text));
+    Failure::new(ExitCode::RunFailed, message)
+}
+
+fn last_line(text: &str) -> &str {
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("nothing")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Level;
+    use senesce_runs::run::Experiment;
+
+    #[test]
+    fn paper_level_gives_the_published_options() {
+        let spec = ZnsRocksdb::defaults(Level::Paper);
+        let words = arguments("readwhilewriting-limited", true, &spec, Seed(42)).join(" ");
+        for word in [
+            "--benchmarks=readwhilewriting,stats",
+            "--num=1300000000",
+            "--write_buffer_size=2147483648",
+            "--max_bytes_for_level_base=4294967296",
+            "--threads=32",
+            "--duration=1800",
+            "--benchmark_write_rate_limit=20971520",
+            "--use_existing_db",
+        ] {
+            assert!(words.contains(word), "{word} in {words}");
+        }
+        let fill = arguments("fillrandom", false, &spec, Seed(42)).join(" ");
+        assert!(fill.contains("--target_file_size_base=134217728") && !fill.contains("--use_existing_db"), "{fill}");
+    }
+
+    #[test]
+    fn a_missing_db_bench_names_its_package() {
+        let failure = find_program("no-such-db-bench").unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Missing);
+        assert!(failure.to_string().contains("rocksdb-tools"), "{failure}");
+    }
+}

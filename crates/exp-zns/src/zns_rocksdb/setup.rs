@@ -1,0 +1,187 @@
+//! Where the database lies: a file system made for the run, or the drive itself through ZenFS.
+
+use super::Spec;
+use senesce_core::{ExitCode, Failure};
+use senesce_volume::guest::{Wanted, find};
+use senesce_volume::{
+    BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open,
+};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What can be compared. ZenFS comes in by `db-bench` alone.
+pub const SETUPS: [&str; 4] = ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "btrfs-zns"];
+
+/// The setup of a db_bench that has the ZenFS plugin.
+pub const ZENFS: &str = "zenfs-zns";
+
+/// A place for a database, with the drives below it.
+pub struct Place {
+    kind: Kind,
+    drives: Vec<BlockDevice>,
+    used_when_new: u64,
+}
+
+enum Kind {
+    Mounted(Box<MountedTarget>),
+    ZenFs { claimed: Box<ClaimedDevice>, _auxiliary: ScratchDirectory },
+}
+
+impl Place {
+    /// Makes it anew on the drives that are named. They must be empty, or in `ours`: what an earlier setup of this
+    /// very process made. Those that it takes are added.
+    pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
+        let zoned = || find(&spec.zoned, Wanted::Zoned);
+        let conventional = || find(&spec.conventional, Wanted::Largest);
+        match setup {
+            "xfs-conventional" => mounted(FileSystem::Xfs, &[conventional()?], "", ours),
+            "f2fs-conventional" => mounted(FileSystem::F2fs, &[conventional()?], "", ours),
+            "f2fs-zns" => {
+                let (zoned, metadata) = (zoned()?, find(&spec.metadata, Wanted::Smallest)?);
+                let words = format!("-m -c {}", zoned.display());
+                mounted(FileSystem::F2fs, &[metadata, zoned], &words, ours)
+            }
+            "btrfs-zns" => mounted(FileSystem::Btrfs, &[zoned()?], "-O zoned -m single -d single", ours),
+            _ => zenfs(&zoned()?, &spec.db_bench, ours),
+        }
+    }
+
+    /// The words that tell db_bench where the database is.
+    pub fn arguments(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Mounted(target) => vec![format!("--db={}", target.mount_point().join("db").display())],
+            Kind::ZenFs { claimed, .. } => {
+                vec![format!("--fs_uri=zenfs://dev:{}", claimed.device().name())]
+            }
+        }
+    }
+
+    /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`
+    /// (Documentation/block/stat.rst of the kernel).
+    pub fn bytes_written(&self) -> Result<u64, Failure> {
+        self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
+            Failure::new(
+                ExitCode::RunFailed,
+                "the kernel does not count what is written to the drive (/sys/block/*/stat)",
+            )
+        })
+    }
+
+    /// Bytes in use beyond those of the empty file system, everything written back. `None`: ZenFS does not tell.
+    pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
+        let Kind::Mounted(target) = &self.kind else { return Ok(None) };
+        target.sync()?;
+        Ok(Some(used(target.mount_point())?.saturating_sub(self.used_when_new)))
+    }
+
+    /// Drops what is cached of it, so that reads reach the drive.
+    pub fn drop_caches(&self) -> Result<(), Failure> {
+        match &self.kind {
+            Kind::Mounted(target) => Ok(target.drop_caches()?),
+            Kind::ZenFs { .. } => Ok(()),
+        }
+    }
+
+    /// Unmounts it.
+    pub fn close(self) -> Result<(), Failure> {
+        match self.kind {
+            Kind::Mounted(target) => Ok(target.close()?),
+            Kind::ZenFs { .. } => Ok(()),
+        }
+    }
+}
+
+/// Asks whether a drive may be used: it is empty, or what it holds is ours. From then on it is ours.
+fn claim(drive: &Path, ours: &mut Vec<PathBuf>) -> Result<ClaimedDevice, Failure> {
+    let known = ours.iter().any(|path| path == drive);
+    let claimed = ClaimedDevice::claim(drive, known.then(|| drive.to_string_lossy()).as_deref())?;
+    if !known {
+        ours.push(drive.into());
+    }
+    Ok(claimed)
+}
+
+fn mounted(kind: FileSystem, devices: &[PathBuf], words: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
+    let drives = devices.iter().map(|path| BlockDevice::open(path)).collect::<Result<_, _>>()?;
+    // mkfs and mount take the drives themselves: all of them are asked for before the first is written, and the first once
+    // more when it is opened.
+    let known = ours.contains(&devices[0]);
+    for device in devices {
+        claim(device, ours)?;
+    }
+    let erase = known.then(|| devices[0].display().to_string());
+    let options = OpenOptions { mkfs_options: words.into(), erase, ..OpenOptions::fresh(kind) };
+    let target = open(&TargetSpec::Device(devices[0].clone()), &options)?;
+    target.sync()?;
+    let used_when_new = used(target.mount_point())?;
+    Ok(Place { kind: Kind::Mounted(Box::new(target)), drives, used_when_new })
+}
+
+/// Prepares the drive with the `zenfs` program that the plugin builds beside db_bench.
+fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Place, Failure> {
+    let claimed = claim(device, ours)?;
+    let program = Path::new(db_bench).parent().unwrap_or(Path::new("")).join("zenfs");
+    let auxiliary = ScratchDirectory::large("zenfs")?;
+    let words = [
+        "mkfs".to_string(),
+        format!("--zbd={}", claimed.device().name()),
+        format!("--aux_path={}", auxiliary.path().join("aux").display()),
+        "--finish_threshold=20".into(),
+        "--force".into(),
+    ];
+    let output = Command::new(&program).args(&words).stdin(Stdio::null()).output().map_err(|error| {
+        let words = senesce_core::failure::errno_words(&error);
+        let remedy = "ZenFS's own program zenfs must lie beside the db_bench given with --db-bench";
+        Failure::new(ExitCode::Missing, format!("run {}: {words}; {remedy}", program.display()))
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_string();
+        return Err(Failure::new(ExitCode::RunFailed, format!("{} mkfs: {said}", program.display())));
+    }
+    let drives = vec![claimed.device().clone()];
+    Ok(Place { kind: Kind::ZenFs { claimed: Box::new(claimed), _auxiliary: auxiliary }, drives, used_when_new: 0 })
+}
+
+fn sectors_written(device: &BlockDevice) -> Option<u64> {
+    device.attribute("stat")?.split_whitespace().nth(6)?.parse().ok()
+}
+
+fn used(path: &Path) -> Result<u64, Failure> {
+    let stat = rustix::fs::statvfs(path).map_err(|errno| {
+        let words = senesce_core::failure::errno_words(&errno.into());
+        Failure::new(ExitCode::RunFailed, format!("look at {}: {words}", path.display()))
+    })?;
+    Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_volume::LoopDevice;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_drive_that_was_refused_is_not_ours_the_next_time() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(64 << 20).unwrap();
+        let Ok(drive) = LoopDevice::attach(image.as_file(), "precious", false) else {
+            return eprintln!("skipped: needs root and loop devices");
+        };
+        let devices = [drive.path().to_path_buf()];
+        let mut ours = Vec::new();
+        let content = std::fs::File::options().write(true).open(drive.path()).unwrap();
+        content.write_all_at(b"diary", 4096).unwrap();
+        for _ in 0..2 {
+            let refused = mounted(FileSystem::Ext4, &devices, "", &mut ours).err().unwrap();
+            assert_eq!(refused.exit_code(), ExitCode::Refused, "{refused}");
+        }
+        assert!(ours.is_empty());
+        content.write_all_at(&[0; 5], 4096).unwrap();
+        drop(content);
+        // A file system that cannot be made leaves a drive that was found empty.
+        mounted(FileSystem::Ext4, &devices, "-O no_such_feature", &mut ours).err().unwrap();
+        mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();
+        mounted(FileSystem::Ext4, &devices, "", &mut ours).unwrap().close().unwrap();
+        assert_eq!(ours, devices);
+    }
+}

@@ -1,0 +1,277 @@
+//! `bench`: workloads, microbenchmarks and cold reads on any target, with a record of every repetition.
+
+mod analysis;
+mod measurements;
+mod plan;
+pub mod ranks;
+pub mod results;
+pub mod spec;
+
+pub use results::Results;
+pub use spec::{Ranks, Spec, Subject, workload_text};
+
+use crate::cold::{self, ColdAccount, NotCold};
+use crate::run::{Context, Planned, Recorded, Run, interrupted};
+use crate::trace::Summary;
+use crate::tree::Tree;
+use ranks::RankRepetitions;
+use senesce_cluster::Member;
+use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
+use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, Remounted, TraceSession, open};
+use senesce_workload::micro::{CallResult, ColdRead, FileOpsResult, file_ops, measure_calls};
+use senesce_workload::{Bench as Prepared, Execution, FilesetSummary, Finished, Options, Repetition, Workload};
+use serde::{Deserialize, Serialize};
+use std::time::{Duration, Instant};
+
+/// A cold read with the requests that it caused, where they were recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredColdRead {
+    /// What was read, and how long it took.
+    #[serde(flatten)]
+    pub read: ColdRead,
+    /// What came from the device; none in records of earlier versions.
+    #[serde(default)]
+    pub account: Option<ColdAccount>,
+    /// Why it does not count, if it does not.
+    #[serde(default)]
+    pub invalid: Option<String>,
+    /// Layout, load and modelled time of the requests; the trace itself is the file `trace-N.blocks` of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Summary>,
+}
+
+impl MeasuredColdRead {
+    /// Whether it was read to the end and from the device.
+    pub fn counts(&self) -> bool {
+        self.invalid.is_none() && !self.read.interrupted
+    }
+}
+
+/// Facts of a prepared repetition, in the record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreparedFacts {
+    /// File sets.
+    pub filesets: Vec<FilesetSummary>,
+    /// Seconds that writing them took.
+    pub populate_seconds: f64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// File sets were written.
+    Prepared(PreparedFacts),
+    /// A repetition of a workload.
+    Repetition(Box<Repetition>),
+    /// A repetition of `file-ops`.
+    FileOps(FileOpsResult),
+    /// A repetition of `append` or `random-write`.
+    Calls(CallResult),
+    /// A repetition of `cold-read`.
+    ColdRead(Box<MeasuredColdRead>),
+    /// What the kernel said of the target.
+    KernelWarnings(Vec<String>),
+    /// The ranks that run it together.
+    Members(Vec<Member>),
+    /// What each rank did.
+    Ranks(RankRepetitions),
+}
+
+/// A benchmark in execution.
+pub enum Bench {
+    /// By one process.
+    Alone(Box<MountedTarget<ClaimedDirectory>>, AppliedLimits),
+    /// By rank 0, with the others.
+    Together(Box<ranks::Lead>),
+}
+
+impl Run for Bench {
+    const KIND: &'static str = "bench";
+    type Spec = Spec;
+    type Event = Event;
+    /// The number of the repetition, from 0.
+    type Step = u64;
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
+        plan::steps(spec, seed)
+    }
+
+    fn plan(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
+        plan::describe(spec, seed)
+    }
+
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        if let Some(cluster) = context.cluster {
+            return Ok(Self::Together(Box::new(ranks::Lead::begin(spec, cluster, context)?)));
+        }
+        let limits = spec.limits().apply()?;
+        let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
+        context.add_environment(limits.environment())?;
+        context.add_environment(&target.environment())?;
+        Ok(Self::Alone(Box::new(target), limits))
+    }
+
+    fn step(&mut self, spec: &Spec, number: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        match self {
+            Self::Alone(target, _) => Alone { spec, target, context }.repetition(*number),
+            Self::Together(lead) => lead.repetition(*number, context),
+        }
+    }
+
+    fn end(self, _spec: &Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let mut target = match self {
+            Self::Alone(target, _) => *target,
+            Self::Together(lead) => lead.end(context)?,
+        };
+        let warnings = target.kernel_warnings();
+        if !warnings.is_empty() {
+            context.record(Event::KernelWarnings(warnings));
+        }
+        Ok(target.close()?)
+    }
+
+    fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
+        Results::of(spec, recorded).exit_code()
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis::analyse(&spec.target.to_string(), &Results::of(spec, recorded)))
+    }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        measurements::of(spec, &Results::of(spec, recorded))
+    }
+}
+
+/// One repetition by one process.
+struct Alone<'a, 'b> {
+    spec: &'a Spec,
+    target: &'a mut MountedTarget<ClaimedDirectory>,
+    context: &'a mut Context<'b, Bench>,
+}
+
+impl Alone<'_, '_> {
+    fn repetition(&mut self, number: u64) -> Result<(), Failure> {
+        match self.spec.subject(self.context.seed)? {
+            Subject::Workload(workload, options) => {
+                self.workload(&workload, plan::of_repetition(options, number), number)
+            }
+            Subject::FileOps(options) => {
+                let (progress, interrupt) = (self.context.progress, self.context.interrupt);
+                let result = file_ops(self.target.directory(), &options, progress, interrupt)?;
+                self.context.check_interrupt()?;
+                self.keep(Event::FileOps(result), true)
+            }
+            Subject::Calls(options) => {
+                self.drop_caches(true)?;
+                let (progress, interrupt) = (self.context.progress, self.context.interrupt);
+                let result = measure_calls(self.target.directory(), &options, progress, interrupt)?;
+                self.context.check_interrupt()?;
+                self.keep(Event::Calls(result), true)
+            }
+            Subject::ColdRead => self.cold_read(number),
+        }
+    }
+
+    /// Records a result; one that was interrupted is no repetition, and shows what was measured until then.
+    fn keep(&mut self, event: Event, is_whole: bool) -> Result<(), Failure> {
+        if is_whole {
+            self.context.record(event);
+            return Ok(());
+        }
+        self.context.record_now(event)?;
+        Err(interrupted())
+    }
+
+    fn workload(&mut self, workload: &Workload, options: Options, number: u64) -> Result<(), Failure> {
+        let (progress, interrupt) = (self.context.progress, self.context.interrupt);
+        let prepared = Prepared::prepare(workload, self.target.directory(), options, progress, interrupt)?;
+        let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds: prepared.populate_seconds };
+        self.context.record_now(Event::Prepared(facts))?;
+        if self.spec.how.populate_only {
+            return Ok(self.target.sync()?);
+        }
+        if options.execution == Execution::System {
+            self.drop_caches(workload.filesets.iter().all(|fileset| !fileset.cached))?;
+        }
+        let Finished { repetition, histograms } = prepared.run(self.target.directory(), progress, interrupt)?;
+        for (name, histogram) in &histograms {
+            let file = format!("{}-{}", number + 1, name.replace('/', "_"));
+            self.context.write_histogram(&file, histogram)?;
+        }
+        let is_whole = !repetition.interrupted;
+        self.keep(Event::Repetition(Box::new(repetition)), is_whole)
+    }
+
+    /// Makes the caches cold, or says why they are not.
+    fn drop_caches(&mut self, wanted: bool) -> Result<(), Failure> {
+        if self.spec.how.keep_caches {
+            self.context.caveat("caches were kept as the preparation left them (--keep-caches)");
+        } else if !wanted {
+            self.context.caveat("a file set asks for cached files: caches were not dropped");
+        } else if !rustix::process::geteuid().is_root() {
+            self.target.sync()?;
+            self.context.caveat("measured without dropping the caches before: that needs root");
+        } else if self.target.remount()? == Remounted::CachesDropped {
+            let words = "the target is a directory: caches were dropped, the file system was not remounted";
+            self.context.caveat(words);
+        }
+        Ok(())
+    }
+
+    fn cold_read(&mut self, number: u64) -> Result<(), Failure> {
+        let how = &self.spec.how;
+        self.drop_caches(true)?;
+        if !how.keep_caches && !rustix::process::geteuid().is_root() {
+            let root = self.target.mount_point();
+            Tree::below(root)?.forget(root)?;
+        }
+        if let Some(read_ahead) = how.read_ahead {
+            let files = self.target.set_read_ahead(read_ahead.kib)?;
+            let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+            self.context.caveat(format!("read-ahead was {} KiB ({})", read_ahead.kib, files.join(", ")));
+        }
+        self.settle(how.settle.0);
+        let session = if how.trace { Some(self.trace()?) } else { None };
+        let (progress, interrupt) = (self.context.progress, self.context.interrupt);
+        let (read, account) = cold::read(self.target, self.target.mount_point(), progress, interrupt)?;
+        let trace = session.map(TraceSession::stop).transpose()?;
+        let judged = match how.keep_caches || read.interrupted {
+            true => Ok(None),
+            false => account.judge(&read),
+        };
+        let judged = judged.and_then(|words| match &trace {
+            Some(trace) => account.judge_trace(trace).map(|()| words),
+            None => Ok(words),
+        });
+        if let Ok(Some(words)) = judged {
+            self.context.caveat(words);
+        }
+        let invalid = judged.err().map(|reason: NotCold| reason.to_string());
+        if let Some(trace) = &trace {
+            trace.save(&self.context.path().join(format!("trace-{}.blocks", number + 1)))?;
+        }
+        let is_whole = !read.interrupted;
+        let trace = trace.as_ref().map(Summary::of).transpose()?;
+        let measured = MeasuredColdRead { read, account: Some(account), invalid, trace };
+        self.keep(Event::ColdRead(Box::new(measured)), is_whole)
+    }
+
+    /// Waits until the file system's own work after the mount is done, or the user has enough.
+    fn settle(&self, time: Duration) {
+        let end = Instant::now() + time;
+        self.context.progress.phase("settling", time.as_secs(), "seconds");
+        while Instant::now() < end && !self.context.interrupt.requested() {
+            std::thread::sleep((end - Instant::now()).min(Duration::from_millis(100)));
+        }
+    }
+
+    fn trace(&self) -> Result<TraceSession, Failure> {
+        let device = self.target.block_device_info().ok_or_else(|| {
+            let message = format!("{} lies on no block device: trace an image or a device", self.spec.target);
+            Failure::new(ExitCode::Missing, message)
+        })?;
+        Ok(TraceSession::start(&device)?)
+    }
+}

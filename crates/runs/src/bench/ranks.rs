@@ -1,0 +1,401 @@
+//! `bench --mpi`: every rank runs the workload, all begin at one moment, rank 0 merges and records.
+//!
+//! All ranks take the same steps; what only rank 0 does is marked so.
+
+use super::plan::of_repetition;
+use super::spec::{Spec, Subject};
+use super::{Bench, Event, PreparedFacts};
+use crate::run::{Conduct, Context, Outcome, conduct, interrupted};
+use crate::shared_directory::Token;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use senesce_cluster::{Cluster, epoch_seconds};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Progress, Record, Seed, Silent};
+use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec, open};
+use senesce_workload::together::merge;
+use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, Repetition, Workload};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What one rank did in one repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankRepetition {
+    /// Its number.
+    pub rank: u32,
+    /// Its machine.
+    pub host: String,
+    /// Its clock minus that of rank 0, in seconds.
+    pub clock_offset_seconds: f64,
+    /// The offset is known to within this.
+    pub clock_error_seconds: f64,
+    /// When it began, in seconds after the agreed moment, by the clock of rank 0.
+    pub begin_seconds: f64,
+    /// When it was done, likewise.
+    pub end_seconds: f64,
+    /// What it measured.
+    pub result: Repetition,
+}
+
+/// All ranks of one repetition, in the record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RankRepetitions {
+    /// Which repetition, from 1.
+    pub repetition: u64,
+    /// A row for each rank.
+    pub ranks: Vec<RankRepetition>,
+}
+
+/// A rank below this share of the median rate of all ranks is a straggler.
+const STRAGGLER: f64 = 0.9;
+/// From the last message before a start to the start: every rank must have heard of it.
+const LEAD_TIME: Duration = Duration::from_millis(200);
+
+impl RankRepetitions {
+    /// The ranks that are slower than the others, in words.
+    pub fn stragglers(&self) -> Vec<String> {
+        let mut rates: Vec<f64> = self.ranks.iter().map(|row| row.result.ops_per_second).collect();
+        rates.sort_by(f64::total_cmp);
+        let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
+        let slow = self.ranks.iter().filter(|row| row.result.ops_per_second < STRAGGLER * median);
+        slow.map(|row| {
+            let share = row.result.ops_per_second / median * 100.0;
+            format!(
+                "repetition {}: rank {} on {} reached {share:.0} % of the median rate",
+                self.repetition, row.rank, row.host
+            )
+        })
+        .collect()
+    }
+}
+
+/// What can be measured by ranks: the workload of a subject. The others are refused.
+pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
+    let Subject::Workload(workload, options) = subject else {
+        return Err(Failure::usage(
+            "--mpi runs workloads; file-ops, append, random-write and cold-read run on one node",
+        ));
+    };
+    if matches!(options.length, Some(Length::Steady(_))) {
+        return Err(Failure::usage("--steady would end each rank at another moment: use --time with --mpi"));
+    }
+    if let Some(flowop) = Prepared::changes_names(workload).filter(|_| shared) {
+        return Err(Failure::usage(format!(
+            "flowop {flowop} of {} creates or deletes files: on one file set the ranks would meet each other's changes; \
+             leave --shared away, and every rank gets a file set of its own",
+            workload.name
+        )));
+    }
+    Ok((workload, *options))
+}
+
+/// Refuses what ranks cannot measure.
+///
+/// # Errors
+/// What, and why.
+pub fn accept_spec(spec: &Spec, subject: &Subject) -> Result<(), Failure> {
+    accept(subject, spec.is_shared())?;
+    match spec.target {
+        TargetSpec::Directory(_) => Ok(()),
+        _ => Err(Failure::usage("--mpi needs a directory that all ranks see, on a shared or parallel file system")),
+    }
+}
+
+/// Runs a workload on all ranks; rank 0 conducts. `None` on other ranks.
+///
+/// # Errors
+/// As [`conduct`], or how another rank ended.
+pub fn run(
+    spec: &Spec,
+    seed: Seed,
+    how: &Conduct<'_>,
+    out: &Path,
+    cluster: &Cluster,
+) -> Result<Option<Outcome>, Failure> {
+    let done = match cluster.is_first() {
+        true => lead(spec, seed, how, out, cluster).map(Some),
+        false => follow(spec, seed, cluster, how.interrupt).map(|()| None),
+    };
+    let Err(failure) = done else { return done };
+    if cluster.ending().is_none() {
+        cluster.fail(&failure);
+    }
+    // Comes back with the end as soon as it is known here.
+    match cluster.barrier() {
+        Err(ended) if cluster.ending().is_some_and(|ending| ending.rank != cluster.rank()) => Err(ended.into()),
+        _ => Err(failure),
+    }
+}
+
+fn lead(spec: &Spec, seed: Seed, how: &Conduct<'_>, out: &Path, cluster: &Cluster) -> Result<Outcome, Failure> {
+    let is_finished = Record::open(out).is_ok_and(|record| !record.is_partial());
+    if is_finished {
+        cluster.broadcast(Some(&None::<Token>))?;
+    }
+    let how = Conduct {
+        out: Some(out.into()),
+        runs: how.runs.clone(),
+        again: false,
+        erase: how.erase.clone(),
+        scale: how.scale,
+        only: None,
+        progress: how.progress,
+        interrupt: how.interrupt,
+        cluster: Some(cluster),
+    };
+    conduct::<Bench>(spec, seed, &how)
+}
+
+/// On other ranks than 0: what rank 0 says, until it says that it is done.
+fn follow(spec: &Spec, seed: Seed, cluster: &Cluster, interrupt: &Interrupt) -> Result<(), Failure> {
+    let Some(token) = cluster.broadcast::<Option<Token>>(None)? else { return Ok(()) };
+    let mut rank = Rank::join(spec, seed, cluster, &token)?;
+    while let Some(number) = cluster.broadcast::<Option<u64>>(None)? {
+        rank.repetition(number, cluster, &Silent, interrupt)?;
+    }
+    Ok(())
+}
+
+/// On rank 0: the claim of the directory, and its own part.
+pub struct Lead {
+    target: MountedTarget,
+    rank: Rank,
+}
+
+impl Lead {
+    /// Opens the target and tells all ranks of the directory.
+    pub(super) fn begin(spec: &Spec, cluster: &Cluster, context: &mut Context<'_, Bench>) -> Result<Self, Failure> {
+        let mut witness = context.witness()?;
+        cluster.on_end(Box::new(move |ending| {
+            // The record itself may lie on what is lost.
+            let _ = witness.append("failed", &serde_json::json!({ "step": null, "reason": ending.to_string() }));
+        }));
+        let target = open(&spec.target, &spec.open_options(context.erase().map(str::to_string)))?;
+        context.add_environment(&target.environment())?;
+        context.record(Event::Members(cluster.members()));
+        let token = Token::place(target.directory())?;
+        cluster.broadcast(Some(&Some(token.clone())))?;
+        let rank = Rank::join(spec, context.seed, cluster, &token)?;
+        context.add_environment(rank.limits.environment())?;
+        Ok(Self { target, rank })
+    }
+
+    /// Has all ranks do a repetition, and records it.
+    pub(super) fn repetition(&mut self, number: u64, context: &mut Context<'_, Bench>) -> Result<(), Failure> {
+        let Some(cluster) = context.cluster else { return Ok(()) };
+        cluster.broadcast(Some(&Some(number)))?;
+        let done = self.rank.repetition(number, cluster, context.progress, context.interrupt)?;
+        context.record_now(Event::Prepared(done.prepared))?;
+        done.note.into_iter().for_each(|note| context.caveat(note));
+        let Some((rows, whole)) = done.whole else { return Ok(()) };
+        for (name, histogram) in &whole.histograms {
+            context.write_histogram(&format!("{}-{}", rows.repetition, name.replace('/', "_")), histogram)?;
+        }
+        rows.stragglers().into_iter().for_each(|words| context.caveat(words));
+        let is_whole = !whole.repetition.interrupted;
+        let events = [Event::Ranks(rows), Event::Repetition(Box::new(whole.repetition))];
+        if is_whole {
+            events.into_iter().for_each(|event| context.record(event));
+            return Ok(());
+        }
+        events.into_iter().try_for_each(|event| context.record_now(event))?;
+        Err(interrupted())
+    }
+
+    /// Tells all ranks that it is over.
+    pub(super) fn end(self, context: &Context<'_, Bench>) -> Result<MountedTarget, Failure> {
+        if let Some(cluster) = context.cluster.filter(|cluster| cluster.ending().is_none()) {
+            cluster.broadcast(Some(&None::<u64>))?;
+        }
+        Ok(self.target)
+    }
+}
+
+/// The part of one rank.
+struct Rank {
+    workload: Workload,
+    options: Options,
+    shared: bool,
+    populate_only: bool,
+    keep_caches: bool,
+    own: ClaimedDirectory,
+    limits: AppliedLimits,
+}
+
+/// What a repetition gave on one rank; the whole on rank 0.
+struct RankDone {
+    prepared: PreparedFacts,
+    note: Option<&'static str>,
+    whole: Option<(RankRepetitions, Finished)>,
+}
+
+impl Rank {
+    /// Looks whether all see the same directory, and takes its own.
+    fn join(spec: &Spec, seed: Seed, cluster: &Cluster, token: &Token) -> Result<Self, Failure> {
+        let subject = spec.subject(seed)?;
+        let (workload, options) = accept(&subject, spec.is_shared())?;
+        token.compare(cluster)?;
+        let limits = spec.limits().apply()?;
+        let path: PathBuf = match spec.is_shared() {
+            true => token.directory().into(),
+            false => token.directory().join(format!("rank-{:04}", cluster.rank())),
+        };
+        Ok(Self {
+            workload: workload.clone(),
+            options,
+            shared: spec.is_shared(),
+            populate_only: spec.how.populate_only,
+            keep_caches: spec.how.keep_caches,
+            own: ClaimedDirectory::claim(&path, None)?,
+            limits,
+        })
+    }
+
+    fn repetition(
+        &mut self,
+        number: u64,
+        cluster: &Cluster,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<RankDone, Failure> {
+        let options = of_repetition(self.options, number);
+        let together = Together { rank: self, cluster, progress, interrupt };
+        let prepared = together.prepare(options)?;
+        let populate_seconds = together.longest(prepared.populate_seconds)?;
+        let facts = PreparedFacts { filesets: prepared.filesets(), populate_seconds };
+        if self.populate_only {
+            return Ok(RankDone { prepared: facts, note: None, whole: None });
+        }
+        let note = together.drop_caches(options)?;
+        let moment = together.agree()?;
+        moment.wait();
+        let begin_seconds = moment.seconds_since();
+        let finished = prepared.run(&self.own, progress, interrupt)?;
+        let row = RankRepetition {
+            rank: cluster.rank(),
+            host: cluster.host().to_string(),
+            clock_offset_seconds: moment.offset,
+            clock_error_seconds: moment.error,
+            begin_seconds,
+            end_seconds: moment.seconds_since(),
+            result: finished.repetition.clone(),
+        };
+        let rows = cluster.gather(&row)?;
+        let parts = together.gather_finished(finished)?;
+        let whole =
+            rows.zip(parts).map(|(ranks, parts)| (RankRepetitions { repetition: number + 1, ranks }, merge(parts)));
+        Ok(RankDone { prepared: facts, note, whole })
+    }
+}
+
+/// A rank among the others.
+struct Together<'a> {
+    rank: &'a Rank,
+    cluster: &'a Cluster,
+    progress: &'a dyn Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Together<'_> {
+    /// The moment at which all ranks begin.
+    fn agree(&self) -> Result<Moment, Failure> {
+        let offsets = self.cluster.clock_offsets()?;
+        let told = (offsets, epoch_seconds() + LEAD_TIME.as_secs_f64());
+        let (offsets, at) = self.cluster.broadcast(Some(&told).filter(|_| self.cluster.is_first()))?;
+        let (offset, error) = offsets.get(self.cluster.rank() as usize).copied().unwrap_or_default();
+        Ok(Moment { at, offset, error })
+    }
+
+    /// The greatest value of all ranks, known to all: each waits for the others.
+    fn longest(&self, seconds: f64) -> Result<f64, Failure> {
+        let all = self.cluster.gather(&seconds)?;
+        let most = all.map(|all| all.into_iter().fold(0.0, f64::max));
+        Ok(self.cluster.broadcast(most.as_ref())?)
+    }
+
+    /// Writes this rank's file sets, or takes the shared ones after rank 0 has written them.
+    fn prepare(&self, options: Options) -> Result<Prepared, Failure> {
+        let (cluster, Rank { workload, own, .. }) = (self.cluster, self.rank);
+        let mine = Options { seed: options.seed.child(&format!("rank/{}", cluster.rank())), ..options };
+        if !self.rank.shared {
+            return Ok(Prepared::prepare(workload, own, mine, self.progress, self.interrupt)?);
+        }
+        let mut populate_seconds = 0.0;
+        if cluster.is_first() {
+            let written = Prepared::prepare(workload, own, options, self.progress, self.interrupt)?;
+            populate_seconds = written.populate_seconds;
+        }
+        cluster.barrier()?;
+        let mut prepared = Prepared::adopt(workload, own, mine, options.seed)?;
+        prepared.populate_seconds = populate_seconds;
+        Ok(prepared)
+    }
+
+    /// On every machine, the first of its ranks makes the caches cold. What a reader must know, if they are not.
+    fn drop_caches(&self, options: Options) -> Result<Option<&'static str>, Failure> {
+        let Rank { workload, own, .. } = self.rank;
+        let members = self.cluster.members();
+        let first = members.iter().find(|member| member.host == self.cluster.host()).map(|member| member.rank);
+        let note = if options.execution == Execution::Null {
+            None
+        } else if self.rank.keep_caches {
+            Some("caches were kept as the preparation left them (--keep-caches)")
+        } else if workload.filesets.iter().any(|fileset| fileset.cached) {
+            Some("a file set asks for cached files: caches were not dropped")
+        } else if !rustix::process::geteuid().is_root() {
+            Some("measured without dropping the caches before: that needs root")
+        } else {
+            if first == Some(self.cluster.rank()) {
+                rustix::fs::syncfs(own.as_fd()).map_err(|errno| {
+                    let words = senesce_core::failure::errno_words(&errno.into());
+                    Failure::new(ExitCode::RunFailed, format!("sync {}: {words}", own.path().display()))
+                })?;
+                senesce_volume::drop_caches()?;
+            }
+            Some("the target is a directory: caches were dropped on every node, the file system was not remounted")
+        };
+        self.cluster.barrier()?;
+        Ok(note)
+    }
+
+    /// Results and histograms of all ranks to rank 0.
+    fn gather_finished(&self, finished: Finished) -> Result<Option<Vec<Finished>>, Failure> {
+        let unreadable = |what: String| Failure::new(ExitCode::RunFailed, format!("histograms of a rank: {what}"));
+        let mut packed: Vec<(String, Vec<u8>)> = Vec::new();
+        for (name, histogram) in &finished.histograms {
+            let mut bytes = Vec::new();
+            V2Serializer::new().serialize(histogram, &mut bytes).map_err(|error| unreadable(error.to_string()))?;
+            packed.push((name.clone(), bytes));
+        }
+        let Some(all) = self.cluster.gather(&(finished.repetition, packed))? else { return Ok(None) };
+        let unpack = |(repetition, packed): (Repetition, Vec<(String, Vec<u8>)>)| {
+            let histogram = |(name, bytes): (String, Vec<u8>)| {
+                let read = Deserializer::new().deserialize(&mut bytes.as_slice());
+                Ok((name, read.map_err(|error| unreadable(error.to_string()))?))
+            };
+            let histograms = packed.into_iter().map(histogram).collect::<Result<_, Failure>>()?;
+            Ok(Finished { repetition, histograms })
+        };
+        all.into_iter().map(unpack).collect::<Result<Vec<_>, Failure>>().map(Some)
+    }
+}
+
+/// The agreed moment, by the clock of rank 0, and what the clock of this rank is to that.
+struct Moment {
+    at: f64,
+    offset: f64,
+    error: f64,
+}
+
+impl Moment {
+    fn seconds_since(&self) -> f64 {
+        epoch_seconds() - self.offset - self.at
+    }
+
+    fn wait(&self) {
+        let left = -self.seconds_since();
+        if left > 0.0 {
+            std::thread::sleep(Duration::from_secs_f64(left));
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a record of `bench` holds.
+
+use super::ranks::RankRepetitions;
+use super::spec::Spec;
+use super::{Bench, Event, MeasuredColdRead, PreparedFacts};
+use crate::run::{Recorded, Run};
+use senesce_core::{ExitCode, Failure, Record};
+use senesce_workload::micro::{CallResult, FileOpsResult};
+use senesce_workload::{BenchResult, FilesetSummary, Repetition};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Everything measured, in order. Of a repetition that was interrupted and begun again, the last.
+#[derive(Debug, Clone, Default)]
+pub struct Results {
+    /// The workload's own name.
+    pub name: String,
+    /// File sets of the last preparation.
+    pub filesets: Vec<FilesetSummary>,
+    /// Repetitions of a workload.
+    pub repetitions: Vec<Repetition>,
+    /// Results of `file-ops`.
+    pub file_ops: Vec<FileOpsResult>,
+    /// Results of `append` and `random-write`.
+    pub calls: Vec<CallResult>,
+    /// Cold reads.
+    pub cold_reads: Vec<MeasuredColdRead>,
+    /// Ranks of each repetition.
+    pub ranks: Vec<RankRepetitions>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+impl Results {
+    /// Reads a record.
+    pub fn of(spec: &Spec, recorded: &Recorded<Bench>) -> Self {
+        let name = spec.subject(recorded.seed).map_or_else(|_| spec.workload.clone(), |subject| spec.name(&subject));
+        let mut results = Self { name, notes: recorded.caveats(), ..Self::default() };
+        for event in recorded.events().cloned() {
+            match event {
+                Event::Prepared(PreparedFacts { filesets, .. }) => results.filesets = filesets,
+                Event::Repetition(one) => push(&mut results.repetitions, *one, |one| one.interrupted),
+                Event::FileOps(one) => results.file_ops.push(one),
+                Event::Calls(one) => results.calls.push(one),
+                Event::ColdRead(one) => push(&mut results.cold_reads, *one, |one| one.read.interrupted),
+                Event::Ranks(rows) => {
+                    results.ranks.retain(|other| other.repetition != rows.repetition);
+                    results.ranks.push(rows);
+                }
+                Event::KernelWarnings(_) | Event::Members(_) => {}
+            }
+        }
+        results
+    }
+
+    /// 0; 1 when a repetition does not count; 5 when I/O failed or no cold read counts.
+    pub fn exit_code(&self) -> ExitCode {
+        let invalid = self.cold_reads.iter().filter(|one| one.invalid.is_some()).count();
+        if invalid > 0 {
+            return if invalid == self.cold_reads.len() { ExitCode::RunFailed } else { ExitCode::Negative };
+        }
+        if self.repetitions.iter().all(|repetition| repetition.valid) {
+            return ExitCode::Done;
+        }
+        let io_failed = self.repetitions.iter().any(|repetition| repetition.io_failed);
+        if io_failed { ExitCode::RunFailed } else { ExitCode::Negative }
+    }
+
+    /// The result of a workload as `--json` prints it.
+    pub fn workload(&self) -> BenchResult {
+        BenchResult {
+            workload: self.name.clone(),
+            repetitions: self.repetitions.clone(),
+            filesets: self.filesets.clone(),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// The result of the other subjects as `--json` prints it.
+    pub fn benchmark(&self) -> Value {
+        match (self.file_ops.is_empty(), self.calls.is_empty()) {
+            (false, _) => json!({ "benchmark": self.name, "repetitions": self.file_ops }),
+            (_, false) => json!({ "benchmark": self.name, "repetitions": self.calls }),
+            _ => {
+                let repetitions: Vec<Value> = self.cold_reads.iter().map(cold_value).collect();
+                json!({ "benchmark": self.name, "repetitions": repetitions })
+            }
+        }
+    }
+}
+
+/// An interrupted one only while none was made behind it.
+fn push<T>(found: &mut Vec<T>, one: T, is_interrupted: impl Fn(&T) -> bool) {
+    found.pop_if(|last| is_interrupted(last));
+    found.push(one);
+}
+
+fn cold_value(measured: &MeasuredColdRead) -> Value {
+    let mut value = json!(measured.read);
+    value["valid"] = json!(measured.invalid.is_none());
+    value["reason"] = json!(measured.invalid);
+    value["account"] = json!(measured.account);
+    if let Some(trace) = &measured.trace {
+        value["trace"] = trace.to_json();
+    }
+    value
+}
+
+/// What the record at `path` holds.
+///
+/// # Errors
+/// When it is no record of `bench`.
+pub fn read(path: &Path) -> Result<Results, Failure> {
+    let record = Record::open(path)?;
+    let spec = crate::run::spec_of::<Bench>(&record)?;
+    debug_assert_eq!(record.plan.kind, Bench::KIND);
+    Ok(Results::of(&spec, &Recorded::of(&record)?))
+}

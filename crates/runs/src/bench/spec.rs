@@ -1,0 +1,317 @@
+//! What `bench` is asked for: everything that shapes its result.
+
+use clap::{Args, ValueEnum};
+use senesce_core::parameter::real;
+use senesce_core::{Bytes, Failure, Seed, Size, Span};
+use senesce_volume::{FileSystem, Limits, OpenOptions, TargetSpec};
+use senesce_workload::micro::{CallOptions, FileOpsOptions, SyncMode, WriteMode};
+use senesce_workload::{Execution, Length, Options, Workload, builtin};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A benchmark on a target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// Where.
+    pub target: TargetSpec,
+    /// A built-in workload, a workload file, `file-ops`, `append`, `random-write` or `cold-read`.
+    pub workload: String,
+    /// The text of a workload file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Who runs it together; none: one process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<Ranks>,
+    /// How.
+    pub how: How,
+}
+
+/// Ranks that run a workload at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranks {
+    /// How many.
+    pub count: u32,
+    /// One file set for all of them instead of one for each.
+    pub shared: bool,
+}
+
+/// How files are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Choice {
+    /// In turn.
+    Rotation,
+    /// At random.
+    Random,
+}
+
+/// Read-ahead of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReadAhead {
+    /// In KiB; 0: off.
+    pub kib: u64,
+}
+
+impl std::str::FromStr for ReadAhead {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self { kib: 0 }),
+            number => number.parse().map(|kib| Self { kib }).map_err(|_| "write off or a number of KiB".to_string()),
+        }
+    }
+}
+
+/// A time in which something can be measured.
+fn some_time(text: &str) -> Result<Span, String> {
+    match text.parse::<Span>().map_err(|error| error.to_string())? {
+        time if time.0.is_zero() => Err("nothing can be measured in no time".into()),
+        time => Ok(time),
+    }
+}
+
+/// The options that shape a result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct How {
+    /// Stop after the file sets are written
+    #[arg(long)]
+    pub populate_only: bool,
+    /// Measure this long, for example 10s [default: as the workload says, else 60s]
+    #[arg(long, value_name = "TIME", value_parser = some_time, conflicts_with_all = ["operations", "steady"])]
+    pub time: Option<Span>,
+    /// Measure this many operations
+    #[arg(long, value_name = "N", conflicts_with = "steady", value_parser = clap::value_parser!(u64).range(1..))]
+    pub operations: Option<u64>,
+    /// Measure until the last five intervals agree, at most this long
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub steady: Option<Span>,
+    /// Run this long before counting
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub warm_up: Span,
+    /// Length of the intervals over time [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = some_time)]
+    pub interval: Option<Span>,
+    /// Repetitions; file sets are written anew and the target is remounted for each
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub reps: u64,
+    /// Draw other file sets than Filebench does
+    #[arg(long, value_name = "N")]
+    pub populate_seed: Option<u64>,
+    /// Threads that write file sets
+    #[arg(long, value_name = "N")]
+    pub populate_threads: Option<usize>,
+    /// Set a variable of the workload
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    pub set: Vec<String>,
+    /// Multiply a built-in workload's file sets
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = real(0.0..=f64::MAX))]
+    pub scale: f64,
+    /// How files are chosen
+    #[arg(long, value_enum, default_value_t = Choice::Rotation)]
+    pub choice: Choice,
+    /// Limit memory, page cache included
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<Size>,
+    /// Limit processors, for example 4 or 1.5
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// Do not make caches cold before measuring
+    #[arg(long)]
+    pub keep_caches: bool,
+    /// Report a system call that takes longer
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub stuck_after: Span,
+    /// Execute no system calls: measures the engine itself
+    #[arg(long)]
+    pub null: bool,
+    /// file-ops: only these operations, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub ops: Vec<String>,
+    /// file-ops: also mail loads, unpacking and removing a source tree
+    #[arg(long)]
+    pub macros: bool,
+    /// append, random-write: sizes, separated by commas [default: 1 byte to 16 MiB in steps of four]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub sizes: Vec<Size>,
+    /// append, random-write: fsync, fdatasync, dsync or none; file-ops: none leaves out the runs with fsync
+    #[arg(long, value_name = "HOW", default_value = "fsync")]
+    pub sync: String,
+    /// append, random-write: most calls per size
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub calls: u64,
+    /// cold-read: wait after the remount
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    pub settle: Span,
+    /// cold-read: off, or KiB [default: as it is]
+    #[arg(long, value_name = "KIB")]
+    pub read_ahead: Option<ReadAhead>,
+    /// cold-read: record the device's requests meanwhile
+    #[arg(long)]
+    pub trace: bool,
+    /// File system to make on an image or device
+    #[arg(long, value_name = "NAME")]
+    pub fs: Option<FileSystem>,
+    /// More options for mkfs
+    #[arg(long, value_name = "OPTIONS", default_value = "", allow_hyphen_values = true)]
+    pub mkfs_options: String,
+    /// Mount options
+    #[arg(long, value_name = "OPTIONS", default_value = "")]
+    pub mount_options: String,
+    /// Hold the image in memory while it is used
+    #[arg(long)]
+    pub in_memory: bool,
+    /// Use the file system that is there
+    #[arg(long)]
+    pub keep: bool,
+}
+
+fn variable(text: &str) -> Result<String, String> {
+    match text.contains('=') {
+        true => Ok(text.into()),
+        false => Err("write NAME=VALUE, for example --set nfiles=1000".into()),
+    }
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A workload.
+    Workload(Box<Workload>, Options),
+    /// Single file operations.
+    FileOps(FileOpsOptions),
+    /// Appends or random writes by size.
+    Calls(CallOptions),
+    /// Reading everything that is there.
+    ColdRead,
+}
+
+/// The text of `workload` if it names a file of the workload language.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
+    if !workload.ends_with(".f") && !workload.contains('/') {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(Path::new(workload));
+    text.map(Some).map_err(|error| Failure::usage(format!("read workload file {workload}: {error}")))
+}
+
+impl How {
+    /// What is measured under the name `workload`, whose file holds `text`.
+    ///
+    /// # Errors
+    /// What is wrong with the workload or its options.
+    pub fn subject(&self, workload: &str, text: Option<&str>, seed: Seed) -> Result<Subject, Failure> {
+        Ok(match workload {
+            "append" => self.calls(WriteMode::Append, seed)?,
+            "random-write" => self.calls(WriteMode::RandomWrite, seed)?,
+            "file-ops" => {
+                let sync = if self.sync == "none" { vec![false] } else { vec![false, true] };
+                let time = self.time.map_or(FileOpsOptions::default().time, |time| time.0);
+                let (operations, macros) = (self.ops.clone(), self.macros);
+                Subject::FileOps(FileOpsOptions { operations, sync, time, macros, seed })
+            }
+            "cold-read" => Subject::ColdRead,
+            _ => Subject::Workload(Box::new(self.model(workload, text)?), self.options(seed)),
+        })
+    }
+
+    fn calls(&self, mode: WriteMode, seed: Seed) -> Result<Subject, Failure> {
+        let mut options = CallOptions { calls: self.calls, seed, ..CallOptions::new(mode) };
+        options.sync = self.sync.parse::<SyncMode>()?;
+        if !self.sizes.is_empty() {
+            options.sizes = self.sizes.iter().map(|size| size.0).collect();
+        }
+        Ok(Subject::Calls(options))
+    }
+
+    fn model(&self, workload: &str, text: Option<&str>) -> Result<Workload, Failure> {
+        let pairs = self.set.iter().filter_map(|pair| pair.split_once('='));
+        let variables: BTreeMap<String, String> =
+            pairs.map(|(name, value)| (name.trim_start_matches('$').to_string(), value.to_string())).collect();
+        match text {
+            Some(_) if self.scale != 1.0 => {
+                Err(Failure::usage("--scale is for built-in workloads; set the file's own variables with --set"))
+            }
+            Some(text) => Ok(Workload::parse(workload, text, &variables)?),
+            None => Ok(builtin(workload, self.scale, &variables)?),
+        }
+    }
+
+    fn options(&self, seed: Seed) -> Options {
+        let default = Options::default();
+        let length = match (self.time, self.operations, self.steady) {
+            (Some(time), _, _) => Some(Length::Time(time.0)),
+            (_, Some(count), _) => Some(Length::Operations(count)),
+            (_, _, Some(most)) => Some(Length::Steady(most.0)),
+            _ => None,
+        };
+        Options {
+            seed,
+            populate_seed: self.populate_seed,
+            length,
+            warm_up: self.warm_up.0,
+            interval: self.interval.map(|interval| interval.0),
+            random_choice: self.choice == Choice::Random,
+            populate_threads: self.populate_threads.unwrap_or(default.populate_threads),
+            stuck_after: self.stuck_after.0,
+            execution: if self.null { Execution::Null } else { Execution::System },
+        }
+    }
+}
+
+impl Spec {
+    /// What is measured.
+    ///
+    /// # Errors
+    /// What is wrong with the workload or its options.
+    pub fn subject(&self, seed: Seed) -> Result<Subject, Failure> {
+        self.how.subject(&self.workload, self.text.as_deref(), seed)
+    }
+
+    /// How the target is opened. `erase` is what may be lost.
+    pub fn open_options(&self, erase: Option<String>) -> OpenOptions {
+        OpenOptions {
+            file_system: self.how.fs,
+            mkfs_options: self.how.mkfs_options.clone(),
+            mount_options: self.how.mount_options.clone(),
+            in_memory: self.how.in_memory,
+            erase,
+            keep_existing: self.how.keep || self.workload == "cold-read",
+            ..OpenOptions::default()
+        }
+    }
+
+    /// Memory and processors.
+    pub fn limits(&self) -> Limits {
+        Limits { memory: self.how.memory.map(|size| size.0), cpus: self.how.cpus }
+    }
+
+    /// Whether all ranks work on one file set.
+    pub fn is_shared(&self) -> bool {
+        self.ranks.is_some_and(|ranks| ranks.shared)
+    }
+
+    /// The name of a workload in results: that which it gives itself.
+    pub fn name(&self, subject: &Subject) -> String {
+        match subject {
+            Subject::Workload(workload, _) => workload.name.clone(),
+            _ => self.workload.clone(),
+        }
+    }
+
+    /// The bytes that file sets or calls take in one repetition on one rank.
+    pub(super) fn bytes_of_calls(subject: &Subject) -> Bytes {
+        match subject {
+            Subject::Calls(options) => options.bytes_to_write(),
+            _ => Bytes(0),
+        }
+    }
+}

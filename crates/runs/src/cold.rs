@@ -1,0 +1,298 @@
+//! The second account of a cold read: what the device delivered meanwhile, against what the extents of the files hold on it.
+
+use crate::tree::Tree;
+use rustix::io::Errno;
+use senesce_core::failure::{Classify, errno_words};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, ExitCode, Failure, Progress};
+use senesce_layout::extent::SCORE_BLOCK;
+use senesce_layout::{Extent, Fiemap, Kind};
+use senesce_volume::claim::Rooted;
+use senesce_volume::{BlockDevice, BlockTrace, DeviceStat, MARKER, MountedTarget, Operation, TargetSpec};
+use senesce_workload::micro::{ColdRead, cold_read};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// A device that delivers less than this share of what the extents hold was spared by a cache.
+const LEAST: f64 = 0.99;
+/// The same where the file system tells allocated blocks alone, which count holes in them and metadata.
+const LEAST_OF_ALLOCATED: f64 = 0.5;
+/// What is read must have this much content: holes cost no device anything.
+const LEAST_CONTENT: f64 = 0.5;
+
+/// What is known of a cold read beside its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColdAccount {
+    /// Bytes that the device delivered; of a directory that others use too, what this process made devices read. None: nothing
+    /// counts them here.
+    pub device_bytes: Option<u64>,
+    /// Requests for them; none where only their bytes are counted.
+    pub device_requests: Option<u64>,
+    /// Bytes that the device must deliver at least: what the files' extents hold, without holes, preallocated ranges and data in
+    /// inodes; of compressed extents a block each. None: the file system tells no extents.
+    pub extent_bytes: Option<u64>,
+    /// Bytes of the files that have content there: extents that were written, compressed ones in full, data in inodes.
+    pub content_bytes: Option<u64>,
+    /// Whether the files lie in memory, where nothing can be cold.
+    pub in_memory: bool,
+}
+
+/// Why the time of a read is not that of a cold read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotCold {
+    /// The device delivered less than the files hold.
+    #[error("the files' extents hold {extents}, and the device delivered {delivered}: the rest came from a cache")]
+    Cached {
+        /// Bytes of the extents.
+        extents: Bytes,
+        /// Bytes from the device.
+        delivered: Bytes,
+    },
+    /// Most of what was read is not on the device.
+    #[error(
+        "of {read} that were read only {content} lie on the device: the rest are holes, or preallocated and never written, and \
+         read as zeroes without it; age with --data write an image that is to be read cold"
+    )]
+    Nothing {
+        /// Bytes read.
+        read: Bytes,
+        /// Bytes of them that have content.
+        content: Bytes,
+    },
+    /// A file system in memory.
+    #[error("the files lie in memory: nothing is read from a device")]
+    InMemory,
+    /// The block trace of the read has less than the device delivered.
+    #[error("the block trace has {traced} of reads, and the device delivered {delivered}: the trace is short")]
+    ShortTrace {
+        /// Bytes of the requests in the trace.
+        traced: Bytes,
+        /// Bytes from the device.
+        delivered: Bytes,
+    },
+    /// The block trace of the read is not valid.
+    #[error("{0}")]
+    InvalidTrace(String),
+}
+
+impl Classify for NotCold {
+    fn exit_code(&self) -> ExitCode {
+        ExitCode::RunFailed
+    }
+}
+
+impl ColdAccount {
+    /// Whether a read was cold. Words where that could not be told as closely as elsewhere.
+    pub fn judge(&self, read: &ColdRead) -> Result<Option<&'static str>, NotCold> {
+        if self.in_memory {
+            return Err(NotCold::InMemory);
+        }
+        let content = self.content_bytes.unwrap_or(read.bytes_read);
+        if read.bytes_read == 0 || (content as f64) < read.bytes_read as f64 * LEAST_CONTENT {
+            return Err(NotCold::Nothing { read: Bytes(read.bytes_read), content: Bytes(content) });
+        }
+        let (least, words) = match self.extent_bytes {
+            Some(extents) => (extents as f64 * LEAST, None),
+            None => (
+                read.allocated_bytes.min(read.bytes_read) as f64 * LEAST_OF_ALLOCATED,
+                Some(
+                    "measured without the extents of the files: only half of what is allocated was seen to come from a device",
+                ),
+            ),
+        };
+        let extents = Bytes(self.extent_bytes.unwrap_or(read.allocated_bytes.min(read.bytes_read)));
+        match self.device_bytes {
+            Some(delivered) if delivered == 0 || (delivered as f64) < least => {
+                Err(NotCold::Cached { extents, delivered: Bytes(delivered) })
+            }
+            Some(_) => Ok(words),
+            None => Ok(Some(
+                "measured without a second account: no block device is known below, so nothing tells whether the read \
+                             was cold",
+            )),
+        }
+    }
+
+    /// Whether the trace of the read has what the device delivered.
+    pub fn judge_trace(&self, trace: &BlockTrace) -> Result<(), NotCold> {
+        trace.valid().map_err(|invalid| NotCold::InvalidTrace(invalid.to_string()))?;
+        let reads = trace.iter().filter(|request| request.operation == Operation::Read);
+        let traced = Bytes(reads.map(|request| request.bytes()).sum());
+        let delivered = Bytes(self.device_bytes.unwrap_or(0));
+        if traced < delivered { Err(NotCold::ShortTrace { traced, delivered }) } else { Ok(()) }
+    }
+}
+
+/// A cold read with its account. The caller makes the target cold before.
+pub fn read<D: Rooted>(
+    target: &MountedTarget<D>,
+    root: &Path,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+) -> Result<(ColdRead, ColdAccount), Failure> {
+    let device = target.block_device_info();
+    let is_ours = !matches!(target.spec(), TargetSpec::Directory(_));
+    // Without counts of a device of our own nothing could be held against a reading.
+    if let Some(device) = device.as_ref().filter(|_| is_ours) {
+        DeviceStat::of(device)?;
+    }
+    let before = Counts::now(device.as_ref());
+    let read = cold_read(root, progress, interrupt)?;
+    let after = Counts::now(device.as_ref());
+    let content = content(root)?;
+    let extent_bytes = content.map(|content| content.delivered);
+    let content_bytes = content.map(|content| content.bytes);
+    let by_device = after.device.zip(before.device).map(|(after, before)| after.since(&before));
+    let by_process = after.process.zip(before.process).map(|(after, before)| after.saturating_sub(before));
+    // A device that others use too counts what they read, and one of several misses what the others deliver; but what a server
+    // reads for us, only the device knows.
+    let alone = is_ours && device.is_some_and(|device| !spans_more(root, &device));
+    let (device_bytes, device_requests) = match (alone, extent_bytes, by_process) {
+        (false, Some(_), Some(bytes)) => (Some(bytes), None),
+        _ => (by_device.map(|stat| stat.read_bytes), by_device.map(|stat| stat.reads)),
+    };
+    let in_memory = is_in_memory(root);
+    Ok((read, ColdAccount { device_bytes, device_requests, extent_bytes, content_bytes, in_memory }))
+}
+
+/// What was read until now.
+struct Counts {
+    /// From the device, by whomever.
+    device: Option<DeviceStat>,
+    /// By this process, from any block device.
+    process: Option<u64>,
+}
+
+impl Counts {
+    fn now(device: Option<&BlockDevice>) -> Self {
+        Self { device: device.and_then(|device| DeviceStat::of(device).ok()), process: bytes_from_devices() }
+    }
+}
+
+/// Bytes that this process made block devices read (proc(5), `read_bytes` of /proc/PID/io). None: not counted here.
+fn bytes_from_devices() -> Option<u64> {
+    let counters = std::fs::read_to_string("/proc/self/io").ok()?;
+    counters.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok())
+}
+
+/// Whether the file system has other devices beside this one, as F2FS on a zoned drive has, and btrfs.
+fn spans_more(root: &Path, device: &BlockDevice) -> bool {
+    rustix::fs::statvfs(root).is_ok_and(|found| found.f_blocks.saturating_mul(found.f_frsize) > device.size().0)
+}
+
+/// statfs(2): tmpfs and ramfs.
+fn is_in_memory(root: &Path) -> bool {
+    rustix::fs::statfs(root)
+        .is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&(found.f_type as u64 & 0xffff_ffff)))
+}
+
+/// What files hold, each once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Content {
+    /// Bytes with content.
+    bytes: u64,
+    /// Bytes that must come from the device when all of it is read.
+    delivered: u64,
+}
+
+/// Of all files below `root`. None: the file system tells no extents.
+fn content(root: &Path) -> Result<Option<Content>, Failure> {
+    let (mut fiemap, mut extents, mut linked) = (Fiemap::default(), Vec::new(), HashSet::new());
+    let mut sum = Content::default();
+    for path in Tree::below(root)?.files.into_iter().filter(|path| path.file_name() != Some(MARKER.as_ref())) {
+        let path = root.join(path);
+        let failed = |error: std::io::Error| {
+            Failure::new(
+                ExitCode::RunFailed,
+                format!("read the extents of {}: {}", path.display(), errno_words(&error)),
+            )
+        };
+        let file = match File::open(&path) {
+            // Somebody else's file has gone since.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            other => other.map_err(failed)?,
+        };
+        let found = file.metadata().map_err(failed)?;
+        // What has several names is read again under the second, from the cache.
+        if found.nlink() > 1 && !linked.insert((found.dev(), found.ino())) {
+            continue;
+        }
+        extents.clear();
+        match fiemap.read(&file, &mut extents) {
+            Ok(()) => extents.iter().map(|extent| content_of(extent, found.len())).for_each(|one| {
+                sum.bytes += one.bytes;
+                sum.delivered += one.delivered;
+            }),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::OPNOTSUPP | Errno::NOTTY)) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(Some(sum))
+}
+
+/// Of an extent of a file that is read to its end.
+fn content_of(extent: &Extent, file_bytes: u64) -> Content {
+    let end = extent.logical.saturating_add(extent.length).min(file_bytes);
+    let within = end.saturating_sub(extent.logical);
+    match extent.kind {
+        kind if kind.has(Kind::UNWRITTEN) => Content::default(),
+        // Metadata was read for the directories, or is no block of its own yet.
+        _ if !extent.on_device() => Content { bytes: within, delivered: 0 },
+        kind if kind.has(Kind::ENCODED) => Content { bytes: within, delivered: within.min(SCORE_BLOCK) },
+        _ => Content { bytes: within, delivered: within },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_of(bytes: u64) -> ColdRead {
+        ColdRead { bytes_read: bytes, allocated_bytes: bytes, ..ColdRead::default() }
+    }
+
+    fn account(device: Option<u64>, extents: Option<u64>) -> ColdAccount {
+        let (device_requests, content_bytes) = (None, extents);
+        ColdAccount { device_bytes: device, device_requests, extent_bytes: extents, content_bytes, in_memory: false }
+    }
+
+    #[test]
+    fn a_device_that_was_spared_shows_a_warm_read() {
+        let judge = |device, extents| account(device, extents).judge(&read_of(1000));
+        assert_eq!(judge(Some(1000), Some(1000)), Ok(None));
+        assert_eq!(judge(Some(5000), Some(1000)), Ok(None), "metadata and read-ahead");
+        assert!(matches!(judge(Some(980), Some(1000)), Err(NotCold::Cached { .. })));
+        assert!(matches!(judge(Some(0), Some(1000)), Err(NotCold::Cached { .. })));
+        assert!(matches!(judge(Some(4096), Some(400)), Err(NotCold::Nothing { .. })), "holes, metadata alone");
+        let inline = |device| ColdAccount { content_bytes: Some(1000), ..account(Some(device), Some(0)) };
+        assert_eq!(inline(4096).judge(&read_of(1000)), Ok(None), "data in inodes");
+        assert!(matches!(inline(0).judge(&read_of(1000)), Err(NotCold::Cached { .. })));
+        assert!(matches!(judge(Some(400), None), Err(NotCold::Cached { .. })));
+        assert!(judge(Some(600), None).unwrap().is_some_and(|words| words.contains("extents")));
+        assert!(judge(None, Some(1000)).unwrap().is_some_and(|words| words.contains("second account")));
+        assert!(matches!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Nothing { .. })));
+        let memory = ColdAccount { in_memory: true, ..account(Some(1000), Some(1000)) };
+        assert_eq!(memory.judge(&read_of(1000)), Err(NotCold::InMemory));
+    }
+
+    #[test]
+    fn holes_and_what_has_no_blocks_need_not_be_delivered() {
+        let plain = Extent::plain(4096, 1 << 20, 8192);
+        let of = |extent: Extent, file_bytes| {
+            let found = content_of(&extent, file_bytes);
+            (found.bytes, found.delivered)
+        };
+        assert_eq!(of(plain, 1 << 20), (8192, 8192));
+        assert_eq!(of(plain, 5000), (904, 904), "to the end of the file");
+        assert_eq!(of(plain, 100), (0, 0), "preallocated beyond it");
+        assert_eq!(of(plain.marked(Kind::UNWRITTEN), 1 << 20), (0, 0));
+        assert_eq!(of(plain.marked(Kind::INLINE), 1 << 20), (8192, 0));
+        assert_eq!(of(plain.marked(Kind::ENCODED), 1 << 20), (8192, 4096));
+        assert_eq!(of(plain.marked(Kind::SHARED), 1 << 20), (8192, 8192), "each file is cached by itself");
+    }
+}

@@ -1,0 +1,300 @@
+//! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
+
+mod present;
+
+use crate::measurements;
+use crate::registry::Registry;
+use senesce_core::analysis::{Analysis, Better};
+use senesce_core::failure::ExitCode;
+use senesce_core::{Failure, Measurement, Record};
+use senesce_stats::arm::{Arm, Mean, Untestable};
+use senesce_stats::floor::Floor;
+use senesce_stats::gate::{Gate, gate, gate_all};
+use senesce_stats::ratio::Ratio;
+use senesce_stats::verdict::{Decision, Direction, FAMILY_ERROR, Rule, decide_all};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What is asked of a comparison.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A gate: no judged metric may lose this share (fraction).
+    pub fail_on_regression: Option<f64>,
+    /// What the gate does when it cannot tell.
+    pub undecided: WhenUndecided,
+    /// Compare although kind, target class or engine differ.
+    pub allow_different: bool,
+    /// By how much (fraction) two single runs of the same thing differ, as far as is known beforehand. Where each side has
+    /// several runs they tell it themselves.
+    pub between_runs: f64,
+}
+
+/// What a gate that cannot tell does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WhenUndecided {
+    /// Exit code 1.
+    #[default]
+    Fail,
+    /// Exit code 0, and skipped in JUnit.
+    Skip,
+    /// Exit code 0.
+    Pass,
+}
+
+/// One metric under one condition.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Its first measurement: metric, unit, direction, condition.
+    pub what: Measurement,
+    /// Values of the runs in question, one group per run and image.
+    pub sample: Vec<Vec<f64>>,
+    /// Values of the reference.
+    pub reference: Vec<Vec<f64>>,
+    /// How it is judged, or the interval that describes it. `None`: no direction is better.
+    pub decision: Option<Decision>,
+    /// Why it is described and not judged. `None`: it is judged.
+    pub described: Option<&'static str>,
+    /// What the gate says of it, if there is one and it is judged.
+    pub gate: Option<Gate>,
+}
+
+impl Row {
+    /// The metric with its condition.
+    pub fn name(&self) -> String {
+        match self.what.condition.is_empty() {
+            true => self.what.metric.clone(),
+            false => format!("{} [{}]", self.what.metric, self.what.condition_words()),
+        }
+    }
+
+    /// The decision, where it is judged.
+    pub fn judged(&self) -> Option<&Decision> {
+        self.decision.as_ref().filter(|_| self.described.is_none())
+    }
+}
+
+/// A whole comparison.
+#[derive(Debug)]
+pub struct Comparison {
+    /// Names of the runs in question.
+    pub sample: Vec<PathBuf>,
+    /// Names of the reference runs.
+    pub reference: Vec<PathBuf>,
+    /// Facts that differ: name, reference, sample.
+    pub environment: Vec<(String, Value, Value)>,
+    /// Settings that differ, in words.
+    pub settings: Vec<String>,
+    /// Metrics.
+    pub rows: Vec<Row>,
+    /// Warnings to show first.
+    pub caveats: Vec<String>,
+    /// What is asked.
+    pub options: Options,
+}
+
+impl Comparison {
+    /// What the gate says of all judged metrics together; without a gate it passes.
+    pub fn gate(&self) -> Gate {
+        let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
+        let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(&row.what)?)));
+        gate_all(&judged.collect::<Vec<_>>(), limit)
+    }
+
+    /// 0; 1 when the gate fails, or cannot tell and that is to fail.
+    pub fn exit_code(&self) -> ExitCode {
+        match (self.gate(), self.options.undecided) {
+            (Gate::Fail, _) | (Gate::Undecided, WhenUndecided::Fail) => ExitCode::Negative,
+            _ => ExitCode::Done,
+        }
+    }
+
+    /// Tables and figures.
+    pub fn analysis(&self) -> Analysis {
+        present::analysis(self)
+    }
+}
+
+/// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
+pub fn compare(
+    registry: &Registry,
+    sample: &[Record],
+    reference: &[Record],
+    options: &Options,
+) -> Result<Comparison, Failure> {
+    let (Some(first), Some(base)) = (sample.first(), reference.first()) else {
+        return Err(Failure::usage("a comparison needs two runs at least: senesce compare REFERENCE RUN"));
+    };
+    let all: Vec<&Record> = sample.iter().chain(reference).collect();
+    let mut caveats = comparable(&all, options)?;
+    caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
+        format!("{} is partial: what follows holds for the part that was recorded", record.path.display())
+    }));
+    let emulated = all.iter().any(|record| is_emulated(record));
+    if emulated {
+        caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
+    }
+    let single = sample.len() == 1 && reference.len() == 1;
+    if single {
+        caveats.push(format!(
+            "one run against one: what differs from run to run is assumed to be {:.1} % (--noise), not measured; give several \
+             runs of each to measure it",
+            options.between_runs * 100.0
+        ));
+    }
+    let rows = rows(&groups(registry, sample)?, &groups(registry, reference)?, emulated, options);
+    if rows.is_empty() {
+        return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
+    }
+    Ok(Comparison {
+        sample: sample.iter().map(|record| record.path.clone()).collect(),
+        reference: reference.iter().map(|record| record.path.clone()).collect(),
+        environment: base.environment.differences(&first.environment),
+        settings: base.plan.differences(&first.plan),
+        rows,
+        caveats,
+        options: options.clone(),
+    })
+}
+
+/// What makes runs incomparable: refused, or a caveat where the user insists.
+fn comparable(records: &[&Record], options: &Options) -> Result<Vec<String>, Failure> {
+    let base = records[records.len() - 1];
+    let mut differences = Vec::new();
+    for record in records {
+        for (what, of) in [("kind", kind as fn(&Record) -> String), ("target class", target_class), ("engine", engine)]
+        {
+            let (ours, theirs) = (of(record), of(base));
+            if ours != theirs {
+                differences.push(format!(
+                    "{what}: {ours} ({}) against {theirs} ({})",
+                    record.path.display(),
+                    base.path.display()
+                ));
+            }
+        }
+    }
+    differences.sort();
+    differences.dedup();
+    if differences.is_empty() || options.allow_different {
+        return Ok(differences.into_iter().map(|text| format!("compared although they differ in {text}")).collect());
+    }
+    Err(Failure::usage(format!(
+        "the runs are not comparable: {}; to compare them anyway say --even-if-different",
+        differences.join("; ")
+    )))
+}
+
+fn kind(record: &Record) -> String {
+    record.plan.kind.clone()
+}
+
+fn engine(record: &Record) -> String {
+    record.plan.spec.get("engine").map_or_else(|| "-".into(), ToString::to_string)
+}
+
+/// Memory, image, device or directory, from the name of the target.
+fn target_class(record: &Record) -> String {
+    let fact = |name: &str| record.environment.0.get(name).and_then(Value::as_str).unwrap_or_default();
+    let name = fact("target.name");
+    let in_memory = fact("image.in_memory") == "true";
+    match name {
+        "" => "-".into(),
+        name if name.starts_with("memory:") || in_memory => "image in memory".into(),
+        name if name.starts_with("image:") => "image file".into(),
+        name if name.starts_with("/dev/") => "device".into(),
+        _ => "directory".into(),
+    }
+}
+
+type Key = (String, String, BTreeMap<String, String>);
+type Groups = BTreeMap<Key, (Measurement, BTreeMap<(usize, u32), Vec<f64>>)>;
+
+fn groups(registry: &Registry, records: &[Record]) -> Result<Groups, Failure> {
+    let mut all = Groups::new();
+    for (run, record) in records.iter().enumerate() {
+        for one in measurements::of(registry, record)? {
+            let key = (one.metric.clone(), one.unit.clone(), one.condition.clone());
+            let (image, value) = (one.image, one.value.get());
+            let entry = all.entry(key).or_insert_with(|| (one, BTreeMap::new()));
+            entry.1.entry((run, image)).or_default().push(value);
+        }
+    }
+    Ok(all)
+}
+
+/// Whether times in a record are an emulator's.
+fn is_emulated(record: &Record) -> bool {
+    let is_tcg = |(name, value): (&String, &Value)| name.ends_with("lab.accelerator") && value == "tcg";
+    record.environment.0.iter().any(is_tcg)
+}
+
+fn direction(what: &Measurement) -> Option<Direction> {
+    match what.better {
+        Better::Higher => Some(Direction::HigherIsBetter),
+        Better::Lower => Some(Direction::LowerIsBetter),
+        Better::Neither => None,
+    }
+}
+
+fn rows(sample: &Groups, reference: &Groups, emulated: bool, options: &Options) -> Vec<Row> {
+    let has_primary = reference.values().any(|(what, _)| what.primary);
+    let mut rows: Vec<Row> = Vec::new();
+    for (key, (what, groups)) in reference {
+        let Some((_, ours)) = sample.get(key) else { continue };
+        let described = if emulated && measurements::is_timing(what) {
+            Some("times are not judged under emulation")
+        } else if what.better == Better::Neither {
+            Some("no direction is better")
+        } else if has_primary && !what.primary {
+            Some("described: the workload is judged by its primary metrics")
+        } else {
+            None
+        };
+        let (sample, reference) = (ours.values().cloned().collect(), groups.values().cloned().collect());
+        rows.push(Row { what: what.clone(), sample, reference, decision: None, described, gate: None });
+    }
+    let is_judged = |row: &&mut Row| row.described.is_none();
+    judge(rows.iter_mut().filter(is_judged).collect(), options, FAMILY_ERROR);
+    // What is described gets the interval that holds for it alone.
+    for row in rows.iter_mut().filter(|row| row.described.is_some()) {
+        judge(vec![row], options, FAMILY_ERROR);
+    }
+    rows
+}
+
+/// Judges rows as one family: any of them is wrong with probability `error` at most.
+fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
+    let mut judged: Vec<(usize, Direction)> = Vec::new();
+    let mut family = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let Some(direction) = direction(&row.what) else { continue };
+        judged.push((index, direction));
+        family.push((ratio(row, options), Rule::new(direction)));
+    }
+    for ((index, direction), decision) in judged.into_iter().zip(decide_all(&family, error)) {
+        let row = &mut *rows[index];
+        row.gate =
+            options.fail_on_regression.filter(|_| row.described.is_none()).map(|limit| match &decision.interval {
+                Some(interval) => gate(interval, direction, limit),
+                None => Gate::Undecided,
+            });
+        row.decision = Some(decision);
+    }
+}
+
+/// The sample over the reference. Single runs of each side differ by more than their repetitions tell.
+fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
+    let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
+    let ratio = Ratio::of(&sample, &reference);
+    let measured = row.sample.len() > 1 && row.reference.len() > 1;
+    Ok(if measured { ratio } else { ratio.with_floor(Floor::assumed(options.between_runs)) })
+}
+
+/// Reads `5%` or `0.05` as a fraction.
+pub fn parse_share(text: &str) -> Result<f64, Failure> {
+    let wrong = || Failure::usage(format!("'{text}' is not a share: write 5% or 0.05"));
+    let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
+    let share = number.parse::<f64>().map_err(|_| wrong())? / divisor;
+    if (0.0..=10.0).contains(&share) { Ok(share) } else { Err(wrong()) }
+}

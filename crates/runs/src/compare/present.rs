@@ -1,0 +1,196 @@
+//! A comparison as tables and figures.
+
+use super::{Comparison, Row};
+use senesce_core::analysis::*;
+use senesce_stats::gate::Gate;
+use senesce_stats::ratio::Interval;
+use senesce_stats::verdict::Verdict;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+pub(super) fn analysis(comparison: &Comparison) -> Analysis {
+    let tables = vec![environment(comparison), settings(comparison), metrics(comparison)];
+    let result = json!({
+        "reference": names(&comparison.reference),
+        "sample": names(&comparison.sample),
+        "environment": comparison.environment.iter().map(|(name, ours, theirs)| json!({"name": name, "reference": ours, "sample": theirs})).collect::<Vec<_>>(),
+        "settings": comparison.settings,
+        "caveats": comparison.caveats,
+        "metrics": comparison.rows.iter().filter(|row| row.described.is_none()).map(row_json).collect::<Vec<_>>(),
+        "described": comparison.rows.iter().filter(|row| row.described.is_some()).map(row_json).collect::<Vec<_>>(),
+        "gate": comparison.options.fail_on_regression.map(|_| comparison.gate()),
+    });
+    Analysis {
+        title: format!("{} against {}", names(&comparison.sample).join(", "), names(&comparison.reference).join(", ")),
+        summary: summary(comparison),
+        figures: figures(comparison),
+        tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
+        findings: Vec::new(),
+        caveats: comparison.caveats.clone(),
+        result,
+    }
+}
+
+fn names(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()).collect()
+}
+
+fn summary(comparison: &Comparison) -> String {
+    let count = |wanted: &str| comparison.rows.iter().filter(|row| verdict(row) == wanted).count();
+    let environment = match comparison.environment.len() {
+        0 => "The environments are the same.".to_string(),
+        1 => "One fact of the environment differs.".to_string(),
+        many => format!("{many} facts of the environment differ."),
+    };
+    let gate = match comparison.options.fail_on_regression {
+        Some(limit) => format!(" The gate at {} %: {}.", trimmed(limit * 100.0), gate_word(comparison.gate())),
+        None => String::new(),
+    };
+    let described = comparison.rows.iter().filter(|row| row.described.is_some()).count();
+    format!(
+        "{environment} Of {} judged metrics: {} better, {} worse, {} equivalent, {} undecided, {} not testable; {described} more \
+         are described.{gate}",
+        comparison.rows.len() - described,
+        count("better"),
+        count("worse"),
+        count("equivalent"),
+        count("undecided"),
+        count("not-testable"),
+    )
+}
+
+fn trimmed(value: f64) -> String {
+    format!("{value:.3}").trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn gate_word(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Pass => "passed",
+        Gate::Fail => "failed",
+        Gate::Undecided => "undecided",
+    }
+}
+
+/// The word of the verdict; `described` where there is none.
+fn verdict(row: &Row) -> &'static str {
+    row.judged().map_or("described", |decision| decision.verdict.word())
+}
+
+/// The verdict in words.
+pub(super) fn words(row: &Row) -> String {
+    match (row.described, &row.decision) {
+        (Some(why), _) => why.into(),
+        (None, Some(decision)) => decision.words(),
+        (None, None) => "described".into(),
+    }
+}
+
+fn environment(comparison: &Comparison) -> Table {
+    let mut table = Table::new("environment", "What differs in the environments", &["fact", "reference", "sample"]);
+    for (name, ours, theirs) in &comparison.environment {
+        table.row(vec![json!(name), ours.clone(), theirs.clone()]);
+    }
+    table
+}
+
+fn settings(comparison: &Comparison) -> Table {
+    let mut table = Table::new("settings", "What differs in the plans", &["setting: reference against sample"]);
+    comparison.settings.iter().for_each(|words| table.row(vec![json!(words)]));
+    table
+}
+
+fn metrics(comparison: &Comparison) -> Table {
+    let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
+    let mut table = Table::new("metrics", "Every metric under every condition", &columns);
+    for row in &comparison.rows {
+        let mean = |groups: &[Vec<f64>]| {
+            senesce_stats::bootstrap::mean_of_means(groups).map_or(Value::Null, |mean| json!(mean))
+        };
+        let interval = row.decision.as_ref().and_then(|decision| decision.interval);
+        let count = |groups: &[Vec<f64>]| groups.iter().map(Vec::len).sum::<usize>();
+        let gate = row.gate.map_or(String::new(), |gate| format!("; gate {}", gate_word(gate)));
+        table.row(vec![
+            json!(row.what.metric),
+            json!(row.what.condition_words()),
+            mean(&row.reference),
+            mean(&row.sample),
+            json!(row.what.unit),
+            interval.map_or(Value::Null, |interval| json!(interval.value)),
+            interval.map_or(Value::Null, |interval| json!(interval_words(&interval))),
+            json!(format!("{} / {}", count(&row.reference), count(&row.sample))),
+            json!(format!("{}{gate}", words(row))),
+        ]);
+    }
+    table
+}
+
+fn interval_words(interval: &Interval) -> String {
+    format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
+}
+
+fn row_json(row: &Row) -> Value {
+    let interval = row.decision.as_ref().and_then(|decision| decision.interval);
+    let (detectable, repetitions_needed) = match row.judged().map(|decision| &decision.verdict) {
+        Some(Verdict::Undecided { detectable, repetitions_needed }) => (json!(detectable), json!(repetitions_needed)),
+        _ => (Value::Null, Value::Null),
+    };
+    json!({
+        "name": row.name(),
+        "metric": row.what.metric,
+        "unit": row.what.unit,
+        "better": row.what.better,
+        "condition": row.what.condition,
+        "verdict": verdict(row),
+        "words": words(row),
+        "ratio": interval.map(|interval| interval.value),
+        "low": interval.map(|interval| interval.low),
+        "high": interval.map(|interval| interval.high),
+        "confidence": interval.map(|interval| interval.confidence),
+        "detectable": detectable,
+        "repetitions_needed": repetitions_needed,
+        "gate": row.gate,
+        "reference": row.reference,
+        "sample": row.sample,
+    })
+}
+
+/// One figure per metric: the ratio under each condition; what is invalid is no mark.
+fn figures(comparison: &Comparison) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for rows in comparison.rows.chunk_by(|a, b| a.what.metric == b.what.metric && a.what.unit == b.what.unit) {
+        let ratio = |row: &Row| row.decision.as_ref().and_then(|decision| decision.interval);
+        let valid: Vec<_> = rows.iter().filter_map(|row| Some((row, ratio(row)?))).collect();
+        if valid.is_empty() {
+            continue;
+        }
+        let names = valid
+            .iter()
+            .map(|(row, _)| if row.what.condition.is_empty() { "all".into() } else { row.what.condition_words() });
+        let mut ours = Series::new("ratio to reference", Mark::Measured, Vec::new());
+        for (index, (_, ratio)) in valid.iter().enumerate() {
+            ours.points.push((index as f64, ratio.value));
+            ours.intervals.push((ratio.low, ratio.high));
+        }
+        let level =
+            Series::new("no change", Mark::Predicted, (0..valid.len()).map(|index| (index as f64, 1.0)).collect());
+        let what = &rows[0].what;
+        figures.push(Figure {
+            id: format!("ratio-{}", what.metric.replace([' ', '.', '/'], "-")),
+            title: format!("{}: sample over reference", what.metric),
+            caption: "Ratio of the geometric means with its interval, which holds for all judged metrics together. One that crosses 1 shows no difference; one inside 0.98 to 1.02 shows that there is none that matters."
+                .into(),
+            device: names_of_devices(comparison),
+            better: what.better,
+            kind: FigureKind::Scatter {
+                x: Axis::categories("", names.collect()),
+                y: Axis::linear(&format!("Ratio of {}", what.metric)),
+                series: vec![ours, level],
+            },
+        });
+    }
+    figures
+}
+
+fn names_of_devices(comparison: &Comparison) -> String {
+    format!("{} against {}", names(&comparison.sample).join(", "), names(&comparison.reference).join(", "))
+}

@@ -1,0 +1,176 @@
+//! What this machine can do, examined without changing anything but an image in memory.
+
+use crate::cold_self_test::cold_self_test;
+use senesce_volume::BlockDevice;
+use senesce_volume::trace::self_test;
+use std::path::Path;
+
+/// Whether something works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It is there.
+    Works,
+    /// It is not there.
+    Missing,
+}
+
+/// One thing that some part of senesce needs.
+#[derive(Debug, Clone)]
+pub struct Check {
+    /// The thing.
+    pub what: String,
+    /// What needs it.
+    pub needed_for: &'static str,
+    /// Whether it is there.
+    pub state: State,
+    /// What was found (a version, a path).
+    pub found: String,
+    /// How to get it.
+    pub remedy: String,
+}
+
+/// Programs, what needs them, and the Debian package that has them.
+const PROGRAMS: [(&str, &str, &str); 16] = [
+    ("mkfs.ext4", "ext4 images", "e2fsprogs"),
+    ("mkfs.xfs", "xfs images", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs images", "btrfs-progs"),
+    ("e2fsck", "verify on ext4", "e2fsprogs"),
+    ("xfs_repair", "verify on xfs", "xfsprogs"),
+    ("btrfs", "verify on btrfs", "btrfs-progs"),
+    ("mkfs.f2fs", "f2fs in the lab", "f2fs-tools"),
+    ("mkfs.nilfs2", "nilfs2 in the lab", "nilfs-tools"),
+    ("qemu-system-x86_64", "the lab guest", "qemu-system-x86"),
+    ("db_bench", "zns-rocksdb", "rocksdb-tools"),
+    ("dmsetup", "image stitch", "dmsetup"),
+    ("fusermount3", "the tiered file system as user", "fuse3"),
+    ("git", "vcs-scaling, git-aging", "git"),
+    ("hg", "vcs-scaling", "mercurial"),
+    ("bup", "vcs-scaling", "bup"),
+    ("mpirun", "many nodes", "openmpi-bin"),
+];
+
+/// Examines the machine.
+pub fn examine() -> Vec<Check> {
+    let mut checks = vec![
+        fact("root", "images, devices, cold caches", is_root(), "run as root; plain directories work without"),
+        fact("/dev/loop-control", "images", exists("/dev/loop-control"), "modprobe loop"),
+        fact("tracefs", "block traces", tracefs(), "mount -t tracefs tracefs /sys/kernel/tracing"),
+        fact("/dev/fuse", "the tiered file system", exists("/dev/fuse"), "modprobe fuse"),
+        fact("memory limits", "runs with --memory", cgroups(), "mount a cgroup hierarchy with the memory controller"),
+        fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), "run as root"),
+    ];
+    checks.push(cold_reads());
+    for file_system in ["ext4", "xfs", "btrfs", "f2fs", "nilfs2"] {
+        let known = kernel_knows(file_system);
+        let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce lab run");
+        checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
+    }
+    checks.push(block_traces());
+    checks.extend(BlockDevice::drives().iter().map(drive));
+    checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
+    checks
+}
+
+fn fact(what: &str, needed_for: &'static str, works: bool, remedy: &str) -> Check {
+    Check {
+        what: what.into(),
+        needed_for,
+        state: if works { State::Works } else { State::Missing },
+        found: String::new(),
+        remedy: remedy.into(),
+    }
+}
+
+/// Tries a cold read, and a warm one that must be found out.
+fn cold_reads() -> Check {
+    let (state, found) = match cold_self_test() {
+        Ok(counted) => (State::Works, counted),
+        Err(failure) => (State::Missing, failure.to_string()),
+    };
+    let remedy = "run as root with loop devices and ext4; end what holds mounts of senesce in other mount namespaces";
+    Check { what: "self-test: cold read".into(), needed_for: "cold reads", state, found, remedy: remedy.into() }
+}
+
+/// A drive, with the words that name it.
+fn drive(device: &BlockDevice) -> Check {
+    let found = [Some(device.size().to_string()), device.serial().map(|serial| format!("serial {serial}"))];
+    Check {
+        what: device.path().display().to_string(),
+        needed_for: if device.is_zoned() { "a zoned drive: zns, zones, f2fs" } else { "a drive" },
+        state: State::Works,
+        found: found.into_iter().flatten().collect::<Vec<_>>().join(", "),
+        remedy: "none needed".into(),
+    }
+}
+
+fn program_check(program: &str, needed_for: &'static str, package: &str) -> Check {
+    let found = find_program(program);
+    Check {
+        what: program.into(),
+        needed_for,
+        state: if found.is_some() { State::Works } else { State::Missing },
+        found: found.unwrap_or_default(),
+        remedy: format!("apt-get install {package}"),
+    }
+}
+
+/// Where a program is, looking also where only root's PATH leads.
+fn find_program(program: &str) -> Option<String> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain(["/usr/local/sbin", "/usr/sbin", "/sbin"])
+        .map(|folder| Path::new(folder).join(program))
+        .find(|candidate| candidate.is_file())
+        .map(|candidate| candidate.display().to_string())
+}
+
+fn exists(path: &str) -> bool {
+    Path::new(path).exists()
+}
+
+fn is_root() -> bool {
+    senesce_core::environment::is_root()
+}
+
+fn tracefs() -> bool {
+    ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"].iter().any(|path| exists(path))
+        || (is_root() && kernel_knows("tracefs"))
+}
+
+fn cgroups() -> bool {
+    let v1 = exists("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").is_ok_and(|text| text.contains("memory"));
+    is_root() && (v1 || v2)
+}
+
+/// Traces reads that are known, and compares trace and counters with them.
+fn block_traces() -> Check {
+    let (state, found) = match self_test() {
+        Ok(test) if test.agrees() => (State::Works, format!("{} reads, all traced and counted", test.asked)),
+        Ok(test) => {
+            let accounts = format!("of {} reads {} are in the trace", test.asked, test.traced);
+            let counted = format!("{} were counted by the device", test.device_stat.reads);
+            (State::Missing, [accounts, counted].into_iter().chain(test.problems).collect::<Vec<_>>().join("; "))
+        }
+        Err(error) => (State::Missing, error.to_string()),
+    };
+    let remedy = "run as root with loop devices and tracefs; end other tracers (ls /sys/kernel/tracing/instances)";
+    Check { what: "self-test: block trace".into(), needed_for: "block traces", state, found, remedy: remedy.into() }
+}
+
+fn kernel_knows(file_system: &str) -> bool {
+    let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    known.lines().any(|line| line.split_whitespace().last() == Some(file_system))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_missing_thing_has_a_remedy() {
+        for check in examine() {
+            assert!(!check.remedy.is_empty(), "{}", check.what);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The drives that experiments ask the lab to emulate.
+
+use senesce_core::Bytes;
+
+/// In the lab F2FS keeps the metadata of a zoned drive on a conventional one of this size; a larger one would be filled
+/// with data first.
+pub const METADATA_DRIVE: Bytes = Bytes::mib(128);
+
+/// The word for the drive of the guest that has what is wanted.
+pub const AUTO: &str = "auto";
+
+/// Three drives for the guest, as `senesce lab run --drive` takes them: conventional, small conventional, zoned.
+pub fn emulated(size: Bytes) -> Vec<String> {
+    let zone = zone_size(size.0);
+    // Twice what drives of 14 offer: zoned btrfs with small zones runs out of active ones and then loses writes (EAGAIN).
+    vec![
+        format!("nvme,size={}", size.0),
+        format!("nvme,size={}", METADATA_DRIVE.0),
+        format!("zns,size={},zone={zone},cap={zone},open=28,active=28", size.0),
+    ]
+}
+
+/// Bytes of a zone of an emulated drive, a power of two: a drive has 33 to 64 zones, above 4 GiB more of 64 MiB. mkfs.f2fs asks
+/// for some 30.
+pub fn zone_size(drive_size: u64) -> u64 {
+    (drive_size / 64).next_power_of_two().min(64 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emulated_drives_are_valid() {
+        for size in [Bytes::mib(512), Bytes::gib(1), Bytes::gib(64)] {
+            for drive in emulated(size) {
+                senesce_lab::Drive::parse(&drive).unwrap();
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Records in one documented, tidy shape for other programs. The schema is described in docs/verbs/export.md.
+
+use crate::measurements;
+use crate::registry::Registry;
+use senesce_core::analysis::{Better, Figure, Table};
+use senesce_core::{Analysis, Failure, Record};
+use serde_json::{Value, json};
+
+/// Name and version of the schema; the version changes when a column changes its meaning.
+pub const SCHEMA: &str = "senesce-export/1";
+
+/// Everything exportable of one run.
+pub struct Export {
+    /// Its name: that of its directory.
+    pub name: String,
+    /// One row per measured value.
+    pub measurements: Table,
+    /// The analysis.
+    pub analysis: Analysis,
+    /// The record.
+    pub record: Record,
+}
+
+/// Reads what there is to export of a record.
+pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
+    let name = record.path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
+    let measurements = tidy(registry, &name, &record)?;
+    Ok(Export { name, measurements, analysis: registry.analyse(&record)?, record })
+}
+
+/// The columns of the tidy table.
+pub const COLUMNS: [&str; 11] =
+    ["run", "kind", "version", "seed", "complete", "metric", "unit", "better", "condition", "image", "repetition"];
+
+fn tidy(registry: &Registry, name: &str, record: &Record) -> Result<Table, Failure> {
+    let mut columns = COLUMNS.to_vec();
+    columns.push("value");
+    let mut table = Table::new("measurements", "Every measured value", &columns);
+    for one in measurements::of(registry, record)? {
+        table.row(vec![
+            json!(name),
+            json!(record.plan.kind),
+            json!(record.plan.program_version),
+            json!(record.plan.seed.0),
+            json!(!record.is_partial()),
+            json!(one.metric),
+            json!(one.unit),
+            json!(better_word(one.better)),
+            json!(one.condition_words()),
+            json!(one.image),
+            json!(one.repetition),
+            json!(one.value),
+        ]);
+    }
+    Ok(table)
+}
+
+fn better_word(better: Better) -> &'static str {
+    match better {
+        Better::Higher => "higher",
+        Better::Lower => "lower",
+        Better::Neither => "neither",
+    }
+}
+
+/// Several runs as one JSON document.
+pub fn to_json(exports: &[Export]) -> Value {
+    let runs: Vec<Value> = exports
+        .iter()
+        .map(|export| {
+            json!({
+                "run": export.name,
+                "plan": export.record.plan,
+                "complete": !export.record.is_partial(),
+                "environment": export.record.environment,
+                "caveats": export.analysis.caveats,
+                "measurements": objects(&export.measurements),
+                "findings": export.analysis.findings,
+                "result": export.analysis.result,
+                "tables": export.analysis.tables,
+                "figures": export.analysis.figures.iter().map(|figure: &Figure| json!(figure)).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({"schema": SCHEMA, "runs": runs})
+}
+
+fn objects(table: &Table) -> Vec<Value> {
+    let object = |row: &Vec<Value>| table.columns.iter().cloned().zip(row.iter().cloned()).collect();
+    table.rows.iter().map(|row| Value::Object(object(row))).collect()
+}

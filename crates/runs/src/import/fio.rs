@@ -1,0 +1,215 @@
+//! Results of fio (`--output-format=json` and `json+`), version 3 and later: latencies in nanoseconds.
+
+mod analysis;
+mod clones;
+pub mod format;
+
+use super::{Importer, read_text};
+use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
+use clones::Joined;
+use format::{Direction, Output};
+use hdrhistogram::Histogram;
+use senesce_core::analysis::{Analysis, Better};
+use senesce_core::failure::errno_words;
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Reads text as `import` would; says why it is no result of fio.
+pub fn check(text: &str) -> Result<(), String> {
+    format::parse(text).map(drop)
+}
+
+/// The importer, and the reader of its records.
+pub struct Fio;
+
+/// What tells one import from another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// Name of the file.
+    pub source: String,
+    /// CRC-32 of its bytes, in hexadecimal.
+    pub crc32: String,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// One direction of one job.
+    FioJob(JobEvent),
+}
+
+/// One direction of one job with all its clones.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct JobEvent {
+    name: String,
+    direction: String,
+    clones: usize,
+    options: BTreeMap<String, String>,
+    error: i64,
+    bandwidth_bytes_per_second: f64,
+    iops: f64,
+    runtime_ms: f64,
+    latency_mean_ns: f64,
+    /// Percent and nanoseconds.
+    percentiles: Vec<(f64, f64)>,
+    /// Name of the stored histogram (json+), or nothing.
+    histogram: String,
+}
+
+impl Importer for Fio {
+    fn name(&self) -> &'static str {
+        "fio"
+    }
+
+    fn about(&self) -> &'static str {
+        "results of fio 3 or later, --output-format=json or json+"
+    }
+
+    fn import(&self, source: &Path, out: &Path) -> Result<(), Failure> {
+        let text = read_text(source)?;
+        let output =
+            format::parse(&text).map_err(|problem| Failure::usage(format!("{}: {problem}", source.display())))?;
+        let spec = Spec {
+            source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
+        };
+        let (imported, histograms) = imported(&output, spec)?;
+        import_with(out, imported, |directory| {
+            histograms.iter().try_for_each(|(name, histogram)| Ok(directory.write_histogram(name, histogram)?))
+        })
+    }
+}
+
+impl Run for Fio {
+    const KIND: &'static str = "fio";
+    type Spec = Spec;
+    type Event = Event;
+    type Step = ();
+
+    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis::analysis(spec, recorded))
+    }
+}
+
+/// Only what the file says: it was measured on another machine.
+fn environment(output: &Output) -> Environment {
+    let mut facts = Environment::default();
+    facts.put("fio.version", &output.version);
+    facts.put("fio.time", &output.time);
+    for (name, value) in &output.options {
+        facts.put(&format!("fio.global.{name}"), value);
+    }
+    for disk in &output.disks {
+        facts.put("fio.disks", disk);
+    }
+    facts
+}
+
+/// A histogram with the name under which the record keeps it.
+type Named = (String, Histogram<u64>);
+
+/// What is recorded of a result, and the histograms.
+fn imported(output: &Output, spec: Spec) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
+    let (jobs, of_clones) = clones::join(&output.jobs);
+    let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
+    let mut repetitions: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    for (number, joined) in jobs.iter().enumerate() {
+        for direction in &joined.job.directions {
+            let mut histogram = String::new();
+            if !direction.bins.is_empty() {
+                histogram = format!("{number:03}-{}", direction.name);
+                histograms.push((histogram.clone(), to_histogram(&direction.bins)?));
+            }
+            events.push(Event::FioJob(job_event(joined, direction, histogram)));
+            let repetition = repetitions.entry((&joined.job.name, direction.name)).or_insert(0);
+            values.extend(measurements(joined, direction, *repetition));
+            *repetition += 1;
+        }
+    }
+    let mut caveats = output.caveats.clone();
+    caveats.extend(of_clones);
+    caveats.extend(jobs.iter().filter_map(of_job));
+    let environment = environment(output);
+    Ok((Imported { spec, environment, events, measurements: values, caveats }, histograms))
+}
+
+/// What is to be said of a job that failed or did nothing.
+fn of_job(Joined { job, clones }: &Joined) -> Option<String> {
+    let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
+    if job.error != 0 {
+        let number = i32::try_from(job.error).unwrap_or(0).saturating_abs();
+        let words = errno_words(&std::io::Error::from_raw_os_error(number));
+        return Some(format!(
+            "job '{}'{clones} ended with error {} ({words}): its numbers do not count",
+            job.name, job.error
+        ));
+    }
+    job.directions.is_empty().then(|| format!("job '{}'{clones} did no reads, writes or trims", job.name))
+}
+
+fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: String) -> JobEvent {
+    JobEvent {
+        name: job.name.clone(),
+        direction: direction.name.into(),
+        clones: *clones,
+        options: job.options.clone(),
+        error: job.error,
+        bandwidth_bytes_per_second: direction.bandwidth,
+        iops: direction.iops,
+        runtime_ms: direction.runtime_ms,
+        latency_mean_ns: direction.latency_mean_ns,
+        percentiles: direction.percentiles.clone(),
+        histogram,
+    }
+}
+
+/// A job that ended with an error gives no measurement.
+fn measurements(Joined { job, .. }: &Joined, direction: &Direction, repetition: u32) -> Vec<Measurement> {
+    if job.error != 0 {
+        return Vec::new();
+    }
+    let mut all: Vec<Measurement> = [
+        Measurement::new("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
+        Measurement::new("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),
+        Measurement::new("completion latency, mean", "ns", Better::Lower, direction.latency_mean_ns)
+            .map(Measurement::primary),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    for (percent, latency) in direction.percentiles.iter().filter(|(percent, _)| [50.0, 99.0, 99.9].contains(percent)) {
+        let name = format!("completion latency, percentile {percent}");
+        all.extend(Measurement::new(&name, "ns", Better::Lower, *latency));
+    }
+    all.into_iter()
+        .map(|one| Measurement { repetition, ..one.under("job", &job.name).under("direction", direction.name) })
+        .collect()
+}
+
+fn to_histogram(bins: &[(u64, u64)]) -> Result<Histogram<u64>, Failure> {
+    let damaged = |_| Failure::new(ExitCode::RunFailed, "a latency of the file is too large for a histogram");
+    let mut histogram = Histogram::new(3).map_err(|_| Failure::new(ExitCode::RunFailed, "no histogram can be made"))?;
+    for &(latency, count) in bins {
+        histogram.record_n(latency.max(1), count).map_err(damaged)?;
+    }
+    Ok(histogram)
+}
+
+#[cfg(test)]
+mod tests;

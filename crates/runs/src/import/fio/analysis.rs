@@ -1,0 +1,148 @@
+//! Tables and figures of an imported fio result.
+
+use super::{Event, Fio, JobEvent, Spec};
+use crate::run::Recorded;
+use senesce_core::analysis::*;
+use serde_json::{Value, json};
+
+pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Fio>) -> Analysis {
+    let jobs: Vec<JobEvent> = recorded.events().map(|Event::FioJob(job)| job.clone()).collect();
+    let version = recorded.environment.0.get("fio.version").and_then(Value::as_str).unwrap_or("fio");
+    Analysis {
+        title: format!("fio: {}", spec.source),
+        summary: format!("{} job directions of {version}.", jobs.len()),
+        figures: figures(recorded, &jobs),
+        tables: vec![table(&jobs)],
+        findings: Vec::new(),
+        caveats: vec![format!(
+            "imported: measured by {version}, not by senesce; the environment is known only as far as the file tells"
+        )],
+        result: json!({"fio_version": version, "jobs": jobs}),
+    }
+}
+
+fn label(job: &JobEvent) -> String {
+    format!("{} {}", job.name, job.direction)
+}
+
+fn percentile(job: &JobEvent, wanted: f64) -> f64 {
+    job.percentiles.iter().find(|(percent, _)| *percent == wanted).map_or(f64::NAN, |(_, value)| value / 1000.0)
+}
+
+fn table(jobs: &[JobEvent]) -> Table {
+    let columns = [
+        "job",
+        "direction",
+        "clones",
+        "options",
+        "bandwidth (MiB/s)",
+        "operations (1/s)",
+        "mean latency (us)",
+        "p50 (us)",
+        "p99 (us)",
+        "p99.9 (us)",
+        "runtime (s)",
+        "valid",
+    ];
+    let mut table = Table::new("jobs", "Jobs", &columns);
+    for job in jobs {
+        let options: Vec<String> = job.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        table.row(vec![
+            json!(job.name),
+            json!(job.direction),
+            json!(job.clones),
+            json!(options.join(" ")),
+            json!(job.bandwidth_bytes_per_second / 1048576.0),
+            json!(job.iops),
+            json!(job.latency_mean_ns / 1000.0),
+            json!(percentile(job, 50.0)),
+            json!(percentile(job, 99.0)),
+            json!(percentile(job, 99.9)),
+            json!(job.runtime_ms / 1000.0),
+            json!(job.error == 0),
+        ]);
+    }
+    table
+}
+
+fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
+    let names: Vec<String> = jobs.iter().map(label).collect();
+    let series = |name: &str, value: &dyn Fn(&JobEvent) -> f64| {
+        let points = jobs
+            .iter()
+            .enumerate()
+            .map(|(index, job)| (index as f64, if job.error == 0 { value(job) } else { f64::NAN }));
+        Series::new(name, Mark::Measured, points.collect())
+    };
+    let device = recorded
+        .environment
+        .0
+        .get("fio.disks")
+        .and_then(Value::as_str)
+        .map_or("the machine of the file".into(), |disks| format!("disk {disks} of another machine"));
+    let figure = |id: &str, title: &str, caption: &str, better, kind| Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        device: device.clone(),
+        better,
+        kind,
+    };
+    let bars = |y: Axis, series| FigureKind::Bars { x: Axis::categories("Job", names.clone()), y, series };
+    let mut figures = vec![
+        figure(
+            "bandwidth",
+            "Bandwidth of each job",
+            "As fio reports it.",
+            Better::Higher,
+            bars(
+                Axis::linear("Bandwidth (MiB/s)"),
+                vec![series("bandwidth", &|job| job.bandwidth_bytes_per_second / 1048576.0)],
+            ),
+        ),
+        figure(
+            "latency",
+            "Completion latency of each job",
+            "Median and two high percentiles; the axis is logarithmic.",
+            Better::Lower,
+            bars(
+                Axis::linear("Completion latency (us)").log10(),
+                vec![
+                    series("median", &|job| percentile(job, 50.0)),
+                    series("99 %", &|job| percentile(job, 99.0)),
+                    series("99.9 %", &|job| percentile(job, 99.9)),
+                ],
+            ),
+        ),
+    ];
+    let curves: Vec<Series> = jobs.iter().filter_map(|job| distribution(recorded, job)).collect();
+    if !curves.is_empty() {
+        let kind = FigureKind::Lines {
+            x: Axis::linear("Completion latency (us)").log10(),
+            y: Axis::linear("Share of operations (%)").from_zero(),
+            series: curves,
+        };
+        figures.push(figure(
+            "distribution",
+            "Distribution of completion latencies",
+            "Share of operations that completed within the time.",
+            Better::Neither,
+            kind,
+        ));
+    }
+    figures
+}
+
+fn distribution(recorded: &Recorded<Fio>, job: &JobEvent) -> Option<Series> {
+    let histogram = recorded
+        .histogram(&job.histogram)
+        .ok()
+        .filter(|histogram| !job.histogram.is_empty() && !histogram.is_empty())?;
+    let total = histogram.len() as f64;
+    let mut seen = 0;
+    let points = histogram.iter_recorded().map(|step| {
+        seen += step.count_at_value();
+        (step.value_iterated_to() as f64 / 1000.0, seen as f64 / total * 100.0)
+    });
+    Some(Series::new(label(job), Mark::Measured, points.collect()))
+}

@@ -1,0 +1,148 @@
+//! The clones of a job (`numjobs`) as one job, as `group_reporting` would tell them.
+
+use super::format::{Direction, Job};
+use std::collections::BTreeMap;
+
+/// One job with all its clones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Joined {
+    /// Their sum. Its error is the first that one of them ended with.
+    pub job: Job,
+    /// How many they were; 1: the job alone.
+    pub clones: usize,
+}
+
+/// Joins jobs of the same name, group and options: they ran at the same time. Order is kept. The second part is what a
+/// reader must know of them.
+pub fn join(jobs: &[Job]) -> (Vec<Joined>, Vec<String>) {
+    let mut groups: Vec<Vec<&Job>> = Vec::new();
+    for job in jobs {
+        let same = |one: &&Job| {
+            job.group.is_some() && (&one.name, one.group, &one.options) == (&job.name, job.group, &job.options)
+        };
+        match groups.iter_mut().find(|group| group.first().is_some_and(same)) {
+            Some(group) => group.push(job),
+            None => groups.push(vec![job]),
+        }
+    }
+    let mut caveats = Vec::new();
+    let joined = groups.iter().filter_map(|group| joined(group, &mut caveats)).collect();
+    (joined, caveats)
+}
+
+fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
+    let mut job = (*group.first()?).clone();
+    if group.len() > 1 {
+        job.error = group.iter().map(|one| one.error).find(|error| *error != 0).unwrap_or(0);
+        job.directions = Vec::new();
+        for name in ["read", "write", "trim", "mixed"] {
+            let parts: Vec<&Direction> =
+                group.iter().flat_map(|one| &one.directions).filter(|direction| direction.name == name).collect();
+            let Some(sum) = sum(&parts) else { continue };
+            if sum.percentiles.is_empty() && parts.iter().any(|part| !part.percentiles.is_empty()) {
+                caveats.push(format!(
+                    "job '{}' ({name}): measured without percentiles, those of {} clones give none of all; run fio with \
+                     --group_reporting or --output-format=json+",
+                    job.name,
+                    parts.len()
+                ));
+            }
+            job.directions.push(sum);
+        }
+    }
+    Some(Joined { job, clones: group.len() })
+}
+
+/// Operations and bytes add up over the longest runtime (fio, stat.c, `sum_thread_stats`), means are weighted by operations.
+fn sum(parts: &[&Direction]) -> Option<Direction> {
+    let [first, others @ ..] = parts else { return None };
+    if others.is_empty() {
+        return Some((*first).clone());
+    }
+    let runtime_ms = parts.iter().map(|part| part.runtime_ms).fold(0.0, f64::max);
+    let share = |part: &Direction| if runtime_ms > 0.0 { part.runtime_ms / runtime_ms } else { 1.0 };
+    let rate = |of: fn(&Direction) -> f64| parts.iter().map(|part| of(part) * share(part)).sum();
+    let operations: f64 = parts.iter().map(|part| part.operations).sum();
+    let mean = |of: fn(&Direction) -> f64| {
+        let sum: f64 = parts.iter().map(|part| of(part) * part.operations).sum();
+        if operations > 0.0 { sum / operations } else { of(first) }
+    };
+    let bins = bins(parts);
+    Some(Direction {
+        name: first.name,
+        operations,
+        bandwidth: rate(|part| part.bandwidth),
+        iops: rate(|part| part.iops),
+        runtime_ms,
+        latency_mean_ns: mean(|part| part.latency_mean_ns),
+        total_mean_ns: mean(|part| part.total_mean_ns),
+        percentiles: first.percentiles.iter().filter_map(|(percent, _)| percentile(&bins, *percent)).collect(),
+        bins,
+    })
+}
+
+/// The distribution of all; none, where one of them has none.
+fn bins(parts: &[&Direction]) -> Vec<(u64, u64)> {
+    let mut all: BTreeMap<u64, u64> = BTreeMap::new();
+    if parts.iter().all(|part| !part.bins.is_empty()) {
+        for (latency, count) in parts.iter().flat_map(|part| &part.bins) {
+            let sum = all.entry(*latency).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+    }
+    all.into_iter().collect()
+}
+
+/// The first bin that at least this percentage of the samples does not exceed.
+fn percentile(bins: &[(u64, u64)], percent: f64) -> Option<(f64, f64)> {
+    let wanted = percent / 100.0 * bins.iter().map(|bin| bin.1 as f64).sum::<f64>();
+    let mut seen = 0.0;
+    let found = bins.iter().find(|bin| {
+        seen += bin.1 as f64;
+        seen >= wanted
+    })?;
+    Some((percent, found.0 as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::parse;
+    use super::*;
+
+    fn job(group: u32, iops: f64, clat: &str) -> String {
+        format!(
+            r#"{{"jobname":"a","groupid":{group},"job options":{{"numjobs":"2"}},"read":{{"total_ios":{iops},"io_bytes":1,
+            "bw_bytes":4096,"iops":{iops},"runtime":1000,"clat_ns":{{{clat}}}}}}}"#
+        )
+    }
+
+    fn joined_of(jobs: &[String]) -> (Vec<Joined>, Vec<String>) {
+        join(&parse(&format!(r#"{{"fio version":"fio-3.33","jobs":[{}]}}"#, jobs.join(","))).unwrap().jobs)
+    }
+
+    #[test]
+    fn percentiles_of_clones_come_of_their_bins_or_not_at_all() {
+        let bins = [
+            r#""mean":10,"percentile":{"50.0":10},"bins":{"10":3}"#,
+            r#""mean":50,"percentile":{"50.0":50},"bins":{"50":1}"#,
+        ];
+        let (all, caveats) = joined_of(&[job(0, 3.0, bins[0]), job(0, 1.0, bins[1])]);
+        let sum = &all[0].job.directions[0];
+        assert_eq!(
+            (sum.latency_mean_ns, &*sum.percentiles, &*sum.bins),
+            (20.0, &[(50.0, 10.0)][..], &[(10, 3), (50, 1)][..])
+        );
+        assert!(caveats.is_empty());
+
+        let plain = r#""mean":10,"percentile":{"50.0":10}"#;
+        let (all, caveats) = joined_of(&[job(0, 3.0, plain), job(0, 1.0, plain)]);
+        assert!(all[0].job.directions[0].percentiles.is_empty());
+        assert!(caveats[0].contains("job 'a' (read): measured without percentiles"), "{caveats:?}");
+    }
+
+    #[test]
+    fn groups_that_ran_after_one_another_stay_apart() {
+        let (all, _) = joined_of(&[job(0, 3.0, ""), job(1, 1.0, "")]);
+        assert_eq!(all.iter().map(|one| one.clones).collect::<Vec<_>>(), [1, 1]);
+    }
+}

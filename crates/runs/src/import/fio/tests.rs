@@ -1,0 +1,112 @@
+//! Imports of made-up results.
+
+use super::*;
+use senesce_core::Record;
+
+const CLAT: &str = r#""min":10,"max":300,"mean":100,"percentile":{"50.000000":90,"99.000000":200}"#;
+
+fn part(iops: u32, clat: &str) -> String {
+    format!(
+        r#"{{"total_ios":{iops},"io_bytes":4096,"bw_bytes":{},"iops":{iops},"runtime":1000,"clat_ns":{{{clat}}}}}"#,
+        iops * 4096
+    )
+}
+
+fn job(error: u32, direction: &str, part: &str) -> String {
+    format!(r#"{{"jobname":"a","groupid":0,"error":{error},"{direction}":{part}}}"#)
+}
+
+fn document(jobs: &[String]) -> String {
+    format!("{{\"fio version\":\"fio-3.33\",\"jobs\":[\n{}]}}\n", jobs.join(",\n"))
+}
+
+/// Measured values by metric and direction, and the caveats.
+fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
+    let room = tempfile::tempdir().unwrap();
+    let (source, out) = (room.path().join("fio.json"), room.path().join("run"));
+    std::fs::write(&source, text).unwrap();
+    Fio.import(&source, &out)?;
+    let record = Record::open(&out).unwrap();
+    let analysis = crate::run::analyse::<Fio>(&record).unwrap();
+    assert_eq!(analysis.result, *record.summary.as_ref().unwrap());
+    Ok((Recorded::<Fio>::of(&record)?.measurements().cloned().collect(), analysis.caveats))
+}
+
+fn operations(values: &[Measurement]) -> Vec<(String, f64)> {
+    let all = values.iter().filter(|one| one.metric == "operations");
+    all.map(|one| (one.condition["direction"].clone(), one.value.get())).collect()
+}
+
+#[test]
+fn clones_are_one_measurement_with_their_sum() {
+    let clones = [job(0, "read", &part(100, CLAT)), job(0, "read", &part(50, CLAT))];
+    let (values, _) = import(&document(&clones)).unwrap();
+    assert_eq!(operations(&values), [("read".to_string(), 150.0)]);
+}
+
+#[test]
+fn mixed_operations_are_read_and_unknown_directions_named() {
+    let (values, _) = import(&document(&[job(0, "mixed", &part(70, CLAT))])).unwrap();
+    assert_eq!(operations(&values), [("mixed".to_string(), 70.0)]);
+    let refused = import(&document(&[job(0, "append", &part(70, CLAT))])).unwrap_err().to_string();
+    assert!(refused.contains("job 'a': 'append' is no direction"), "{refused}");
+}
+
+#[test]
+fn impossible_latencies_are_refused_with_job_and_field() {
+    for (clat, words) in [
+        (r#""mean":-5"#, "clat_ns.mean is -5"),
+        (r#""min":9,"max":8,"mean":8.5"#, "clat_ns: min 9 is above max 8"),
+        (r#""max":100,"mean":50,"percentile":{"99.000000":200}"#, "clat_ns: percentile 99 is 200, above max 100"),
+        (r#""mean":50,"percentile":{"50.0":20,"99.0":10}"#, "clat_ns: percentile 50 is 20, above percentile 99"),
+        (r#""mean":50,"percentile":{"99.0":-1}"#, "clat_ns.percentile 99 is -1"),
+    ] {
+        let refused = import(&document(&[job(0, "read", &part(100, clat))])).unwrap_err().to_string();
+        assert!(refused.contains("job 'a', read") && refused.contains(words), "{refused}");
+    }
+    let not_a_number = "{\"fio version\":\"fio-3.33\",\"jobs\":[\n{\"jobname\" : \"a\",\n\"read\" : {\n\"clat_ns\" : {\n\
+                        \"mean\" : -nan,\n\"N\" : 1}}}]}";
+    let refused = import(not_a_number).unwrap_err().to_string();
+    assert!(refused.contains("job 'a', clat_ns, \"mean\" : -nan: this is not a number"), "{refused}");
+}
+
+#[test]
+fn a_percentile_may_be_half_a_bin_above_the_maximum() {
+    let clat = r#""min":128,"max":128,"mean":128,"percentile":{"99.000000":129}"#;
+    import(&document(&[job(0, "read", &part(100, clat))])).unwrap();
+}
+
+#[test]
+fn of_several_results_the_last_complete_one_counts() {
+    let of = |iops| document(&[job(0, "read", &part(iops, CLAT))]);
+    let (values, caveats) = import(&format!("{}fio: a warning\n{}", of(10), of(20))).unwrap();
+    assert_eq!(operations(&values), [("read".to_string(), 20.0)]);
+    assert!(caveats.iter().any(|words| words.contains("holds 2 complete results (--status-interval)")), "{caveats:?}");
+    let (values, caveats) = import(&format!("{}{}", of(10), &of(20)[..60])).unwrap();
+    assert_eq!(operations(&values), [("read".to_string(), 10.0)]);
+    assert!(caveats.iter().any(|words| words.contains("cut off")), "{caveats:?}");
+}
+
+#[test]
+fn a_job_that_failed_is_named_and_does_not_count() {
+    let idle = part(0, "").replace("4096", "0");
+    let (values, caveats) = import(&document(&[job(5, "read", &idle)])).unwrap();
+    assert!(values.is_empty());
+    assert!(caveats.iter().any(|words| words.contains("job 'a' ended with error 5")), "{caveats:?}");
+    let clones = [job(0, "read", &part(100, CLAT)), job(28, "read", &part(50, CLAT))];
+    let (values, caveats) = import(&document(&clones)).unwrap();
+    assert!(values.is_empty());
+    assert!(caveats.iter().any(|words| words.contains("job 'a' (2 clones) ended with error 28")), "{caveats:?}");
+}
+
+#[test]
+fn an_import_that_was_interrupted_is_not_imported_into() {
+    let room = tempfile::tempdir().unwrap();
+    let (source, out) = (room.path().join("fio.json"), room.path().join("run"));
+    std::fs::write(&source, document(&[job(0, "read", &part(100, CLAT))])).unwrap();
+    Fio.import(&source, &out).unwrap();
+    Fio.import(&source, &out).unwrap();
+    std::fs::remove_file(out.join("summary.json")).unwrap();
+    let refused = Fio.import(&source, &out).unwrap_err().to_string();
+    assert!(refused.contains("interrupted"), "{refused}");
+}

@@ -1,0 +1,43 @@
+//! Other people's data as run directories: one importer per kind.
+
+pub mod block_trace;
+pub mod fio;
+
+use senesce_core::failure::errno_words;
+use senesce_core::{ExitCode, Failure};
+use std::path::Path;
+
+/// Turns a foreign file into a run directory.
+pub trait Importer: Sync {
+    /// The word after `senesce import`.
+    fn name(&self) -> &'static str;
+
+    /// What it reads, in one line.
+    fn about(&self) -> &'static str;
+
+    /// Reads `source` and writes the run directory `out`.
+    fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
+}
+
+/// What can be imported into the kinds of this room.
+pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
+
+/// The importer of this name.
+pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static dyn Importer, Failure> {
+    known.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
+        let known = || known.iter().map(|one| one.name());
+        let hint = senesce_core::parameter::suggest(name, known());
+        Failure::usage(format!(
+            "'{name}' cannot be imported{hint}; known are: {}",
+            known().collect::<Vec<_>>().join(", ")
+        ))
+    })
+}
+
+/// The text of a foreign file.
+pub fn read_text(source: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(source).map_err(|error| {
+        Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_words(&error)))
+    })?;
+    String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", source.display())))
+}

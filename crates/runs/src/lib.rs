@@ -1,0 +1,32 @@
+//! Runs: what conducts them, what keeps their records, and the verbs that measure anything.
+
+pub mod bench;
+pub mod cold;
+mod cold_self_test;
+pub mod compare;
+pub mod doctor;
+pub mod drives;
+pub mod export;
+pub mod import;
+pub mod measurements;
+pub mod registry;
+pub mod run;
+pub mod shared_directory;
+pub mod study;
+pub mod trace;
+pub mod tree;
+
+use run::{Kind, verb};
+
+/// The verbs of this room that leave run directories.
+#[rustfmt::skip]
+pub const VERBS: &[&dyn Kind] = &[
+    verb::<bench::Bench>(),
+    verb::<import::fio::Fio>(),
+    verb::<trace::BlockTraceRun>(),
+    verb::<study::Study>(),
+];
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/adding-an-experiment.md")]
+struct Guide;

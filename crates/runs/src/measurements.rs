@@ -1,0 +1,82 @@
+//! The single values of any record.
+
+use crate::registry::Registry;
+use senesce_core::analysis::Better;
+use senesce_core::{Failure, Measurement, Record};
+use serde_json::Value;
+
+/// The values that the run recorded one by one; where it recorded none, the numbers of its result whose name tells a unit
+/// and a direction.
+pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
+    let recorded = registry.kind(&record.plan)?.measurements(record)?;
+    if !recorded.is_empty() {
+        return Ok(recorded);
+    }
+    let result = registry.analyse(record)?.result;
+    let mut found = Vec::new();
+    collect("", &result, &mut found);
+    Ok(found)
+}
+
+fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {
+    match value {
+        Value::Object(entries) => {
+            for (key, value) in entries.iter().filter(|(key, _)| *key != "environment") {
+                let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+                collect(&name, value, found);
+            }
+        }
+        Value::Number(number) => {
+            if let (Some((unit, better)), Some(value)) = (nature(name), number.as_f64()) {
+                found.extend(Measurement::new(name, unit, better, value));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Endings of names with unit and direction, the more special first.
+const NATURES: [(&str, &str, Better); 17] = [
+    ("per_second", "1/s", Better::Higher),
+    ("throughput", "1/s", Better::Higher),
+    ("bandwidth", "bytes/s", Better::Higher),
+    ("layout_score", "", Better::Higher),
+    ("score", "", Better::Higher),
+    ("discontinuities", "", Better::Lower),
+    ("extents_per_file", "", Better::Lower),
+    ("free_extents", "", Better::Lower),
+    ("rmse", "", Better::Lower),
+    ("rmse.age", "", Better::Lower),
+    ("rmse.size", "", Better::Lower),
+    ("rmse.depth", "", Better::Lower),
+    ("seconds", "s", Better::Lower),
+    ("_ns", "ns", Better::Lower),
+    ("_us", "us", Better::Lower),
+    ("_ms", "ms", Better::Lower),
+    ("peak_rss_bytes", "bytes", Better::Lower),
+];
+
+fn nature(name: &str) -> Option<(&'static str, Better)> {
+    NATURES.iter().find(|(ending, ..)| name.ends_with(ending)).map(|(_, unit, better)| (*unit, *better))
+}
+
+/// Whether a value is a time or a rate, which mean nothing under emulation (layout does).
+pub fn is_timing(measurement: &Measurement) -> bool {
+    ["s", "ms", "us", "ns"].contains(&measurement.unit.as_str()) || measurement.unit.ends_with("/s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn named_numbers_become_measurements_and_others_do_not() {
+        let result = json!({"ops_per_second": 10.0, "seed": 42, "rmse": {"age": 0.1}, "environment": {"x_ns": 1}});
+        let mut found = Vec::new();
+        collect("", &result, &mut found);
+        let names: Vec<&str> = found.iter().map(|one| one.metric.as_str()).collect();
+        assert_eq!(names, ["ops_per_second", "rmse.age"]);
+        assert!(is_timing(&found[0]) && !is_timing(&found[1]));
+    }
+}

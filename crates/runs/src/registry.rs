@@ -1,0 +1,107 @@
+//! What there is: experiments, verbs that leave records, doc pages.
+
+use crate::run::{Kind, Reproducible};
+use senesce_core::parameter::suggest;
+use senesce_core::{Analysis, Failure, Plan, Record};
+
+/// Everything that can be run and read back.
+pub struct Registry {
+    /// The published experiments, room by room, in the order of `senesce experiments`.
+    pub experiments: &'static [&'static [&'static dyn Reproducible]],
+    /// The verbs that leave run directories.
+    pub verbs: &'static [&'static [&'static dyn Kind]],
+}
+
+/// Doc pages of verbs: name and text.
+pub const PAGES: &[(&str, &str)] = &[
+    ("advise", include_str!("../../../docs/verbs/advise.md")),
+    ("objects", include_str!("../../../docs/verbs/objects.md")),
+    ("bench", include_str!("../../../docs/verbs/bench.md")),
+    ("device", include_str!("../../../docs/verbs/device.md")),
+    ("age", include_str!("../../../docs/verbs/age.md")),
+    ("verify", include_str!("../../../docs/verbs/verify.md")),
+    ("layout", include_str!("../../../docs/verbs/layout.md")),
+    ("reproduce", include_str!("../../../docs/verbs/reproduce.md")),
+    ("report", include_str!("../../../docs/verbs/report.md")),
+    ("compare", include_str!("../../../docs/verbs/compare.md")),
+    ("export", include_str!("../../../docs/verbs/export.md")),
+    ("import", include_str!("../../../docs/verbs/import.md")),
+    ("bundle", include_str!("../../../docs/verbs/bundle.md")),
+    ("lab", include_str!("../../../docs/verbs/lab.md")),
+    ("zns", include_str!("../../../docs/verbs/zns.md")),
+    ("zones", include_str!("../../../docs/verbs/zones.md")),
+    ("study", include_str!("../../../docs/verbs/study.md")),
+    ("tier", include_str!("../../../docs/verbs/tier.md")),
+    ("profile", include_str!("../../../docs/verbs/profile.md")),
+    ("image", include_str!("../../../docs/verbs/image.md")),
+    ("trace", include_str!("../../../docs/verbs/trace.md")),
+    ("snapshot", include_str!("../../../docs/verbs/snapshot.md")),
+    ("rollback", include_str!("../../../docs/verbs/rollback.md")),
+    ("run-and-rollback", include_str!("../../../docs/verbs/run-and-rollback.md")),
+];
+
+impl Registry {
+    /// The published experiments.
+    pub fn experiments(&self) -> impl Iterator<Item = &'static dyn Reproducible> {
+        self.experiments.iter().flat_map(|room| room.iter().copied())
+    }
+
+    /// Every kind of record there is.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static dyn Kind> {
+        let verbs = self.verbs.iter().flat_map(|room| room.iter().copied());
+        verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn Kind))
+    }
+
+    /// The experiment with this id.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn experiment(&self, id: &str) -> Result<&'static dyn Reproducible, Failure> {
+        self.experiments().find(|experiment| experiment.kind() == id).ok_or_else(|| {
+            let hint = suggest(id, self.experiments().map(|experiment| experiment.kind()));
+            Failure::usage(format!("there is no experiment '{id}'{hint}; `senesce experiments` lists them"))
+        })
+    }
+
+    /// Who can run a plan and read its record.
+    ///
+    /// # Errors
+    /// When this version does not know the kind.
+    pub fn kind(&self, plan: &Plan) -> Result<&'static dyn Kind, Failure> {
+        self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
+            Failure::usage(format!(
+                "'{}' is a kind of run that this version does not know; use the version that wrote it ({})",
+                plan.kind, plan.program_version
+            ))
+        })
+    }
+
+    /// Analyses any record by its kind.
+    ///
+    /// # Errors
+    /// When the kind is not known or the record cannot be decoded.
+    pub fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        self.kind(&record.plan)?.analyse(record)
+    }
+
+    /// The names of all doc pages.
+    pub fn pages(&self) -> Vec<&'static str> {
+        let verbs = PAGES.iter().map(|(name, _)| *name);
+        verbs.chain(self.experiments().map(|experiment| experiment.kind())).collect()
+    }
+
+    /// A doc page by name.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn page(&self, name: &str) -> Result<&'static str, Failure> {
+        if let Some((_, text)) = PAGES.iter().find(|(known, _)| *known == name) {
+            return Ok(text);
+        }
+        let of_experiment = self.experiments().find(|experiment| experiment.kind() == name);
+        of_experiment.map(|experiment| experiment.page()).ok_or_else(|| {
+            let hint = suggest(name, self.pages());
+            Failure::usage(format!("there is no page '{name}'{hint}; `senesce doc` lists them"))
+        })
+    }
+}

@@ -1,0 +1,325 @@
+//! The one runner: identity and directory, environment, resume, interrupt, failure, retry, finish.
+
+use super::context::{Context, interrupted};
+use super::recorded::{Common, Done, Failed, Recorded};
+use super::{Planned, Run};
+use senesce_claims::{ClaimSet, Facts};
+use senesce_cluster::Cluster;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{
+    Analysis, Environment, ExitCode, Failure, Finding, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::Instant;
+
+/// How a run is to be conducted: nothing in here shapes its result.
+pub struct Conduct<'a> {
+    /// The run directory, if the user named one.
+    pub out: Option<PathBuf>,
+    /// Where run directories are kept otherwise.
+    pub runs: PathBuf,
+    /// Run anew although the same was run before (only without `out`).
+    pub again: bool,
+    /// Path or serial number of what may be lost.
+    pub erase: Option<String>,
+    /// The level whose defaults the specification was made of, if any; for the words of claims.
+    pub scale: Option<Level>,
+    /// The only steps to do, as their kind writes them; none: all. For a part of a run that is carried elsewhere.
+    pub only: Option<Vec<Value>>,
+    /// Whom to tell.
+    pub progress: &'a dyn Progress,
+    /// Whether to stop.
+    pub interrupt: &'a Interrupt,
+    /// The ranks that play the run together, where there are several.
+    pub cluster: Option<&'a Cluster>,
+}
+
+impl Conduct<'static> {
+    /// Into this directory, telling nobody, until it is done.
+    pub fn quietly(out: &Path) -> Self {
+        static NEVER: LazyLock<Interrupt> = LazyLock::new(Interrupt::new);
+        Self {
+            out: Some(out.into()),
+            runs: PathBuf::new(),
+            again: false,
+            erase: None,
+            scale: None,
+            only: None,
+            progress: &Silent,
+            interrupt: &NEVER,
+            cluster: None,
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It was complete before; nothing was done.
+    WasDone,
+    /// It is complete now.
+    Done,
+    /// So many steps failed; the same command does them again.
+    Failed(usize),
+    /// The user ended it; the same command continues it.
+    Interrupted,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The run directory.
+    pub path: PathBuf,
+    /// Its analysis.
+    pub analysis: Analysis,
+    /// How it ended.
+    pub state: State,
+    /// What the process tells its caller if the run is done.
+    pub verdict: ExitCode,
+}
+
+impl Outcome {
+    /// What the process tells its caller.
+    pub fn exit_code(&self) -> ExitCode {
+        match self.state {
+            State::WasDone | State::Done => self.verdict,
+            State::Failed(_) => ExitCode::RunFailed,
+            State::Interrupted => ExitCode::Interrupted,
+        }
+    }
+}
+
+/// A plan of a specification, without steps yet.
+///
+/// # Errors
+/// When the specification holds what TOML cannot.
+pub fn new_plan<R: Run>(spec: &R::Spec, seed: Seed) -> Result<Plan, Failure> {
+    Plan::of_spec(R::KIND, seed, spec)
+        .map_err(|error| Failure::usage(format!("the specification cannot be stored: {error}")))
+}
+
+/// Does what is not done yet of a run, or finds it finished; analyses its record and completes it.
+///
+/// # Errors
+/// What is wrong with the specification or the directory, what is missing or refused, or the failure of a step where the
+/// kind does not go on after one.
+pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+    let plan = Plan { scale: how.scale, ..R::plan(spec, seed)? };
+    let path = how.out.clone().unwrap_or_else(|| default_path(&how.runs, &plan, how.again));
+    let needed = R::needs(spec).check();
+    if !path.join("plan.toml").exists() {
+        needed.as_ref().map_err(Failure::again)?;
+    }
+    let directory = RunDirectory::open(&path, &plan, &Environment::capture())?;
+    if directory.is_finished() {
+        return outcome::<R>(path, State::WasDone);
+    }
+    needed?;
+    let mut context: Context<'_, R> = Context {
+        progress: how.progress,
+        interrupt: how.interrupt,
+        cluster: how.cluster,
+        seed,
+        erase: how.erase.clone(),
+        recorded: Recorded::of(&Record::open(&path)?)?,
+        directory,
+        pending: Vec::new(),
+    };
+    let state = execute(spec, how.only.as_deref(), &mut context);
+    let state = match state {
+        Ok(state) => state,
+        Err(failure) if failure.exit_code() == ExitCode::Interrupted => {
+            context.note(Common::Interrupted)?;
+            State::Interrupted
+        }
+        Err(failure) => {
+            context.directory.discard_if_empty();
+            // Only an empty folder goes.
+            if how.out.is_none() {
+                let _ = std::fs::remove_dir(&how.runs);
+            }
+            return Err(failure);
+        }
+    };
+    let mut directory = context.directory;
+    directory.sync()?;
+    let outcome = match outcome::<R>(path, state) {
+        // It was interrupted before there was anything to analyse.
+        Err(_) if state == State::Interrupted => return Err(interrupted()),
+        other => other?,
+    };
+    if state == State::Done && how.only.is_none() {
+        directory.finish(&outcome.analysis.result)?;
+    }
+    Ok(outcome)
+}
+
+fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
+    let record = Record::open(&path)?;
+    let verdict = R::exit_code(&spec_of::<R>(&record)?, &Recorded::of(&record)?);
+    Ok(Outcome { analysis: analyse::<R>(&record)?, path, state, verdict })
+}
+
+fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context<'_, R>) -> Result<State, Failure> {
+    let mut session = R::begin(spec, context)?;
+    context.keep_pending()?;
+    let done = all_steps(&mut session, spec, only, context);
+    let ended = session.end(spec, context).and_then(|()| context.keep_pending());
+    if let Err(failure) = &ended {
+        fail(None, failure, context)?;
+    }
+    let failed = done?;
+    ended?;
+    Ok(if failed == 0 { State::Done } else { State::Failed(failed) })
+}
+
+/// Does all steps that are left; returns how many failed.
+fn all_steps<R: Run>(
+    session: &mut R,
+    spec: &R::Spec,
+    only: Option<&[Value]>,
+    context: &mut Context<'_, R>,
+) -> Result<usize, Failure> {
+    let mut failed: Vec<R::Step> = Vec::new();
+    loop {
+        let mut left = R::next(spec, &context.recorded)?;
+        left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
+        if left.is_empty() {
+            return Ok(failed.len());
+        }
+        let total: f64 = left.iter().map(|planned| planned.seconds).sum();
+        let mut course = Course { number: 0, count: left.len(), seconds_left: total };
+        for planned in left {
+            // A step before it may have carried it elsewhere as well.
+            if context.recorded.is_done(&planned.step) {
+                continue;
+            }
+            context.check_interrupt()?;
+            course.begin(&planned, context);
+            let begun = Instant::now();
+            let outcome = session.step(spec, &planned.step, context);
+            course.seconds_left -= planned.seconds;
+            match outcome {
+                Ok(()) => {
+                    context.keep_pending()?;
+                    let step = value_of(&planned.step);
+                    context.note(Common::Done(Done { step, seconds: begun.elapsed().as_secs_f64() }))?;
+                }
+                Err(failure) => {
+                    context.pending.clear();
+                    if failure.exit_code() == ExitCode::Interrupted || context.interrupt.requested() {
+                        return Err(interrupted());
+                    }
+                    fail(Some(&planned.step), &failure, context)?;
+                    if !R::GOES_ON {
+                        return Err(failure);
+                    }
+                    context.progress.say(&format!("{} failed: {failure}", planned.action));
+                    failed.push(planned.step);
+                }
+            }
+        }
+    }
+}
+
+/// Where a run is among its steps.
+struct Course {
+    number: usize,
+    count: usize,
+    seconds_left: f64,
+}
+
+impl Course {
+    fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
+        self.number += 1;
+        let words = match planned.target.as_str() {
+            "" | "-" => planned.action.clone(),
+            target => format!("{} [{target}]", planned.action),
+        };
+        context.progress.step(self.number, self.count, &words, self.seconds_left);
+    }
+}
+
+fn is_wanted<S: serde::Serialize>(step: &S, only: Option<&[Value]>) -> bool {
+    only.is_none_or(|only| only.contains(&value_of(step)))
+}
+
+fn value_of<S: serde::Serialize>(step: &S) -> Value {
+    serde_json::to_value(step).unwrap_or(Value::Null)
+}
+
+fn fail<R: Run>(step: Option<&R::Step>, failure: &Failure, context: &mut Context<'_, R>) -> Result<(), Failure> {
+    // What refuses before anything was done is no part of a record.
+    let is_refusal = matches!(failure.exit_code(), ExitCode::Usage | ExitCode::Refused | ExitCode::Missing);
+    if is_refusal && !R::GOES_ON && context.recorded.entries.is_empty() {
+        return Ok(());
+    }
+    // An end that all ranks know is in the record already.
+    if context.cluster.is_some_and(|cluster| cluster.ending().is_some()) {
+        return Ok(());
+    }
+    context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string() }))
+}
+
+/// The analysis of a record: what its kind makes of it, what the environment and the run say, what failed.
+///
+/// # Errors
+/// When the record cannot be decoded.
+pub fn analyse<R: Run>(record: &Record) -> Result<Analysis, Failure> {
+    let spec = spec_of::<R>(record)?;
+    let recorded = Recorded::<R>::of(record)?;
+    let mut analysis = R::analyse(&spec, &recorded)?;
+    let mut caveats = record.environment.caveats();
+    caveats.extend(recorded.caveats());
+    let failures = recorded.failures();
+    if !failures.is_empty() {
+        let words: Vec<String> = failures.iter().map(|(_, reason)| (*reason).to_string()).collect();
+        caveats.push(format!("{} failed and are not in the results: {}", words.len(), words.join("; ")));
+    }
+    analysis.caveats.splice(0..0, caveats);
+    let mut findings = decide_claims::<R>(&spec, &recorded, record)?;
+    findings.append(&mut analysis.findings);
+    analysis.findings = findings;
+    if let (false, Some(result)) = (analysis.findings.is_empty(), analysis.result.as_object_mut()) {
+        result.insert("findings".into(), json!(analysis.findings));
+    }
+    Ok(analysis)
+}
+
+/// How the claims about a kind of run come out on what was measured.
+fn decide_claims<R: Run>(spec: &R::Spec, recorded: &Recorded<R>, record: &Record) -> Result<Vec<Finding>, Failure> {
+    if R::CLAIMS.is_empty() {
+        return Ok(Vec::new());
+    }
+    let set = ClaimSet::parse(R::CLAIMS, R::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
+    let facts = &record.environment.0;
+    let facts = Facts {
+        emulated: facts.get("lab.accelerator").is_some_and(|word| word == "tcg"),
+        root: facts.get("process.root").is_none_or(|root| root == true),
+        ..Facts::of(record.plan.scale.unwrap_or(Level::Quick))
+    };
+    Ok(senesce_claims::decide(&set, &R::measurements(spec, recorded), &R::facts(spec, recorded, facts)))
+}
+
+/// The specification of a record with the types of its kind.
+///
+/// # Errors
+/// What in it does not fit.
+pub fn spec_of<R: Run>(record: &Record) -> Result<R::Spec, Failure> {
+    record.plan.read_spec().map_err(|error| {
+        let path = record.path.join("plan.toml");
+        Failure::usage(format!("{}: the specification cannot be read: {}", path.display(), error.message()))
+    })
+}
+
+/// `RUNS/KIND-HASH`: the same plan finds its own directory again. With `again`, the first free `-2`, `-3` ...
+pub fn default_path(runs: &Path, plan: &Plan, again: bool) -> PathBuf {
+    let base = format!("{}-{:08x}", plan.kind, plan.identity());
+    let first = runs.join(&base);
+    if !again || !first.exists() {
+        return first;
+    }
+    (2..).map(|number| runs.join(format!("{base}-{number}"))).find(|path| !path.exists()).unwrap_or(first)
+}

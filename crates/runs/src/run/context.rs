@@ -1,0 +1,194 @@
+//! What a step is given: where it records, whom it tells, whether it should stop.
+
+use super::Run;
+use super::recorded::{Common, Entry, OwnImage, Recorded};
+use hdrhistogram::Histogram;
+use senesce_cluster::Cluster;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::record::Witness;
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed};
+use senesce_volume::TargetSpec;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// What a step is given.
+pub struct Context<'a, R: Run> {
+    /// Whom it tells how far it is.
+    pub progress: &'a dyn Progress,
+    /// Whether it should stop.
+    pub interrupt: &'a Interrupt,
+    /// The ranks that play the run together, where there are several.
+    pub cluster: Option<&'a Cluster>,
+    /// The root seed.
+    pub seed: Seed,
+    pub(super) erase: Option<String>,
+    pub(super) directory: RunDirectory,
+    pub(super) recorded: Recorded<R>,
+    /// What the step of now recorded so far.
+    pub(super) pending: Vec<Pending<R::Event>>,
+}
+
+pub(super) enum Pending<E> {
+    Own(E),
+    Common(Common),
+}
+
+impl<'a, R: Run> Context<'a, R> {
+    /// Where the run directory is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// What was recorded by all steps that are done, also in earlier parts of the run.
+    pub fn recorded(&self) -> &Recorded<R> {
+        &self.recorded
+    }
+
+    /// Records an event of the step; it counts if the step succeeds.
+    pub fn record(&mut self, event: R::Event) {
+        self.pending.push(Pending::Own(event));
+    }
+
+    /// Records an event at once, for long steps that continue where they stopped.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
+        self.directory.append_tagged(&event)?;
+        self.recorded.add(self.directory.seconds(), Entry::Own(event));
+        Ok(())
+    }
+
+    /// Records a measured value of the step.
+    pub fn measure(&mut self, one: Measurement) {
+        self.push_common(Common::Measurement(one));
+    }
+
+    /// Records what a reader of the results must know.
+    pub fn caveat(&mut self, words: impl Into<String>) {
+        self.push_common(Common::Caveat(words.into()));
+    }
+
+    pub(super) fn push_common(&mut self, common: Common) {
+        self.pending.push(Pending::Common(common));
+    }
+
+    /// Adds facts about what was measured on.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn add_environment(&mut self, facts: &Environment) -> Result<(), Failure> {
+        self.recorded.environment.0.extend(facts.0.clone());
+        Ok(self.directory.add_environment(facts)?)
+    }
+
+    /// Stores a latency histogram, in nanoseconds.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), Failure> {
+        Ok(self.directory.write_histogram(name, histogram)?)
+    }
+
+    /// A second hand that can append while the first is busy, for last words.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be duplicated.
+    pub fn witness(&self) -> Result<Witness, Failure> {
+        Ok(self.directory.witness()?)
+    }
+
+    /// An error when the user asked to stop; called between units of work.
+    ///
+    /// # Errors
+    /// Exit code 130.
+    pub fn check_interrupt(&self) -> Result<(), Failure> {
+        match self.interrupt.requested() {
+            true => Err(interrupted()),
+            false => Ok(()),
+        }
+    }
+
+    /// Path or serial number of what the user allowed to be lost.
+    pub fn erase(&self) -> Option<&str> {
+        self.erase.as_deref()
+    }
+
+    /// What may be lost with `target`: what the user said, else an image that this run made, now or before it was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn may_erase(&mut self, target: &TargetSpec) -> Result<Option<String>, Failure> {
+        let TargetSpec::Image { path, .. } = target else { return Ok(self.erase.clone()) };
+        if self.erase.is_some() {
+            return Ok(self.erase.clone());
+        }
+        let is_new = File::create_new(path).is_ok();
+        if is_new {
+            self.remember_image(path)?;
+        }
+        let Some(image) = identity(path) else { return Ok(None) };
+        let ours = is_new || image.made_ns.is_some() && self.recorded.own_images().any(|known| known.is_same(&image));
+        Ok(ours.then(|| path.display().to_string()))
+    }
+
+    /// Records that this run made the image at `path`.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn remember_image(&mut self, path: &Path) -> Result<(), Failure> {
+        match identity(path) {
+            Some(image) => self.note(Common::OwnImage(image)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a step is done, or will be when the step of now is.
+    pub fn is_done_or_pending(&self, step: &R::Step) -> bool {
+        let step_value = serde_json::to_value(step).ok();
+        let is_it = |pending: &Pending<R::Event>| match pending {
+            Pending::Common(Common::Done(done)) => Some(&done.step) == step_value.as_ref(),
+            _ => false,
+        };
+        self.recorded.is_done(step) || self.pending.iter().any(is_it)
+    }
+
+    /// Records something common at once.
+    pub(super) fn note(&mut self, common: Common) -> Result<(), Failure> {
+        self.directory.append_tagged(&common)?;
+        self.recorded.add(self.directory.seconds(), Entry::Common(common));
+        Ok(())
+    }
+
+    /// Writes what the step recorded.
+    pub(super) fn keep_pending(&mut self) -> Result<(), Failure> {
+        for pending in std::mem::take(&mut self.pending) {
+            match pending {
+                Pending::Own(event) => self.record_now(event)?,
+                Pending::Common(common) => self.note(common)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What ends a run that the user wants to end.
+pub fn interrupted() -> Failure {
+    Failure::new(ExitCode::Interrupted, "interrupted; the record so far is kept, the same command continues it")
+}
+
+impl OwnImage {
+    fn is_same(&self, other: &Self) -> bool {
+        (self.device, self.inode, self.made_ns) == (other.device, other.inode, other.made_ns)
+    }
+}
+
+fn identity(path: &Path) -> Option<OwnImage> {
+    let found = path.metadata().ok()?;
+    let made = found.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let made_ns = made.map(|time| time.as_nanos() as u64);
+    Some(OwnImage { path: path.into(), device: found.dev(), inode: found.ino(), made_ns })
+}

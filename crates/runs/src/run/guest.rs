@@ -1,0 +1,122 @@
+//! Carries steps of a run into the lab guest and takes over what they recorded.
+
+use super::Run;
+use super::context::Context;
+use super::recorded::{Common, Entry, GuestBooted, Recorded};
+use senesce_core::failure::failed;
+use senesce_core::{Bytes, Environment, ExitCode, Failure, Record};
+use senesce_lab::{Drive, LabRun, kernel};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What the guest gets.
+pub struct Guest {
+    /// The kernel, as `senesce lab run --kernel` takes it; none: the newest there is.
+    pub kernel: Option<String>,
+    /// Drives, as `senesce lab run --drive` takes them.
+    pub drives: Vec<String>,
+    /// Guest memory.
+    pub memory: Bytes,
+    /// Ends the guest.
+    pub time_limit: Duration,
+}
+
+/// Does `steps` (none: all) of the run of kind `G` that `spec` asks for in a guest. What they record there is recorded here,
+/// with the guest's environment under `guest.`; steps that are done there are done here.
+///
+/// # Errors
+/// When the guest does not boot, or a step in it fails and the kind does not go on after that; nothing is recorded then.
+pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
+    guest: &Guest,
+    spec: &G::Spec,
+    steps: Option<&[G::Step]>,
+    context: &mut Context<'_, R>,
+) -> Result<GuestBooted, Failure> {
+    let share = fresh_share(context.path())?;
+    let plan = G::plan(spec, context.seed)?;
+    let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
+    let (plan_file, inside) = (share.join("plan.toml"), share.join("run"));
+    fs::write(&plan_file, text).map_err(failed("write", &plan_file))?;
+    let mut command = vec![own_program()?, "-q".into(), "carry".into(), plan_file.display().to_string()];
+    if let Some(steps) = steps {
+        let file = share.join("steps.json");
+        let text = serde_json::to_string(steps).map_err(|error| Failure::usage(error.to_string()))?;
+        fs::write(&file, text).map_err(failed("write", &file))?;
+        command.extend(["--steps".into(), file.display().to_string()]);
+    }
+    command.extend(["--out".into(), inside.display().to_string()]);
+    let lab = LabRun {
+        kernel: kernel::choose(guest.kernel.as_deref())?,
+        drives: guest.drives.iter().map(|text| Drive::parse(text)).collect::<Result<_, _>>()?,
+        memory: guest.memory,
+        cpus: 2,
+        accelerator: None,
+        command,
+        shares: vec![share],
+        time_limit: Some(guest.time_limit),
+    };
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let outcome = lab.run(context.interrupt, &mut out, &mut errors)?;
+    let some_failed = G::GOES_ON && outcome.exit_status == ExitCode::RunFailed as u8;
+    if outcome.exit_status != 0 && !some_failed {
+        let said = String::from_utf8_lossy(&errors);
+        let tail: Vec<&str> = said.lines().rev().take(3).collect();
+        let words = tail.into_iter().rev().collect::<Vec<_>>().join("; ");
+        let words = format!("in the guest, exit status {}: {words}", outcome.exit_status);
+        return Err(Failure::new(ExitCode::RunFailed, words));
+    }
+    let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
+    let booted = GuestBooted { steps: recorded.done.len(), ..GuestBooted::of(&outcome) };
+    take_over::<G, R>(recorded, booted.clone(), context)?;
+    Ok(booted)
+}
+
+/// A folder that the guest may write. What a guest left there that was cut off is gone with its drives: it starts anew.
+fn fresh_share(run: &Path) -> Result<PathBuf, Failure> {
+    let share = run.join("guest");
+    let _ = fs::remove_dir_all(&share);
+    fs::create_dir_all(&share).map_err(failed("make folder", &share))?;
+    share.canonicalize().map_err(failed("find", &share))
+}
+
+fn take_over<G: Run, R: Run<Event = G::Event>>(
+    recorded: Recorded<G>,
+    booted: GuestBooted,
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
+    let mut environment = Environment::default();
+    environment.extend("guest", &recorded.environment);
+    environment.put("lab.accelerator", &booted.accelerator);
+    context.add_environment(&environment)?;
+    context.push_common(Common::Guest(booted));
+    for (_, entry) in recorded.entries {
+        match entry {
+            Entry::Own(event) => context.record(event),
+            Entry::Common(common @ (Common::Measurement(_) | Common::Caveat(_))) => context.push_common(common),
+            // Steps that were carried are done here as well.
+            Entry::Common(common @ Common::Done(_)) => context.push_common(common),
+            Entry::Common(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// This program as the guest finds it, whatever it is called: it sees the host's files at their paths.
+///
+/// # Errors
+/// When the kernel does not tell which program this is.
+pub fn own_program() -> Result<String, Failure> {
+    let path = std::env::current_exe().map_err(failed("find", Path::new("/proc/self/exe")))?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// The steps in a file that [`run_in_guest`] wrote, as their kind writes them.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_steps(path: &Path) -> Result<Vec<Value>, Failure> {
+    let text = fs::read_to_string(path).map_err(failed("read", path))?;
+    serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,68 @@
+//! Records that are made of other people's data instead of being run.
+
+use super::Run;
+use super::conduct::{analyse, new_plan};
+use super::recorded::Common;
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Record, RunDirectory, Seed};
+use std::path::Path;
+
+/// What is imported.
+pub struct Imported<R: Run> {
+    /// What tells this import from another.
+    pub spec: R::Spec,
+    /// On what it was measured, as far as that is known.
+    pub environment: Environment,
+    /// Events of the kind.
+    pub events: Vec<R::Event>,
+    /// Measured values.
+    pub measurements: Vec<Measurement>,
+    /// What a reader must know.
+    pub caveats: Vec<String>,
+}
+
+/// Makes the finished record of an import; the same import again changes nothing.
+///
+/// # Errors
+/// When `out` holds another run or cannot be written.
+pub fn import<R: Run>(out: &Path, imported: Imported<R>) -> Result<(), Failure> {
+    import_with(out, imported, |_| Ok(()))
+}
+
+/// The same with files of its own, which `write` puts into the run directory.
+///
+/// # Errors
+/// As [`import`], and what `write` says.
+pub fn import_with<R: Run>(
+    out: &Path,
+    imported: Imported<R>,
+    write: impl FnOnce(&RunDirectory) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let plan = new_plan::<R>(&imported.spec, Seed(0))?;
+    let mut directory = RunDirectory::open(out, &plan, &imported.environment)?;
+    if directory.is_finished() {
+        return Ok(());
+    }
+    if !directory.earlier_events().is_empty() {
+        return Err(Failure::usage(format!(
+            "{} holds an import that was interrupted; remove it or choose another directory",
+            out.display()
+        )));
+    }
+    write(&directory)?;
+    for event in &imported.events {
+        directory.append_tagged(event)?;
+    }
+    for one in imported.measurements {
+        directory.append_tagged(&Common::Measurement(one))?;
+    }
+    for words in imported.caveats {
+        directory.append_tagged(&Common::Caveat(words))?;
+    }
+    let analysis = analyse::<R>(&Record::open(out)?)?;
+    Ok(directory.finish(&analysis.result)?)
+}
+
+/// What a kind of record that is only imported says when it is to be run.
+pub fn only_imported(kind: &str) -> Failure {
+    Failure::new(ExitCode::Usage, format!("'{kind}' is imported (senesce import), not run"))
+}

@@ -1,0 +1,139 @@
+//! Kinds of runs without their types, as the registry and the command line hold them.
+
+use super::arguments::{arguments, described, read_arguments};
+use super::conduct::{Conduct, Outcome, analyse, conduct, spec_of};
+use super::recorded::Recorded;
+use super::{Experiment, Run};
+use clap::{ArgMatches, Command};
+use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};
+use std::marker::PhantomData;
+
+/// Any kind of run: its records can be read back, and carried plans be run.
+pub trait Kind: Sync {
+    /// The word in `plan.toml`.
+    fn kind(&self) -> &'static str;
+
+    /// The analysis of a record.
+    ///
+    /// # Errors
+    /// When the record cannot be decoded.
+    fn analyse(&self, record: &Record) -> Result<Analysis, Failure>;
+
+    /// The single values of a record.
+    ///
+    /// # Errors
+    /// When the record cannot be decoded.
+    fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure>;
+
+    /// Runs a plan that was made elsewhere.
+    ///
+    /// # Errors
+    /// As a run of the same specification.
+    fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure>;
+}
+
+/// A parameter in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its name in kebab case: `--name VALUE`.
+    pub name: String,
+    /// One line of help with unit and meaning.
+    pub help: String,
+    /// Defaults at smoke, quick and paper level.
+    pub defaults: [String; 3],
+}
+
+/// A published experiment.
+pub trait Reproducible: Kind {
+    /// One line for the list.
+    fn title(&self) -> &'static str;
+    /// Its page.
+    fn page(&self) -> &'static str;
+    /// Its table of published values.
+    fn published(&self) -> &'static str;
+    /// The claims about it.
+    fn claims(&self) -> &'static str;
+    /// Its parameters in words.
+    fn parameters(&self) -> Vec<Described>;
+    /// A command with its parameters, each with its defaults in the help.
+    fn arguments(&self, command: Command) -> Command;
+
+    /// The plan at a level with what the user set.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters.
+    fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure>;
+
+    /// Runs it at a level with what the user set.
+    ///
+    /// # Errors
+    /// As [`conduct`].
+    fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure>;
+}
+
+/// The kind of a verb, for its room's list.
+pub const fn verb<R: Run>() -> &'static dyn Kind {
+    &Of::<R>(PhantomData)
+}
+
+/// An experiment, for its room's list.
+pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
+    &Of::<R>(PhantomData)
+}
+
+struct Of<R>(PhantomData<fn() -> R>);
+
+impl<R: Run> Kind for Of<R> {
+    fn kind(&self) -> &'static str {
+        R::KIND
+    }
+
+    fn analyse(&self, record: &Record) -> Result<Analysis, Failure> {
+        analyse::<R>(record)
+    }
+
+    fn measurements(&self, record: &Record) -> Result<Vec<Measurement>, Failure> {
+        Ok(R::measurements(&spec_of::<R>(record)?, &Recorded::of(record)?))
+    }
+
+    fn carry(&self, plan: &Plan, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+        let spec = plan.read_spec().map_err(|error| Failure::usage(format!("the plan: {}", error.message())))?;
+        conduct::<R>(&spec, plan.seed, how)
+    }
+}
+
+impl<R: Experiment> Reproducible for Of<R> {
+    fn title(&self) -> &'static str {
+        R::TITLE
+    }
+
+    fn page(&self) -> &'static str {
+        R::PAGE
+    }
+
+    fn published(&self) -> &'static str {
+        R::PUBLISHED
+    }
+
+    fn claims(&self) -> &'static str {
+        R::CLAIMS
+    }
+
+    fn parameters(&self) -> Vec<Described> {
+        described::<R>()
+    }
+
+    fn arguments(&self, command: Command) -> Command {
+        arguments::<R>(command)
+    }
+
+    fn plan(&self, level: Level, chosen: &ArgMatches) -> Result<Plan, Failure> {
+        let (spec, seed) = read_arguments::<R>(level, chosen)?;
+        R::plan(&spec, seed)
+    }
+
+    fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+        let (spec, seed) = read_arguments::<R>(level, chosen)?;
+        conduct::<R>(&spec, seed, how)
+    }
+}

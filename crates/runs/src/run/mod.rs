@@ -1,0 +1,174 @@
+//! The contract of everything that leaves a run directory, and the one runner that conducts it.
+//!
+//! Data flow one way: a typed specification becomes steps, steps become typed events, events become an analysis. What is in
+//! the specification shapes the result and is the identity of the run; what is not in it cannot.
+
+mod arguments;
+mod conduct;
+mod context;
+mod guest;
+mod imported;
+mod kind;
+mod needs;
+mod recorded;
+
+pub use arguments::{arguments, read_arguments};
+pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_plan, spec_of};
+pub use context::{Context, interrupted};
+pub use guest::{Guest, own_program, read_steps, run_in_guest};
+pub use imported::{Imported, import, import_with, only_imported};
+pub use kind::{Described, Kind, Reproducible, experiment, verb};
+pub use needs::Needs;
+pub use recorded::{GuestBooted, OwnImage, Recorded};
+
+use senesce_claims::Facts;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Anything that leaves a run directory. A value of the type is the session of one execution: what its steps share.
+pub trait Run: Sized + 'static {
+    /// The word in `plan.toml`: an experiment's id or a verb.
+    const KIND: &'static str;
+
+    /// All that shapes the result, beside the seed. Its serialisation is the identity of the run.
+    type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
+
+    /// What is recorded: a closed enum, `#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]`. [`NoEvent`]
+    /// where measurements say everything.
+    type Event: Serialize + DeserializeOwned + Clone;
+
+    /// One unit of work that is done whole or not at all; it can be carried into the guest.
+    type Step: Serialize + DeserializeOwned + Clone + PartialEq + Debug;
+
+    /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
+    const GOES_ON: bool = false;
+
+    /// The published values of an experiment, compiled in (`include_str!("../../../data/published/ID.csv")`).
+    const PUBLISHED: &'static str = "";
+
+    /// The claims about an experiment, compiled in (`include_str!("../../../data/published/ID.claims.toml")`). They are
+    /// decided on the measured values.
+    const CLAIMS: &'static str = "";
+
+    /// What claims must know about a run beside its values, on top of what the runner knows.
+    fn facts(_spec: &Self::Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        facts
+    }
+
+    /// What the machine must have. Checked once, before anything is made.
+    fn needs(_spec: &Self::Spec) -> Needs {
+        Needs::default()
+    }
+
+    /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check
+    /// needs. `--dry-run` prints it.
+    ///
+    /// # Errors
+    /// What is wrong with the specification, in the words of its flags.
+    fn steps(spec: &Self::Spec, seed: Seed) -> Result<Vec<Planned<Self::Step>>, Failure>;
+
+    /// What `--dry-run` prints and the run directory keeps: the steps, unless they are too many to be read.
+    ///
+    /// # Errors
+    /// As [`Run::steps`].
+    fn plan(spec: &Self::Spec, seed: Seed) -> Result<Plan, Failure> {
+        let mut plan = new_plan::<Self>(spec, seed)?;
+        for planned in Self::steps(spec, seed)? {
+            plan.step(planned.action, planned.target);
+            plan.bytes_to_write += planned.bytes_to_write.0;
+            plan.estimated_seconds += planned.seconds;
+        }
+        Ok(plan)
+    }
+
+    /// The steps still to do; none: the run is finished. Asked at the beginning and each time all steps of the last answer
+    /// are done. Pure.
+    ///
+    /// # Errors
+    /// As [`Run::steps`].
+    fn next(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Self::Step>>, Failure> {
+        Ok(Self::steps(spec, recorded.seed)?.into_iter().filter(|planned| !recorded.is_done(&planned.step)).collect())
+    }
+
+    /// Begins an execution: claims and opens what all steps share. A refusal leaves no run directory behind.
+    ///
+    /// # Errors
+    /// What could not be opened.
+    fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
+
+    /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
+    ///
+    /// # Errors
+    /// What went wrong; the step is not done.
+    fn step(&mut self, spec: &Self::Spec, step: &Self::Step, context: &mut Context<'_, Self>) -> Result<(), Failure>;
+
+    /// Ends an execution after its last step, or after an interrupt or a failure: closes what all steps shared.
+    ///
+    /// # Errors
+    /// What could not be closed.
+    fn end(self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// What the process tells its caller of a run that is done: 0, or that its verdict is negative, or that nothing in it
+    /// counts.
+    fn exit_code(_spec: &Self::Spec, _recorded: &Recorded<Self>) -> ExitCode {
+        ExitCode::Done
+    }
+
+    /// Tables, figures and the result, from the record alone; also of a partial one, as far as it goes.
+    ///
+    /// # Errors
+    /// When the record lacks what every record of the kind has.
+    fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
+
+    /// The single values of the record, for claims, `compare` and `export`.
+    fn measurements(_spec: &Self::Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        recorded.measurements().cloned().collect()
+    }
+}
+
+/// A published experiment: one file, one registry line, one page, one table of published values.
+pub trait Experiment: Run<Spec: clap::Args> {
+    /// One line for `senesce experiments`.
+    const TITLE: &'static str;
+    /// The page, compiled in (`include_str!("../../../docs/experiments/ID.md")`).
+    const PAGE: &'static str;
+
+    /// The specification at a level: smoke takes at most 10 s, quick minutes, paper is as published.
+    fn defaults(level: Level) -> Self::Spec;
+}
+
+/// No events of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+pub enum NoEvent {}
+
+/// One step with what it will do, in words and numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned<S> {
+    /// The step.
+    pub step: S,
+    /// What is done ("make ext4", "cold read").
+    pub action: String,
+    /// To what: path, device, or "-".
+    pub target: String,
+    /// Bytes it writes, at most.
+    pub bytes_to_write: Bytes,
+    /// How long it takes, as far as that is known.
+    pub seconds: f64,
+}
+
+impl<S> Planned<S> {
+    /// A step that writes nothing and takes no time worth telling.
+    pub fn new(step: S, action: impl Into<String>, target: impl Into<String>) -> Self {
+        Self { step, action: action.into(), target: target.into(), bytes_to_write: Bytes(0), seconds: 0.0 }
+    }
+
+    /// The same with what it writes at most, and how long it takes.
+    pub fn costing(mut self, bytes_to_write: Bytes, seconds: f64) -> Self {
+        (self.bytes_to_write, self.seconds) = (bytes_to_write, seconds);
+        self
+    }
+}

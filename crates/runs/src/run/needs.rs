@@ -1,0 +1,92 @@
+//! What a run needs of the machine, checked in one place before anything is made.
+
+use senesce_core::environment::is_root;
+use senesce_core::{Bytes, ExitCode, Failure, machine};
+use std::path::PathBuf;
+
+/// What the machine must have.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Needs {
+    /// What needs root, in words ("loop devices need root").
+    pub root: Option<String>,
+    /// Programs that are started, with the package that has them on Debian.
+    pub programs: Vec<(String, String)>,
+    /// Memory that must be available.
+    pub memory: Bytes,
+    /// Space that must be free, and where.
+    pub space: Vec<(PathBuf, Bytes)>,
+}
+
+impl Needs {
+    /// Root, for what the words say.
+    pub fn root(words: &str) -> Self {
+        Self { root: Some(words.into()), ..Self::default() }
+    }
+
+    /// And a program.
+    pub fn and_program(mut self, program: &str, package: &str) -> Self {
+        self.programs.push((program.into(), package.into()));
+        self
+    }
+
+    /// And memory.
+    pub fn and_memory(mut self, memory: Bytes) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    /// Whether the machine has it all.
+    ///
+    /// # Errors
+    /// Exit code 4 with the first thing that is missing and its remedy.
+    pub fn check(&self) -> Result<(), Failure> {
+        let missing = |words: String| Err(Failure::new(ExitCode::Missing, words));
+        if let Some(words) = self.root.as_ref().filter(|_| !is_root()) {
+            return missing(format!("{words}; run it as root"));
+        }
+        if let Some((program, package)) = self.programs.iter().find(|(program, _)| !is_on_path(program)) {
+            return missing(format!("{program} is not installed; on Debian: apt-get install {package}"));
+        }
+        let available = machine::memory_available().unwrap_or(Bytes(u64::MAX));
+        if available < self.memory {
+            return missing(format!(
+                "it needs {} of memory and {available} are available; make it smaller, or end what uses the memory",
+                self.memory
+            ));
+        }
+        for (path, space) in &self.space {
+            let existing = path.ancestors().find(|path| path.exists());
+            let free = existing.and_then(|path| rustix::fs::statvfs(path).ok());
+            let free = free.map_or(Bytes(u64::MAX), |found| Bytes(found.f_bavail * found.f_frsize));
+            if free < *space {
+                let path = path.display();
+                return missing(format!("it needs {space} at {path} and {free} are free there; make space"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(usual).any(|folder| folder.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(Needs::default().check().is_ok());
+        assert!(Needs::default().and_program("sh", "dash").check().is_ok());
+        let failure = Needs::default().and_program("mkfs.none", "none-progs").check().unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Missing);
+        assert!(failure.to_string().contains("apt-get install none-progs"), "{failure}");
+        let failure = Needs::default().and_memory(Bytes(u64::MAX - 1)).check().unwrap_err();
+        assert!(failure.to_string().contains("memory"), "{failure}");
+        let space = vec![(PathBuf::from("/tmp/not-there"), Bytes(u64::MAX - 1))];
+        assert!(Needs { space, ..Needs::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,242 @@
+//! A record read back with the types of its kind.
+
+use super::Run;
+use hdrhistogram::Histogram;
+use senesce_core::record::RecordError;
+use senesce_core::{Environment, Failure, Measurement, Record, Seed};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// Events that every kind of run may have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Common {
+    /// One measured value.
+    Measurement(Measurement),
+    /// What a reader of the results must know ("measured without ...").
+    Caveat(String),
+    /// A step is done, with all that it recorded.
+    Done(Done),
+    /// A step, or the run outside of its steps, failed.
+    Failed(Failed),
+    /// The user ended this part of the run.
+    Interrupted,
+    /// An image that this run made.
+    OwnImage(OwnImage),
+    /// A guest was booted for some steps.
+    Guest(GuestBooted),
+}
+
+impl Common {
+    const KINDS: [&str; 7] = ["measurement", "caveat", "done", "failed", "interrupted", "own-image", "guest"];
+}
+
+/// A step that is done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// The step as its kind writes it.
+    pub step: Value,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// What failed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The step as its kind writes it; none: the run outside of its steps.
+    pub step: Option<Value>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A guest that ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GuestBooted {
+    /// Its kernel release.
+    pub kernel: String,
+    /// How it ran: `kvm` or `tcg`.
+    pub accelerator: String,
+    /// Seconds from start to the command's first instruction.
+    pub boot_seconds: f64,
+    /// Seconds from start to the end of the guest.
+    pub total_seconds: f64,
+    /// Steps that were done in it.
+    pub steps: usize,
+}
+
+impl GuestBooted {
+    /// What the lab says of a guest.
+    pub fn of(outcome: &senesce_lab::LabOutcome) -> Self {
+        Self {
+            kernel: outcome.kernel.clone(),
+            accelerator: outcome.accelerator.word().into(),
+            boot_seconds: outcome.boot_seconds,
+            total_seconds: outcome.total_seconds,
+            steps: 0,
+        }
+    }
+}
+
+/// What tells an image file from all others: a number of an inode alone is given to another file soon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnImage {
+    /// Its path.
+    pub path: PathBuf,
+    /// Number of the device that it lies on.
+    pub device: u64,
+    /// Number of its inode.
+    pub inode: u64,
+    /// When that was made, in nanoseconds since 1970; none: the file system does not tell.
+    pub made_ns: Option<u64>,
+}
+
+/// An event of the kind's own, or one that every kind may have.
+#[derive(Debug, Clone)]
+pub(super) enum Entry<E> {
+    Own(E),
+    Common(Common),
+}
+
+/// A record with the types of its kind.
+pub struct Recorded<R: Run> {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The root seed.
+    pub seed: Seed,
+    /// Where it was done.
+    pub environment: Environment,
+    pub(super) entries: Vec<(f64, Entry<R::Event>)>,
+    /// Steps done, as their kind writes them.
+    pub(super) done: BTreeSet<String>,
+}
+
+impl<R: Run> Recorded<R> {
+    /// Decodes every event.
+    ///
+    /// # Errors
+    /// The line of the first event that its kind does not know.
+    pub fn of(record: &Record) -> Result<Self, Failure> {
+        let mut recorded = Self {
+            path: record.path.clone(),
+            seed: record.plan.seed,
+            environment: record.environment.clone(),
+            entries: Vec::with_capacity(record.events.len()),
+            done: BTreeSet::new(),
+        };
+        for (index, event) in record.events.iter().enumerate() {
+            let damaged = |error: serde_json::Error| RecordError::Damaged {
+                path: record.path.join("events.jsonl"),
+                line: index + 1,
+                problem: format!("an event '{}' that runs of kind '{}' do not have: {error}", event.kind, R::KIND),
+            };
+            let tagged = match event.data.is_null() {
+                true => json!({"kind": event.kind}),
+                false => json!({"kind": event.kind, "data": event.data}),
+            };
+            let entry = match Common::KINDS.contains(&event.kind.as_str()) {
+                true => Entry::Common(Common::deserialize(tagged).map_err(damaged)?),
+                false => Entry::Own(R::Event::deserialize(tagged).map_err(damaged)?),
+            };
+            recorded.add(event.t, entry);
+        }
+        Ok(recorded)
+    }
+
+    pub(super) fn add(&mut self, t: f64, entry: Entry<R::Event>) {
+        if let Entry::Common(Common::Done(done)) = &entry {
+            self.done.insert(done.step.to_string());
+        }
+        self.entries.push((t, entry));
+    }
+
+    /// A latency histogram that a step stored, in nanoseconds.
+    ///
+    /// # Errors
+    /// When there is none of this name, or it is damaged.
+    pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, Failure> {
+        Ok(senesce_core::record::read_histogram(&self.path, name)?)
+    }
+
+    /// The kind's own events, in order.
+    pub fn events(&self) -> impl DoubleEndedIterator<Item = &R::Event> {
+        self.timed_events().map(|(_, event)| event)
+    }
+
+    /// The kind's own events, each with the seconds since its part of the run began.
+    pub fn timed_events(&self) -> impl DoubleEndedIterator<Item = (f64, &R::Event)> {
+        self.entries.iter().filter_map(|(t, entry)| match entry {
+            Entry::Own(event) => Some((*t, event)),
+            Entry::Common(_) => None,
+        })
+    }
+
+    fn common(&self) -> impl DoubleEndedIterator<Item = &Common> {
+        self.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Common(common) => Some(common),
+            Entry::Own(_) => None,
+        })
+    }
+
+    /// The measured values, in order.
+    pub fn measurements(&self) -> impl Iterator<Item = &Measurement> {
+        self.common().filter_map(|common| match common {
+            Common::Measurement(one) => Some(one),
+            _ => None,
+        })
+    }
+
+    /// What a reader must know, each once.
+    pub fn caveats(&self) -> Vec<String> {
+        let mut caveats: Vec<String> = Vec::new();
+        for common in self.common() {
+            if let Common::Caveat(words) = common
+                && !caveats.contains(words)
+            {
+                caveats.push(words.clone());
+            }
+        }
+        caveats
+    }
+
+    /// Whether a step is done.
+    pub fn is_done(&self, step: &R::Step) -> bool {
+        serde_json::to_value(step).is_ok_and(|step| self.done.contains(&step.to_string()))
+    }
+
+    /// The steps that failed last time they were tried and were not done since, with the reason; outside of steps, none.
+    pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
+        let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();
+        for common in self.common() {
+            if let Common::Failed(failed) = common {
+                failures.retain(|(step, _)| *step != &failed.step);
+                failures.push((&failed.step, &failed.reason));
+            }
+        }
+        failures.retain(|(step, _)| step.as_ref().is_none_or(|step| !self.done.contains(&step.to_string())));
+        let typed = |step: &Option<Value>| step.as_ref().and_then(|step| R::Step::deserialize(step).ok());
+        failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
+    }
+
+    /// Whether the user ended the last part of the run.
+    pub fn was_interrupted(&self) -> bool {
+        matches!(self.entries.last(), Some((_, Entry::Common(Common::Interrupted))))
+    }
+
+    /// The guests that were booted.
+    pub fn guests(&self) -> impl Iterator<Item = &GuestBooted> {
+        self.common().filter_map(|common| match common {
+            Common::Guest(guest) => Some(guest),
+            _ => None,
+        })
+    }
+
+    /// The images that this run made.
+    pub fn own_images(&self) -> impl Iterator<Item = &OwnImage> {
+        self.common().filter_map(|common| match common {
+            Common::OwnImage(image) => Some(image),
+            _ => None,
+        })
+    }
+}

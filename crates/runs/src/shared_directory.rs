@@ -1,0 +1,121 @@
+//! Whether a directory is the same for all ranks: rank 0 writes a file of unforeseeable content, the others look for it.
+
+use senesce_cluster::{Cluster, Member};
+use senesce_core::failure::errno_words;
+use senesce_core::{ExitCode, Failure};
+use senesce_volume::ClaimedDirectory;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The file that rank 0 wrote.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Token {
+    directory: PathBuf,
+    name: String,
+    content: String,
+}
+
+/// Clients of network file systems remember for some time what a directory held.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+impl Token {
+    /// Writes it into a directory of ours.
+    pub fn place(directory: &ClaimedDirectory) -> Result<Self, Failure> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let content = format!("{host} {} {}\n", std::process::id(), now.as_nanos());
+        let name = format!(".senesce-{}", &blake3::hash(content.as_bytes()).to_hex()[..16]);
+        let token = Self { directory: directory.path().into(), name, content };
+        let written = std::fs::write(token.path(), &token.content);
+        written.map_err(|error| {
+            let words = format!("write {}: {}", token.path().display(), errno_words(&error));
+            Failure::new(ExitCode::RunFailed, words)
+        })?;
+        Ok(token)
+    }
+
+    /// The directory it was written into.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(&self.name)
+    }
+
+    /// Whether it is there, seen from here.
+    pub fn is_seen(&self) -> bool {
+        let begun = Instant::now();
+        loop {
+            if std::fs::read_to_string(self.path()).is_ok_and(|text| text == self.content) {
+                return true;
+            }
+            if begun.elapsed() > PATIENCE || !self.directory.exists() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A step of all ranks, which returns when each of them has looked. Rank 0 takes the file away, also when a rank ended
+    /// meanwhile, and refuses a directory that some rank does not see.
+    pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
+        let seen = cluster.gather(&self.is_seen());
+        if cluster.is_first() {
+            self.remove();
+        }
+        if let Some(seen) = seen? {
+            judge(&self.directory, &seen, &cluster.members())?;
+        }
+        Ok(cluster.barrier()?)
+    }
+
+    fn remove(&self) {
+        // Its name says whose it is; what remains harms nobody.
+        let _ = std::fs::remove_file(self.path());
+    }
+}
+
+/// Refuses a directory that some rank does not see, naming the first.
+fn judge(directory: &Path, seen: &[bool], members: &[Member]) -> Result<(), Failure> {
+    let Some(blind) = seen.iter().position(|seen| !seen) else { return Ok(()) };
+    let host = |rank: usize| members.get(rank).map_or("an unknown host", |member| member.host.as_str());
+    let words = format!(
+        "{} is not shared: rank {blind} on {} does not see what rank 0 on {} wrote there; mount the same file system there \
+         under the same path, or start all ranks where it is mounted",
+        directory.display(),
+        host(blind),
+        host(0)
+    );
+    Err(Failure::new(ExitCode::Refused, words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_seen_where_it_lies_and_nowhere_else() {
+        let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let claimed = ClaimedDirectory::claim(here.path(), None).unwrap();
+        let token = Token::place(&claimed).unwrap();
+        assert!(token.is_seen());
+        let gone = elsewhere.path().join("not-mounted");
+        assert!(!Token { directory: gone, ..token.clone() }.is_seen());
+        let other = Token { content: "another".into(), ..token.clone() };
+        assert_ne!(other.content, std::fs::read_to_string(token.path()).unwrap());
+        token.remove();
+        assert!(!token.path().exists());
+    }
+
+    #[test]
+    fn the_blind_rank_is_named_with_its_host() {
+        let member = |rank, host: &str| Member { rank, host: host.into(), process: 1 };
+        let members = [member(0, "alpha"), member(1, "alpha"), member(2, "beta")];
+        assert!(judge(Path::new("/scratch"), &[true, true, true], &members).is_ok());
+        let refused = judge(Path::new("/scratch"), &[true, true, false], &members).unwrap_err();
+        assert_eq!(refused.exit_code(), ExitCode::Refused);
+        assert!(refused.to_string().starts_with("/scratch is not shared: rank 2 on beta"), "{refused}");
+    }
+}

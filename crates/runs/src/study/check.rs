@@ -1,0 +1,270 @@
+//! Checks a study as a whole, so that nothing is found out after the first byte.
+
+use super::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
+use senesce_aging::{Data, Profile};
+use senesce_core::parameter::{nearest, suggest};
+use senesce_volume::FileSystem;
+
+impl StudySpec {
+    /// What is wrong with it, if anything.
+    pub fn check(&self) -> Result<(), String> {
+        let counts = [self.file_system.len(), self.state.len(), self.workload.len()];
+        for (count, what) in counts.into_iter().zip(["file_system", "state", "workload"]) {
+            if count == 0 {
+                return Err(format!("it has no [[{what}]]; a study needs at least one"));
+            }
+        }
+        for (what, value, most) in [
+            ("repetitions", u64::from(self.repetitions), 10_000),
+            ("images", u64::from(self.images), 1_000),
+            ("threads", self.threads as u64, 1_024),
+        ] {
+            if !(1..=most).contains(&value) {
+                return Err(format!("{what} = {value}: must be at least 1 and at most {most}"));
+            }
+        }
+        unique("file_system", self.file_system.iter().map(|one| &one.name))?;
+        unique("state", self.state.iter().map(|one| &one.name))?;
+        unique("workload", self.workload.iter().map(|one| &one.name))?;
+        for one in &self.file_system {
+            self.check_file_system(one).map_err(|problem| format!("file_system '{}': {problem}", one.name))?;
+        }
+        for one in &self.state {
+            self.check_state(one).map_err(|problem| format!("state '{}': {problem}", one.name))?;
+        }
+        for one in &self.workload {
+            one.check().map_err(|problem| format!("workload '{}': {problem}", one.name))?;
+        }
+        for one in &self.cell {
+            self.check_cell(one)?;
+        }
+        if let Some(one) = self.workload.iter().find(|one| !one.launcher.is_empty() && !self.models.is_empty()) {
+            return Err(format!(
+                "workload '{}': the trace of a run by a launcher would hold the writing of its file sets: leave out models",
+                one.name
+            ));
+        }
+        for name in &self.models {
+            senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
+        }
+        self.check_cold_reads()
+    }
+
+    fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
+        let kind = one.kind()?;
+        if one.is_zoned() {
+            return self.check_zoned(one);
+        }
+        let least = kind.least_size();
+        if one.mkfs.is_empty() && self.size < least {
+            return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
+        }
+        Ok(())
+    }
+
+    /// A zoned drive is no image: what works on images only is refused.
+    fn check_zoned(&self, one: &FileSystemSpec) -> Result<(), String> {
+        let least = super::zoned::LEAST_SIZE;
+        if self.size < least || !self.size.0.is_multiple_of(64 << 20) {
+            return Err(format!("size = {}: a zoned drive has at least {least}, in steps of 64 MiB", self.size));
+        }
+        if !self.models.is_empty() {
+            return Err(
+                "models time the trace of one conventional device; leave models out, or this file system".into()
+            );
+        }
+        if self.state.iter().any(|state| state.kind == StateKind::Image) {
+            return Err(
+                "a saved image cannot be put on a zoned drive; leave this cell out with [[cell]] skip = true".into()
+            );
+        }
+        // fallocate(2) fails there: blocks are placed where the zone's write pointer is (fs/btrfs/file.c).
+        let allocated = |state: &&StateSpec| !state.profile.is_empty() && state.data == Data::Fallocate;
+        if one.kind()? == FileSystem::Btrfs
+            && let Some(state) = self.state.iter().find(allocated)
+        {
+            return Err(format!(
+                "btrfs on a zoned drive cannot allocate without writing: state '{}' needs data = \"write\"",
+                state.name
+            ));
+        }
+        let named = |cell: &&CellSpec| cell.file_system.is_empty() || cell.file_system == one.name;
+        if self.cell.iter().filter(named).any(|cell| cell.device_state.is_some()) {
+            return Err("device_state is for images; name the other file systems in its [[cell]]".into());
+        }
+        Ok(())
+    }
+
+    fn check_state(&self, state: &StateSpec) -> Result<(), String> {
+        let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
+        if needs_profile {
+            Profile::load(&state.profile).map_err(|error| error.to_string())?;
+        } else if !state.profile.is_empty() || state.fullness.is_some() || state.overwrites.is_some() {
+            return Err(format!("profile, fullness and overwrites mean nothing for kind '{}'", state.kind.word()));
+        }
+        if state.kind == StateKind::Copy {
+            let of = find("state", &state.of, self.state.iter().map(|one| one.name.as_str()))?;
+            if self.state[of].kind != StateKind::Aged {
+                return Err(format!("of = '{}' is not an aged state", state.of));
+            }
+        }
+        if state.kind == StateKind::Image && !std::path::Path::new(&state.path).is_file() {
+            return Err(format!("path = '{}' is not a file", state.path));
+        }
+        Ok(())
+    }
+
+    fn check_cell(&self, cell: &CellSpec) -> Result<(), String> {
+        let named = |what, name: &str, known: Vec<&str>| match name {
+            "" => Ok(()),
+            _ => find(what, name, known.into_iter()).map(|_| ()).map_err(|problem| format!("cell: {problem}")),
+        };
+        named("file_system", &cell.file_system, self.file_system.iter().map(|one| one.name.as_str()).collect())?;
+        named("state", &cell.state, self.state.iter().map(|one| one.name.as_str()).collect())?;
+        named("workload", &cell.workload, self.workload.iter().map(|one| one.name.as_str()).collect())
+    }
+
+    /// A file whose extents were never written reads as zeros without touching the device: a cold read of it measures
+    /// nothing.
+    fn check_cold_reads(&self) -> Result<(), String> {
+        for (fs, state, workload) in self.combinations() {
+            let workload = &self.workload[workload];
+            if !workload.cold_read || self.exception(fs, state, &workload.name).skip {
+                continue;
+            }
+            let one = &self.state[state];
+            let data = self.source(one).data;
+            let problem = match one.kind {
+                StateKind::Fresh => "it holds no files",
+                StateKind::Image => continue,
+                _ if data != Data::Write => "its files are allocated but never written; set data = \"write\"",
+                _ => continue,
+            };
+            return Err(format!(
+                "cell {} / {} / {} cannot be read cold: {problem}; or leave the cell out: skip = true in its [[cell]]",
+                self.file_system[fs].name, one.name, workload.name
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl WorkloadSpec {
+    fn check(&self) -> Result<(), String> {
+        let said = [&self.personality, &self.file, &self.microbenchmark].into_iter().filter(|text| !text.is_empty());
+        match said.count() + usize::from(self.cold_read) {
+            1 => {}
+            _ => return Err("say exactly one of personality, file, microbenchmark, cold_read".into()),
+        }
+        if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
+            return Err("seconds must lie between 0.1 and 1000000".into());
+        }
+        super::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+fn unique<'a>(what: &str, names: impl Iterator<Item = &'a String>) -> Result<(), String> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(format!("two [[{what}]] are called '{name}'; give one another name"));
+        }
+        if name.contains(['=', '\n']) {
+            return Err(format!("[[{what}]] '{name}': a name holds no '=' and no line end"));
+        }
+    }
+    Ok(())
+}
+
+fn find<'a>(what: &str, name: &str, mut known: impl Iterator<Item = &'a str> + Clone) -> Result<usize, String> {
+    let all = known.clone();
+    known.position(|one| one == name).ok_or_else(|| format!("there is no {what} '{name}'{}", suggest(name, all)))
+}
+
+/// Adds the nearest known key to serde's message about an unknown one.
+pub(super) fn with_suggestion(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (Some(unknown), true) = (quoted.first(), message.contains("unknown ")) else { return message.into() };
+    let unknown = *unknown;
+    match nearest(unknown, quoted[1..].iter().copied()) {
+        Some(known) => format!("{}\ndid you mean `{known}`?", message.trim_end()),
+        None => message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+name = "does age matter"
+size = "256M"
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+name = "xfs small log"
+mkfs = "-l size=16m"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "agrawal"
+fullness = 0.7
+data = "write"
+[[workload]]
+personality = "webserver"
+scale = 0.1
+seconds = 5
+[[workload]]
+cold_read = true
+[[cell]]
+state = "fresh"
+workload = "cold-read"
+skip = true
+"#;
+
+    fn problem(from: &str, to: &str) -> String {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD);
+        StudySpec::parse("s.toml", &text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_good_study_is_read_and_names_are_filled_in() {
+        let spec = StudySpec::parse("s.toml", GOOD).unwrap();
+        let names: Vec<&str> = spec.workload.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["webserver", "cold-read"]);
+        assert!(spec.exception(1, 0, "cold-read").skip);
+        assert!(!spec.exception(1, 1, "cold-read").skip);
+    }
+
+    #[test]
+    fn unknown_names_get_the_nearest() {
+        assert!(problem("fullness", "fulness").contains("did you mean `fullness`"));
+        assert!(problem("\"xfs\"", "\"xsf\"").contains("did you mean 'xfs'"));
+        assert!(problem("\"agrawal\"", "\"agraval\"").contains("did you mean 'agrawal'"));
+        assert!(problem("\"webserver\"", "\"webservr\"").contains("did you mean 'webserver'"));
+        assert!(problem("workload = \"cold-read\"", "workload = \"cold-raed\"").contains("did you mean 'cold-read'"));
+    }
+
+    #[test]
+    fn a_cold_read_of_files_that_were_never_written_is_refused() {
+        assert!(problem("data = \"write\"", "").contains("never written"));
+        assert!(problem("skip = true", "").contains("holds no files"));
+    }
+
+    #[test]
+    fn what_is_too_small_or_too_many_is_refused() {
+        assert!(problem("256M", "4M").contains("at least 8 MiB"));
+        assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
+        assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        assert!(problem("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"").contains("mean nothing"));
+        assert!(problem("cold_read = true", "cold_read = true\nfile = \"x.f\"").contains("exactly one"));
+        assert!(problem("name = \"xfs small log\"", "name = \"ext4\"").contains("two [[file_system]]"));
+    }
+}

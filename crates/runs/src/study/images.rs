@@ -1,0 +1,326 @@
+//! The images of a study: made once, kept in the store by what shapes them, restored before every run.
+
+use super::matrix::{ImageId, aging_plan, is_planned};
+use super::spec::{FileSystemSpec, StateKind, StudySpec};
+use super::zoned::ZonedDrives;
+use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Kind, Operation, Planner, Stop, execute};
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, ExitCode, Failure, Progress};
+use senesce_layout::{FreeSpace, Layout};
+use senesce_volume::{Guest, ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is known of an image; stored as an event.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImageFacts {
+    /// Which image.
+    pub id: ImageId,
+    /// Its key in the store.
+    pub key: String,
+    /// Whether it was there already.
+    pub from_store: bool,
+    /// Seconds to make it or to fetch it.
+    pub seconds: f64,
+    /// Bytes created over the size; 0 for a fresh one.
+    pub overwrites: f64,
+    /// Files.
+    pub files: u64,
+    /// Share of consecutive blocks inside files.
+    pub static_layout_score: Option<f64>,
+    /// The same over all files in tree order.
+    pub tree_layout_score: Option<f64>,
+    /// Extents over files.
+    pub extents_per_file: Option<f64>,
+    /// Free space; `None` where the file system does not tell.
+    pub free_space: Option<FreeSpace>,
+}
+
+/// The rooms in which images are made, kept and used.
+pub struct Images {
+    /// Kept between studies; a guest's would be gone with it and take its memory.
+    store: Option<ImageStore>,
+    near: ImageStore,
+    room: ScratchDirectory,
+    /// Whether images are restored and used in memory.
+    pub in_memory: bool,
+}
+
+const MEMORY_FOLDER: &str = "/dev/shm";
+
+impl Images {
+    /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
+    pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
+        // In the guest nobody else needs memory, and what is not memory is slow.
+        let in_guest = Guest::here().is_some();
+        let share = if in_guest { 0.8 } else { 0.5 };
+        let in_memory = memory_available().is_some_and(|free| needed as f64 <= free as f64 * share);
+        let parent = if in_memory { Path::new(MEMORY_FOLDER) } else { fallback };
+        let room = ScratchDirectory::create(parent, "study")?;
+        let near = ImageStore::open(&room.path().join("near"), Bytes(u64::MAX))?;
+        let store = (!in_guest).then(ImageStore::open_default).transpose()?;
+        Ok(Self { store, near, room, in_memory })
+    }
+
+    /// The file that runs use.
+    pub fn working(&self) -> PathBuf {
+        self.room.path().join("working.img")
+    }
+
+    /// Puts the image at [`Self::working`].
+    pub fn restore(&self, key: &str) -> Result<(), Failure> {
+        match self.near.restore(key, &self.working())? {
+            true => Ok(()),
+            false => Err(Failure::new(
+                ExitCode::RunFailed,
+                format!("image {key} vanished from {}", self.near.folder().display()),
+            )),
+        }
+    }
+
+    /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
+    pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
+        let options = OpenOptions { mount_options: fs.mount.clone(), ..OpenOptions::existing() };
+        match ZonedDrives::of(fs)? {
+            Some(drives) => {
+                drives.load(&self.working())?;
+                // The superblock of a zoned btrfs is not where others have it.
+                drives.open(OpenOptions { file_system: Some(drives.file_system()), ..options })
+            }
+            None => {
+                let erase = Some(self.working().to_string_lossy().into_owned());
+                let image = TargetSpec::Image { path: self.working(), size: None };
+                Ok(open(&image, &OpenOptions { erase, ..options })?)
+            }
+        }
+    }
+
+    /// Frees the memory of an image that is not needed again.
+    pub fn forget(&self, key: &str) -> Result<(), Failure> {
+        self.near.remove(key)?;
+        Ok(())
+    }
+
+    /// Fetches an image from the store, or makes it and stores it; then looks at its layout.
+    pub fn provide(
+        &self,
+        spec: &StudySpec,
+        id: ImageId,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<ImageFacts, Failure> {
+        let begun = std::time::Instant::now();
+        let key = ImageStore::key(&content(spec, id)?);
+        let name = format!("{} {}, image {}", spec.file_system[id.fs].name, spec.state[id.state].name, id.image);
+        let path = self.working();
+        let from_store = self.store.as_ref().map_or(Ok(false), |store| store.restore(&key, &path))?;
+        if !from_store {
+            self.make(spec, id, &name, progress, interrupt)?;
+            if let Some(store) = &self.store {
+                store.put(&key, &format!("study: {name}, {}", spec.size), &path)?;
+            }
+        }
+        self.near.put(&key, &name, &path)?;
+        let mut facts = match spec.file_system[id.fs].is_zoned() {
+            true => {
+                let target = self.open_restored(&spec.file_system[id.fs])?;
+                let facts = look(target.mount_point(), id, key)?;
+                target.close()?;
+                facts
+            }
+            false => look(&path, id, key)?,
+        };
+        if is_planned(&spec.state[id.state]) {
+            let plan = aging_plan(spec, &spec.state[id.state], id.image)?;
+            let summary = plan.summary();
+            facts.overwrites = match spec.state[id.state].kind {
+                StateKind::Aged => summary.overwrites,
+                _ => summary.bytes_live.0 as f64 / spec.size.0 as f64,
+            };
+        }
+        Ok(ImageFacts { from_store, seconds: begun.elapsed().as_secs_f64(), ..facts })
+    }
+
+    fn make(
+        &self,
+        spec: &StudySpec,
+        id: ImageId,
+        name: &str,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let (state, fs) = (&spec.state[id.state], &spec.file_system[id.fs]);
+        let path = self.working();
+        remove(&path)?;
+        if state.kind == StateKind::Image {
+            senesce_volume::images::copy(Path::new(&state.path), &path, senesce_volume::images::Extent::Used, None)?;
+            return Ok(());
+        }
+        let kind = fs.kind().map_err(Failure::usage)?;
+        let drives = ZonedDrives::of(fs)?;
+        let mkfs_options = drives.as_ref().map_or_else(|| fs.mkfs.clone(), |drives| drives.mkfs_options(&fs.mkfs));
+        let options = OpenOptions { mkfs_options, mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
+        let mut target = match &drives {
+            Some(drives) => drives.open(options)?,
+            None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
+        };
+        if is_planned(state) {
+            let plan = Arc::new(aging_plan(spec, state, id.image)?);
+            let made = Making { spec, plan: &plan, target: &target, name, progress, interrupt };
+            match state.kind {
+                StateKind::Aged => made.age(spec.source(state).data)?,
+                StateKind::Copy => made.create(spec.source(state).data, survivors(&plan))?,
+                _ => made.create(spec.source(state).data, plan.operations().take(plan.summary().files as usize))?,
+            }
+        }
+        target.sync()?;
+        fail_on(target.kernel_warnings())?;
+        target.close()?;
+        drives.map_or(Ok(()), |drives| drives.save(&path))
+    }
+}
+
+/// Warnings of the kernel about the device end a run.
+pub fn fail_on(warnings: Vec<String>) -> Result<(), Failure> {
+    match warnings.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::new(
+            ExitCode::RunFailed,
+            format!("the kernel warned {} times, first: {first}", warnings.len()),
+        )),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Failure::new(ExitCode::RunFailed, format!("remove {}: {}", path.display(), errno_words(&error))))
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Making<'a> {
+    spec: &'a StudySpec,
+    plan: &'a Arc<AgingPlan>,
+    target: &'a MountedTarget,
+    name: &'a str,
+    progress: &'a dyn Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Making<'_> {
+    /// Plays the whole plan.
+    fn age(&self, data: senesce_aging::Data) -> Result<(), Failure> {
+        let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
+        self.progress.phase(&format!("age {}", self.name), self.plan.len(), "operations");
+        let options = ExecuteOptions { threads: self.spec.threads, ..ExecuteOptions::default() };
+        let mut planner = self.plan.operations();
+        let outcome = execute(&mut planner, &back_end, &options, self.interrupt, &mut |planner, done| {
+            self.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+            ControlFlow::Continue(())
+        });
+        match outcome.result? {
+            Stop::Finished => Ok(()),
+            _ => Err(interrupted()),
+        }
+    }
+
+    /// Creates files one after the other.
+    fn create(&self, data: senesce_aging::Data, operations: impl Iterator<Item = Operation>) -> Result<(), Failure> {
+        let back_end = DirectoryBackEnd::new(self.plan.clone(), self.target.directory(), data);
+        self.progress.phase(&format!("fill {}", self.name), self.plan.summary().files, "files");
+        back_end.prepare()?;
+        let mut hand = back_end.hand(1)?;
+        for (index, operation) in (0u64..).zip(operations) {
+            hand.apply(&operation, false)?;
+            if index % 256 == 0 {
+                self.progress.position(index, "");
+                if self.interrupt.requested() {
+                    return Err(interrupted());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(ExitCode::Interrupted, "interrupted; the record so far is kept, the same command continues it")
+}
+
+/// The files that live at the end of a plan, as creates in the order of their paths: what a copy of the tree would do.
+fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
+    let mut planner: Planner = plan.operations();
+    planner.skip_to(plan.len());
+    let files: Vec<_> = planner.namespace().files().map(|live| live.file).collect();
+    files.into_iter().map(|file| Operation { kind: Kind::Create, file })
+}
+
+/// Everything that shapes an image, as text.
+fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
+    let (fs, state) = (&spec.file_system[id.fs], &spec.state[id.state]);
+    let kind = fs.kind().map_err(Failure::usage)?;
+    let kernel =
+        senesce_core::Environment::capture().0.get("kernel.release").map(ToString::to_string).unwrap_or_default();
+    let mut text = format!(
+        "senesce image 1\nfile system {} mkfs {} ({}) mount {}\nkernel {kernel}\nsize {}\nstate {}\n",
+        fs.kind,
+        fs.mkfs,
+        kind.mkfs_version()?,
+        fs.mount,
+        spec.size.0,
+        state.kind.word(),
+    );
+    if is_planned(state) {
+        let plan = aging_plan(spec, state, id.image)?;
+        let threads = if state.kind == StateKind::Aged { spec.threads } else { 1 };
+        text += &format!(
+            "profile {}\nplan {:?}\ndata {:?}\nchurn {:?}\nseed {}\nthreads {threads}\nprogram {}\n",
+            plan.spec().profile.to_toml(),
+            plan.summary(),
+            spec.source(state).data,
+            plan.spec().churn,
+            plan.spec().seed.0,
+            env!("CARGO_PKG_VERSION"),
+        );
+    }
+    if state.kind == StateKind::Image {
+        text += &hash_of(&state.path)?;
+    }
+    Ok(text)
+}
+
+fn hash_of(path: &str) -> Result<String, Failure> {
+    let failed = |error: std::io::Error| Failure::new(ExitCode::Usage, format!("read {path}: {}", errno_words(&error)));
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut hasher = blake3::Hasher::new();
+    std::io::copy(&mut file, &mut hasher).map_err(failed)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
+    let summary = Layout::of(path)?;
+    Ok(ImageFacts {
+        id,
+        key,
+        from_store: false,
+        seconds: 0.0,
+        overwrites: 0.0,
+        files: summary.files,
+        static_layout_score: summary.static_layout_score,
+        tree_layout_score: summary.tree_layout_score,
+        extents_per_file: (summary.files > 0).then(|| summary.extents as f64 / summary.files as f64),
+        free_space: summary.free_space,
+    })
+}
+
+/// Bytes that a folder in memory may take.
+pub fn memory_available() -> Option<u64> {
+    let room = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
+    Some(senesce_core::machine::memory_available()?.0.min(room.f_bavail * room.f_frsize))
+}

@@ -1,0 +1,97 @@
+//! Cells in the lab: the guest runs the same study, restricted to them; what it records is taken over.
+
+use super::Study;
+use super::images::memory_available;
+use super::matrix::{self, RunId, runs};
+use super::matrix_run::{Event, memory_needed};
+use super::spec::{CellSpec, StudySpec};
+use crate::run::{Context, Guest, Run, run_in_guest};
+use senesce_core::{Bytes, Failure};
+use senesce_lab::kernel;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Name of the kernel that is asked for, and its runs.
+pub type Groups = BTreeMap<String, Vec<RunId>>;
+
+/// Splits runs into those done here and those of the lab, by kernel.
+pub fn split(spec: &StudySpec, all: Vec<RunId>) -> (Vec<RunId>, Groups) {
+    let (mut here, mut groups) = (Vec::new(), Groups::new());
+    for id in all {
+        match spec.lab_kernel(id.on.fs, id.on.state, &spec.workload[id.workload].name) {
+            None => here.push(id),
+            Some(kernel) => groups.entry(kernel).or_default().push(id),
+        }
+    }
+    (here, groups)
+}
+
+/// The same study with nothing but the cells of these runs. Indices, and so seeds, stay.
+pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
+    let keep: BTreeSet<_> = wanted.iter().map(|id| (id.on.fs, id.on.state, id.workload)).collect();
+    let mut part = spec.clone();
+    for one in &mut part.file_system {
+        one.kernel.clear();
+    }
+    for one in &mut part.cell {
+        one.lab = false;
+        one.kernel.clear();
+    }
+    let left_out = spec.combinations().filter(|cell| !keep.contains(cell)).map(|(fs, state, workload)| CellSpec {
+        file_system: spec.file_system[fs].name.clone(),
+        state: spec.state[state].name.clone(),
+        workload: spec.workload[workload].name.clone(),
+        skip: true,
+        ..CellSpec::default()
+    });
+    part.cell.extend(left_out);
+    part
+}
+
+/// Measures these runs of one kernel in a guest.
+///
+/// # Errors
+/// When the guest cannot be had; runs that it did not do are not done.
+pub fn measure<R: Run<Event = Event, Step = RunId>>(
+    spec: &StudySpec,
+    name: &str,
+    wanted: &[RunId],
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
+    let part = restricted(spec, wanted);
+    let seconds: f64 = matrix::steps(&part)?.iter().map(|planned| planned.seconds).sum();
+    let guest = Guest {
+        kernel: Some(name.to_string()).filter(|name| !name.is_empty()),
+        drives: drives(spec, wanted),
+        memory: memory(spec, wanted),
+        // Emulation is slower by a factor of ten to thirty.
+        time_limit: Duration::from_secs_f64(300.0 + 30.0 * seconds),
+    };
+    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context).map(|_| ())
+}
+
+/// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
+/// system in memory takes most of it (see the lab's guest), and a gibibyte is for the programs.
+fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
+    let images: BTreeSet<_> = wanted.iter().map(|id| id.on).collect();
+    let needed = memory_needed(spec, &images.into_iter().collect::<Vec<_>>());
+    let most = Bytes(memory_available().unwrap_or(0) / 2);
+    spec.guest_memory.max(Bytes(needed / 2 * 3 + (1 << 30)).min(most))
+}
+
+/// A zoned drive and the conventional one beside it, where a cell asks for them.
+fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
+    match wanted.iter().any(|id| spec.file_system[id.on.fs].is_zoned()) {
+        true => super::zoned::emulated(spec.size),
+        false => Vec::new(),
+    }
+}
+
+/// Checks that the kernels which the study names are set up.
+pub fn check(spec: &StudySpec) -> Result<(), Failure> {
+    let (_, groups) = split(spec, runs(spec));
+    for name in groups.keys() {
+        kernel::choose(Some(name.as_str()).filter(|name| !name.is_empty()))?;
+    }
+    Ok(())
+}

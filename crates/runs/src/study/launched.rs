@@ -1,0 +1,139 @@
+//! A cell that many ranks measure: `senesce bench --mpi`, started by a launcher such as `mpirun -n 4`.
+
+use super::spec::WorkloadSpec;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_volume::{MountedTarget, ScratchDirectory};
+use senesce_workload::Repetition;
+use serde::Deserialize;
+use serde_json::Value;
+use std::io;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// How the ranks of a cell are started, and what they run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    /// The launcher with its options.
+    launcher: Vec<String>,
+    /// The workload and its options, as of `senesce bench`.
+    workload: Vec<String>,
+}
+
+/// Below the mount point: the ranks do not work among the files of the image.
+const DIRECTORY: &str = "ranks";
+
+impl Launched {
+    /// Reads what the study says; `None` without a launcher.
+    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+        let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
+        if launcher.is_empty() {
+            return Ok(None);
+        }
+        if spec.cold_read || !spec.microbenchmark.is_empty() {
+            return Err(Failure::usage(
+                "launcher is for a personality or a file: the others are measured by one process",
+            ));
+        }
+        let what = if spec.file.is_empty() { &spec.personality } else { &spec.file };
+        let mut workload = vec![what.clone()];
+        if let Some(scale) = spec.scale {
+            workload.extend(["--scale".into(), scale.to_string()]);
+        }
+        for (name, value) in &spec.set {
+            workload.extend(["--set".into(), format!("{name}={value}")]);
+        }
+        Ok(Some(Self { launcher, workload }))
+    }
+
+    /// Runs it on the target for so long; all ranks as one.
+    pub fn run(
+        &self,
+        target: &MountedTarget,
+        seed: Seed,
+        time: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<Repetition, Failure> {
+        let room = ScratchDirectory::large("launched")?;
+        let program = std::env::current_exe().map_err(|error| self.failed(&error))?;
+        let output = Command::new(&self.launcher[0])
+            .args(&self.launcher[1..])
+            .arg(program)
+            .arg("bench")
+            .arg(target.mount_point().join(DIRECTORY))
+            .args(&self.workload)
+            .args([
+                "--time",
+                &format!("{}ms", time.as_millis()),
+                "--seed",
+                &seed.0.to_string(),
+                "--mpi",
+                "--create",
+                "--json",
+            ])
+            .arg("--out")
+            .arg(room.path().join("run"))
+            .output()
+            .map_err(|error| self.failed(&error))?;
+        // A terminal sends its Ctrl-C to the launcher too.
+        if interrupt.requested() {
+            return Err(Failure::new(ExitCode::Interrupted, "interrupted"));
+        }
+        self.read(&output)
+    }
+
+    fn read(&self, output: &Output) -> Result<Repetition, Failure> {
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let first = result.pointer("/repetitions/0").and_then(|one| Repetition::deserialize(one).ok());
+        // A repetition that does not count says why.
+        first.filter(|one| output.status.success() || !one.valid).ok_or_else(|| {
+            let told = String::from_utf8_lossy(&output.stderr);
+            let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().next());
+            let words = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
+            Failure::new(ExitCode::RunFailed, words)
+        })
+    }
+
+    fn failed(&self, error: &io::Error) -> Failure {
+        let words = format!("start {}: {}; is it installed?", self.launcher.join(" "), errno_words(error));
+        Failure::new(ExitCode::Missing, words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    fn spec(launcher: &str) -> WorkloadSpec {
+        let text = format!("personality = 'webserver'\nscale = 0.5\nset = {{ a = '1' }}\nlauncher = '{launcher}'");
+        toml::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_launcher_is_for_a_workload() {
+        assert_eq!(Launched::of(&spec("")).unwrap(), None);
+        let found = Launched::of(&spec("mpirun -n 4")).unwrap().unwrap();
+        assert_eq!(found.launcher, ["mpirun", "-n", "4"]);
+        assert_eq!(found.workload, ["webserver", "--scale", "0.5", "--set", "a=1"]);
+        let cold = WorkloadSpec { cold_read: true, personality: String::new(), ..spec("mpirun") };
+        assert_eq!(Launched::of(&cold).unwrap_err().exit_code(), ExitCode::Usage);
+    }
+
+    #[test]
+    fn a_failure_is_told_in_the_words_of_senesce() {
+        let launched = Launched { launcher: vec!["mpirun".into()], workload: Vec::new() };
+        let stderr = b"mpirun noticed\nsenesce: rank 1 on a: its process 7 died\n-----\n".to_vec();
+        let output = Output { status: ExitStatus::from_raw(5 << 8), stdout: b"{}".to_vec(), stderr };
+        let failure = launched.read(&output).unwrap_err();
+        assert_eq!(failure.to_string(), "mpirun: exit status: 5: senesce: rank 1 on a: its process 7 died");
+        let stdout = format!("{{\"repetitions\": [{}]}}", serde_json::to_string(&Repetition::default()).unwrap());
+        for status in [0, 5 << 8] {
+            let status = ExitStatus::from_raw(status);
+            let output = Output { status, stdout: stdout.clone().into_bytes(), stderr: Vec::new() };
+            assert_eq!(launched.read(&output).unwrap(), Repetition::default());
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The runs of a study, in their order, and what they will take.
+
+use super::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
+use super::subject::Subject;
+use crate::run::Planned;
+use senesce_aging::{AgingPlan, Data, Limit, PlanSpec, Profile};
+use senesce_core::{Bytes, Failure, Plan, Seed};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// An image: one file system in one state, aged once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ImageId {
+    /// Index of the file system.
+    pub fs: usize,
+    /// Index of the state.
+    pub state: usize,
+    /// Which of the independent agings.
+    pub image: u32,
+}
+
+/// One measurement to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId {
+    /// On which image.
+    pub on: ImageId,
+    /// Index of the workload.
+    pub workload: usize,
+    /// Which repetition.
+    pub repetition: u32,
+    /// Whether it is the second half of an A/A pair.
+    pub twin: bool,
+}
+
+/// Images that are always the same need no second one.
+fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
+    match state.kind {
+        StateKind::Fresh | StateKind::Image => 1,
+        _ => spec.images,
+    }
+}
+
+/// All runs in the order in which they are done: shuffled, so that drift of the machine hits every cell alike.
+pub fn runs(spec: &StudySpec) -> Vec<RunId> {
+    let mut runs = Vec::new();
+    for (fs, state, workload) in spec.combinations() {
+        if spec.exception(fs, state, &spec.workload[workload].name).skip {
+            continue;
+        }
+        let images = images_of(spec, &spec.state[state]);
+        // A state with a single image gets as many values as the others.
+        let repetitions = spec.repetitions * (spec.images / images);
+        for image in 0..images {
+            for repetition in 0..repetitions {
+                runs.push(RunId { on: ImageId { fs, state, image }, workload, repetition, twin: false });
+            }
+        }
+    }
+    runs.extend(twins(spec, &runs));
+    shuffle(&mut runs, Seed(spec.seed));
+    runs
+}
+
+/// Every file system and workload once more on the first image of the first state that is not left out.
+fn twins(spec: &StudySpec, runs: &[RunId]) -> Vec<RunId> {
+    if !spec.noise {
+        return Vec::new();
+    }
+    let mut first: BTreeMap<(usize, usize), ImageId> = BTreeMap::new();
+    for run in runs {
+        let on = first.entry((run.on.fs, run.workload)).or_insert(run.on);
+        *on = (*on).min(run.on);
+    }
+    let is_first = |run: &&RunId| first.get(&(run.on.fs, run.workload)) == Some(&run.on);
+    runs.iter().filter(is_first).map(|run| RunId { twin: true, ..*run }).collect()
+}
+
+fn shuffle(runs: &mut [RunId], seed: Seed) {
+    use rand::Rng;
+    let mut rng = seed.stream("study/order");
+    for last in (1..runs.len()).rev() {
+        let other = (u128::from(rng.next_u64()) * (last as u128 + 1)) >> 64;
+        runs.swap(last, other as usize);
+    }
+}
+
+/// The plan of an aged, filled or copied state.
+pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
+    let source = spec.source(state);
+    let profile = Profile::load(&source.profile)?;
+    let seed = Seed(spec.seed).child(&format!("study/image/{image}"));
+    Ok(AgingPlan::new(&PlanSpec {
+        fullness: source.fullness,
+        churn: source.churn,
+        truncate: source.truncate,
+        limit: source.overwrites.map_or(Limit::Bound, Limit::Overwrites),
+        ..PlanSpec::new(profile, spec.size, seed)
+    })?)
+}
+
+/// Whether a state is made by playing a plan.
+pub fn is_planned(state: &StateSpec) -> bool {
+    matches!(state.kind, StateKind::Aged | StateKind::Copy | StateKind::WriteOnce)
+}
+
+/// What a file system takes of an image for itself, at most: a share (a 64 MiB log or journal in 1 GiB; btrfs keeps metadata
+/// twice), and for btrfs its reserves whatever the size.
+fn overhead(kind: &str, size: Bytes) -> u64 {
+    match kind {
+        "btrfs" => (size.0 as f64 * 0.06) as u64 + Bytes::mib(64).0,
+        _ => (size.0 as f64 * 0.1) as u64,
+    }
+}
+
+fn room(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
+    match fs.is_zoned() {
+        true => Ok(super::zoned::room(fs.kind().map_err(Failure::usage)?, size)),
+        false => Ok(size.0.saturating_sub(overhead(&fs.kind, size))),
+    }
+}
+
+/// Checks the whole matrix; its runs with what each will take, those in the lab last.
+///
+/// # Errors
+/// The cell that cannot be run, and why.
+pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
+    spec.count()?;
+    super::support::check(spec)?;
+    super::lab::check(spec)?;
+    planned_runs(spec)
+}
+
+fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
+    let live = Live::of(spec)?;
+    let mut planned = Vec::new();
+    for run in runs(spec) {
+        let used = live.bytes(run.on);
+        let subject = Subject::of(&spec.workload[run.workload])?;
+        let needed = subject.bytes_needed(Seed(spec.seed))?;
+        check_room(spec, &run, used, needed)?;
+        let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
+        check_memory(spec, &run, exception.memory, subject.thread_memory())?;
+        let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
+        let seconds = subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8 + rewritten / 3e8;
+        let bytes = Bytes(needed + used + rewritten as u64);
+        let words = format!("image {}, repetition {}", run.on.image, run.repetition);
+        planned.push(Planned::new(run, words, cell_words(spec, &run)).costing(bytes, seconds));
+    }
+    let (_, in_lab) = super::lab::split(spec, runs(spec));
+    let in_lab: std::collections::BTreeSet<RunId> = in_lab.into_values().flatten().collect();
+    planned.sort_by_key(|planned| in_lab.contains(&planned.step));
+    Ok(planned)
+}
+
+/// Bytes of files in every planned image.
+struct Live(BTreeMap<(usize, usize), u64>);
+
+impl Live {
+    fn of(spec: &StudySpec) -> Result<Self, Failure> {
+        let mut live = BTreeMap::new();
+        for id in images(spec).into_iter().filter(|id| is_planned(&spec.state[id.state])) {
+            live.insert((id.fs, id.state), aging_plan(spec, &spec.state[id.state], id.image)?.summary().bytes_live.0);
+        }
+        Ok(Self(live))
+    }
+
+    fn bytes(&self, id: ImageId) -> u64 {
+        self.0.get(&(id.fs, id.state)).copied().unwrap_or(0)
+    }
+}
+
+fn images(spec: &StudySpec) -> Vec<ImageId> {
+    let mut images: Vec<ImageId> = runs(spec).iter().map(|run| run.on).collect();
+    images.sort();
+    images.dedup();
+    images
+}
+
+/// Says in `plan` what the study will do, cell by cell, and what it will take.
+///
+/// # Errors
+/// As [`steps`].
+pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
+    let steps = steps(spec)?;
+    for id in images(spec) {
+        let state = &spec.state[id.state];
+        let name = format!("{} {}, image {}", spec.file_system[id.fs].name, state.name, id.image);
+        if !is_planned(state) {
+            plan.estimated_seconds += 1.0;
+            plan.step(state.kind.word(), name);
+            continue;
+        }
+        let planned = aging_plan(spec, state, id.image)?;
+        let summary = planned.summary();
+        let (operations, created) = match state.kind {
+            StateKind::Aged => (summary.t_end, summary.bytes_created.0),
+            _ => (summary.files, summary.bytes_live.0),
+        };
+        let written = if spec.source(state).data == Data::Write { created } else { 0 };
+        // Measured on memory-backed images: about 30 us an operation, and about 1 GB/s of written data.
+        plan.estimated_seconds += operations as f64 * 30e-6 + written as f64 / 1e9 + 2.0;
+        plan.bytes_to_write += written;
+        plan.step(format!("{} by {operations} operations", state.kind.word()), name);
+    }
+    let mut counts: BTreeMap<(usize, usize, usize), u64> = BTreeMap::new();
+    for Planned { step: run, .. } in &steps {
+        *counts.entry((run.on.fs, run.on.state, run.workload)).or_default() += 1;
+    }
+    for (fs, state, workload) in spec.combinations() {
+        let count = counts.get(&(fs, state, workload)).copied().unwrap_or(0);
+        let names = [&spec.file_system[fs].name, &spec.state[state].name, &spec.workload[workload].name];
+        if count > 0 {
+            plan.step(format!("run {count} times, interleaved"), format!("{} / {} / {}", names[0], names[1], names[2]));
+        }
+    }
+    for warning in warnings(spec)? {
+        plan.step("beware", warning);
+    }
+    let drive: u64 = steps.iter().map(|planned| planned.bytes_to_write.0).sum();
+    plan.step(
+        format!("of all that is written, about {} by restoring images and by runs", Bytes(drive)),
+        "memory where the images find room there, else the drive of the run directory",
+    );
+    plan.bytes_to_write += drive;
+    plan.estimated_seconds += steps.iter().map(|planned| planned.seconds).sum::<f64>();
+    Ok(plan)
+}
+
+/// What may go wrong though it is not sure to, one line for each file system and state.
+pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
+    let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
+    cells.sort_unstable();
+    cells.dedup();
+    let mut found = Vec::new();
+    for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
+        if fs.is_zoned() && state.kind == StateKind::Aged {
+            let plan = aging_plan(spec, state, 0)?;
+            let (live, created) = (plan.summary().bytes_live, plan.summary().bytes_created);
+            let kind = fs.kind().map_err(Failure::usage)?;
+            let words = super::zoned::may_run_full(kind, spec.size, live, created);
+            found.extend(words.map(|words| format!("{} {}: {words}", fs.name, state.name)));
+        }
+    }
+    Ok(found)
+}
+
+fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
+    let room = room(&spec.file_system[run.on.fs], spec.size)?;
+    if used + needed <= room {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{}: its workload needs {} beside {} of files, and an image of {} has about {} for both; use a larger size, a smaller \
+         fullness, or scale the workload down",
+        cell_words(spec, run),
+        Bytes(needed),
+        Bytes(used),
+        spec.size,
+        Bytes(room),
+    )))
+}
+
+/// What the program itself takes of a memory limit: a block trace, counters, stacks.
+pub(crate) const OWN_MEMORY: Bytes = Bytes::mib(64);
+
+/// The kernel kills what needs more than its limit, so a limit below the threads' own memory is refused.
+fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u64) -> Result<(), Failure> {
+    let least = Bytes(threads.saturating_add(OWN_MEMORY.0));
+    match limit {
+        Some(limit) if limit < least => Err(Failure::usage(format!(
+            "{}: memory = {limit} is less than the {least} that the threads of its workload and the program take; raise it, or \
+             give the threads less, such as set = {{ memsize = \"1m\" }} for a personality",
+            cell_words(spec, run),
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn cell_words(spec: &StudySpec, run: &RunId) -> String {
+    let (fs, state) = (&spec.file_system[run.on.fs].name, &spec.state[run.on.state].name);
+    format!("cell {fs} / {state} / {}", spec.workload[run.workload].name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> StudySpec {
+        let text = r#"
+name = "t"
+size = "512M"
+images = 2
+repetitions = 3
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "agrawal"
+fullness = 0.5
+[[workload]]
+personality = "webserver"
+scale = 0.1
+seconds = 1
+"#;
+        StudySpec::parse("t", text).unwrap()
+    }
+
+    #[test]
+    fn every_cell_has_its_runs_in_a_fixed_random_order() {
+        let all = runs(&spec());
+        let twins = all.iter().filter(|run| run.twin).count();
+        assert_eq!((all.len(), twins), (2 * 2 * 6 + 2 * 6, 2 * 6));
+        assert_eq!(all, runs(&spec()));
+        let mut sorted = all.clone();
+        sorted.sort();
+        assert_ne!(all, sorted);
+        sorted.dedup();
+        assert_eq!(sorted.len(), all.len());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_before_the_start() {
+        let mut large = spec();
+        large.workload[0].scale = Some(40.0);
+        assert!(planned_runs(&large).unwrap_err().to_string().contains("ext4 / fresh / webserver"));
+        let planned = planned_runs(&spec()).unwrap();
+        assert!(planned.iter().all(|planned| planned.seconds > 1.0 && planned.bytes_to_write.0 > 0));
+    }
+}

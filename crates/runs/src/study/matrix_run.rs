@@ -1,0 +1,280 @@
+//! Does what a study asks for: images first, then every run on a restored image.
+
+use super::device_state::DeviceState;
+use super::images::{ImageFacts, Images, fail_on};
+use super::lab;
+use super::matrix::{ImageId, RunId, is_planned, runs, warnings};
+use super::spec::{CellSpec, StateKind, StudySpec};
+use super::subject::{Measured, Subject};
+use crate::run::{Context, Run};
+use senesce_aging::Data;
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
+use senesce_devmodel::DeviceModel;
+use senesce_volume::{AppliedLimits, Limits, MountedTarget, TraceSession};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// An image was made.
+    Image(ImageFacts),
+    /// A run was done.
+    Run(RunEvent),
+}
+
+/// A run that was done.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunEvent {
+    /// Which one.
+    pub id: RunId,
+    /// Its metrics; the first is judged.
+    pub metrics: Vec<Measurement>,
+    /// Seconds of restoring the image, mounting, and making it cold.
+    pub overhead_seconds: f64,
+    /// Seconds of everything.
+    pub seconds: f64,
+    /// How the guest ran that did it, `kvm` or `tcg`; none: no guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<String>,
+}
+
+/// A study in execution, for every kind of run that is a study.
+pub struct Matrix {
+    spec: StudySpec,
+    images: Option<Images>,
+    ready: Ready,
+    /// Kernels of the lab whose runs were tried in this execution, and why what is not done of them is not.
+    tried: BTreeMap<String, String>,
+}
+
+impl Matrix {
+    /// Makes the images of all runs that are left here.
+    ///
+    /// # Errors
+    /// When the store of images cannot be opened; an image that cannot be made costs its own runs only.
+    pub fn begin<R: Run<Event = Event, Step = RunId>>(
+        spec: StudySpec,
+        context: &mut Context<'_, R>,
+    ) -> Result<Self, Failure> {
+        for warning in warnings(&spec)? {
+            context.progress.say(&format!("beware: {warning}"));
+        }
+        let left = runs(&spec).into_iter().filter(|run| !context.recorded().is_done(run)).collect();
+        let (here, _) = lab::split(&spec, left);
+        let mut wanted: Vec<ImageId> = here.iter().map(|run| run.on).collect();
+        wanted.sort();
+        wanted.dedup();
+        let mut matrix = Self { spec, images: None, ready: Ready::new(), tried: BTreeMap::new() };
+        if !wanted.is_empty() {
+            matrix.provide_all(&wanted, context)?;
+        }
+        Ok(matrix)
+    }
+
+    /// Does one run; in the lab, all that are left of its kernel.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub fn step<R: Run<Event = Event, Step = RunId>>(
+        &mut self,
+        id: RunId,
+        context: &mut Context<'_, R>,
+    ) -> Result<(), Failure> {
+        if let Some(kernel) = self.lab_kernel(id) {
+            return self.step_in_lab(id, &kernel, context);
+        }
+        let failed = |reason: &str| Failure::new(ExitCode::RunFailed, reason);
+        let (Some(images), Some(ready)) = (&self.images, self.ready.get(&id.on)) else {
+            return Err(failed("its image was not asked for"));
+        };
+        let facts = ready.as_ref().map_err(|reason| failed(reason))?;
+        let event = one(&self.spec, images, facts, id, context)?;
+        let first = event.metrics.first().map_or_else(String::new, |one| format!("{:.4} {}", one.value, one.unit));
+        context.progress.say(&format!("{}: {first}", words(&self.spec, id)));
+        context.record(Event::Run(event));
+        Ok(())
+    }
+
+    fn lab_kernel(&self, id: RunId) -> Option<String> {
+        self.spec.lab_kernel(id.on.fs, id.on.state, &self.spec.workload[id.workload].name)
+    }
+
+    fn step_in_lab<R: Run<Event = Event, Step = RunId>>(
+        &mut self,
+        id: RunId,
+        kernel: &str,
+        context: &mut Context<'_, R>,
+    ) -> Result<(), Failure> {
+        if !self.tried.contains_key(kernel) {
+            let left = runs(&self.spec).into_iter();
+            let left = left.filter(|run| self.lab_kernel(*run).as_deref() == Some(kernel));
+            let left: Vec<RunId> = left.filter(|run| !context.recorded().is_done(run)).collect();
+            context.progress.phase(&format!("{} runs in the lab", left.len()), 0, "runs");
+            let outcome = lab::measure(&self.spec, kernel, &left, context);
+            context.check_interrupt()?;
+            let reason = match outcome {
+                Ok(()) => "the guest did not run it".to_string(),
+                Err(failure) => format!("in the lab: {failure}"),
+            };
+            self.tried.insert(kernel.into(), reason);
+        }
+        match context.is_done_or_pending(&id) {
+            true => Ok(()),
+            false => Err(Failure::new(ExitCode::RunFailed, self.tried[kernel].clone())),
+        }
+    }
+
+    /// All images, before the first run.
+    fn provide_all<R: Run<Event = Event, Step = RunId>>(
+        &mut self,
+        wanted: &[ImageId],
+        context: &mut Context<'_, R>,
+    ) -> Result<(), Failure> {
+        let images = Images::open(memory_needed(&self.spec, wanted), context.path())?;
+        let mut facts = Environment::default();
+        facts.put("study.images_in_memory", images.in_memory.to_string());
+        context.add_environment(&facts)?;
+        let known: BTreeSet<ImageId> = context.recorded().events().filter_map(image_of).collect();
+        for id in wanted {
+            context.check_interrupt()?;
+            let provided = images.provide(&self.spec, *id, context.progress, context.interrupt);
+            if provided.is_err() {
+                context.check_interrupt()?;
+            }
+            if let (Ok(facts), false) = (&provided, known.contains(id)) {
+                context.record_now(Event::Image(facts.clone()))?;
+            }
+            let provided = provided.map_err(|failure| format!("its image could not be made: {failure}"));
+            self.ready.insert(*id, provided);
+        }
+        self.images = Some(images);
+        Ok(())
+    }
+}
+
+fn image_of(event: &Event) -> Option<ImageId> {
+    match event {
+        Event::Image(facts) => Some(facts.id),
+        Event::Run(_) => None,
+    }
+}
+
+/// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
+pub(super) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
+    let used = |id: &ImageId| {
+        let state = &spec.state[id.state];
+        let source = spec.source(state);
+        let holds_data = state.kind == StateKind::Image || is_planned(state) && source.data == Data::Write;
+        METADATA + if holds_data { source.fullness.unwrap_or(0.8) } else { 0.0 }
+    };
+    let fullest = wanted.iter().map(used).fold(0.0, f64::max);
+    let shares = wanted.iter().map(used).sum::<f64>() + 2.0 * (fullest + WORKLOAD).min(1.0);
+    (spec.size.0 as f64 * shares) as u64
+}
+
+/// Share of an image that metadata and a journal take, and share that a workload writes, at most.
+const METADATA: f64 = 0.1;
+const WORKLOAD: f64 = 0.2;
+
+type Ready = BTreeMap<ImageId, Result<ImageFacts, String>>;
+
+fn one<R: Run>(
+    spec: &StudySpec,
+    images: &Images,
+    facts: &ImageFacts,
+    id: RunId,
+    context: &Context<'_, R>,
+) -> Result<RunEvent, Failure> {
+    let begun = Instant::now();
+    images.restore(&facts.key)?;
+    let fs = &spec.file_system[id.on.fs];
+    let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
+    let device_state = exception.device_state.unwrap_or_default();
+    device_state.prepare(&images.working(), Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
+    let mut target = images.open_restored(fs)?;
+    if device_state == DeviceState::Discard {
+        target.discard_free_space()?;
+    }
+    let mut overhead = begun.elapsed().as_secs_f64();
+    let subject = Subject::of(&spec.workload[id.workload])?;
+    let seed = Seed(spec.seed).child(&format!("study/run/{}/{}", id.repetition, id.twin));
+    let mut trace = None;
+    let mut limits: Option<AppliedLimits> = None;
+    let measured = subject.run(&mut target, seed, context.progress, context.interrupt, |target| {
+        let begun = Instant::now();
+        target.remount()?;
+        overhead += begun.elapsed().as_secs_f64();
+        limits = apply_limits(&exception)?;
+        trace = start_trace(spec, target)?;
+        Ok(())
+    });
+    drop(limits);
+    let measured = measured?;
+    let modelled = stop_trace(spec, &target, trace, &subject, &measured)?;
+    fail_on(target.kernel_warnings())?;
+    target.close()?;
+    let mut metrics = measured.metrics;
+    metrics.extend(modelled);
+    let metrics = metrics.into_iter().map(|one| under(spec, id, one)).collect();
+    let guest = std::env::var("SENESCE_LAB").ok();
+    Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64(), guest })
+}
+
+fn apply_limits(exception: &CellSpec) -> Result<Option<AppliedLimits>, Failure> {
+    let limits = Limits { memory: exception.memory, cpus: exception.cpus };
+    Ok(if limits == Limits::default() { None } else { Some(limits.apply()?) })
+}
+
+fn start_trace(spec: &StudySpec, target: &MountedTarget) -> Result<Option<TraceSession>, Failure> {
+    match target.block_device_info() {
+        Some(device) if !spec.models.is_empty() => Ok(Some(TraceSession::start(&device)?)),
+        _ => Ok(None),
+    }
+}
+
+/// Ends the trace after everything is written back, and times it on every model.
+fn stop_trace(
+    spec: &StudySpec,
+    target: &MountedTarget,
+    session: Option<TraceSession>,
+    subject: &Subject,
+    measured: &Measured,
+) -> Result<Vec<Measurement>, Failure> {
+    let Some(session) = session else { return Ok(Vec::new()) };
+    target.sync()?;
+    let trace = session.stop()?;
+    let valid = trace.valid()?;
+    if let Some(account) = measured.account {
+        account.judge_trace(&trace)?;
+    }
+    let requests = valid.for_models();
+    let mut modelled = Vec::new();
+    for name in &spec.models {
+        let model = DeviceModel::builtin(name)?;
+        modelled.extend(subject.modelled(name, measured, model.seconds(&requests))?);
+    }
+    Ok(modelled)
+}
+
+fn under(spec: &StudySpec, id: RunId, one: Measurement) -> Measurement {
+    let one = one
+        .under("fs", &spec.file_system[id.on.fs].name)
+        .under("state", &spec.state[id.on.state].name)
+        .under("workload", &spec.workload[id.workload].name);
+    Measurement { image: id.on.image, repetition: id.repetition, ..one }
+}
+
+fn words(spec: &StudySpec, id: RunId) -> String {
+    format!(
+        "{} / {} / {}, image {}, repetition {}{}",
+        spec.file_system[id.on.fs].name,
+        spec.state[id.on.state].name,
+        spec.workload[id.workload].name,
+        id.on.image,
+        id.repetition,
+        if id.twin { " (again, for the noise)" } else { "" }
+    )
+}

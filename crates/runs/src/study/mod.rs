@@ -1,0 +1,118 @@
+//! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
+
+mod analysis;
+mod check;
+pub mod device_state;
+mod figures;
+pub mod images;
+mod lab;
+mod launched;
+pub mod matrix;
+mod matrix_run;
+mod noise;
+mod order;
+pub mod results;
+pub mod spec;
+pub mod subject;
+mod support;
+mod zoned;
+
+pub use matrix_run::{Event, Matrix, RunEvent};
+pub use spec::StudySpec;
+pub use support::needs;
+
+use crate::run::{Context, Needs, Planned, Recorded, Run};
+use matrix::RunId;
+use results::Results;
+use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
+
+/// The run that `senesce study` leaves.
+pub struct Study(Matrix);
+
+impl Run for Study {
+    const KIND: &'static str = "study";
+    const GOES_ON: bool = true;
+    type Spec = StudySpec;
+    type Event = Event;
+    type Step = RunId;
+
+    fn needs(spec: &StudySpec) -> Needs {
+        support::needs(spec)
+    }
+
+    fn steps(spec: &StudySpec, _seed: Seed) -> Result<Vec<Planned<RunId>>, Failure> {
+        matrix::steps(spec)
+    }
+
+    fn plan(spec: &StudySpec, seed: Seed) -> Result<Plan, Failure> {
+        matrix::describe(spec, crate::run::new_plan::<Self>(spec, seed)?)
+    }
+
+    fn begin(spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self(Matrix::begin(spec.clone(), context)?))
+    }
+
+    fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.0.step(*step, context)
+    }
+
+    fn analyse(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis_of(&Results::of(recorded, spec.clone())))
+    }
+
+    fn measurements(_spec: &StudySpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        results::measurements(recorded)
+    }
+}
+
+pub use analysis::of as analysis_of;
+pub use figures::capitalised;
+
+/// How many runs of an analysed study failed.
+pub fn runs_failed(analysis: &Analysis) -> u64 {
+    analysis.result["runs_failed"].as_u64().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The studies of the page, which are what a new user copies: indented text between paragraphs.
+    fn examples() -> Vec<String> {
+        let page = include_str!("../../../../docs/verbs/study.md");
+        let mut blocks = vec![String::new()];
+        for line in page.lines().filter(|line| !line.is_empty()) {
+            match (line.strip_prefix("    "), blocks.last_mut()) {
+                (Some(code), Some(last)) => *last += &format!("{code}\n"),
+                _ => blocks.push(String::new()),
+            }
+        }
+        blocks.retain(|block| block.starts_with("name = "));
+        blocks
+    }
+
+    #[test]
+    fn a_matrix_that_is_too_large_is_refused_before_it_is_expanded() {
+        let many = |head: &str, count: usize, body: &str| -> String {
+            (0..count).map(|number| format!("[[{head}]]\nname = \"n{number}\"\n{body}\n")).collect()
+        };
+        let text = ["name = \"large\"\nsize = \"1G\"\nrepetitions = 10000\n".to_string()]
+            .into_iter()
+            .chain([many("file_system", 50, "kind = \"ext4\"")])
+            .chain([many("state", 20, "kind = \"fresh\"")])
+            .chain([many("workload", 10, "cold_read = true")])
+            .collect::<String>();
+        let refused = StudySpec::parse("study.toml", &text).unwrap_err();
+        assert!(refused.to_string().contains("100000000 runs"), "{refused}");
+    }
+
+    #[test]
+    fn the_studies_of_the_page_can_be_planned() {
+        let examples = examples();
+        assert_eq!(examples.len(), 2);
+        for text in examples {
+            let spec = StudySpec::parse("the page", &text).unwrap();
+            assert!(Study::plan(&spec, Seed(1)).unwrap().estimated_seconds > 1.0);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A study's record, gathered by cell.
+
+use super::images::ImageFacts;
+use super::matrix::{ImageId, RunId, runs};
+use super::matrix_run::{Event, RunEvent};
+use super::noise::{self, Noise};
+use super::spec::StudySpec;
+use super::subject::{DRIVE_TIME, MODELLED, THROUGHPUT, modelled_by};
+use crate::run::{Recorded, Run};
+use senesce_core::Measurement;
+use senesce_stats::{Judgement, Outcome};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One cell under one metric.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// Index of the file system.
+    pub fs: usize,
+    /// Index of the state.
+    pub state: usize,
+    /// Index of the workload.
+    pub workload: usize,
+    /// A measurement of the metric: name, unit, direction.
+    pub what: Measurement,
+    /// Values by image and repetition.
+    pub groups: Vec<Vec<f64>>,
+    /// The images of the groups.
+    pub images: Vec<ImageId>,
+    /// All values in the order in which they were taken.
+    pub in_order: Vec<f64>,
+    /// Against the first state of the same file system; `None` for that state itself.
+    pub judgement: Option<Judgement>,
+}
+
+/// A run that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FailedRun {
+    /// Which one.
+    pub id: RunId,
+    /// Why.
+    pub reason: String,
+}
+
+/// Everything that a study measured.
+pub struct Results {
+    /// The study.
+    pub spec: StudySpec,
+    /// Cells under their judged metric.
+    pub judged: Vec<Cell>,
+    /// Cells under all other metrics.
+    pub others: Vec<Cell>,
+    /// Images.
+    pub images: BTreeMap<ImageId, ImageFacts>,
+    /// Noise floors.
+    pub noise: Noise,
+    /// Models of drives that were never slower than the processor, by workload.
+    pub idle_models: BTreeSet<(usize, String)>,
+    /// Cells that guests measured.
+    pub lab: Vec<LabCells>,
+    /// Failed runs.
+    pub failed: Vec<FailedRun>,
+    /// Runs done, twins included, and runs planned.
+    pub progress: (usize, usize),
+    /// Seconds of restoring, mounting and making cold before each run.
+    pub overhead_seconds: Vec<f64>,
+}
+
+/// The values that were measured, once each: a twin is no measurement of its own, it tells the noise.
+pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> Vec<Measurement> {
+    let runs = runs_of(recorded).filter(|event| !event.id.twin);
+    runs.flat_map(|event| event.metrics.iter().cloned()).collect()
+}
+
+fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
+    recorded.events().filter_map(|event| match event {
+        Event::Run(run) => Some(run),
+        Event::Image(_) => None,
+    })
+}
+
+/// Cells that guests measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabCells {
+    /// Kernel of the guest.
+    pub kernel: String,
+    /// `kvm`, or `tcg` for emulation.
+    pub accelerator: String,
+    /// Runs done in it.
+    pub runs: usize,
+}
+
+impl Results {
+    /// What a record holds of `spec`.
+    pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
+        let events: Vec<RunEvent> = runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
+        let failures = recorded.failures().into_iter();
+        let failed = failures.filter_map(|(id, reason)| Some(FailedRun { id: id?, reason: reason.to_string() }));
+        let failed = failed.filter(|failed| spec.holds(failed.id)).collect();
+        let images = recorded.events().filter_map(|event| match event {
+            Event::Image(facts) if spec.holds_image(facts.id) => Some((facts.id, facts.clone())),
+            _ => None,
+        });
+        let images = images.collect();
+        let lab = recorded.guests().map(|guest| LabCells {
+            kernel: guest.kernel.clone(),
+            accelerator: guest.accelerator.clone(),
+            runs: guest.steps,
+        });
+        Self::gather(spec, events, failed, images, lab.collect())
+    }
+
+    fn gather(
+        spec: StudySpec,
+        events: Vec<RunEvent>,
+        failed: Vec<FailedRun>,
+        images: BTreeMap<ImageId, ImageFacts>,
+        lab: Vec<LabCells>,
+    ) -> Self {
+        let noise = noise::floors(&events);
+        let idle_models = idle_models(&spec, &events);
+        let names: BTreeSet<&str> =
+            events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
+        let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
+            None => names.contains(cell.what.metric.as_str()),
+            Some(model) => is_telling(&cell.what.metric, idle_models.contains(&(cell.workload, model.to_string()))),
+        };
+        let (mut judged, others): (Vec<Cell>, Vec<Cell>) = cells(&events).into_iter().partition(is_judged);
+        noise::judge_all(&mut judged, &noise);
+        let overhead_seconds = events.iter().map(|event| event.overhead_seconds).collect();
+        Self {
+            judged,
+            others,
+            images,
+            noise,
+            idle_models,
+            lab,
+            progress: (events.len() + failed.len(), runs(&spec).len()),
+            failed,
+            overhead_seconds,
+            spec,
+        }
+    }
+}
+
+/// Throughput on a modelled drive that keeps up with the processor is the measured one and says nothing of the drive. The
+/// time that the drive works for an operation does.
+fn is_telling(metric: &str, idle: bool) -> bool {
+    match metric.split(MODELLED).next() {
+        Some(THROUGHPUT) => !idle,
+        Some(DRIVE_TIME) => idle,
+        _ => true,
+    }
+}
+
+/// Models under which no run of a workload is slower than it was measured.
+fn idle_models(spec: &StudySpec, events: &[RunEvent]) -> BTreeSet<(usize, String)> {
+    let pairs = (0..spec.workload.len()).flat_map(|workload| spec.models.iter().map(move |model| (workload, model)));
+    let is_slower = |event: &RunEvent, model: &str| {
+        let value = |name: &str| event.metrics.iter().find(|one| one.metric == name).map(|one| one.value.get());
+        match (value(THROUGHPUT), value(&format!("{THROUGHPUT}{MODELLED}{model}"))) {
+            (Some(measured), Some(modelled)) => modelled < measured * 0.99,
+            _ => true,
+        }
+    };
+    let idle = |(workload, model): &(usize, &String)| {
+        let mut of = events.iter().filter(|event| event.id.workload == *workload).peekable();
+        of.peek().is_some() && !of.any(|event| is_slower(event, model))
+    };
+    pairs.filter(idle).map(|(workload, model)| (workload, model.clone())).collect()
+}
+
+type Key = (usize, usize, usize, String);
+
+fn key(id: RunId, metric: &str) -> Key {
+    (id.workload, id.on.fs, id.on.state, metric.to_string())
+}
+
+fn cells(events: &[RunEvent]) -> Vec<Cell> {
+    let mut all: BTreeMap<Key, Cell> = BTreeMap::new();
+    for event in events.iter().filter(|event| !event.id.twin) {
+        for one in &event.metrics {
+            all.entry(key(event.id, &one.metric))
+                .or_insert_with(|| Cell::empty(event.id, one))
+                .add(event.id.on, one.value.get());
+        }
+    }
+    all.into_values().collect()
+}
+
+impl Cell {
+    /// Whether a figure may show it: a single value, or one that cannot be judged, has no bar.
+    pub fn has_bar(&self) -> bool {
+        match &self.judgement {
+            Some(judged) => !matches!(judged.outcome, Outcome::Invalid(_)),
+            None => self.in_order.len() > 1,
+        }
+    }
+
+    fn empty(id: RunId, what: &Measurement) -> Self {
+        let (groups, images, in_order) = Default::default();
+        let (fs, state, workload) = (id.on.fs, id.on.state, id.workload);
+        Self { fs, state, workload, what: what.clone(), groups, images, in_order, judgement: None }
+    }
+
+    fn add(&mut self, image: ImageId, value: f64) {
+        self.in_order.push(value);
+        match self.images.binary_search(&image) {
+            Ok(place) => self.groups[place].push(value),
+            Err(place) => {
+                self.images.insert(place, image);
+                self.groups.insert(place, vec![value]);
+            }
+        }
+    }
+}
+
+impl Results {
+    /// Noise floor of a cell; 0 where it was not measured.
+    pub fn noise_of(&self, cell: &Cell) -> f64 {
+        self.noise.get(&(cell.workload, cell.fs, cell.what.metric.clone())).copied().unwrap_or(0.0)
+    }
+
+    /// Names of file system, state and workload of a cell.
+    pub fn names(&self, cell: &Cell) -> (&str, &str, &str) {
+        (
+            &self.spec.file_system[cell.fs].name,
+            &self.spec.state[cell.state].name,
+            &self.spec.workload[cell.workload].name,
+        )
+    }
+
+    /// Whether a metric comes from a device model.
+    pub fn is_modelled(cell: &Cell) -> bool {
+        modelled_by(&cell.what.metric).is_some()
+    }
+
+    /// Judged cells by workload and metric, in the order of the study.
+    pub fn by_metric(&self) -> Vec<Vec<&Cell>> {
+        let mut groups: BTreeMap<(usize, bool, &str), Vec<&Cell>> = BTreeMap::new();
+        for cell in &self.judged {
+            groups.entry((cell.workload, Self::is_modelled(cell), &cell.what.metric)).or_default().push(cell);
+        }
+        groups.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::analysis::Better;
+
+    const STUDY: &str = r#"
+name = "t"
+size = "512M"
+models = ["850-evo"]
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+[[state]]
+kind = "fresh"
+[[workload]]
+personality = "webserver"
+"#;
+
+    fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
+        let metric = |name: &str, value| Measurement::new(name, "", Better::Higher, value).unwrap();
+        RunEvent {
+            id: RunId { on: ImageId { fs, state: 0, image: 0 }, workload: 0, repetition: 0, twin },
+            metrics: vec![metric(THROUGHPUT, measured), metric("throughput, modelled 850-evo", modelled)],
+            overhead_seconds: 0.1,
+            seconds: 1.0,
+            guest: None,
+        }
+    }
+
+    #[test]
+    fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
+        let spec = StudySpec::parse("t", STUDY).unwrap();
+        let idle =
+            |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
+        assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
+        assert!(idle(90.0).is_empty());
+        assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
+        assert!(
+            is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false)
+        );
+    }
+
+    #[test]
+    fn every_file_system_has_its_own_noise() {
+        let events = [(0, false, 100.0), (0, true, 101.0), (1, false, 50.0), (1, true, 100.0)]
+            .map(|(fs, twin, value)| event(fs, twin, value, value));
+        let floors = noise::floors(&events);
+        assert!(floors[&(0, 0, THROUGHPUT.to_string())] < 0.011);
+        assert!(floors[&(0, 1, THROUGHPUT.to_string())] > 0.6);
+    }
+
+    #[test]
+    fn a_single_value_has_no_bar() {
+        let one = cells(&[event(0, false, 1.0, 1.0)]);
+        let two = cells(&[event(0, false, 1.0, 1.0), event(0, false, 2.0, 2.0)]);
+        assert!(one.iter().all(|cell| !cell.has_bar()) && two.iter().all(Cell::has_bar));
+    }
+}

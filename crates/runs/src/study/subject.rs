@@ -1,0 +1,215 @@
+//! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
+
+use super::launched::Launched;
+use super::spec::WorkloadSpec;
+use crate::cold::{self, ColdAccount};
+use senesce_core::analysis::Better;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{ExitCode, Failure, Finite, Measurement, NoValue, Progress, Seed};
+use senesce_devmodel::replay::closed_loop_rate;
+use senesce_volume::MountedTarget;
+use senesce_workload::micro::{FileOpsOptions, file_ops};
+use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
+use std::time::Duration;
+
+/// What is measured in a cell.
+#[derive(Debug, Clone)]
+pub enum Subject {
+    /// A workload and its length.
+    Workload(Box<Workload>, Duration),
+    /// The same on many ranks.
+    Launched(Launched, Box<Workload>, Duration),
+    /// One operation and for how long.
+    FileOperation(String, Duration),
+    /// Everything that is there.
+    ColdRead,
+}
+
+/// Operations over time.
+pub const THROUGHPUT: &str = "throughput";
+
+/// The time that a drive works, over operations. It tells what age costs the drive, also where the processor sets the pace.
+pub const DRIVE_TIME: &str = "drive time";
+
+/// Between the name of a metric and that of the modelled drive.
+pub const MODELLED: &str = ", modelled ";
+
+/// The drive on which a metric is modelled.
+pub fn modelled_by(metric: &str) -> Option<&str> {
+    metric.split_once(MODELLED).map(|(_, drive)| drive)
+}
+
+/// Seconds of a workload for which nobody says how long.
+const DEFAULT_SECONDS: f64 = 10.0;
+
+/// What a run gave.
+pub struct Measured {
+    /// The metrics; the first is the one that is judged.
+    pub metrics: Vec<Measurement>,
+    /// Operations done, for modelled rates; GiB read for a cold read.
+    pub amount: f64,
+    /// Seconds of measurement.
+    pub seconds: f64,
+    /// What a cold read took from the device.
+    pub account: Option<ColdAccount>,
+}
+
+impl Subject {
+    /// Reads what the study says; the file of a workload is read here.
+    pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
+        let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
+        let launched = Launched::of(spec)?;
+        if spec.cold_read {
+            return Ok(Self::ColdRead);
+        }
+        if !spec.microbenchmark.is_empty() {
+            let known: Vec<&str> = senesce_workload::micro::operations::OPERATIONS.iter().map(|one| one.name).collect();
+            if !known.contains(&spec.microbenchmark.as_str()) {
+                let hint = senesce_core::parameter::suggest(&spec.microbenchmark, known.iter().copied());
+                let problem = format!(
+                    "there is no microbenchmark '{}'{hint}; there are {}",
+                    spec.microbenchmark,
+                    known.join(", ")
+                );
+                return Err(Failure::usage(problem));
+            }
+            return Ok(Self::FileOperation(spec.microbenchmark.clone(), time));
+        }
+        let workload = match spec.file.as_str() {
+            "" => builtin(&spec.personality, spec.scale.unwrap_or(1.0), &spec.set)?,
+            file => {
+                let text = std::fs::read_to_string(file)
+                    .map_err(|error| Failure::usage(format!("read workload {file}: {}", errno_words(&error))))?;
+                Workload::parse(file, &text, &spec.set)?
+            }
+        };
+        let workload = Box::new(workload);
+        Ok(match launched {
+            Some(launched) => Self::Launched(launched, workload, time),
+            None => Self::Workload(workload, time),
+        })
+    }
+
+    /// The workload of the engine, and its length.
+    fn workload(&self) -> Option<(&Workload, Duration)> {
+        match self {
+            Self::Workload(workload, time) | Self::Launched(_, workload, time) => Some((workload, *time)),
+            Self::FileOperation(..) | Self::ColdRead => None,
+        }
+    }
+
+    /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
+    pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
+        let Some((workload, time)) = self.workload() else { return Ok(0) };
+        let filesets = senesce_workload::draw(workload, &options(seed, time))?;
+        Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
+    }
+
+    /// Bytes of memory into which the threads of a workload read; of many ranks, one of them.
+    pub fn thread_memory(&self) -> u64 {
+        self.workload().map_or(0, |(workload, _)| memory_of_threads(workload))
+    }
+
+    /// Seconds it takes, roughly; a cold read as for 500 MiB/s.
+    pub fn seconds(&self, live_bytes: f64) -> f64 {
+        match self {
+            Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
+            Self::ColdRead => live_bytes / (500.0 * 1048576.0),
+        }
+    }
+
+    /// Prepares on the target, makes it cold, calls `ready`, and measures.
+    pub fn run(
+        &self,
+        target: &mut MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+        ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
+    ) -> Result<Measured, Failure> {
+        match self {
+            Self::Workload(workload, time) => {
+                let bench = Bench::prepare(workload, target.directory(), options(seed, *time), progress, interrupt)?;
+                ready(target)?;
+                let finished = bench.run(target.directory(), progress, interrupt)?.repetition;
+                throughput(finished)
+            }
+            Self::Launched(launched, _, time) => {
+                ready(target)?;
+                throughput(launched.run(target, seed, *time, interrupt)?)
+            }
+            Self::FileOperation(name, time) => {
+                ready(target)?;
+                let asked =
+                    FileOpsOptions { operations: vec![name.clone()], time: *time, seed, ..FileOpsOptions::default() };
+                let result = file_ops(target.directory(), &asked, progress, interrupt)?;
+                let Some(one) = result.operations.first() else {
+                    return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
+                };
+                let metrics = vec![Measurement::new("mean time", "us", Better::Lower, one.mean_us)?];
+                Ok(Measured { metrics, amount: one.iterations as f64, seconds: time.as_secs_f64(), account: None })
+            }
+            Self::ColdRead => {
+                ready(target)?;
+                let (read, account) = cold::read(target, target.mount_point(), progress, interrupt)?;
+                if let Some(words) = account.judge(&read)? {
+                    progress.say(words);
+                }
+                let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
+                let metrics = vec![
+                    Measurement::new("cold read time", "s/GiB", Better::Lower, Finite::per(read.seconds, gib)?)?,
+                    Measurement::new("cold read time, whole", "s", Better::Lower, read.seconds)?,
+                ];
+                Ok(Measured { metrics, amount: gib, seconds: read.seconds, account: Some(account) })
+            }
+        }
+    }
+
+    /// What the trace of a run costs on a modelled drive that works on it for `busy` seconds.
+    pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
+        if measured.amount <= 0.0 {
+            return Ok(Vec::new());
+        }
+        let metric = |name: &str, unit: &str, better: Better, value: f64| {
+            Measurement::new(&format!("{name}{MODELLED}{drive}"), unit, better, value)
+        };
+        let each = busy / measured.amount;
+        match self {
+            Self::ColdRead => [metric("cold read time", "s/GiB", Better::Lower, each)].into_iter().collect(),
+            _ => closed_loop_rate(measured.amount as u64, busy, measured.seconds)
+                .map(|rate| metric(THROUGHPUT, "operations/s", Better::Higher, rate))
+                .into_iter()
+                .chain([metric(DRIVE_TIME, "us/operation", Better::Lower, each * 1e6)])
+                .collect(),
+        }
+    }
+}
+
+/// The metrics of a workload.
+fn throughput(finished: Repetition) -> Result<Measured, Failure> {
+    if !finished.valid {
+        let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
+        return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
+    }
+    Ok(Measured {
+        metrics: vec![
+            Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second)?,
+            Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second)?,
+            Measurement::new("mean latency", "us", Better::Lower, finished.mean_us)?,
+        ],
+        amount: finished.ops as f64,
+        seconds: finished.seconds,
+        account: None,
+    })
+}
+
+fn options(seed: Seed, time: Duration) -> Options {
+    Options { seed, length: Some(Length::Time(time)), ..Options::default() }
+}
+
+/// Bytes of memory into which the threads of one process of ours read.
+pub(crate) fn memory_of_threads(workload: &senesce_workload::Workload) -> u64 {
+    let threads = workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
+    threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
+}

@@ -1,0 +1,73 @@
+//! Whether this machine can do what a study asks of it.
+
+use super::spec::StudySpec;
+use crate::run::Needs;
+use senesce_cluster::HAS_MPI;
+use senesce_core::{ExitCode, Failure};
+
+/// Root for who has cells for this machine, which attach loop devices and mount; the lab needs none.
+pub fn needs(spec: &StudySpec) -> Needs {
+    let here = |(fs, state, workload): (usize, usize, usize)| {
+        let name = &spec.workload[workload].name;
+        !spec.exception(fs, state, name).skip && spec.lab_kernel(fs, state, name).is_none()
+    };
+    match spec.combinations().any(here) {
+        false => Needs::default(),
+        true => Needs::root(
+            "a study attaches loop devices and mounts, which needs root; its cells can run in the lab with [[cell]] lab = true",
+        ),
+    }
+}
+
+/// Refuses a study with cells that need a program with MPI where this one has none, or cells for this machine whose file
+/// system lacks its mkfs or the kernel's support.
+pub fn check(spec: &StudySpec) -> Result<(), Failure> {
+    for (fs, state, workload) in spec.combinations() {
+        let name = &spec.workload[workload].name;
+        if spec.exception(fs, state, name).skip {
+            continue;
+        }
+        // The lab runs this same program.
+        if !HAS_MPI && !spec.workload[workload].launcher.is_empty() {
+            let words =
+                format!("workload '{name}': launcher: this senesce was built without MPI; build it with `make mpi`");
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
+        if spec.lab_kernel(fs, state, name).is_some() {
+            continue;
+        }
+        super::zoned::ZonedDrives::of(&spec.file_system[fs])?;
+        let kind = spec.file_system[fs].kind().map_err(Failure::usage)?;
+        kind.mkfs_version()?;
+        if !kind.is_supported() {
+            return Err(Failure::new(
+                ExitCode::Missing,
+                format!(
+                    "cell {} / {} / {name}: this kernel has no {}; run its cells in the lab: [[cell]] file_system = \"{}\", \
+                     lab = true",
+                    spec.file_system[fs].name,
+                    spec.state[state].name,
+                    kind.name(),
+                    spec.file_system[fs].name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_lab_measures_for_an_ordinary_user() {
+        let mut text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
+                        [[workload]]\npersonality = 'webserver'\n"
+            .to_string();
+        let spec = StudySpec::parse("t", &text).unwrap();
+        assert!(needs(&spec).root.is_some());
+        text += "[[cell]]\nlab = true\n";
+        assert!(needs(&StudySpec::parse("t", &text).unwrap()).root.is_none());
+    }
+}

@@ -1,0 +1,267 @@
+//! File systems on the guest's zoned drive. Such a drive cannot be a loop device: what it and the conventional drive beside
+//! it hold is kept in an image file and written back before every run, zone by zone up to each write pointer.
+
+use super::spec::FileSystemSpec;
+use crate::drives::{self, METADATA_DRIVE};
+use senesce_core::failure::errno_words;
+use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_volume::guest::{Guest, Wanted};
+use senesce_volume::{ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
+use senesce_zoned::hardware::{RingOptions, open_claimed_by, open_for_reading};
+use senesce_zoned::sim::HostPath;
+use senesce_zoned::{Command, Operation, ZonedDevice, ZonedError};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The drives of one file system.
+#[derive(Debug)]
+pub struct ZonedDrives {
+    guest: Guest,
+    zoned: PathBuf,
+    /// F2FS keeps its metadata on a conventional drive, by which it is mounted.
+    metadata: Option<PathBuf>,
+    kind: FileSystem,
+}
+
+/// What a zoned cell needs in a guest, as `senesce lab run --drive` takes it.
+pub fn emulated(size: Bytes) -> Vec<String> {
+    drives::emulated(size).split_off(1)
+}
+
+/// The least drive of `senesce lab` on which the file system is made and holds files. zoned btrfs reserves zones for two
+/// superblock logs, relocation and the log tree (fs/btrfs/zoned.c); F2FS for six open logs and as many sections (mkfs.f2fs).
+pub const LEAST_SIZE: Bytes = Bytes::mib(512);
+
+impl ZonedDrives {
+    /// The drives of this guest, if the file system asks for zoned ones.
+    pub fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
+        if !fs.is_zoned() {
+            return Ok(None);
+        }
+        let guest = Guest::here().ok_or_else(|| only_in_guest(fs))?;
+        let kind = fs.kind().map_err(Failure::usage)?;
+        let zoned = guest.drive(Wanted::Zoned)?;
+        let metadata = (kind == FileSystem::F2fs).then(|| guest.drive(Wanted::Smallest)).transpose()?;
+        Ok(Some(Self { guest, zoned, metadata, kind }))
+    }
+
+    /// The file system that lies on them.
+    pub fn file_system(&self) -> FileSystem {
+        self.kind
+    }
+
+    /// Mounts them, whatever they hold: they are scratch.
+    pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
+        // mkfs and mount take the zoned drive of F2FS themselves.
+        let zoned = self.guest.erase(&self.zoned)?;
+        let erase = Some(self.metadata.as_deref().map_or(Ok(zoned), |path| self.guest.erase(path))?);
+        let mounted = self.metadata.as_deref().unwrap_or(&self.zoned);
+        Ok(open(&TargetSpec::Device(mounted.into()), &OpenOptions { erase, ..options })?)
+    }
+
+    /// Options of mkfs before those of the study (mkfs.btrfs(8), mkfs.f2fs(8)).
+    pub fn mkfs_options(&self, more: &str) -> String {
+        match self.kind {
+            FileSystem::F2fs => format!("-m -c {} {more}", self.zoned.display()),
+            _ => format!("-O zoned -m single -d single {more}"),
+        }
+    }
+
+    /// Copies what the drives hold into a file: the conventional drive, the zoned one, then for each zone its written bytes
+    /// as a little-endian number.
+    pub fn save(&self, image: &Path) -> Result<(), Failure> {
+        let file = File::create(image).map_err(failed("create", image))?;
+        let mut at = 0;
+        for (drive, extents) in self.contents()? {
+            let from = direct(&drive, false)?;
+            for &(start, length) in &extents.written {
+                copy(&from, start, &file, at + start, length, true).map_err(failed("save", &drive))?;
+            }
+            at += extents.size;
+        }
+        let table: Vec<u8> = self.zones()?.iter().flat_map(|zone| zone.written.to_le_bytes()).collect();
+        file.write_all_at(&table, at).map_err(failed("write", image))
+    }
+
+    /// Brings the drives back to what [`Self::save`] saw.
+    pub fn load(&self, image: &Path) -> Result<(), Failure> {
+        let file = File::open(image).map_err(failed("open", image))?;
+        let mut at = 0;
+        if let Some(path) = &self.metadata {
+            let claimed = ClaimedDevice::claim(path, Some(&self.guest.erase(path)?))?;
+            at = claimed.size().0;
+            copy(&file, 0, &direct(path, true)?, 0, at, false).map_err(failed("restore", path))?;
+        }
+        let zones = self.reset_all()?;
+        let mut table = vec![0; zones.len() * 8];
+        let size: u64 = zones.iter().map(|zone| zone.size).sum();
+        file.read_exact_at(&mut table, at + size).map_err(failed("read", image))?;
+        let to = direct(&self.zoned, true)?;
+        for (zone, written) in zones.iter().zip(table.chunks_exact(8)) {
+            let written = u64::from_le_bytes(written.try_into().unwrap_or_default()).min(zone.size);
+            copy(&file, at + zone.start, &to, zone.start, written, false).map_err(failed("restore", &self.zoned))?;
+        }
+        Ok(())
+    }
+
+    fn contents(&self) -> Result<Vec<(PathBuf, Extents)>, Failure> {
+        let mut found = Vec::new();
+        if let Some(path) = &self.metadata {
+            let size = senesce_volume::BlockDevice::open(path)?.size().0;
+            found.push((path.clone(), Extents { size, written: vec![(0, size)] }));
+        }
+        let zones = self.zones()?;
+        let written = zones.iter().map(|zone| (zone.start, zone.written)).collect();
+        found.push((self.zoned.clone(), Extents { size: zones.iter().map(|zone| zone.size).sum(), written }));
+        Ok(found)
+    }
+
+    fn zones(&self) -> Result<Vec<Zone>, Failure> {
+        Ok(report(&mut *open_for_reading(&self.zoned, HostPath::None)?)?)
+    }
+
+    /// Empties every zone through the block layer, which keeps write pointers of its own.
+    fn reset_all(&self) -> Result<Vec<Zone>, Failure> {
+        let erase = self.guest.erase(&self.zoned)?;
+        let mut device = open_claimed_by(&self.zoned, HostPath::None, RingOptions::default(), Some(&erase))?;
+        let zones = report(&mut *device)?;
+        let block = u64::from(device.geometry().block_bytes);
+        for (zone, one) in (0u32..).zip(&zones).filter(|(_, one)| one.written > 0) {
+            let command =
+                Command { tag: 0, queue: 0, operation: Operation::Reset, zone, block: one.start / block, blocks: 0 };
+            if let Err(fault) = device.execute(command)?.result {
+                let message = format!("reset zone {zone} of {erase}: {fault}");
+                return Err(Failure::new(ExitCode::RunFailed, message));
+            }
+        }
+        Ok(zones)
+    }
+}
+
+struct Extents {
+    size: u64,
+    written: Vec<(u64, u64)>,
+}
+
+/// One zone, in bytes.
+struct Zone {
+    start: u64,
+    size: u64,
+    written: u64,
+}
+
+fn report(device: &mut dyn ZonedDevice) -> Result<Vec<Zone>, ZonedError> {
+    let geometry = device.geometry().clone();
+    let block = u64::from(geometry.block_bytes);
+    let zones = device.report(0, geometry.zones)?;
+    let size = geometry.zone_blocks * block;
+    Ok(zones.iter().map(|zone| Zone { start: zone.start * block, size, written: zone.written() * block }).collect())
+}
+
+/// Cells on zoned drives run where these drives are scratch: in the guest.
+fn only_in_guest(fs: &FileSystemSpec) -> Failure {
+    let message = format!(
+        "file_system '{}' lies on a zoned drive of the lab's guest: [[cell]] file_system = \"{0}\", lab = true",
+        fs.name
+    );
+    Failure::new(ExitCode::Missing, message)
+}
+
+/// Beside the page cache, which knows nothing of what passes below it.
+fn direct(path: &Path, write: bool) -> Result<File, Failure> {
+    File::options()
+        .read(true)
+        .write(write)
+        .custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed())
+        .open(path)
+        .map_err(failed("open", path))
+}
+
+const PIECE: usize = 1 << 20;
+const ALIGNMENT: usize = 4096;
+
+/// Copies in order and in pieces; where the target is a new file, zeros stay holes.
+fn copy(from: &File, from_at: u64, to: &File, to_at: u64, length: u64, skip_zeros: bool) -> std::io::Result<()> {
+    let mut buffer = vec![0u8; PIECE + ALIGNMENT];
+    let first = buffer.as_ptr().align_offset(ALIGNMENT);
+    let mut done = 0;
+    while done < length {
+        let piece = &mut buffer[first..first + PIECE.min((length - done) as usize)];
+        read_or_zero(from, piece, from_at + done)?;
+        if !skip_zeros || piece.iter().any(|byte| *byte != 0) {
+            to.write_all_at(piece, to_at + done)?;
+        }
+        done += piece.len() as u64;
+    }
+    Ok(())
+}
+
+/// A saved image ends with its last written byte: beyond are zeros.
+fn read_or_zero(from: &File, piece: &mut [u8], at: u64) -> std::io::Result<()> {
+    let mut filled = 0;
+    while filled < piece.len() {
+        match from.read_at(&mut piece[filled..], at + filled as u64)? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    piece[filled..].fill(0);
+    Ok(())
+}
+
+fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Failure + 'a {
+    move |error| Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}", path.display(), errno_words(&error)))
+}
+
+/// Room for files on a drive of this size: what the file system keeps for itself taken off, as tried on emulated drives.
+pub fn room(kind: FileSystem, size: Bytes) -> u64 {
+    match kind {
+        // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
+        FileSystem::Btrfs => {
+            let zone = drives::zone_size(size.0);
+            (size.0 / zone).saturating_sub(8) * zone
+        }
+        _ => (size.0 + METADATA_DRIVE.0) / 2,
+    }
+}
+
+/// What is said of an aged state that may run its drive out of space. btrfs empties a zone when three quarters of it are dead
+/// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which files that are replaced at random come to late: on emulated
+/// drives a quarter of the size was held, more was not. As long as everything ever created fits there is nothing to empty.
+pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
+    let may = kind == FileSystem::Btrfs && created.0 > room(kind, size) && live.0.saturating_mul(4) > size.0;
+    may.then(|| {
+        format!(
+            "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are \
+             replaced until {created} were created; choose a fullness of 0.25 or below"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_that_may_run_full_is_told_of() {
+        let (size, btrfs) = (Bytes::gib(2), FileSystem::Btrfs);
+        let warned = |kind, live: f64, created: f64| {
+            let bytes = |share: f64| Bytes((share * size.0 as f64) as u64);
+            may_run_full(kind, size, bytes(live), bytes(created)).is_some()
+        };
+        assert!(warned(btrfs, 0.8, 31.0));
+        assert!(!warned(btrfs, 0.25, 2.0));
+        assert!(!warned(btrfs, 0.6, 0.8), "nothing needs to be emptied");
+        assert!(!warned(FileSystem::F2fs, 0.8, 31.0));
+    }
+
+    #[test]
+    fn btrfs_keeps_eight_zones_whatever_their_size() {
+        let zones = |size: Bytes| room(FileSystem::Btrfs, size) / drives::zone_size(size.0);
+        assert_eq!(zones(Bytes::mib(512)), 64 - 8);
+        assert_eq!(zones(Bytes::mib(576)), 36 - 8, "zones of 16 MiB");
+        assert_eq!(zones(Bytes::gib(4)), 64 - 8);
+        assert_eq!(zones(Bytes::gib(8)), 128 - 8);
+    }
+}

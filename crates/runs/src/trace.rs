@@ -1,0 +1,486 @@
+//! `senesce trace`: the requests that a command caused on one device, their layout score and their modelled time.
+
+use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
+use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, Seed, failure::errno_words};
+use senesce_devmodel::{DeviceModel, Modelled};
+use senesce_volume::trace::{LatencySummary, Measures, Problem};
+use senesce_volume::{
+    BlockTrace, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSession, VisitedDirectory, visit,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Name of the trace inside a run directory.
+pub const TRACE_FILE: &str = "trace.blocks";
+
+/// The variable that tells a command where its target is mounted.
+pub const MOUNT_VARIABLE: &str = "SENESCE_MNT";
+
+/// A command to be run on a target.
+#[derive(Debug, Clone)]
+pub struct CommandLine {
+    /// Program and arguments; `{}` in any of them stands for the mount point.
+    pub words: Vec<String>,
+    /// Send its standard output to standard error, because ours carries something else.
+    pub output_to_stderr: bool,
+}
+
+/// What is traced.
+#[derive(Debug, Clone)]
+pub struct TraceRequest {
+    /// The target, mounted as it is.
+    pub target: TargetSpec,
+    /// Options of the mount.
+    pub mount_options: String,
+    /// Mount without writing.
+    pub read_only: bool,
+    /// Keep the caches instead of dropping them before the command.
+    pub warm: bool,
+    /// The command.
+    pub command: CommandLine,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Traced {
+    /// The requests.
+    pub trace: BlockTrace,
+    /// Layout, load and modelled time.
+    pub summary: Summary,
+    /// Major and minor number of the traced device.
+    pub device_number: (u32, u32),
+    /// The command's exit status (128 + the signal that ended it).
+    pub exit_status: u8,
+    /// The target and the machine.
+    pub environment: Environment,
+}
+
+/// Measures and modelled times; the event `trace` of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The traced device.
+    pub device: String,
+    /// What the trace says by itself.
+    pub measures: Measures,
+    /// On the reference disk drive. `None`: the trace is not valid.
+    pub hdd: Option<Modelled>,
+    /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid.
+    pub ssd: Option<Modelled>,
+    /// What the device completed by its own counters. `None`: recorded elsewhere.
+    #[serde(default)]
+    pub device_stat: Option<DeviceStat>,
+    /// Why the trace is not valid; empty when it is.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+}
+
+impl Summary {
+    /// Computes everything from a trace; of one that is not valid only what was seen is counted.
+    pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
+        let requests = trace.valid().ok().map(|trace| trace.for_models());
+        let time = |model: DeviceModel| requests.as_deref().map(|requests| model.time(requests));
+        Ok(Self {
+            device: trace.device().into(),
+            measures: Measures::of(trace),
+            hdd: time(DeviceModel::reference_hdd()?),
+            ssd: time(DeviceModel::reference_ssd()?),
+            device_stat: trace.device_stat(),
+            problems: trace.problems().to_vec(),
+        })
+    }
+
+    /// Whether no request is known to be missing.
+    pub fn is_valid(&self) -> bool {
+        self.problems.is_empty() && self.measures.lost_events == 0
+    }
+
+    /// Why it is not valid, in words.
+    pub fn reasons(&self) -> Vec<String> {
+        self.problems.iter().map(Problem::to_string).collect()
+    }
+
+    /// The JSON of `senesce trace`. Of an invalid trace, what needs every request is `null`.
+    pub fn to_json(&self) -> Value {
+        let (measures, layout) = (&self.measures, &self.measures.layout);
+        let if_valid = |value: Value| if self.is_valid() { value } else { Value::Null };
+        let latency = |summary: LatencySummary| (summary.count > 0).then_some(summary);
+        let seconds = |modelled: &Option<Modelled>| modelled.as_ref().map(|modelled| modelled.seconds);
+        json!({
+            "device": self.device,
+            "valid": self.is_valid(),
+            "reasons": self.reasons(),
+            "device_stat": self.device_stat,
+            "dynamic_layout_score": if_valid(json!(layout.score)),
+            "discontinuities": if_valid(json!(layout.discontinuities)),
+            "discontinuity_log2_blocks": if_valid(json!(layout.log2_blocks)),
+            "seek_distance_bytes": if_valid(json!(layout.seek_distance_bytes)),
+            "requests": measures.requests,
+            "requests_by_kind": {
+                "read": measures.reads, "write": measures.writes, "discard": measures.discards,
+                "flush": measures.flushes, "other": measures.others,
+            },
+            "bytes": measures.bytes,
+            "log2_request_sectors": measures.log2_request_sectors,
+            "latency_ns": if_valid(json!({
+                "read": latency(measures.read_latency), "write": latency(measures.write_latency),
+            })),
+            "queue_depth": if_valid(json!(measures.queue_depth)),
+            "lost_events": measures.lost_events,
+            "modelled_seconds": {"hdd": seconds(&self.hdd), "ssd": seconds(&self.ssd)},
+            "modelled": {"hdd": self.hdd, "ssd": self.ssd},
+        })
+    }
+}
+
+/// Mounts the target, traces its device while the command runs and until what it wrote is written back, and undoes the mount.
+pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
+    let options = OpenOptions {
+        mount_options: request.mount_options.clone(),
+        read_only: request.read_only,
+        keep_existing: true,
+        ..OpenOptions::default()
+    };
+    let mut target = visit(&request.target, &options)?;
+    let device = target.block_device_info().ok_or_else(|| {
+        Failure::new(
+            ExitCode::Missing,
+            format!(
+                "{} lies on no block device (tmpfs, overlay or network?); trace an image or a device",
+                request.target
+            ),
+        )
+    })?;
+    if !request.warm {
+        target.drop_caches()?;
+    }
+    let session = TraceSession::start(&device)?;
+    let exit_status = run_command(&request.command, target.mount_point())?;
+    if !request.read_only {
+        target.sync()?;
+    }
+    let trace = session.stop()?;
+    let environment = environment(&mut target);
+    target.close()?;
+    Ok(Traced { summary: Summary::of(&trace)?, trace, device_number: device.number(), exit_status, environment })
+}
+
+fn environment(target: &mut MountedTarget<VisitedDirectory>) -> Environment {
+    let mut facts = target.environment();
+    let warnings = target.kernel_warnings();
+    if !warnings.is_empty() {
+        facts.put("kernel.warnings", warnings.join("; "));
+    }
+    facts
+}
+
+/// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched.
+pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Failure> {
+    let mount = mount_point.to_string_lossy();
+    let words: Vec<OsString> = command.words.iter().map(|word| word.replace("{}", &mount).into()).collect();
+    let [program, arguments @ ..] = words.as_slice() else {
+        return Err(Failure::usage("no command was given: write it behind --"));
+    };
+    let mut process = Command::new(program);
+    process.args(arguments).env(MOUNT_VARIABLE, mount_point);
+    if command.output_to_stderr {
+        process.stdout(Stdio::from(std::io::stderr()));
+    }
+    let status = process.status().map_err(|error| {
+        Failure::usage(format!(
+            "start {}: {}; check the command behind --",
+            program.to_string_lossy(),
+            errno_words(&error)
+        ))
+    })?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8)
+}
+
+/// Refuses a directory that holds a record: a command is not run for the record of another run.
+///
+/// # Errors
+/// [`ExitCode::Refused`], before anything is done.
+pub fn refuse_record(out: &Path) -> Result<(), Failure> {
+    match ["plan.toml", "summary.json"].iter().any(|name| out.join(name).exists()) {
+        true => Err(Failure::new(
+            ExitCode::Refused,
+            format!("{} holds a record already; name another directory with --out", out.display()),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What tells one trace from another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "recorded", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Spec {
+    /// Recorded here while a command ran.
+    Command {
+        /// The target.
+        target: String,
+        /// The command.
+        command: Vec<String>,
+        /// Options of the mount.
+        mount_options: String,
+        /// Mounted without writing.
+        read_only: bool,
+        /// The caches were kept.
+        warm: bool,
+    },
+    /// Recorded elsewhere.
+    Imported {
+        /// Form of the file.
+        format: String,
+        /// Name of the file.
+        source: String,
+        /// Requests in it.
+        requests: u64,
+    },
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// Measures and modelled times.
+    Trace(Box<Summary>),
+}
+
+/// Writes a trace and its summary as a run directory.
+///
+/// # Errors
+/// When `out` holds another record or cannot be written.
+pub fn record(
+    trace: &BlockTrace,
+    summary: &Summary,
+    spec: Spec,
+    environment: &Environment,
+    out: &Path,
+) -> Result<(), Failure> {
+    let events = vec![Event::Trace(Box::new(summary.clone()))];
+    let imported =
+        Imported { spec, environment: environment.clone(), events, measurements: Vec::new(), caveats: Vec::new() };
+    import_with::<BlockTraceRun>(out, imported, |directory| Ok(trace.save(&directory.path().join(TRACE_FILE))?))
+}
+
+/// The records of `senesce trace` and of imported traces.
+pub struct BlockTraceRun;
+
+impl Run for BlockTraceRun {
+    const KIND: &'static str = "trace";
+    type Spec = Spec;
+    type Event = Event;
+    type Step = ();
+
+    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Err(only_imported(Self::KIND))
+    }
+
+    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let mut analysis = Analysis { title: "Block trace".into(), ..Analysis::default() };
+        let Some(Event::Trace(summary)) = recorded.events().last() else {
+            analysis.summary = "The run ended before its trace was complete.".into();
+            return Ok(analysis);
+        };
+        analysis.summary = in_words(summary);
+        analysis.caveats.extend(summary.reasons().iter().map(|reason| format!("invalid: {reason}")));
+        if summary.is_valid() && summary.device_stat.is_none() {
+            analysis
+                .caveats
+                .push("recorded elsewhere: there are no counters of the device to compare the trace with".into());
+        }
+        analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+        analysis.tables = vec![totals(summary)];
+        if summary.is_valid() {
+            analysis.tables.push(latencies(summary));
+            analysis.figures = vec![discontinuity_figure(summary), size_figure(summary)];
+        }
+        analysis.result = summary.to_json();
+        Ok(analysis)
+    }
+}
+
+fn in_words(summary: &Summary) -> String {
+    if !summary.is_valid() {
+        return format!(
+            "The trace of {} is not valid ({}): {} requests were seen, and nothing is concluded from them.",
+            summary.device,
+            summary.reasons().join("; "),
+            summary.measures.requests
+        );
+    }
+    let layout = &summary.measures.layout;
+    match layout.score {
+        Some(score) => format!(
+            "{} requests on {}; {:.1} MiB were read with {} discontinuities: dynamic layout score {score:.4}.",
+            summary.measures.requests,
+            summary.device,
+            layout.blocks_read * 4096.0 / (1 << 20) as f64,
+            layout.discontinuities
+        ),
+        None => format!(
+            "{} requests on {}; nothing was read, so there is no layout score.",
+            summary.measures.requests, summary.device
+        ),
+    }
+}
+
+fn totals(summary: &Summary) -> Table {
+    let measures = &summary.measures;
+    let mut table = Table::new("requests", "Requests", &["kind", "requests", "bytes"]);
+    let bytes = measures.bytes;
+    for (kind, requests, bytes) in [
+        ("read", measures.reads, Some(bytes.read)),
+        ("write", measures.writes, Some(bytes.write)),
+        ("discard", measures.discards, Some(bytes.discard)),
+        ("flush", measures.flushes, None),
+        ("other", measures.others, None),
+    ] {
+        table.row(vec![json!(kind), json!(requests), json!(bytes)]);
+    }
+    table
+}
+
+fn latencies(summary: &Summary) -> Table {
+    let columns = ["kind", "mean (us)", "median (us)", "90 % (us)", "99 % (us)", "max (us)"];
+    let mut table = Table::new("latency", "Latency from issue to completion", &columns);
+    for (kind, latency) in [("read", summary.measures.read_latency), ("write", summary.measures.write_latency)] {
+        if latency.count == 0 {
+            continue;
+        }
+        let us = |ns: u64| json!(ns as f64 / 1e3);
+        let (p50, p90, p99) = (us(latency.p50_ns), us(latency.p90_ns), us(latency.p99_ns));
+        table.row(vec![json!(kind), json!(latency.mean_ns / 1e3), p50, p90, p99, us(latency.max_ns)]);
+    }
+    table
+}
+
+fn log2_figure(
+    summary: &Summary,
+    id: &str,
+    title: &str,
+    caption: &str,
+    axis: &str,
+    unit: f64,
+    counts: &[u64],
+) -> Figure {
+    let mut points: Vec<(f64, f64)> =
+        counts.iter().enumerate().map(|(index, count)| (unit * 2f64.powi(index as i32), *count as f64)).collect();
+    points.push((unit * 2f64.powi(counts.len() as i32), 0.0));
+    let series = vec![Series::new(summary.device.clone(), Mark::Measured, points)];
+    let (x, y) = (Axis::linear(axis).log2().in_bytes(), Axis::linear("count").from_zero());
+    Figure {
+        id: id.into(),
+        title: title.into(),
+        caption: caption.into(),
+        device: summary.device.clone(),
+        better: if id == "discontinuities" { Better::Lower } else { Better::Neither },
+        kind: FigureKind::Steps { x, y, series },
+    }
+}
+
+fn discontinuity_figure(summary: &Summary) -> Figure {
+    let counts = &summary.measures.layout.log2_blocks;
+    let caption = "Reads that did not begin where the read before them ended, by the distance that was jumped.";
+    log2_figure(summary, "discontinuities", "Discontinuities by length", caption, "distance (bytes)", 4096.0, counts)
+}
+
+fn size_figure(summary: &Summary) -> Figure {
+    let counts = &summary.measures.log2_request_sectors;
+    let caption = "Reads and writes by the size of the request.";
+    log2_figure(summary, "request-sizes", "Request sizes", caption, "size (bytes)", 512.0, counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Record;
+
+    fn made_up() -> Spec {
+        Spec::Imported { format: "none".into(), source: "made up".into(), requests: 0 }
+    }
+    use senesce_volume::{Operation, Request};
+
+    #[test]
+    fn a_recorded_trace_is_analysed_from_its_record() {
+        let room = tempfile::tempdir().unwrap();
+        let out = room.path().join("run");
+        let requests = (0..50).map(|index| Request {
+            issue_ns: index * 1_000_000,
+            latency_ns: Some(90_000),
+            ..Request::new(Operation::Read, if index % 5 == 0 { index * 1000 } else { index * 8 }, 8)
+        });
+        let trace = BlockTrace::from_requests("loop7", 1 << 30, requests.collect());
+        let summary = Summary::of(&trace).unwrap();
+        record(&trace, &summary, made_up(), &Environment::default(), &out).unwrap();
+        let run = Record::open(&out).unwrap();
+        let analysis = crate::run::analyse::<BlockTraceRun>(&run).unwrap();
+        assert_eq!(analysis.result, run.summary.unwrap());
+        assert_eq!(analysis.result["requests"], 50);
+        assert!(
+            analysis.result["modelled_seconds"]["hdd"].as_f64().unwrap()
+                > analysis.result["modelled_seconds"]["ssd"].as_f64().unwrap()
+        );
+        assert_eq!(BlockTrace::load(&out.join(TRACE_FILE)).unwrap(), trace);
+    }
+
+    #[test]
+    fn a_trace_with_holes_is_neither_scored_nor_timed() {
+        let list = vec![Request { latency_ns: Some(5), ..Request::new(Operation::Read, 0, 8) }];
+        let mut trace = BlockTrace::from_requests("loop7", 1 << 30, list);
+        trace.set_account(Some(DeviceStat { reads: 2, ..DeviceStat::default() }), vec![Problem::Lost { events: 2 }]);
+        let summary = Summary::of(&trace).unwrap();
+        assert_eq!((&summary.hdd, &summary.ssd), (&None, &None));
+        let json = summary.to_json();
+        assert_eq!(
+            (&json["valid"], &json["requests"], &json["device_stat"]["reads"]),
+            (&json!(false), &json!(1), &json!(2))
+        );
+        assert!(json["reasons"][0].as_str().unwrap().contains("lost 2 events"), "{json}");
+        for key in ["dynamic_layout_score", "latency_ns", "queue_depth"] {
+            assert_eq!(json[key], Value::Null, "{key}");
+        }
+        assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
+        let room = tempfile::tempdir().unwrap();
+        record(&trace, &summary, made_up(), &Environment::default(), &room.path().join("run")).unwrap();
+        let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&room.path().join("run")).unwrap()).unwrap();
+        assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
+        assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
+    }
+
+    #[test]
+    fn a_record_is_not_traced_again() {
+        let room = tempfile::tempdir().unwrap();
+        let trace = BlockTrace::from_requests("loop7", 0, vec![Request::new(Operation::Read, 0, 8)]);
+        let out = room.path().join("run");
+        refuse_record(&out).unwrap();
+        record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), &out).unwrap();
+        assert_eq!(refuse_record(&out).unwrap_err().exit_code(), ExitCode::Refused);
+    }
+
+    #[test]
+    fn a_command_is_told_its_mount_point_and_its_status_comes_back() {
+        let command = |script: &str| CommandLine {
+            words: ["sh", "-c", script].map(String::from).to_vec(),
+            output_to_stderr: false,
+        };
+        let run = |script: &str| run_command(&command(script), Path::new("/some/where")).unwrap();
+        assert_eq!(run(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
+        assert_eq!(run("exit 7"), 7);
+        assert_eq!(run("kill -9 $$"), 137);
+        let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false };
+        assert_eq!(run_command(&missing, Path::new("/")).unwrap_err().exit_code(), ExitCode::Usage);
+    }
+}

@@ -1,0 +1,129 @@
+//! Comparison over whole run directories.
+
+use senesce_core::analysis::Better;
+use senesce_core::{Environment, ExitCode, Measurement, Record};
+use senesce_runs::compare::{Options, WhenUndecided, compare};
+use senesce_runs::import::fio::{Fio, Spec};
+use senesce_runs::registry::Registry;
+use senesce_runs::run::{Imported, import};
+use serde_json::json;
+use std::path::Path;
+
+const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
+
+/// A run of the kind "fio" whose throughput and layout score are these values.
+fn run(room: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
+    let mut environment = Environment::default();
+    environment.put("kernel.release", kernel);
+    environment.put("target.name", target);
+    let mut measurements = Vec::new();
+    for (repetition, value) in (0u32..).zip(values) {
+        let one = Measurement::new("throughput", "1/s", Better::Higher, *value).unwrap().under("fs", "ext4");
+        measurements.push(Measurement { repetition, ..one });
+        let score =
+            Measurement::new("layout score", "", Better::Higher, 0.9 + value * 1e-4).unwrap().under("fs", "ext4");
+        measurements.push(Measurement { repetition, ..score });
+    }
+    let spec = Spec { source: "fio.json".into(), crc32: "00000000".into() };
+    let imported = Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() };
+    import::<Fio>(&room.join(name), imported).unwrap();
+    Record::open(&room.join(name)).unwrap()
+}
+
+const BASE: [f64; 5] = [100.0, 101.0, 99.0, 100.5, 99.5];
+const SLOW: [f64; 5] = [80.0, 81.0, 79.0, 80.5, 79.5];
+
+fn gate() -> Options {
+    Options { fail_on_regression: Some(0.05), ..Options::default() }
+}
+
+#[test]
+fn a_regression_is_found_and_the_environment_comes_first() {
+    let room = tempfile::tempdir().unwrap();
+    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(room.path(), "slow", &SLOW, "6.2", "memory:1G");
+    let found = compare(&REGISTRY, &[slow], std::slice::from_ref(&base), &gate()).unwrap();
+    assert_eq!(found.exit_code(), ExitCode::Negative);
+    let analysis = found.analysis();
+    assert_eq!(analysis.tables[0].id, "environment");
+    assert_eq!(analysis.tables[0].rows, [[json!("kernel.release"), json!("6.1"), json!("6.2")]]);
+    assert_eq!(analysis.result["gate"], "fail");
+    let metrics = analysis.result["metrics"].as_array().unwrap();
+    let throughput = metrics.iter().find(|metric| metric["metric"] == "throughput").unwrap();
+    assert_eq!(throughput["verdict"], "worse");
+    assert!(throughput["high"].as_f64().unwrap() < 0.95, "{throughput}");
+
+    let same = run(room.path(), "same", &BASE, "6.1", "memory:1G");
+    let found = compare(&REGISTRY, &[same], &[base], &gate()).unwrap();
+    assert_eq!(found.exit_code(), ExitCode::Done);
+}
+
+#[test]
+fn one_sample_is_not_testable_and_never_a_mark() {
+    let room = tempfile::tempdir().unwrap();
+    let base = run(room.path(), "base", &[100.0], "6.1", "memory:1G");
+    let other = run(room.path(), "other", &[50.0], "6.1", "memory:1G");
+    let found = compare(&REGISTRY, &[other], &[base], &gate()).unwrap();
+    assert_eq!(found.exit_code(), ExitCode::Negative, "a gate that judges nothing does not pass");
+    let analysis = found.analysis();
+    assert!(analysis.figures.is_empty());
+    assert!(
+        analysis.tables.last().unwrap().rows[0]
+            .last()
+            .unwrap()
+            .as_str()
+            .unwrap()
+            .starts_with("not testable here: too few")
+    );
+}
+
+#[test]
+fn other_target_classes_are_refused_unless_told() {
+    let room = tempfile::tempdir().unwrap();
+    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let device = run(room.path(), "device", &BASE, "6.1", "/dev/nvme0n1");
+    let refused = compare(&REGISTRY, std::slice::from_ref(&device), std::slice::from_ref(&base), &gate()).unwrap_err();
+    assert_eq!(refused.exit_code(), ExitCode::Usage);
+    assert!(refused.to_string().contains("target class: device"), "{refused}");
+    let told = compare(&REGISTRY, &[device], &[base], &Options { allow_different: true, ..gate() }).unwrap();
+    assert!(told.caveats[0].contains("target class"));
+}
+
+#[test]
+fn under_emulation_times_are_not_judged_and_layout_is() {
+    let room = tempfile::tempdir().unwrap();
+    let mut base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(room.path(), "slow", &SLOW, "6.1", "memory:1G");
+    base.environment.put("lab.accelerator", "tcg");
+    let found =
+        compare(&REGISTRY, &[slow], &[base], &Options { fail_on_regression: Some(0.001), ..Options::default() })
+            .unwrap();
+    let by_name = |name: &str| found.rows.iter().find(|row| row.what.metric == name).unwrap();
+    assert_eq!(by_name("throughput").described, Some("times are not judged under emulation"));
+    assert!(by_name("layout score").judged().is_some());
+}
+
+#[test]
+fn hardware_virtualisation_is_judged() {
+    let room = tempfile::tempdir().unwrap();
+    let mut base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(room.path(), "slow", &SLOW, "6.1", "memory:1G");
+    base.environment.put("lab.accelerator", "kvm");
+    let found = compare(&REGISTRY, &[slow], &[base], &gate()).unwrap();
+    assert!(found.rows.iter().all(|row| row.judged().is_some()));
+}
+
+#[test]
+fn a_gate_that_cannot_tell_does_what_was_said() {
+    let room = tempfile::tempdir().unwrap();
+    let noisy = [100.0, 140.0, 70.0, 120.0, 80.0];
+    let base = run(room.path(), "base", &noisy, "6.1", "memory:1G");
+    let same = run(room.path(), "same", &noisy.map(|value| value * 0.9), "6.1", "memory:1G");
+    let exit = |undecided| {
+        let options = Options { undecided, ..gate() };
+        compare(&REGISTRY, std::slice::from_ref(&same), std::slice::from_ref(&base), &options).unwrap().exit_code()
+    };
+    assert_eq!(exit(WhenUndecided::Fail), ExitCode::Negative);
+    assert_eq!(exit(WhenUndecided::Skip), ExitCode::Done);
+    assert_eq!(exit(WhenUndecided::Pass), ExitCode::Done);
+}

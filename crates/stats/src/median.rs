@@ -1,0 +1,77 @@
+//! Medians with intervals that need no assumption about the noise.
+
+use crate::arm::{LEAST_VALUES, Untestable};
+use crate::ratio::{Interval, RESOLUTION};
+use statrs::distribution::{Binomial, DiscreteCDF};
+
+/// The median with an interval between order statistics, interpolated to the probability wanted (Hettmansperger and Sheather
+/// 1986). Few values cannot reach a small `error`: the widest interval is that of smallest and largest, and its confidence
+/// says what it is (0.9375 for five values).
+///
+/// # Errors
+/// [`Untestable`] for fewer than [`LEAST_VALUES`] values, or one that is not finite.
+pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestable> {
+    if values.iter().any(|value| !value.is_finite()) {
+        return Err(Untestable::NotFinite);
+    }
+    let count = values.len();
+    let few = Untestable::TooFew { have: count, need: LEAST_VALUES };
+    if count < LEAST_VALUES {
+        return Err(few);
+    }
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let value = crate::describe::quantile_of_sorted(&sorted, 0.5).ok_or(few)?;
+    let (depth, share, confidence) = depth_of(count, 1.0 - error);
+    let between = |outer: usize, inner: usize| (1.0 - share) * sorted[outer] + share * sorted[inner];
+    let least = RESOLUTION * value.abs();
+    let low = between(depth - 1, depth).min(value - least);
+    let high = between(count - depth, count - depth - 1).max(value + least);
+    Ok(Interval { value, low, high, confidence })
+}
+
+/// The depth (from 1) of the outer order statistics, how far to go from them to the next inner ones, and the confidence.
+fn depth_of(count: usize, wanted: f64) -> (usize, f64, f64) {
+    let Ok(heads) = Binomial::new(0.5, count as u64) else { return (1, 0.0, 0.0) };
+    let confidence = |depth: usize| 1.0 - 2.0 * heads.cdf(depth as u64 - 1);
+    let deepest = (1..=count / 2).rev().find(|depth| confidence(*depth) >= wanted);
+    let Some(depth) = deepest else { return (1, 0.0, confidence(1)) };
+    if depth == count / 2 {
+        return (depth, 0.0, confidence(depth));
+    }
+    let (outer, inner) = (confidence(depth), confidence(depth + 1));
+    let part = (outer - wanted) / (outer - inner);
+    let (n, k) = (count as f64, depth as f64);
+    (depth, (n - k) * part / (k + (n - 2.0 * k) * part), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::close;
+
+    #[test]
+    fn few_values_say_how_sure_they_are() {
+        let interval = median_interval(&[3.0, 1.0, 5.0, 2.0, 4.0], 0.05).unwrap();
+        assert_eq!((interval.value, interval.low, interval.high), (3.0, 1.0, 5.0));
+        close(interval.confidence, 0.9375, 1e-12);
+        assert_eq!(median_interval(&[1.0; 4], 0.05), Err(Untestable::TooFew { have: 4, need: 5 }));
+        assert_eq!(median_interval(&[f64::NAN; 9], 0.05), Err(Untestable::NotFinite));
+    }
+
+    #[test]
+    fn ends_lie_between_order_statistics() {
+        let values: Vec<f64> = (1..=20).map(f64::from).collect();
+        let interval = median_interval(&values, 0.05).unwrap();
+        // 95.86 % lie between the 6th and 15th, 88.47 % between the 7th and 14th.
+        assert!((6.0..7.0).contains(&interval.low) && (14.0..15.0).contains(&interval.high));
+        close(interval.low + interval.high, 21.0, 1e-12);
+        close(interval.confidence, 0.95, 1e-12);
+    }
+
+    #[test]
+    fn equal_values_have_a_width_too() {
+        let interval = median_interval(&[7.0; 12], 0.05).unwrap();
+        assert!(interval.low < 7.0 && interval.high > 7.0);
+    }
+}

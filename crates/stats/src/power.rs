@@ -1,0 +1,114 @@
+//! What a comparison could find, and what it would take. Standard errors count as known from the values at hand.
+
+use crate::ratio::Ratio;
+use crate::student;
+use statrs::distribution::{ContinuousCDF, Normal};
+use statrs::function::gamma::ln_gamma;
+
+/// Probability with which a detectable difference is found (the convention of Cohen 1988).
+pub const POWER: f64 = 0.8;
+
+/// Repetitions beyond which nobody measures: no answer is the better one.
+const MOST_UNITS: u64 = 1_000_000;
+
+impl Ratio {
+    /// The smallest true ratio, above 1 (or its inverse), that a run of this size and spread tells from 1, and estimates
+    /// beyond `margin` (a fraction), with probability [`POWER`] when its interval is wrong with probability `error`.
+    pub fn detectable(&self, error: f64, margin: f64) -> f64 {
+        self.detectable_with(self.units.map(|units| units as f64), error, margin).min(700.0).exp()
+    }
+
+    /// Units a side from which the interval decides about `margin` (a fraction) with probability [`POWER`]: what is equal
+    /// is found equivalent, and so what differs by twice the margin is found to differ. `None`: not below a million, because
+    /// the floor or the resolution is too coarse.
+    pub fn repetitions_needed(&self, error: f64, margin: f64) -> Option<u64> {
+        let reach = margin.max(0.0).ln_1p();
+        least_units(|units| {
+            let standard_error = self.error_with([units; 2]);
+            let needed = standard_error * reach_of(error, self.dof_with([units; 2]), (1.0 + POWER) / 2.0);
+            needed.max(self.resolution) < reach
+        })
+    }
+
+    /// Units a side from which a true ratio of `1 + difference` is detectable; `None`: not below a million.
+    pub fn repetitions_to_find(&self, difference: f64, error: f64, margin: f64) -> Option<u64> {
+        least_units(|units| self.detectable_with([units; 2], error, margin) <= difference.abs().ln_1p())
+    }
+
+    fn detectable_with(&self, units: [f64; 2], error: f64, margin: f64) -> f64 {
+        let standard_error = self.error_with(units);
+        let told_from_one = standard_error * reach_of(error, self.dof_with(units), POWER);
+        let bound = margin.max(0.0).ln_1p().max(self.resolution);
+        told_from_one.max(bound + standard_error * Normal::standard().inverse_cdf(POWER))
+    }
+}
+
+/// How many standard errors the truth must lie from a value for the interval to exclude it with probability `power`: the
+/// normal approximation of the noncentral t (Johnson and Welch 1940), from mean and variance of the estimated error.
+fn reach_of(error: f64, dof: f64, power: f64) -> f64 {
+    let critical = student::quantile(error / 2.0, dof);
+    let mean =
+        if dof > 1e4 { 1.0 } else { (2.0 / dof).sqrt() * (ln_gamma((dof + 1.0) / 2.0) - ln_gamma(dof / 2.0)).exp() };
+    let variance = (1.0 - mean * mean).max(0.0);
+    critical * mean + Normal::standard().inverse_cdf(power) * (1.0 + critical * critical * variance).sqrt()
+}
+
+/// The least number from 2 on for which `enough` holds; it must go on to hold.
+fn least_units(enough: impl Fn(f64) -> bool) -> Option<u64> {
+    let (mut below, mut above) = (1, 2);
+    while !enough(above as f64) {
+        (below, above) = (above, above * 2);
+        if above > MOST_UNITS {
+            return None;
+        }
+    }
+    while above - below > 1 {
+        let middle = below + (above - below) / 2;
+        if enough(middle as f64) { above = middle } else { below = middle }
+    }
+    Some(above)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::floor::Floor;
+    use crate::tests::close;
+
+    #[test]
+    fn the_noncentral_t_of_scipy_is_met() {
+        // scipy 1.17: the noncentrality c for which stats.nct.sf(t.isf(error / 2, dof), dof, c) is 0.8
+        for (error, dof, theirs) in NONCENTRAL {
+            close(reach_of(error, dof, 0.8) / theirs, 1.0, 0.01);
+        }
+    }
+
+    const NONCENTRAL: [(f64, f64, f64); 5] = [
+        (0.05, 8.0, 3.2009222385156213),
+        (0.05, 4.0, 3.761060261004305),
+        (0.001388888888888889, 18.0, 4.7130581955064965),
+        (0.016666666666666666, 5.5, 4.428223580591334),
+        (0.001388888888888889, 4.0, 9.816268010606663),
+    ];
+
+    #[test]
+    fn repetitions_and_detectable_difference_agree() {
+        let plan = Ratio::assumed(0.05, 5);
+        let needed = plan.repetitions_to_find(0.1, 0.05, 0.02).unwrap();
+        assert_eq!(needed, 6);
+        assert!(Ratio::assumed(0.05, 6).detectable(0.05, 0.02) <= 1.1);
+        assert!(Ratio::assumed(0.05, 5).detectable(0.05, 0.02) > 1.1);
+        // A true difference at the margin itself is estimated beyond it half of the time, however long one measures.
+        assert_eq!(plan.repetitions_to_find(0.02, 0.05, 0.02), None);
+    }
+
+    #[test]
+    fn a_margin_below_floor_or_resolution_is_never_reached() {
+        let plan = Ratio::assumed(0.05, 5);
+        assert!(plan.repetitions_needed(0.05, 0.02).is_some_and(|units| (100..200).contains(&units)));
+        assert_eq!(plan.with_floor(Floor { variance: 0.01, dof: 3.0 }).repetitions_needed(0.05, 0.02), None);
+        assert_eq!(plan.with_resolution(0.05).repetitions_needed(0.05, 0.02), None);
+        assert_eq!(plan.repetitions_needed(0.05, 0.0), None);
+        assert_eq!(Ratio::assumed(0.0, 5).repetitions_needed(0.05, 0.02), Some(2));
+    }
+}

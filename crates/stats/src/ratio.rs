@@ -1,0 +1,298 @@
+//! Ratios of two means with intervals that hold what they say.
+//!
+//! Welch's t (Welch 1947) on logarithms: in simulation 95 % intervals cover 93.3 to 96.2 % for 5 to 30 values a side, normal
+//! and lognormal noise with coefficients of variation of 1 to 30 %, equal and sixfold different, and sizes up to 5 against
+//! 20. Percentile bootstrap intervals cover 83 % at 5 values and 90 % at 10.
+
+use crate::arm::{Arm, LEAST_VALUES, Mean, Unit, Untestable, positive};
+use crate::floor::Floor;
+use crate::student;
+use serde::{Deserialize, Serialize};
+
+/// Least half-width of an interval, as a fraction: values that do not spread are equal to this and no better. Latencies in
+/// histograms of three significant digits are known to 0.1 %.
+pub const RESOLUTION: f64 = 0.001;
+
+/// A value with an interval that is wrong with a stated probability. All are finite, and low < value < high.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// The estimate.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Probability with which such intervals hold the truth, 0..1.
+    pub confidence: f64,
+}
+
+impl Interval {
+    /// The interval of `reach` around a logarithm.
+    pub(crate) fn around(log_value: f64, reach: f64, error: f64) -> Self {
+        // Beyond e^700 numbers end; intervals so wide say nothing anyway.
+        let power = |exponent: f64| exponent.clamp(-700.0, 700.0).exp();
+        Self {
+            value: power(log_value),
+            low: power(log_value - reach),
+            high: power(log_value + reach),
+            confidence: 1.0 - error,
+        }
+    }
+
+    /// Whether a value lies in it.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+}
+
+/// The ratio of two means, with all that an interval at any level needs. Logarithms are natural.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Logarithm of the ratio.
+    pub log_ratio: f64,
+    /// Variance of one unit of the sample and of the reference, as logarithms.
+    pub spread: [f64; 2],
+    /// Units of both.
+    pub units: [usize; 2],
+    /// What a unit is; repetitions when either side has one image only.
+    pub unit: Unit,
+    /// What runs of the same differ by.
+    pub floor: Option<Floor>,
+    /// Least half-width, as a fraction.
+    pub resolution: f64,
+}
+
+impl Ratio {
+    /// `sample` over `reference`, measured independently.
+    pub fn of(sample: &Arm, reference: &Arm) -> Self {
+        let one_image = sample.unit == Unit::Repetition || reference.unit == Unit::Repetition;
+        Self {
+            log_ratio: sample.log_mean - reference.log_mean,
+            spread: [sample.variance, reference.variance],
+            units: [sample.units, reference.units],
+            unit: if one_image { Unit::Repetition } else { sample.unit },
+            floor: None,
+            resolution: RESOLUTION,
+        }
+    }
+
+    /// First over second of `pairs` that share a block: a round, or an image that both were measured on. What differs between
+    /// blocks cancels; without such differences [`Ratio::of`] finds more in as many values.
+    ///
+    /// # Errors
+    /// [`Untestable`] for fewer than [`LEAST_VALUES`] pairs, or a value that is not above zero and finite.
+    pub fn paired(pairs: &[(f64, f64)], mean: Mean, unit: Unit) -> Result<Self, Untestable> {
+        pairs.iter().try_for_each(|(first, second)| positive(*first).and(positive(*second)))?;
+        if pairs.len() < LEAST_VALUES {
+            return Err(Untestable::TooFew { have: pairs.len(), need: LEAST_VALUES });
+        }
+        let side = |pick: fn(&(f64, f64)) -> f64| pairs.iter().map(pick).sum::<f64>() / pairs.len() as f64;
+        let (first, second) = (side(|pair| pair.0), side(|pair| pair.1));
+        let differences: Vec<f64> = match mean {
+            Mean::Geometric => pairs.iter().map(|(one, other)| one.ln() - other.ln()).collect(),
+            Mean::Arithmetic => pairs.iter().map(|(one, other)| one / first - other / second).collect(),
+        };
+        let log_ratio = match mean {
+            Mean::Geometric => crate::mean(&differences).ok_or(Untestable::NotFinite)?,
+            Mean::Arithmetic => first.ln() - second.ln(),
+        };
+        let deviation = crate::standard_deviation(&differences).ok_or(Untestable::NotFinite)?;
+        if !(log_ratio + deviation).is_finite() {
+            return Err(Untestable::NotFinite);
+        }
+        let units = [pairs.len(); 2];
+        Ok(Self { log_ratio, spread: [deviation * deviation, 0.0], units, unit, floor: None, resolution: RESOLUTION })
+    }
+
+    /// What a run of `units` a side would be, if values vary by `variation` (standard deviation over mean, a fraction) and
+    /// nothing differs; for plans.
+    pub fn assumed(variation: f64, units: usize) -> Self {
+        // The logarithm of a lognormal variable varies by this (Aitchison and Brown 1957).
+        let spread = [variation.powi(2).ln_1p(); 2];
+        Self { log_ratio: 0.0, spread, units: [units; 2], unit: Unit::Repetition, floor: None, resolution: RESOLUTION }
+    }
+
+    /// With another least half-width (a fraction), where values are known more or less exactly than by [`RESOLUTION`].
+    pub fn with_resolution(self, resolution: f64) -> Self {
+        Self { resolution, ..self }
+    }
+
+    /// With what runs of the same differ by, where the sides were not measured interleaved.
+    pub fn with_floor(self, floor: Floor) -> Self {
+        Self { floor: Some(floor), ..self }
+    }
+
+    /// The ratio.
+    pub fn value(&self) -> f64 {
+        self.log_ratio.exp()
+    }
+
+    /// Standard error of the logarithm, with the floor.
+    pub fn standard_error(&self) -> f64 {
+        let [sample, reference] = self.units.map(|units| units as f64);
+        self.error_with([sample, reference])
+    }
+
+    /// Degrees of freedom of the standard error.
+    pub fn dof(&self) -> f64 {
+        self.dof_with(self.units.map(|units| units as f64))
+    }
+
+    /// The interval that is wrong with probability `error`.
+    pub fn interval(&self, error: f64) -> Interval {
+        let reach = student::quantile(error / 2.0, self.dof()) * self.standard_error();
+        Interval::around(self.log_ratio, reach.max(self.resolution), error)
+    }
+
+    /// Two-sided p of the true ratio being `ratio`; 1 within the resolution.
+    pub fn p(&self, ratio: f64) -> f64 {
+        let distance = (self.log_ratio - ratio.ln()).abs();
+        if distance <= self.resolution {
+            1.0
+        } else {
+            2.0 * student::upper_tail(distance / self.standard_error(), self.dof())
+        }
+    }
+
+    /// Probability that the true ratio lies above 1, given these values alone: the posterior under flat priors for means and
+    /// logarithms of deviations (Box and Tiao 1973, section 2.5), with Welch's degrees of freedom for Behrens and Fisher's.
+    pub fn probability_above_one(&self) -> f64 {
+        match self.standard_error() {
+            0.0 if self.log_ratio == 0.0 => 0.5,
+            0.0 => f64::from(self.log_ratio > 0.0),
+            error => student::upper_tail(-self.log_ratio / error, self.dof()),
+        }
+    }
+
+    /// Standard error with other numbers of units.
+    pub(crate) fn error_with(&self, units: [f64; 2]) -> f64 {
+        let [sample, reference] = self.variances(units);
+        (sample + reference + self.floor.map_or(0.0, |floor| floor.variance)).sqrt()
+    }
+
+    /// Degrees of freedom with other numbers of units.
+    ///
+    /// Satterthwaite's count is too high where sizes differ and one is tiny (2 images against 8 cover 88 %): there the smaller
+    /// arm's count stands, which never promises too much (Mickey and Brown 1966).
+    pub(crate) fn dof_with(&self, units: [f64; 2]) -> f64 {
+        let dof = units.map(|units| units - 1.0);
+        let least = units[0].min(units[1]);
+        let within = if least < LEAST_VALUES as f64 && units[0] != units[1] {
+            least - 1.0
+        } else {
+            student::satterthwaite(self.variances(units), dof)
+        };
+        let Some(floor) = self.floor else { return within };
+        let [sample, reference] = self.variances(units);
+        student::satterthwaite([sample + reference, floor.variance], [within, floor.dof])
+    }
+
+    fn variances(&self, units: [f64; 2]) -> [f64; 2] {
+        [self.spread[0] / units[0], self.spread[1] / units[1]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::close;
+    use proptest::prelude::*;
+
+    const OURS: [f64; 6] = [90.0, 93.0, 88.0, 91.5, 87.0, 95.0];
+    const THEIRS: [f64; 5] = [101.0, 99.0, 104.0, 97.0, 100.0];
+
+    fn ratio(sample: &[f64], reference: &[f64], mean: Mean) -> Ratio {
+        Ratio::of(&Arm::single(sample, mean).unwrap(), &Arm::single(reference, mean).unwrap())
+    }
+
+    #[test]
+    fn welch_of_scipy_is_met() {
+        // scipy 1.17: ttest_ind(log(ours), log(theirs), equal_var=False) with confidence_interval()
+        let found = ratio(&OURS, &THEIRS, Mean::Geometric);
+        let interval = found.interval(0.05);
+        close(interval.low, WELCH[0], 1e-9);
+        close(interval.high, WELCH[1], 1e-9);
+        close(found.p(1.0), WELCH[2], 1e-9);
+        close(found.dof(), WELCH[3], 1e-9);
+    }
+
+    const WELCH: [f64; 4] = [0.8697026288323065, 0.9427906231575206, 0.0003521808738447026, 8.97279558788828];
+
+    #[test]
+    fn pairs_of_scipy_are_met() {
+        // scipy 1.17: ttest_rel(log(ours[:5]), log(theirs)) with confidence_interval()
+        let pairs: Vec<(f64, f64)> = OURS.into_iter().zip(THEIRS).collect();
+        let found = Ratio::paired(&pairs, Mean::Geometric, Unit::Round).unwrap();
+        let interval = found.interval(0.05);
+        close(interval.low, PAIRED[0], 1e-9);
+        close(interval.high, PAIRED[1], 1e-9);
+        close(found.p(1.0), PAIRED[2], 1e-9);
+        let sums = Ratio::paired(&pairs, Mean::Arithmetic, Unit::Round).unwrap();
+        close(sums.value(), 449.5 / 501.0, 1e-12);
+        close(sums.standard_error(), found.standard_error(), 1e-3);
+        assert_eq!(
+            Ratio::paired(&pairs[..4], Mean::Geometric, Unit::Round),
+            Err(Untestable::TooFew { have: 4, need: 5 })
+        );
+        let zero = Ratio::paired(&[(1.0, 0.0); 6], Mean::Geometric, Unit::Round);
+        assert_eq!(zero, Err(Untestable::NotPositive { value: 0.0 }));
+    }
+
+    const PAIRED: [f64; 3] = [0.8457269510927281, 0.9517536769528112, 0.006976403587257935];
+
+    #[test]
+    fn no_interval_is_without_width() {
+        let same = ratio(&[5.0; 5], &[5.0; 5], Mean::Geometric);
+        let interval = same.interval(0.05);
+        close(interval.low, (-RESOLUTION).exp(), 1e-12);
+        close(interval.high, RESOLUTION.exp(), 1e-12);
+        assert_eq!((same.p(1.0), same.probability_above_one()), (1.0, 0.5));
+        let other = ratio(&[5.5; 5], &[5.0; 5], Mean::Geometric);
+        assert!(!other.interval(0.05).contains(1.0) && other.p(1.0) == 0.0 && other.probability_above_one() == 1.0);
+        assert!(other.with_resolution(0.2).interval(0.05).contains(1.0));
+    }
+
+    #[test]
+    fn one_image_speaks_for_itself_alone() {
+        let several = Arm::of(&[[10.0, 11.0], [12.0, 11.0], [9.0, 10.0]], Mean::Geometric).unwrap();
+        let single = Arm::single(&THEIRS, Mean::Geometric).unwrap();
+        assert_eq!(Ratio::of(&several, &single).unit, Unit::Repetition);
+        assert_eq!(Ratio::of(&several, &several).unit, Unit::Image);
+        assert_eq!(Ratio::of(&several, &single).dof(), 2.0);
+    }
+
+    #[test]
+    fn a_floor_widens_and_takes_its_own_degrees_of_freedom() {
+        let found = ratio(&OURS, &THEIRS, Mean::Geometric);
+        let floor = Floor { variance: 0.01, dof: 2.0 };
+        let widened = found.with_floor(floor);
+        assert!(widened.interval(0.05).contains(1.0) && widened.dof() < 2.3);
+        close(widened.standard_error().powi(2), found.standard_error().powi(2) + 0.01, 1e-15);
+    }
+
+    #[test]
+    fn ends_stay_finite() {
+        let images = [[1.0, 1.0, 1.0], [5.0, 5.0, 5.0]];
+        let arm = Arm::of(&images, Mean::Geometric).unwrap();
+        let interval = Ratio::of(&arm, &arm).interval(1e-9);
+        assert!(interval.low > 0.0 && interval.high.is_finite());
+    }
+
+    proptest! {
+        #[test]
+        fn sides_mirror_each_other(a in prop::collection::vec(0.1f64..100.0, 5..20), b in prop::collection::vec(0.1f64..100.0, 5..20)) {
+            let (one, other) = (ratio(&a, &b, Mean::Geometric).interval(0.05), ratio(&b, &a, Mean::Geometric).interval(0.05));
+            prop_assert!(one.low < one.value && one.value < one.high);
+            prop_assert!((one.low * other.high - 1.0).abs() < 1e-9 && (one.value * other.value - 1.0).abs() < 1e-9);
+        }
+
+        #[test]
+        fn scale_does_not_matter(a in prop::collection::vec(0.1f64..100.0, 5..9), b in prop::collection::vec(0.1f64..100.0, 5..9), scale in 1e-6f64..1e6) {
+            let scaled = |sample: &[f64]| sample.iter().map(|value| value * scale).collect::<Vec<_>>();
+            for mean in [Mean::Geometric, Mean::Arithmetic] {
+                let (one, other) = (ratio(&a, &b, mean).interval(0.05), ratio(&scaled(&a), &scaled(&b), mean).interval(0.05));
+                prop_assert!((one.low / other.low - 1.0).abs() < 1e-9 && (one.high / other.high - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+}

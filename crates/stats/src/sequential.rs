@@ -1,0 +1,171 @@
+//! Measuring until it is decided, with every look paid for.
+//!
+//! The error is shared equally among planned looks at sample sizes that grow by a factor, so that the intervals of all looks
+//! hold together whatever links them (the union bound; group-sequential designs after Jennison and Turnbull 2000 need the
+//! joint distribution, which small samples do not have). Simulated against a true change of 10 % at a variation of 5 %, three
+//! metrics, at most 400 repetitions, mean repetitions to a verdict: this 9.4; Lan and DeMets' (1983) spending in the shapes of
+//! Pocock 11.5 and of O'Brien and Fleming 41; a confidence sequence (Lai 1976, a mixture of t tests) 10.6. To prove equality at 2 %
+//! variation: 43, 45, 107, 39.
+
+use crate::arm::{LEAST_VALUES, Untestable};
+use crate::gate::{Gate, gate};
+use crate::ratio::Ratio;
+use crate::verdict::{Decision, Rule, Verdict, decide};
+
+/// Growth of the sample from look to look: more looks cost error, fewer miss the moment. Between 1.2 and 1.4 nothing changes,
+/// at 2 verdicts come 8 to 12 % later.
+const GROWTH: f64 = 1.4;
+
+/// What counts as decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// A verdict other than undecided.
+    Verdict,
+    /// A gate at this limit (a fraction) that passes or fails.
+    Gate(f64),
+}
+
+/// What to do after a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Measure until every side has this many units, or the time is over; then look.
+    Measure(usize),
+    /// All is decided, or no look is left.
+    Done,
+}
+
+/// Units a side at which to look, from the least to `most`.
+pub fn looks(most: usize) -> Vec<usize> {
+    let mut sizes = vec![LEAST_VALUES];
+    while let Some(&last) = sizes.last().filter(|last| **last < most) {
+        sizes.push(((last as f64 * GROWTH).ceil() as usize).min(most));
+    }
+    sizes
+}
+
+/// A comparison of several metrics that goes on until it is decided.
+#[derive(Debug, Clone)]
+pub struct Sequential {
+    looks: Vec<usize>,
+    taken: usize,
+    rules: Vec<Rule>,
+    goal: Goal,
+    error: f64,
+    decisions: Vec<Option<Decision>>,
+    settled: Vec<bool>,
+}
+
+impl Sequential {
+    /// Of the metrics with `rules`, with at most `most` units a side: what the time allows, estimated before the first look.
+    /// Any statement on the way is wrong with probability `error` at most.
+    pub fn new(rules: Vec<Rule>, most: usize, goal: Goal, error: f64) -> Self {
+        let (decisions, settled) = (vec![None; rules.len()], vec![false; rules.len()]);
+        Self { looks: looks(most), taken: 0, rules, goal, error, decisions, settled }
+    }
+
+    /// What to do before the first look.
+    pub fn start(&self) -> Step {
+        if self.rules.is_empty() { Step::Done } else { Step::Measure(self.looks[0]) }
+    }
+
+    /// Looks at one ratio per metric, in the order of the rules. `last`: the time is over; the looks that will not be taken
+    /// leave their error to this one. A metric that is decided keeps its decision; what is measured later does not reopen it.
+    pub fn look(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
+        let left = self.looks.len() - self.taken;
+        if left == 0 {
+            return Step::Done;
+        }
+        let spent = if last { left } else { 1 };
+        self.taken += spent;
+        let error = self.error * spent as f64 / (self.looks.len() * self.rules.len()) as f64;
+        for (index, ratio) in ratios.iter().enumerate().take(self.rules.len()) {
+            if !self.settled[index] {
+                let decision = decide(ratio, self.rules[index], error);
+                self.settled[index] = self.settles(&decision, self.rules[index]);
+                self.decisions[index] = Some(decision);
+            }
+        }
+        if self.settled.iter().all(|settled| *settled) {
+            return Step::Done;
+        }
+        self.looks.get(self.taken).map_or(Step::Done, |size| Step::Measure(*size))
+    }
+
+    /// The decisions so far; a metric that was never looked at is not testable.
+    pub fn decisions(&self) -> Vec<Decision> {
+        let never = || decide(&Err(Untestable::TooFew { have: 0, need: LEAST_VALUES }), self.rules[0], self.error);
+        self.decisions.iter().map(|decision| decision.clone().unwrap_or_else(never)).collect()
+    }
+
+    /// Whether more values cannot change it.
+    fn settles(&self, decision: &Decision, rule: Rule) -> bool {
+        match (&decision.verdict, &decision.interval, self.goal) {
+            (Verdict::NotTestable { why }, ..) => !matches!(why, Untestable::TooFew { .. }),
+            (_, Some(interval), Goal::Gate(limit)) => gate(interval, rule.direction, limit) != Gate::Undecided,
+            (verdict, ..) => !matches!(verdict, Verdict::Undecided { .. }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Direction;
+
+    fn ratio(log_ratio: f64, units: usize) -> Result<Ratio, Untestable> {
+        Ok(Ratio { log_ratio, ..Ratio::assumed(0.05, units) })
+    }
+
+    fn rules(count: usize) -> Vec<Rule> {
+        vec![Rule::new(Direction::HigherIsBetter); count]
+    }
+
+    #[test]
+    fn looks_grow_to_the_most() {
+        assert_eq!(looks(5), [5]);
+        assert_eq!(looks(0), [5]);
+        assert_eq!(looks(30), [5, 7, 10, 14, 20, 28, 30]);
+        assert_eq!(looks(100_000).len(), 31);
+    }
+
+    #[test]
+    fn a_decision_stays_and_the_rest_goes_on() {
+        let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
+        assert_eq!(run.start(), Step::Measure(5));
+        assert_eq!(run.look(&[ratio(-0.5, 5), ratio(-0.03, 5)], false), Step::Measure(7));
+        assert_eq!(run.look(&[ratio(0.5, 7), ratio(-0.03, 7)], false), Step::Measure(10));
+        let words: Vec<&str> = run.decisions().iter().map(|decision| decision.verdict.word()).collect();
+        assert_eq!(words, ["worse", "undecided"]);
+        assert_eq!(run.look(&[ratio(0.5, 10), ratio(-0.5, 10)], false), Step::Done);
+    }
+
+    #[test]
+    fn the_last_look_spends_what_is_left() {
+        let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.07);
+        let confidence = |run: &Sequential| run.decisions()[0].interval.unwrap().confidence;
+        run.look(&[ratio(0.0, 5)], false);
+        assert!((confidence(&run) - 0.99).abs() < 1e-12);
+        assert_eq!(run.look(&[ratio(0.0, 6)], true), Step::Done);
+        assert!((confidence(&run) - 0.94).abs() < 1e-12);
+        // Nothing is left to be spent.
+        assert_eq!(run.look(&[ratio(9.0, 6)], false), Step::Done);
+        assert!(matches!(run.decisions()[0].verdict, Verdict::Undecided { .. }));
+    }
+
+    #[test]
+    fn a_gate_is_a_goal_of_its_own() {
+        let mut run = Sequential::new(rules(1), 1000, Goal::Gate(0.05), 0.05);
+        assert_eq!(run.look(&[ratio(0.3, 5)], false), Step::Done);
+        assert!(run.decisions()[0].interval.unwrap().low > 0.95);
+    }
+
+    #[test]
+    fn what_cannot_be_tested_is_not_waited_for_unless_it_may_come() {
+        let mut run = Sequential::new(rules(2), 30, Goal::Verdict, 0.05);
+        let few = Err(Untestable::TooFew { have: 3, need: 5 });
+        assert_eq!(run.look(&[Err(Untestable::NotFinite), few], false), Step::Measure(7));
+        assert_eq!(run.look(&[Err(Untestable::NotFinite), ratio(0.5, 7)], false), Step::Done);
+        assert_eq!(Sequential::new(vec![], 30, Goal::Verdict, 0.05).start(), Step::Done);
+        assert_eq!(Sequential::new(rules(1), 30, Goal::Verdict, 0.05).decisions()[0].verdict.word(), "not-testable");
+    }
+}

@@ -1,0 +1,244 @@
+//! Block devices as sysfs shows them: relatives, identity, queue settings.
+
+use crate::error::TargetError;
+use senesce_core::Bytes;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A block device of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockDevice {
+    path: PathBuf,
+    name: String,
+    number: (u32, u32),
+}
+
+impl BlockDevice {
+    /// The device behind a path such as `/dev/sdb1`.
+    pub fn open(path: &Path) -> Result<Self, TargetError> {
+        let found = path.metadata().map_err(TargetError::io("look at", path))?;
+        if !found.file_type().is_block_device() {
+            return Err(TargetError::Usage(format!("{} is not a block device", path.display())));
+        }
+        let mut device = Self::from_number(split(found.rdev()))
+            .ok_or_else(|| TargetError::missing(format!("{} in /sys", path.display()), "the device may be gone"))?;
+        device.path = path.canonicalize().unwrap_or_else(|_| path.into());
+        Ok(device)
+    }
+
+    /// The device with these numbers, if it exists.
+    pub fn from_number(number: (u32, u32)) -> Option<Self> {
+        let folder = fs::canonicalize(format!("/sys/dev/block/{}:{}", number.0, number.1)).ok()?;
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        // A '!' in a kernel name stands for a '/' in /dev (Documentation/ABI, cciss!c0d0).
+        Some(Self { path: Path::new("/dev").join(name.replace('!', "/")), name, number })
+    }
+
+    /// The drives of this machine: whole disks with a size, without those that lie in files or memory (loop, ram, zram).
+    pub fn drives() -> Vec<Self> {
+        let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
+        let in_memory = |device: &Self| ["loop", "ram", "zram"].iter().any(|kind| device.name.starts_with(kind));
+        let mut drives: Vec<_> = numbers.filter_map(Self::from_number).collect();
+        drives.retain(|device| !in_memory(device) && device.size() > Bytes(0));
+        drives.sort_by(|left, right| left.name.cmp(&right.name));
+        drives
+    }
+
+    /// The device below a file or directory. `None`: its file system has no single block device.
+    pub fn below(path: &Path) -> Option<Self> {
+        let number = split(path.metadata().ok()?.dev());
+        if let Some(device) = Self::from_number(number) {
+            return Some(device);
+        }
+        let lines = crate::guard::mounts().ok()?;
+        let line = lines.iter().find(|line| line.device == number && line.source.starts_with("/dev"))?;
+        Self::open(&line.source).ok()
+    }
+
+    /// Major and minor number of the block device at `path`.
+    pub fn number_of(path: &Path) -> Option<(u32, u32)> {
+        let found = path.metadata().ok()?;
+        found.file_type().is_block_device().then(|| split(found.rdev()))
+    }
+
+    /// Its path in `/dev`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel's name ("sdb1").
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Major and minor number.
+    pub fn number(&self) -> (u32, u32) {
+        self.number
+    }
+
+    fn folder(&self) -> PathBuf {
+        let link = format!("/sys/dev/block/{}:{}", self.number.0, self.number.1);
+        fs::canonicalize(&link).unwrap_or_else(|_| link.into())
+    }
+
+    /// Its size; `/sys` counts in units of 512 bytes for every device (Documentation/ABI/stable/sysfs-block).
+    pub fn size(&self) -> Bytes {
+        Bytes(self.attribute("size").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 512)
+    }
+
+    /// A file of its sysfs folder, trimmed. `None`: the kernel does not say.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        let text = fs::read_to_string(self.folder().join(name)).ok()?;
+        Some(text.trim().to_string())
+    }
+
+    /// Whether it is a partition.
+    pub fn is_partition(&self) -> bool {
+        self.folder().join("partition").exists()
+    }
+
+    /// The disk that it is a partition of, or itself.
+    pub fn disk(&self) -> Self {
+        let parent = self.folder().parent().and_then(|parent| fs::read_to_string(parent.join("dev")).ok());
+        match (self.is_partition(), parent.as_deref().and_then(parse_number).and_then(Self::from_number)) {
+            (true, Some(disk)) => disk,
+            _ => self.clone(),
+        }
+    }
+
+    /// Itself, its partitions, and the disk it is a partition of.
+    pub fn relatives(&self) -> Result<Vec<Self>, TargetError> {
+        let folder = self.folder();
+        let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
+        let partitions = entries.flatten().filter(|entry| entry.path().join("partition").exists());
+        let numbers = partitions.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
+        let mut found = vec![self.clone()];
+        found.extend(numbers.filter_map(Self::from_number));
+        if self.is_partition() {
+            found.push(self.disk());
+        }
+        Ok(found)
+    }
+
+    /// Names of the devices built on it (device mapper, md).
+    pub fn holders(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder().join("holders")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    /// The devices that it is made of (device mapper, md).
+    pub fn made_of(&self) -> Vec<Self> {
+        let entries = fs::read_dir(self.folder().join("slaves")).into_iter().flatten().flatten();
+        let numbers = entries.filter_map(|entry| parse_number(&fs::read_to_string(entry.path().join("dev")).ok()?));
+        numbers.filter_map(Self::from_number).collect()
+    }
+
+    /// Whether an open file is this device.
+    pub(crate) fn is(&self, file: &fs::File) -> bool {
+        file.metadata().is_ok_and(|found| found.file_type().is_block_device() && split(found.rdev()) == self.number)
+    }
+
+    /// The words that name it in `--erase`: its path, and its serial number where it has one.
+    pub fn identities(&self) -> Vec<String> {
+        let mut words = vec![self.path.display().to_string()];
+        words.extend(self.serial());
+        words
+    }
+
+    /// The serial number of its disk.
+    pub fn serial(&self) -> Option<String> {
+        let disk = self.disk();
+        ["serial", "device/serial", "device/vpd_pg80", "wwid"]
+            .iter()
+            .filter_map(|name| disk.attribute(name))
+            .map(|text| text.chars().filter(char::is_ascii_graphic).collect::<String>())
+            .find(|text| !text.is_empty())
+    }
+
+    /// A file of its disk's `queue` folder.
+    pub fn queue(&self, name: &str) -> Option<String> {
+        self.disk().attribute(&format!("queue/{name}"))
+    }
+
+    /// Whether its zones must be written in order (Documentation/ABI/stable/sysfs-block, queue/zoned).
+    pub fn is_zoned(&self) -> bool {
+        self.queue("zoned").is_some_and(|kind| kind == "host-managed")
+    }
+
+    /// Sets a file of its disk's `queue` folder; returns what was there before.
+    pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
+        exchange(&self.queue_file(name), value)
+    }
+
+    /// The path of a file of its disk's `queue` folder.
+    pub fn queue_file(&self, name: &str) -> PathBuf {
+        self.disk().folder().join("queue").join(name)
+    }
+
+    /// The read-ahead setting of the btrfs that is mounted from this device: btrfs reads ahead by a backing device of
+    /// its own, not by the queue's (fs/btrfs/sysfs.c, since Linux 5.9). `None`: no btrfs is mounted from it.
+    pub fn btrfs_read_ahead(&self) -> Option<PathBuf> {
+        let mounted = fs::read_dir("/sys/fs/btrfs").ok()?.flatten().map(|entry| entry.path());
+        let own = mounted.filter(|folder| folder.join("devices").join(&self.name).exists());
+        own.map(|folder| folder.join("bdi/read_ahead_kb")).find(|path| path.exists())
+    }
+
+    /// Drops what the kernel caches of the device itself (ioctl BLKFLSBUF, include/uapi/linux/fs.h).
+    pub fn flush_buffers(&self) -> Result<(), TargetError> {
+        use std::os::fd::AsRawFd;
+        const BLKFLSBUF: libc::c_ulong = 0x1261;
+        let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
+        // SAFETY: BLKFLSBUF takes no argument and the descriptor is open.
+        match unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF, 0) } {
+            0 => Ok(()),
+            _ => Err(TargetError::io("flush the buffers of", &self.path)(std::io::Error::last_os_error())),
+        }
+    }
+}
+
+/// Writes a setting of the kernel and returns what was there before.
+pub fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
+    let before = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
+    fs::write(path, value).map_err(TargetError::io(&format!("write {value} to"), path))?;
+    Ok(chosen(&before).to_string())
+}
+
+/// The word in brackets of a choice ("none [mq-deadline] kyber"), or the whole text.
+pub fn chosen(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text.trim(), |(word, _)| word)
+}
+
+/// Writes back dirty pages and drops the page, dentry and inode caches of the machine (Documentation/admin-guide/sysctl/vm.rst).
+pub fn drop_caches() -> Result<(), TargetError> {
+    rustix::fs::sync();
+    let path = Path::new("/proc/sys/vm/drop_caches");
+    fs::write(path, "3").map_err(TargetError::io("write 3 to", path))
+}
+
+fn split(number: u64) -> (u32, u32) {
+    (rustix::fs::major(number), rustix::fs::minor(number))
+}
+
+fn parse_number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_the_word_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber\n"), "mq-deadline");
+        assert_eq!(chosen("128\n"), "128");
+    }
+
+    #[test]
+    fn a_file_is_no_block_device() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(BlockDevice::open(file.path()), Err(TargetError::Usage(_))));
+    }
+}

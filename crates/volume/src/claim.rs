@@ -1,0 +1,255 @@
+//! Claims: proof that the guard found a directory or device to be ours. Destructive functions take one.
+
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+use crate::{guard, guardian, lock};
+use rustix::fs::FallocateFlags;
+use senesce_core::Bytes;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The marker of a directory of ours.
+pub const MARKER: &str = ".senesce";
+
+const MARKER_TEXT: &str = "this directory belongs to senesce; its content may be deleted by it\n";
+
+/// The root directory of a mounted target: claimed for writing or only visited.
+pub trait Rooted: Sized {
+    /// Whether it is ours while we hold it, so that no other run may have it.
+    const OURS: bool;
+
+    /// Takes the directory after the target was mounted.
+    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
+
+    /// Where it is.
+    fn path(&self) -> &Path;
+
+    /// Gives up the descriptor, so that the file system can be unmounted.
+    fn release(&mut self) -> Result<(), TargetError>;
+
+    /// Takes the same directory again after a remount.
+    fn retake(&mut self) -> Result<(), TargetError>;
+}
+
+/// A directory that the guard found to be ours: new, empty, carrying our marker, or named in `--erase`.
+#[derive(Debug)]
+pub struct ClaimedDirectory {
+    path: PathBuf,
+    handle: File,
+}
+
+impl ClaimedDirectory {
+    /// Claims `path`, making it if it does not exist. A non-empty directory without the marker is refused unless
+    /// `erase` repeats its path exactly.
+    pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
+        let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
+        let marked = path.join(MARKER).exists();
+        let foreign = fs::read_dir(path)
+            .map_err(TargetError::io("list", path))?
+            .flatten()
+            .filter(|entry| entry.file_name() != MARKER && entry.file_name() != "lost+found")
+            .count();
+        if foreign > 0 && !marked && erase != Some(&*path.to_string_lossy()) {
+            return Err(TargetError::refused(
+                path.display(),
+                format!("the directory is not empty ({foreign} found) and has no marker {MARKER}"),
+                format!("choose an empty directory, or allow it with --erase {}", path.display()),
+            ));
+        }
+        if !marked {
+            write_marker(&path.join(MARKER)).map_err(TargetError::io("write the marker into", path))?;
+        }
+        Ok(Self { path: path.into(), handle })
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its descriptor, for `openat` and its relatives.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+impl Rooted for ClaimedDirectory {
+    const OURS: bool = true;
+
+    fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        Self::claim(path, erase)
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// While unmounted the descriptor is /dev/null, so that a stray operation relative to it fails with ENOTDIR.
+    fn release(&mut self) -> Result<(), TargetError> {
+        let null = Path::new("/dev/null");
+        self.handle = File::open(null).map_err(TargetError::io("open", null))?;
+        Ok(())
+    }
+
+    fn retake(&mut self) -> Result<(), TargetError> {
+        self.handle = File::open(&self.path).map_err(TargetError::io("open directory", &self.path))?;
+        Ok(())
+    }
+}
+
+/// Writes the marker into blocks that are allocated before. Otherwise ext4 allocates them when some thread of the kernel writes
+/// back, with 2 MiB more that it keeps for small files on the processor where that thread ran (fs/ext4/mballoc.c, "locality
+/// group preallocation"): where the files of a run lie would depend on it.
+fn write_marker(path: &Path) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    // Where a file system cannot do it nothing is kept either.
+    let _ = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, MARKER_TEXT.len() as u64);
+    file.write_all(MARKER_TEXT.as_bytes())
+}
+
+/// A directory of somebody else: to be read, or to be handed to a command of the user's.
+#[derive(Debug)]
+pub struct VisitedDirectory(PathBuf);
+
+impl Rooted for VisitedDirectory {
+    const OURS: bool = false;
+
+    fn take(path: &Path, _erase: Option<&str>) -> Result<Self, TargetError> {
+        Ok(Self(path.into()))
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn release(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    fn retake(&mut self) -> Result<(), TargetError> {
+        Ok(())
+    }
+}
+
+/// A block device that nobody uses and that holds nothing, or whose loss was allowed. It is locked against other runs
+/// while the claim lives.
+#[derive(Debug)]
+pub struct ClaimedDevice {
+    device: BlockDevice,
+    handle: File,
+    lock: File,
+    erase: Option<String>,
+}
+
+impl ClaimedDevice {
+    /// Claims a block device: refused when it is in use, when another run has it, and when it holds something unless
+    /// `erase` repeats its path or serial number.
+    pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
+        Self::take(path, |file, device| guard::check_content(file, device, erase), erase)
+    }
+
+    /// Claims a device whose content is kept, or was guarded as an image file: refused only when it is in use.
+    pub(crate) fn claim_unused(path: &Path) -> Result<Self, TargetError> {
+        Self::take(path, |_, _| Ok(()), None)
+    }
+
+    fn take(
+        path: &Path,
+        check: impl FnOnce(&File, &BlockDevice) -> Result<(), TargetError>,
+        erase: Option<&str>,
+    ) -> Result<Self, TargetError> {
+        // What a killed process left on it goes first.
+        guardian::sweep();
+        let device = BlockDevice::open(path)?;
+        guard::check_unused(&device)?;
+        let mut options = File::options();
+        let reader = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let reader = reader.map_err(TargetError::io("open", path))?;
+        lock::lock(&reader, path)?;
+        check(&reader, &device)?;
+        let handle = options.write(true).open(path).map_err(TargetError::io("open", path))?;
+        let claimed = Self { device, handle, lock: reader, erase: erase.map(str::to_string) };
+        claimed.is_still_it()?;
+        Ok(claimed)
+    }
+
+    /// What was opened must be what was looked at: a node can be exchanged between two system calls.
+    fn is_still_it(&self) -> Result<(), TargetError> {
+        match self.device.is(&self.lock) && self.device.is(&self.handle) {
+            true => Ok(()),
+            false => Err(TargetError::refused(
+                self.path().display(),
+                "another device took its name while it was looked at",
+                "look what it is now, and run again",
+            )),
+        }
+    }
+
+    /// Asks once more, on the open descriptor, just before the first destructive write: nobody has begun to use it, and it
+    /// holds nothing that its claim did not allow.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] as for [`Self::claim`].
+    pub fn check_again(&self) -> Result<(), TargetError> {
+        self.is_still_it()?;
+        guard::check_unused(&self.device)?;
+        guard::check_signatures(&self.handle, &self.device, self.erase.as_deref())
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// What sysfs knows about it.
+    pub fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        self.device.size()
+    }
+
+    /// A descriptor that keeps the lock while it is open.
+    pub(crate) fn lock_handle(&self) -> Option<File> {
+        self.lock.try_clone().ok()
+    }
+
+    /// Open for reading and writing.
+    pub fn file(&self) -> &File {
+        &self.handle
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
+
+    #[test]
+    fn a_foreign_directory_is_refused_until_its_path_is_repeated() {
+        let room = tempfile::tempdir().unwrap();
+        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+        let error = ClaimedDirectory::claim(room.path(), None).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Refused);
+        let path = room.path().to_string_lossy().into_owned();
+        assert!(ClaimedDirectory::claim(room.path(), Some(&path)).is_ok());
+        assert!(ClaimedDirectory::claim(room.path(), None).is_ok(), "now it carries the marker");
+    }
+
+    #[test]
+    fn a_released_directory_cannot_be_written_through_its_descriptor() {
+        let room = tempfile::tempdir().unwrap();
+        let mut claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        claimed.release().unwrap();
+        let result = rustix::fs::mkdirat(claimed.as_fd(), "stray", rustix::fs::Mode::RWXU);
+        assert_eq!(result, Err(rustix::io::Errno::NOTDIR));
+        claimed.retake().unwrap();
+        rustix::fs::mkdirat(claimed.as_fd(), "ours", rustix::fs::Mode::RWXU).unwrap();
+    }
+}

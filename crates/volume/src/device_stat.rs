@@ -1,0 +1,102 @@
+//! What a block device counted itself: the second account of every trace and of every cold read.
+
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+use serde::{Deserialize, Serialize};
+
+/// Requests that a block device completed, and their bytes (Documentation/block/stat.rst): since it came into being, or
+/// between two looks. An image that is attached anew may get a device that counted before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceStat {
+    /// Read requests.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Discard requests.
+    pub discards: u64,
+    /// Bytes discarded.
+    pub discard_bytes: u64,
+    /// Flush requests. The kernel counts them for whole disks only: 0 on a partition.
+    pub flushes: u64,
+}
+
+/// The unit of sectors there, whatever the device's own.
+const SECTOR: u64 = 512;
+
+impl DeviceStat {
+    /// What `device` counted until now.
+    pub fn of(device: &BlockDevice) -> Result<Self, TargetError> {
+        let text = device.attribute("stat").ok_or_else(|| {
+            TargetError::missing(format!("/sys/class/block/{}/stat", device.name()), "the device may be gone")
+        })?;
+        if device.queue("iostats").as_deref() == Some("0") {
+            return Err(TargetError::missing(
+                format!("the counts of {}, which are turned off,", device.name()),
+                format!("turn them on: echo 1 > {}", device.queue_file("iostats").display()),
+            ));
+        }
+        Self::parse(&text).ok_or_else(|| {
+            TargetError::missing(
+                format!("the counts of discards and flushes in /sys/class/block/{}/stat", device.name()),
+                "Linux 5.5 or newer is needed",
+            )
+        })
+    }
+
+    /// Requests of all kinds.
+    pub(crate) fn requests(&self) -> u64 {
+        self.reads + self.writes + self.discards + self.flushes
+    }
+
+    /// What was counted since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads.wrapping_sub(earlier.reads),
+            read_bytes: self.read_bytes.wrapping_sub(earlier.read_bytes),
+            writes: self.writes.wrapping_sub(earlier.writes),
+            write_bytes: self.write_bytes.wrapping_sub(earlier.write_bytes),
+            discards: self.discards.wrapping_sub(earlier.discards),
+            discard_bytes: self.discard_bytes.wrapping_sub(earlier.discard_bytes),
+            flushes: self.flushes.wrapping_sub(earlier.flushes),
+        }
+    }
+
+    /// Columns: 1 reads, 3 sectors read, 5 writes, 7 sectors written, 12 discards, 14 sectors discarded, 16 flushes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let columns: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        let &[reads, _, read, _, writes, _, written, _, _, _, _, discards, _, discarded, _, flushes, ..] = &columns[..]
+        else {
+            return None;
+        };
+        let (read_bytes, write_bytes, discard_bytes) = (read * SECTOR, written * SECTOR, discarded * SECTOR);
+        Some(Self { reads, read_bytes, writes, write_bytes, discards, discard_bytes, flushes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_those_of_the_kernel() {
+        let text = "   10 1 80 7 20 2 160 8 0 9 10 30 3 240 11 40 12\n";
+        let found = DeviceStat::parse(text).unwrap();
+        let expected = DeviceStat {
+            reads: 10,
+            read_bytes: 40_960,
+            writes: 20,
+            write_bytes: 81_920,
+            discards: 30,
+            discard_bytes: 122_880,
+            flushes: 40,
+        };
+        assert_eq!(found, expected);
+        assert_eq!(found.since(&DeviceStat { reads: 4, ..DeviceStat::default() }), DeviceStat { reads: 6, ..expected });
+        assert_eq!(DeviceStat::parse("10 1 80 7 20 2 160 8 0 9 10"), None, "kernels before discards and flushes");
+        assert_eq!(DeviceStat::parse(""), None);
+    }
+}

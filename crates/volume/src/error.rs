@@ -1,0 +1,116 @@
+//! The error type of this room.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// It holds data or is in use.
+    #[error("refused to use {target}: {found}; {remedy}")]
+    Refused {
+        /// The target.
+        target: String,
+        /// What was found there.
+        found: String,
+        /// The flag or step that would allow it.
+        remedy: String,
+    },
+    /// An operation on it failed.
+    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = io_remedy(source))]
+    Io {
+        /// What was being done.
+        operation: String,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// A program that was run failed.
+    #[error("{command} failed ({status}): {output}")]
+    Program {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The last lines it printed.
+        output: String,
+    },
+    /// Something it needs is missing.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// A block trace in which requests are missing, so that nothing may be computed from it.
+    #[error("the block trace of {device} is not valid: {problems}; run it again, without other tracers if that helps")]
+    InvalidTrace {
+        /// The traced device.
+        device: String,
+        /// All reasons.
+        problems: String,
+    },
+    /// The words that name it are wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// Data that were read are not what they should be (a foreign trace, a damaged snapshot).
+    #[error("{path}: {problem}")]
+    Damaged {
+        /// What was read.
+        path: PathBuf,
+        /// What is wrong with it and what to do.
+        problem: String,
+    },
+}
+
+impl TargetError {
+    /// For `map_err`: `operation` on `path` failed.
+    pub fn io(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
+        let (operation, path) = (operation.to_string(), path.to_path_buf());
+        move |source| TargetError::Io { operation, path, source }
+    }
+
+    /// The same for the error type of `rustix`.
+    pub fn errno(operation: &str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> TargetError {
+        let wrap = Self::io(operation, path);
+        move |errno| wrap(errno.into())
+    }
+
+    /// `target` is not ours or in use.
+    pub fn refused(target: impl ToString, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Refused { target: target.to_string(), found: found.into(), remedy: remedy.into() }
+    }
+
+    /// A requirement is missing.
+    pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self::Missing { what: what.into(), remedy: remedy.into() }
+    }
+
+    /// `path` holds something unexpected.
+    pub fn damaged(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Damaged { path: path.into(), problem: problem.into() }
+    }
+}
+
+fn io_remedy(source: &io::Error) -> &'static str {
+    match source.raw_os_error() {
+        Some(libc::ENOSPC) => "; free some room there or choose another place",
+        Some(libc::EACCES | libc::EPERM) => "; root may be needed",
+        _ => "",
+    }
+}
+
+impl Classify for TargetError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Refused { .. } => ExitCode::Refused,
+            Self::Io { .. } | Self::Program { .. } | Self::InvalidTrace { .. } => ExitCode::RunFailed,
+            Self::Missing { .. } => ExitCode::Missing,
+            Self::Usage(_) | Self::Damaged { .. } => ExitCode::Usage,
+        }
+    }
+}

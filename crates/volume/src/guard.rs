@@ -1,0 +1,219 @@
+//! Who uses a block device and what lies on it: the questions whose default answer refuses.
+
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+pub use crate::in_use::use_of;
+use crate::{in_use, signature, zones};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A line of `/proc/self/mountinfo` (proc(5)), as far as it is needed here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountLine {
+    /// Major and minor number of the file system's device (anonymous for btrfs and others).
+    pub device: (u32, u32),
+    /// What of the file system is its root there.
+    pub root: String,
+    /// Where it is mounted.
+    pub mount_point: PathBuf,
+    /// Options of the mount and of the file system.
+    pub options: String,
+    /// Its type.
+    pub file_system: String,
+    /// What was mounted.
+    pub source: PathBuf,
+}
+
+/// All mounts that this process sees.
+pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
+    let path = Path::new("/proc/thread-self/mountinfo");
+    let text = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
+    Ok(parse_mounts(&text))
+}
+
+/// The mounts of a mountinfo file.
+pub(crate) fn parse_mounts(text: &str) -> Vec<MountLine> {
+    text.lines().filter_map(parse_mount_line).collect()
+}
+
+fn parse_mount_line(line: &str) -> Option<MountLine> {
+    let (head, tail) = line.split_once(" - ")?;
+    let head: Vec<&str> = head.split(' ').collect();
+    let tail: Vec<&str> = tail.split(' ').collect();
+    let (major, minor) = head.get(2)?.split_once(':')?;
+    Some(MountLine {
+        device: (major.parse().ok()?, minor.parse().ok()?),
+        root: unescape(head.get(3)?),
+        mount_point: unescape(head.get(4)?).into(),
+        options: format!("{},{}", head.get(5)?, tail.get(2)?),
+        file_system: (*tail.first()?).to_string(),
+        source: unescape(tail.get(1)?).into(),
+    })
+}
+
+/// Blanks, tabs, newlines and backslashes are written as three octal digits there.
+pub(crate) fn unescape(text: &str) -> String {
+    let mut out = Vec::new();
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = bytes.get(at + 1..at + 4).and_then(|digits| std::str::from_utf8(digits).ok());
+        match (bytes[at], code.and_then(|digits| u8::from_str_radix(digits, 8).ok())) {
+            (b'\\', Some(byte)) => {
+                out.push(byte);
+                at += 4;
+            }
+            (byte, _) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Refuses a block device that holds something, unless `erase` repeats its identity. `file` is its open descriptor.
+pub(crate) fn check_content(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
+    let (path, size) = (device.path(), device.size().0);
+    let mut found = signature::probe(file, size, path)?;
+    if found.is_none() && device.is_zoned() {
+        found = zones::probe(file, path)?;
+    }
+    if found.is_none() {
+        found = signature::sample(file, size, path)?;
+    }
+    let Some(found) = found else { return Ok(()) };
+    allow_erase(&device.identities(), &found, erase)
+}
+
+/// The part of [`check_content`] that takes no time, for a second look.
+pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<&str>) -> Result<(), TargetError> {
+    match signature::probe(file, device.size().0, device.path())? {
+        None => Ok(()),
+        Some(found) => allow_erase(&device.identities(), &found, erase),
+    }
+}
+
+/// Refuses a block device in use; no flag allows it.
+pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
+    match use_of(device)? {
+        Some(found) => Err(TargetError::refused(
+            device.path().display(),
+            found,
+            "unmount or release it first; no flag allows using a device that is in use",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a directory that is not there: one below a mount point whose disk is not mounted would be made on the disk of the
+/// system. Says so when one lies there.
+pub fn check_directory(path: &Path) -> Result<(), TargetError> {
+    let found = match fs::metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(TargetError::refused(
+                path.display(),
+                "there is no such directory (a disk that is not mounted?)",
+                "mount it, or allow making it with --create (or mkdir)",
+            ));
+        }
+        Err(error) => return Err(TargetError::io("look at", path)(error)),
+    };
+    if fs::metadata("/").is_ok_and(|root| root.dev() == found.dev()) {
+        let below =
+            BlockDevice::below(path).map_or_else(String::new, |device| format!(" on {}", device.path().display()));
+        tracing::warn!(
+            "{} lies on the root file system{below}: the disk of this machine will be written",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Makes a directory for a target, because the user asked for it (`--create`); an existing one is kept.
+///
+/// # Errors
+/// Those of mkdir(2).
+pub fn create_directory(path: &Path) -> Result<(), TargetError> {
+    fs::create_dir_all(path).map_err(TargetError::io("make directory", path))
+}
+
+/// Refuses an image file that is in use (always), or one that holds something unless `erase` repeats its path. The caller has
+/// its lock.
+pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+    let metadata = check_regular(file, path)?;
+    if let Some(swap) = in_use::swap_file(&metadata) {
+        return Err(TargetError::refused(
+            path.display(),
+            format!("it is swap space ({})", swap.display()),
+            "turn it off first (swapoff); no flag allows using swap space that is in use",
+        ));
+    }
+    crate::open::release_stale_loops(file, path)?;
+    if crate::sparse::is_all_zero(file, metadata.size(), path)? {
+        return Ok(());
+    }
+    let known = signature::probe(file, metadata.size(), path)?;
+    let found = known.unwrap_or_else(|| "data".into());
+    let real = path.canonicalize().unwrap_or_else(|_| path.into());
+    let mut identities = vec![path.display().to_string(), real.display().to_string()];
+    identities.dedup();
+    allow_erase(&identities, &found, erase)
+}
+
+/// Devices, directories and pipes are no images.
+pub(crate) fn check_regular(file: &File, path: &Path) -> Result<fs::Metadata, TargetError> {
+    let metadata = file.metadata().map_err(TargetError::io("look at", path))?;
+    if !metadata.is_file() {
+        let kind = if metadata.file_type().is_block_device() { "a block device" } else { "not a regular file" };
+        return Err(TargetError::Usage(format!("{} is {kind}: an image must be a regular file", path.display())));
+    }
+    Ok(metadata)
+}
+
+fn allow_erase(identities: &[String], found: &str, erase: Option<&str>) -> Result<(), TargetError> {
+    match erase {
+        Some(word) if identities.iter().any(|identity| identity == word) => Ok(()),
+        Some(word) => Err(TargetError::refused(
+            &identities[0],
+            format!("it holds {found}, and --erase {word} does not name it"),
+            format!("repeat its identity: --erase {}", identities.join(" or --erase ")),
+        )),
+        None => Err(TargetError::refused(
+            &identities[0],
+            format!("it holds {found}"),
+            format!("choose another, or allow its loss with --erase {}", identities[0]),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn mount_lines_are_read_with_escapes() {
+        let line = r"36 35 98:0 /mnt1 /mnt/my\040disk rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let parsed = parse_mount_line(line).unwrap();
+        assert_eq!(parsed.device, (98, 0));
+        assert_eq!(parsed.mount_point, Path::new("/mnt/my disk"));
+        assert_eq!(parsed.options, "rw,noatime,rw,errors=continue");
+        assert_eq!((parsed.file_system.as_str(), parsed.source.as_path()), ("ext3", Path::new("/dev/root")));
+    }
+
+    #[test]
+    fn an_image_that_holds_something_is_refused_until_its_path_is_repeated() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4 << 20).unwrap();
+        assert!(check_image(file.as_file(), file.path(), None).is_ok(), "all zero");
+        file.as_file().write_all_at(b"x", 3 << 20).unwrap();
+        let refused =
+            |erase| matches!(check_image(file.as_file(), file.path(), erase), Err(TargetError::Refused { .. }));
+        assert!(refused(None));
+        assert!(refused(Some("/another/file")));
+        assert!(!refused(Some(&file.path().to_string_lossy())));
+    }
+}

@@ -1,0 +1,166 @@
+//! Undoing what a process set up, whatever happens to it.
+//!
+//! Everything that must be undone is written down in a ledger before it is set up, and struck out when it was undone. When a
+//! process is killed, a second process that waits for its end does it at once; when that was killed too, the next start of any
+//! senesce does it. The living are told from the dead by process number, start time and boot.
+
+mod ledger;
+mod owed;
+mod owner;
+mod watcher;
+
+pub use ledger::{Found, Outcome};
+pub use owner::{Life, Owner};
+pub use watcher::enter_if_guardian;
+
+use crate::error::TargetError;
+use crate::{guard, runtime};
+use ledger::Entry;
+use owed::Owed;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Stands for one thing that will be undone: by its owner, who then dismisses this; when this is dropped; or after the end of
+/// the process.
+#[derive(Debug)]
+pub struct Guardian {
+    entry: Option<Entry>,
+}
+
+impl Guardian {
+    /// Will unmount `point`, a directory of ours, and remove it. It need not be there yet, as with all the others.
+    ///
+    /// # Errors
+    /// The ledger cannot be written, here and in all the others.
+    pub fn of_mount(point: &Path) -> Result<Self, TargetError> {
+        Self::of(Owed::Mount { point: point.into() })
+    }
+
+    /// Will unmount a FUSE file system from a directory of the user's when its server is dead.
+    pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
+        let point = point.canonicalize().map_err(TargetError::io("look at the mount point", point))?;
+        Self::of(Owed::FuseMount { point })
+    }
+
+    /// Will remove an empty directory (an instance of tracefs).
+    pub fn of_directory(path: &Path) -> Result<Self, TargetError> {
+        Self::of(Owed::Directory { path: path.into() })
+    }
+
+    /// Will remove a directory of this process, which must have a name that nobody can guess, with everything in it.
+    pub fn of_tree(path: &Path) -> Result<Self, TargetError> {
+        Self::of(Owed::Tree { path: path.into() })
+    }
+
+    /// Will move what is left in a control group to the group `before` and remove it.
+    pub fn of_control_group(path: &Path, before: &Path) -> Result<Self, TargetError> {
+        Self::of(Owed::ControlGroup { path: path.into(), before: before.into() })
+    }
+
+    /// Will write `value` to a file of the kernel's, such as a limit of a control group.
+    pub fn of_value(path: &Path, value: &str) -> Result<Self, TargetError> {
+        Self::of(Owed::Value { path: path.into(), value: value.into(), ours: None })
+    }
+
+    /// Will write `before` to a file of the kernel's if its value is still `ours`.
+    pub fn of_setting(path: &Path, ours: &str, before: &str) -> Result<Self, TargetError> {
+        Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
+    }
+
+    /// Will end a process.
+    pub fn of_process(process: u32) -> Result<Self, TargetError> {
+        let start_ticks = owner::stat_of(process).map_or(0, |(_, start)| start);
+        Self::of(Owed::Process { process, start_ticks })
+    }
+
+    /// Will detach a loop device while it has this file.
+    pub fn of_loop(path: &Path, file: &File) -> Result<Self, TargetError> {
+        let found = file.metadata().map_err(TargetError::io("look at the file of", path))?;
+        Self::of(Owed::Loop { path: path.into(), device: found.dev(), inode: found.ino() })
+    }
+
+    /// Will remove a device of device mapper.
+    pub fn of_mapping(name: &str) -> Result<Self, TargetError> {
+        Self::of(Owed::Mapping { name: name.into() })
+    }
+
+    fn of(owed: Owed) -> Result<Self, TargetError> {
+        watcher::start_once();
+        Ok(Self { entry: Some(Entry::write(owed)?) })
+    }
+
+    /// Everything is undone already.
+    pub fn dismiss(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            entry.strike_out();
+        }
+    }
+
+    /// Undoes it now.
+    ///
+    /// # Errors
+    /// Those of what is undone; it then stays written down, for the end of the process.
+    pub fn undo(&mut self) -> std::io::Result<()> {
+        if let Some(entry) = &self.entry {
+            entry.owed.undo()?;
+        }
+        self.dismiss();
+        Ok(())
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        if let Some(entry) = &self.entry
+            && let Err(error) = entry.owed.undo()
+        {
+            tracing::warn!("{}: {error}; it is tried again at the end and by `senesce doctor --sweep`", entry.owed);
+            return;
+        }
+        self.dismiss();
+    }
+}
+
+/// Undoes what ended processes of this user left, and tells what was found; what belongs to running ones is spared. Every
+/// program of senesce does this when it starts, and before a target is claimed.
+pub fn sweep() -> Vec<Found> {
+    ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
+}
+
+/// [`sweep()`], and everything else that looks like ours: what running processes hold, and what nobody claims.
+pub fn sweep_and_list() -> Result<Vec<Found>, TargetError> {
+    let ledger = ledger::folder()?;
+    let mut found = ledger::sweep(&ledger);
+    let living = ledger::of_the_living(&ledger);
+    let known = |path: &Path| living.iter().any(|one| one.what.contains(&*path.to_string_lossy()));
+    let unclaimed = |what: String| Found { process: 0, what, outcome: Outcome::Unclaimed };
+    let own = runtime::folder()?;
+    for line in guard::mounts()?.iter().filter(|line| line.mount_point.starts_with(&own) && !known(&line.mount_point)) {
+        found.push(unclaimed(format!("mount {}", line.mount_point.display())));
+    }
+    found.extend(
+        directories()
+            .into_iter()
+            .filter(|path| !known(path))
+            .map(|path| unclaimed(format!("directory {}", path.display()))),
+    );
+    found.extend(living);
+    Ok(found)
+}
+
+/// Scratch directories of this user in the places where they are made.
+fn directories() -> Vec<PathBuf> {
+    let mut places = vec![std::env::temp_dir(), PathBuf::from(crate::scratch_directory::MEMORY)];
+    places.extend(runtime::folder());
+    places.dedup();
+    let user = rustix::process::geteuid().as_raw();
+    let ours = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        name.to_string_lossy().starts_with(crate::scratch_directory::PREFIX)
+            && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user)
+            && name.to_str() != Some(&format!("{}{user}", crate::scratch_directory::PREFIX))
+    };
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    entries.filter(ours).map(|entry| entry.path()).collect()
+}

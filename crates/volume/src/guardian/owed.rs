@@ -1,0 +1,304 @@
+//! What must be undone when its process is gone, and how.
+
+use super::owner::stat_of;
+use crate::guard;
+use crate::loop_device;
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long programs that look around may hold up an unmount or the removal of a group.
+const BUSY_LIMIT: Duration = Duration::from_secs(2);
+
+/// One thing that a process set up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Owed {
+    /// A mount on a point of ours; the point is removed too.
+    Mount { point: PathBuf },
+    /// A FUSE mount on a directory of the user's. Once its server is dead nobody else can use it.
+    FuseMount { point: PathBuf },
+    /// A directory with a random name, with everything in it.
+    Tree { path: PathBuf },
+    /// A directory of the kernel's (an instance of tracefs) that goes with rmdir.
+    Directory { path: PathBuf },
+    /// A control group; what is left in it goes to the group `before`.
+    ControlGroup { path: PathBuf, before: PathBuf },
+    /// A file of the kernel's that gets a value. With `ours`: unless somebody else has changed it since.
+    Value { path: PathBuf, value: String, ours: Option<String> },
+    /// A process that serves this one.
+    Process { process: u32, start_ticks: u64 },
+    /// A loop device, while it has this file.
+    Loop { path: PathBuf, device: u64, inode: u64 },
+    /// A device of device mapper.
+    Mapping { name: String },
+}
+
+impl fmt::Display for Owed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mount { point } => write!(f, "mount {}", point.display()),
+            Self::FuseMount { point } => write!(f, "FUSE mount {}", point.display()),
+            Self::Tree { path } | Self::Directory { path } => write!(f, "directory {}", path.display()),
+            Self::ControlGroup { path, .. } => write!(f, "control group {}", path.display()),
+            Self::Value { path, value, .. } => write!(f, "setting {} (back to {value})", path.display()),
+            Self::Process { process, .. } => write!(f, "process {process}"),
+            Self::Loop { path, .. } => write!(f, "loop device {}", path.display()),
+            Self::Mapping { name } => write!(f, "mapped device {name}"),
+        }
+    }
+}
+
+impl Owed {
+    /// Whether it belongs to this boot and means something else, or nothing, after the next.
+    pub(super) fn ends_with_boot(&self) -> bool {
+        !matches!(self, Self::Tree { .. })
+    }
+
+    /// Ends what a killed process waits for: a request to a FUSE server that was a part of it can never be answered, and only
+    /// the end of the connection lets the process end too.
+    pub(super) fn let_go(&self) {
+        let (Self::FuseMount { point } | Self::Mount { point }) = self else { return };
+        let Some(line) =
+            guard::mounts().ok().and_then(|mounts| mounts.into_iter().find(|line| line.mount_point == *point))
+        else {
+            return;
+        };
+        if line.file_system.starts_with("fuse") {
+            // Documentation/filesystems/fuse.rst, "Control filesystem"; where that is not mounted, umount2(2) with MNT_FORCE.
+            let abort = format!("/sys/fs/fuse/connections/{}/abort", line.device.1);
+            if fs::write(abort, "1").is_err() {
+                let _ = rustix::mount::unmount(point, UnmountFlags::FORCE | UnmountFlags::DETACH);
+            }
+        }
+    }
+
+    /// Undoes it; `false`: there was nothing left to undo.
+    pub(super) fn undo(&self) -> io::Result<bool> {
+        match self {
+            Self::Mount { point } => {
+                let mounted = unmount_all(point)?;
+                Ok(remove_directory(point)? || mounted)
+            }
+            Self::FuseMount { point } => match is_dead_fuse(point) {
+                true => unmount_all(point),
+                false => Ok(false),
+            },
+            Self::Tree { path } => remove_tree(path),
+            Self::Directory { path } => remove_directory(path),
+            Self::ControlGroup { path, before } => remove_group(path, before),
+            Self::Value { path, value, ours } => put_back(path, value, ours.as_deref()),
+            Self::Process { process, start_ticks } => end(*process, *start_ticks),
+            Self::Loop { path, device, inode } => loop_device::detach(path, *device, *inode),
+            Self::Mapping { name } => remove_mapping(name),
+        }
+    }
+}
+
+/// Tries again for a while what fails because somebody looks around in it.
+fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    let deadline = Instant::now() + BUSY_LIMIT;
+    loop {
+        match attempt() {
+            Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+            result => return result,
+        }
+    }
+}
+
+fn is_mounted(point: &Path) -> bool {
+    guard::mounts().is_ok_and(|mounts| mounts.iter().any(|line| line.mount_point == point))
+}
+
+/// A FUSE mount whose server is gone answers nothing but ENOTCONN.
+fn is_dead_fuse(point: &Path) -> bool {
+    rustix::fs::stat(point).is_err_and(|errno| errno == Errno::NOTCONN || errno == Errno::CONNABORTED)
+}
+
+/// Unmounts what is mounted on a point, also several times.
+fn unmount_all(point: &Path) -> io::Result<bool> {
+    let mut found = false;
+    while is_mounted(point) {
+        found = true;
+        let plain = patiently(|| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW));
+        match plain.or_else(|_| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)) {
+            Ok(()) => {}
+            Err(Errno::PERM) if ask_helper(point) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(found)
+}
+
+/// An ordinary user's FUSE mounts go through the program that also made them.
+fn ask_helper(point: &Path) -> bool {
+    let helper = |name| {
+        let mut command = Command::new(name);
+        command.args(["-u", "-q", "-z", "--"]).arg(point).stdout(Stdio::null()).stderr(Stdio::null()).status()
+    };
+    helper("fusermount3").or_else(|_| helper("fusermount")).is_ok_and(|status| status.success())
+}
+
+fn remove_directory(path: &Path) -> io::Result<bool> {
+    match patiently(|| rustix::fs::rmdir(path)) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes a directory of ours. What is mounted below it is unmounted first, so that nothing but what lies in the directory
+/// itself is lost.
+fn remove_tree(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() => {}
+        Ok(_) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let below =
+        |mounts: Vec<guard::MountLine>| mounts.into_iter().rev().find(|line| line.mount_point.starts_with(path));
+    while let Some(line) = guard::mounts().ok().and_then(below) {
+        unmount_all(&line.mount_point)?;
+    }
+    fs::remove_dir_all(path).map(|()| true)
+}
+
+fn remove_group(path: &Path, before: &Path) -> io::Result<bool> {
+    let deadline = Instant::now() + BUSY_LIMIT;
+    loop {
+        let members = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+        for process in members.lines() {
+            let _ = fs::write(before.join("cgroup.procs"), process);
+        }
+        match rustix::fs::rmdir(path) {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+fn put_back(path: &Path, value: &str, ours: Option<&str>) -> io::Result<bool> {
+    let now = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        now => now.unwrap_or_default(),
+    };
+    if ours.is_some_and(|ours| crate::block_device::chosen(&now) != ours) {
+        return Ok(false);
+    }
+    match fs::write(path, value) {
+        // The device is gone, and its rule or setting with it.
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(false),
+        result => result.map(|()| true),
+    }
+}
+
+fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
+    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(false) };
+    let descriptor = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Ok(false),
+        opened => opened?,
+    };
+    // Looked at behind the descriptor, which holds on to one process.
+    let is_it = || stat_of(process).is_some_and(|(state, start)| start == start_ticks && !matches!(state, 'Z' | 'X'));
+    if !is_it() {
+        return Ok(false);
+    }
+    rustix::process::pidfd_send_signal(&descriptor, Signal::KILL)?;
+    let deadline = Instant::now() + BUSY_LIMIT;
+    while is_it() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(true)
+}
+
+fn remove_mapping(name: &str) -> io::Result<bool> {
+    if crate::stitch::node(name).is_none() {
+        return Ok(false);
+    }
+    let mut command = Command::new("dmsetup");
+    let status = command.args(["remove", "--deferred", name]).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    match status.success() {
+        true => Ok(true),
+        false => Err(io::Error::other(format!("dmsetup remove {name}: {status}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_tree_goes_and_what_took_its_place_stays() {
+        let room = tempfile::tempdir().unwrap();
+        let (path, precious) = (room.path().join("tree"), room.path().join("precious"));
+        fs::create_dir_all(path.join("a/b")).unwrap();
+        fs::create_dir(&precious).unwrap();
+        fs::write(precious.join("thesis"), "precious").unwrap();
+        symlink(&precious, path.join("a/link")).unwrap();
+        let owed = Owed::Tree { path: path.clone() };
+        assert!(owed.undo().unwrap());
+        assert!(!path.exists() && precious.join("thesis").exists(), "links are not followed");
+        assert!(!owed.undo().unwrap());
+        symlink(&precious, &path).unwrap();
+        assert!(!owed.undo().unwrap(), "a link has its name");
+        assert!(precious.join("thesis").exists());
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_is_left_alone() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: needs root to make files of others");
+        }
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("planted");
+        fs::create_dir(&path).unwrap();
+        std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+        assert!(!Owed::Tree { path: path.clone() }.undo().unwrap());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_value_is_put_back_unless_somebody_changed_it() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("scheduler");
+        let owed = Owed::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
+        assert!(!owed.undo().unwrap(), "the device is gone");
+        fs::write(&path, "[none] bfq\n").unwrap();
+        assert!(owed.undo().unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "bfq");
+        fs::write(&path, "kyber\n").unwrap();
+        assert!(!owed.undo().unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "kyber\n");
+    }
+
+    #[test]
+    fn a_process_is_ended_and_another_of_its_number_is_not() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (_, start_ticks) = stat_of(child.id()).unwrap();
+        let other = Owed::Process { process: child.id(), start_ticks: start_ticks + 1 };
+        assert!(!other.undo().unwrap());
+        assert!(child.try_wait().unwrap().is_none());
+        assert!(Owed::Process { process: child.id(), start_ticks }.undo().unwrap());
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn it_is_written_and_read_back() {
+        let owed = Owed::Value { path: "/sys/x".into(), value: "1".into(), ours: None };
+        let text = serde_json::to_string(&owed).unwrap();
+        assert_eq!(serde_json::from_str::<Owed>(&text).unwrap(), owed);
+        assert!(serde_json::from_str::<Owed>(r#"{"kind":"tree","path":"/x","force":true}"#).is_err());
+    }
+}

@@ -1,0 +1,157 @@
+//! Which process something belongs to, so that a number that is used again is not taken for it.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::str::FromStr;
+
+/// A process: its number, when it started, in which boot and in which namespace of process numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owner {
+    /// Its number.
+    pub process: u32,
+    /// When it started, in clock ticks since boot (proc_pid_stat(5), field 22).
+    start_ticks: u64,
+    /// The inode of its namespace (pid_namespaces(7)): a container numbers processes anew.
+    namespace: u64,
+    /// The first digits of /proc/sys/kernel/random/boot_id.
+    boot: String,
+}
+
+/// Whether a process is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Alive,
+    /// It was killed and cannot end: it waits for an answer of a FUSE server that was killed with it.
+    Stuck,
+    /// It ended, or the machine was booted since.
+    Dead,
+    /// It lives in another namespace of process numbers, where this process cannot see.
+    Unknown,
+}
+
+impl Owner {
+    /// This process.
+    pub fn current() -> Self {
+        Self::of(std::process::id())
+    }
+
+    /// A process of this namespace.
+    pub fn of(process: u32) -> Self {
+        let start_ticks = stat_of(process).map_or(0, |(_, start)| start);
+        Self { process, start_ticks, namespace: namespace(), boot: boot() }
+    }
+
+    /// Whether the machine runs since before it started.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        self.boot == boot()
+    }
+
+    /// Whether it is still there; a zombie is not.
+    pub fn life(&self) -> Life {
+        if !self.is_of_this_boot() {
+            return Life::Dead;
+        }
+        if self.namespace != namespace() {
+            return Life::Unknown;
+        }
+        match stat_of(self.process) {
+            Some(('D', start)) if start == self.start_ticks && is_killed(self.process) => Life::Stuck,
+            Some((state, start)) if start == self.start_ticks && !matches!(state, 'Z' | 'X') => Life::Alive,
+            _ => Life::Dead,
+        }
+    }
+}
+
+/// `PID-START-NAMESPACE-BOOT`, the last three in hexadecimal digits: a part of a file name.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:x}-{:x}-{}", self.process, self.start_ticks, self.namespace, self.boot)
+    }
+}
+
+impl FromStr for Owner {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<&str> = text.split('-').collect();
+        let [process, start, namespace, boot] = words.as_slice() else { return Err(()) };
+        let number = |text: &str| u64::from_str_radix(text, 16).map_err(drop);
+        Ok(Self {
+            process: process.parse().map_err(drop)?,
+            start_ticks: number(start)?,
+            namespace: number(namespace)?,
+            boot: (*boot).to_string(),
+        })
+    }
+}
+
+/// Whether SIGKILL is pending (proc_pid_status(5): a mask in hexadecimal digits, bit 0 is signal 1).
+fn is_killed(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (libc::SIGKILL - 1) & 1 == 1
+}
+
+fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.chars().filter(char::is_ascii_hexdigit).take(8).collect()
+}
+
+fn namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
+}
+
+/// State and start of a process. Its name, the second field, may hold blanks and parentheses.
+pub(super) fn stat_of(process: u32) -> Option<(char, u64)> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    // The state is field 3.
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Owner {
+        /// The same numbers before the machine was booted.
+        pub(in crate::guardian) fn of_another_boot(&self) -> Self {
+            Self { boot: "0".into(), ..self.clone() }
+        }
+    }
+
+    #[test]
+    fn this_process_lives_and_is_written_and_read_back() {
+        let own = Owner::current();
+        assert_eq!(own.life(), Life::Alive);
+        assert_eq!(own.to_string().parse(), Ok(own.clone()));
+        assert!(own.to_string().len() < 60, "{own}");
+        assert!("1-2-3".parse::<Owner>().is_err() && "".parse::<Owner>().is_err());
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let own = Owner::current();
+        assert_eq!(Owner { start_ticks: own.start_ticks + 1, ..own.clone() }.life(), Life::Dead);
+        assert_eq!(own.of_another_boot().life(), Life::Dead);
+        assert_eq!(Owner { namespace: 1, ..own }.life(), Life::Unknown);
+    }
+
+    #[test]
+    fn a_process_that_ended_is_dead_also_before_it_is_reaped() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let owner = Owner::of(child.id());
+        assert_eq!(owner.life(), Life::Alive);
+        child.kill().unwrap();
+        while owner.life() == Life::Alive {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert_eq!(owner.life(), Life::Dead);
+    }
+}

@@ -1,0 +1,196 @@
+//! The lab's guest: the one machine whose drives are scratch. The only place that allows the loss of what a drive holds
+//! without the user's word for it.
+
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+use crate::guard::{self, MountLine};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the lab's guest mounts the share through which it speaks with the host.
+pub const CONTROL: &str = "/run/senesce-lab";
+
+/// The mount tag of that share.
+pub const CONTROL_TAG: &str = "control";
+
+/// The beginning of the serial number of every drive that the lab emulates.
+pub const SERIAL: &str = "senesce-";
+
+/// Proof that this process runs in the lab's guest. Its environment proves nothing: anybody can set a variable.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest(());
+
+/// Which of the guest's drives is looked for; their names change between boots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// The only drive.
+    Only,
+    /// The only zoned drive.
+    Zoned,
+    /// The smallest conventional drive.
+    Smallest,
+    /// The largest conventional drive.
+    Largest,
+}
+
+/// A device by path; `auto` is a drive of the guest and refused elsewhere.
+pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
+    if text != "auto" {
+        return Ok(text.into());
+    }
+    let guest = Guest::here().ok_or_else(|| {
+        TargetError::refused(
+            text,
+            "it stands for a drive of the lab's guest, and this is not the guest",
+            "name the device, write ./auto for a directory of that name, or run in the guest: senesce lab run --drive nvme",
+        )
+    })?;
+    guest.drive(wanted)
+}
+
+impl Guest {
+    /// The guest, if this is it: its control share is mounted. Where the mounts cannot be read it is not.
+    pub fn here() -> Option<Self> {
+        guard::mounts().is_ok_and(|mounts| mounts.iter().any(is_control)).then_some(Self(()))
+    }
+
+    /// The emulated drive that is wanted.
+    pub fn drive(self, wanted: Wanted) -> Result<PathBuf, TargetError> {
+        choose(emulated(Path::new("/sys/block")), wanted)
+    }
+
+    /// The word for `erase` that allows the loss of what an emulated drive holds. Any other drive is refused.
+    pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
+        let device = BlockDevice::open(drive)?;
+        match device.serial() {
+            Some(serial) if serial.starts_with(SERIAL) => Ok(device.path().display().to_string()),
+            found => Err(TargetError::refused(
+                drive.display(),
+                format!("the lab did not emulate it (serial number {})", found.unwrap_or_else(|| "none".into())),
+                format!("only drives whose serial number begins with {SERIAL} are scratch"),
+            )),
+        }
+    }
+}
+
+fn is_control(line: &MountLine) -> bool {
+    line.mount_point == Path::new(CONTROL) && line.file_system == "9p" && line.source == Path::new(CONTROL_TAG)
+}
+
+/// A drive that the lab emulates.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Drive {
+    sectors: u64,
+    path: PathBuf,
+    zoned: bool,
+}
+
+/// Those below a folder such as /sys/block.
+fn emulated(blocks: &Path) -> Vec<Drive> {
+    let entries = fs::read_dir(blocks).into_iter().flatten().flatten();
+    let drive = |folder: PathBuf| {
+        let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_string();
+        let name = folder.file_name()?.to_string_lossy().into_owned();
+        (name.starts_with("nvme") && read("device/serial").starts_with(SERIAL)).then(|| Drive {
+            sectors: read("size").parse().unwrap_or(0),
+            path: Path::new("/dev").join(name),
+            zoned: read("queue/zoned") == "host-managed",
+        })
+    };
+    let mut drives: Vec<Drive> = entries.filter_map(|entry| drive(entry.path())).collect();
+    drives.sort();
+    drives
+}
+
+/// `drives` are sorted by size.
+fn choose(mut drives: Vec<Drive>, wanted: Wanted) -> Result<PathBuf, TargetError> {
+    drives.retain(|drive| wanted == Wanted::Only || drive.zoned == (wanted == Wanted::Zoned));
+    let (what, how) = match wanted {
+        Wanted::Only => ("NVMe drive", "nvme"),
+        Wanted::Zoned => ("zoned drive", "zns"),
+        Wanted::Smallest | Wanted::Largest => ("conventional NVMe drive", "nvme"),
+    };
+    if matches!(wanted, Wanted::Only | Wanted::Zoned) && drives.len() > 1 {
+        let names: Vec<String> = drives.iter().map(|drive| drive.path.display().to_string()).collect();
+        return Err(TargetError::Usage(format!("auto stands for the only {what}; name one of {}", names.join(", "))));
+    }
+    let chosen = if wanted == Wanted::Largest { drives.pop() } else { drives.into_iter().next() };
+    chosen.map(|drive| drive.path).ok_or_else(|| {
+        TargetError::missing(
+            format!("auto: the guest's {what}"),
+            format!("start it with senesce lab run --drive {how}"),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(mount_point: &str, file_system: &str, source: &str) -> MountLine {
+        MountLine {
+            device: (0, 40),
+            root: "/".into(),
+            mount_point: mount_point.into(),
+            options: "rw".into(),
+            file_system: file_system.into(),
+            source: source.into(),
+        }
+    }
+
+    #[test]
+    fn the_guest_is_told_by_its_control_share() {
+        assert!(is_control(&line(CONTROL, "9p", CONTROL_TAG)));
+        assert!(!is_control(&line(CONTROL, "tmpfs", CONTROL_TAG)), "a folder of a host");
+        assert!(!is_control(&line(CONTROL, "9p", "home")), "a share of another virtual machine");
+        assert!(!is_control(&line("/mnt", "9p", CONTROL_TAG)));
+    }
+
+    #[test]
+    fn auto_is_refused_on_a_host() {
+        for wanted in [Wanted::Only, Wanted::Zoned, Wanted::Smallest, Wanted::Largest] {
+            assert!(matches!(find("auto", wanted), Err(TargetError::Refused { .. })));
+        }
+        assert_eq!(find("/dev/nvme7n1", Wanted::Zoned).unwrap(), Path::new("/dev/nvme7n1"));
+    }
+
+    #[test]
+    fn only_emulated_drives_may_be_erased() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 20).unwrap();
+        let Ok(device) = crate::LoopDevice::attach(file.as_file(), "guest test", false) else {
+            return eprintln!("skipped: needs root and loop devices");
+        };
+        let refused = Guest(()).erase(device.path()).unwrap_err();
+        assert!(matches!(refused, TargetError::Refused { .. }), "{refused}");
+    }
+
+    #[test]
+    fn drives_are_chosen_by_what_they_are_among_the_emulated_ones() {
+        let blocks = tempfile::tempdir().unwrap();
+        let put = |name: &str, sectors: u64, zoned: &str, serial: &str| {
+            for folder in ["queue", "device"] {
+                fs::create_dir_all(blocks.path().join(name).join(folder)).unwrap();
+            }
+            fs::write(blocks.path().join(name).join("size"), sectors.to_string()).unwrap();
+            fs::write(blocks.path().join(name).join("queue/zoned"), format!("{zoned}\n")).unwrap();
+            fs::write(blocks.path().join(name).join("device/serial"), format!("{serial}\n")).unwrap();
+        };
+        let chosen = |wanted| choose(emulated(blocks.path()), wanted);
+        put("vda", 9, "none", "senesce-disk");
+        put("nvme9n1", 1, "none", "S4EWNX0R123456");
+        assert!(
+            matches!(chosen(Wanted::Only), Err(TargetError::Missing { .. })),
+            "a drive of the host is none of ours"
+        );
+        put("nvme0n1", 100, "none", "senesce-nvme0");
+        assert_eq!(chosen(Wanted::Only).unwrap(), Path::new("/dev/nvme0n1"));
+        put("nvme1n1", 20, "none", "senesce-nvme1");
+        put("nvme2n1", 50, "host-managed", "senesce-zns2");
+        assert_eq!(chosen(Wanted::Smallest).unwrap(), Path::new("/dev/nvme1n1"));
+        assert_eq!(chosen(Wanted::Largest).unwrap(), Path::new("/dev/nvme0n1"));
+        assert_eq!(chosen(Wanted::Zoned).unwrap(), Path::new("/dev/nvme2n1"));
+        let several = chosen(Wanted::Only).unwrap_err().to_string();
+        assert!(several.contains("/dev/nvme1n1, /dev/nvme2n1, /dev/nvme0n1"), "{several}");
+    }
+}

@@ -1,0 +1,248 @@
+//! Who else holds a file system that this process mounted: copies of the mount in other mount namespaces
+//! (mount_namespaces(7)), open files, namespaces kept open.
+//!
+//! Every mount is copied into each mount namespace that is made while it exists, whatever its propagation type; an unmount
+//! reaches the copies only where they are shared, and containers and unshare(1) make theirs private. Such a copy keeps the
+//! file system alive, with everything that it caches.
+
+use crate::block_device::BlockDevice;
+use crate::guard::{self, MountLine};
+use crate::runtime;
+use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::mount::UnmountFlags;
+use rustix::thread::{LinkNameSpaceType, UnshareFlags};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// What tells a mounted file system apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Identity {
+    /// The device that it was mounted from.
+    pub source: PathBuf,
+    /// Device numbers of its files: that of its device, or an anonymous one (btrfs).
+    pub numbers: Vec<(u32, u32)>,
+}
+
+impl Identity {
+    /// Of what is mounted on `point` from `source`.
+    pub(crate) fn of(source: &Path, point: &Path) -> Self {
+        let mut found = Self::of_device(source);
+        found.numbers.extend(device_number(point));
+        found
+    }
+
+    /// Of what is or was mounted from `source` somewhere. The anonymous numbers of btrfs are not known then.
+    pub(crate) fn of_device(source: &Path) -> Self {
+        Self { source: source.into(), numbers: BlockDevice::number_of(source).into_iter().collect() }
+    }
+
+    fn is_mounted_by(&self, line: &MountLine) -> bool {
+        self.numbers.contains(&line.device) || line.source == self.source
+    }
+}
+
+/// Somebody who keeps a file system alive.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// The process, or for a kept namespace the file that keeps it.
+    pub who: String,
+    /// How it holds the file system.
+    pub how: String,
+    /// What ends that.
+    pub remedy: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {}", self.who, self.how)
+    }
+}
+
+/// Everybody who can be seen to hold a file system.
+pub(crate) fn holders(identity: &Identity) -> Vec<Holder> {
+    let mut found: BTreeSet<Holder> = namespaces()
+        .iter()
+        .flat_map(|space| space.points(identity).into_iter().map(|point| space.holder(&point)).collect::<Vec<_>>())
+        .collect();
+    found.extend(users(identity));
+    found.into_iter().collect()
+}
+
+/// The processes that use files of it.
+pub(crate) fn users(identity: &Identity) -> Vec<Holder> {
+    processes().into_iter().filter_map(|process| open_file(process, identity)).collect()
+}
+
+/// Unmounts the copies of our own mounts, those below the runtime folder, in all other mount namespaces, as the kernel does by
+/// itself where mounts are shared. A copy that somebody uses stays. Returns who had one.
+pub(crate) fn release_copies(identity: &Identity) -> Vec<Holder> {
+    let Ok(root) = runtime::subfolder("mnt") else { return Vec::new() };
+    let own = fs::read_link("/proc/self/ns/mnt").ok();
+    let others = namespaces().into_iter().filter(|space| fs::read_link(&space.file).ok() != own);
+    others.flat_map(|space| space.release(identity, &root)).collect()
+}
+
+/// A mount namespace other than ours.
+struct Namespace {
+    /// Who is in it, or what keeps it.
+    who: String,
+    /// The process to enter it by.
+    process: Option<u32>,
+    /// Its file in /proc or where it is bound.
+    file: PathBuf,
+    /// Its mounts, as far as they can be read without entering it.
+    mounts: Option<PathBuf>,
+}
+
+impl Namespace {
+    /// Where the file system is mounted there.
+    fn points(&self, identity: &Identity) -> Vec<PathBuf> {
+        let lines = match &self.mounts {
+            Some(path) => fs::read_to_string(path).map(|text| guard::parse_mounts(&text)).unwrap_or_default(),
+            None => inside(&self.file, None, || guard::mounts().unwrap_or_default()).unwrap_or_default(),
+        };
+        lines.into_iter().filter(|line| identity.is_mounted_by(line)).map(|line| line.mount_point).collect()
+    }
+
+    fn holder(&self, point: &Path) -> Holder {
+        let point = point.display();
+        let (how, remedy) = match self.process {
+            Some(own) if own == std::process::id() => {
+                let (who, how) = ("another mount".into(), format!("has it on {point}"));
+                return Holder { who, how, remedy: format!("umount {point}") };
+            }
+            Some(process) => (
+                "has it in its mount namespace".to_string(),
+                format!("end that process, or nsenter --mount --target {process} umount {point}"),
+            ),
+            None => ("keeps a mount namespace that has it".into(), format!("end or umount {}", self.who)),
+        };
+        Holder { who: self.who.clone(), how: format!("{how}, on {point}"), remedy }
+    }
+
+    fn release(&self, identity: &Identity, root: &Path) -> Vec<Holder> {
+        let mut copies = self.points(identity);
+        copies.retain(|point| point.starts_with(root));
+        if copies.is_empty() {
+            return Vec::new();
+        }
+        // A path may mean another place there than in the list.
+        let is_copy = |point: &PathBuf| device_number(point).is_some_and(|is| identity.numbers.contains(&is));
+        let unmount = |point: &PathBuf| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).is_ok();
+        let root = self.process.map(|process| PathBuf::from(format!("/proc/{process}/root")));
+        let unmounted = inside(&self.file, root.as_deref(), || {
+            copies.retain(|point| is_copy(point) && unmount(point));
+            copies
+        });
+        unmounted.unwrap_or_default().iter().map(|point| self.holder(point)).collect()
+    }
+}
+
+/// What `action` gives inside a mount namespace. It runs in a thread of its own that ends there: a thread is taken into another
+/// mount namespace alone once it shares neither root nor working directory (setns(2)).
+/// `root` is then its root, so that paths mean what they mean to the process whose root it is.
+fn inside<T: Send>(namespace: &Path, root: Option<&Path>, action: impl FnOnce() -> T + Send) -> Option<T> {
+    let file = File::open(namespace).ok()?;
+    let root = root.map(File::open).transpose().ok()?;
+    let enter = || {
+        // SAFETY: only what this thread shares with others (root, working directory, umask) becomes its own.
+        unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.ok()?;
+        rustix::thread::move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Mount)).ok()?;
+        if let Some(root) = &root {
+            rustix::process::fchdir(root).ok()?;
+            rustix::process::chroot(".").ok()?;
+        }
+        Some(action())
+    };
+    std::thread::scope(|scope| scope.spawn(enter).join().ok().flatten())
+}
+
+/// Every mount namespace that can be found: one entry each, of a process in it or of the file on which it is bound.
+fn namespaces() -> Vec<Namespace> {
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    let own = std::process::id();
+    for process in std::iter::once(own).chain(processes()) {
+        // A thread may have a namespace of its own.
+        for task in numbers(&Path::new("/proc").join(process.to_string()).join("task")) {
+            let folder = PathBuf::from(format!("/proc/{process}/task/{task}"));
+            let Ok(name) = fs::read_link(folder.join("ns/mnt")) else { continue };
+            if seen.insert(name) {
+                let (file, mounts) = (folder.join("ns/mnt"), Some(folder.join("mountinfo")));
+                found.push(Namespace { who: words(process), process: Some(process), file, mounts });
+            }
+        }
+    }
+    // One without a process is kept by an open descriptor or by a mount of its file.
+    for (process, file) in descriptors() {
+        let Some(name) = fs::read_link(&file).ok().filter(|name| name.to_string_lossy().starts_with("mnt:[")) else {
+            continue;
+        };
+        if seen.insert(name) {
+            found.push(Namespace { who: words(process), process: None, file, mounts: None });
+        }
+    }
+    let lines = guard::mounts().unwrap_or_default();
+    let bound = lines.into_iter().filter(|line| line.file_system == "nsfs" && line.root.starts_with("mnt:"));
+    let bound = bound.filter(|line| seen.insert(PathBuf::from(&line.root)));
+    found.extend(bound.map(|line| Namespace {
+        who: line.mount_point.display().to_string(),
+        process: None,
+        file: line.mount_point,
+        mounts: None,
+    }));
+    found
+}
+
+/// How a process uses files of a file system, also of one that was unmounted while it did.
+fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
+    let folder = PathBuf::from(format!("/proc/{process}"));
+    let files = numbers(&folder.join("fd")).into_iter().map(|number| folder.join("fd").join(number.to_string()));
+    let uses = [folder.join("cwd"), folder.join("root")].into_iter().chain(files);
+    let used = uses.into_iter().find(|path| device_number(path).is_some_and(|is| identity.numbers.contains(&is)))?;
+    let how = match used.file_name().and_then(|name| name.to_str()) {
+        Some("cwd") => "works in a directory of it".to_string(),
+        Some("root") => "has its root in it".to_string(),
+        _ => format!("has {} open", fs::read_link(&used).unwrap_or(used).display()),
+    };
+    Some(Holder { who: words(process), how, remedy: "end that process".into() })
+}
+
+/// `process 4711 (sleep 600)`
+fn words(process: u32) -> String {
+    let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
+    let command = match command.is_empty() {
+        true => fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_string(),
+        false => command,
+    };
+    let shown: String = command.chars().filter(|sign| !sign.is_control()).take(80).collect();
+    format!("process {process} ({shown})")
+}
+
+/// Every open descriptor of every process.
+fn descriptors() -> impl Iterator<Item = (u32, PathBuf)> {
+    processes().into_iter().flat_map(|process| {
+        let folder = PathBuf::from(format!("/proc/{process}/fd"));
+        numbers(&folder).into_iter().map(move |number| (process, folder.join(number.to_string())))
+    })
+}
+
+fn processes() -> Vec<u32> {
+    numbers(Path::new("/proc"))
+}
+
+/// The entries of a directory that are numbers.
+fn numbers(folder: &Path) -> Vec<u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The device of a file; asks no server (statx(2)), which may not answer.
+fn device_number(path: &Path) -> Option<(u32, u32)> {
+    let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::empty()).ok()?;
+    Some((found.stx_dev_major, found.stx_dev_minor))
+}

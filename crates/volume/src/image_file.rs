@@ -1,0 +1,280 @@
+//! Image files: made, guarded, locked, held in memory and written back.
+
+use crate::error::TargetError;
+use crate::sparse::{self, CopyBy, Named};
+use crate::{guard, guardian, lock};
+use rustix::fs::MemfdFlags;
+use senesce_core::Bytes;
+use senesce_core::output::NewFile;
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// An image ready to be attached to a loop device; locked against other runs while it lives.
+#[derive(Debug)]
+pub struct ImageFile {
+    /// What is attached: the file itself, or its copy in memory.
+    active: File,
+    /// The file on disk: `None` for an image that lives in memory only.
+    file: Option<(File, PathBuf)>,
+    size: Bytes,
+    in_memory: bool,
+}
+
+/// How an image is opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ImageOptions<'a> {
+    pub size: Option<Bytes>,
+    pub erase: Option<&'a str>,
+    pub keep: bool,
+    pub read_only: bool,
+    pub in_memory: bool,
+}
+
+impl ImageFile {
+    /// Makes an image in memory that is gone when it is dropped.
+    pub(crate) fn scratch(size: Bytes) -> Result<Self, TargetError> {
+        Ok(Self { active: memory_file(size)?, file: None, size, in_memory: true })
+    }
+
+    /// Opens the image at `path`: made, emptied after the guard allowed it, or kept as it is.
+    pub(crate) fn open(path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
+        // What a killed process left on it goes first; if that is just being undone, this waits.
+        guardian::sweep();
+        let existed = path.exists();
+        if !existed && options.keep {
+            return Err(TargetError::io("open the image", path)(std::io::Error::from_raw_os_error(libc::ENOENT)));
+        }
+        if !existed && options.size.is_none() {
+            return Err(TargetError::Usage(format!(
+                "the image {path} does not exist: give its size, image:{path},size=1G",
+                path = path.display()
+            )));
+        }
+        let file = File::options()
+            .read(true)
+            .write(!options.read_only)
+            .create_new(!existed)
+            .truncate(false)
+            .open(path)
+            .map_err(TargetError::io("open the image", path))?;
+        let prepared = Self::prepare(file, path, options);
+        if prepared.is_err() && !existed {
+            let _ = fs::remove_file(path);
+        }
+        prepared
+    }
+
+    fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
+        lock::lock(&file, path)?;
+        let found = Bytes(guard::check_regular(&file, path)?.size());
+        let size = if options.keep { found } else { options.size.unwrap_or(found) };
+        if size.0 == 0 {
+            return Err(TargetError::Usage(format!("the image {} is empty: give its size, size=1G", path.display())));
+        }
+        if !options.keep {
+            guard::check_image(&file, path, options.erase)?;
+            check_host_room(&file, path, size)?;
+        }
+        let active = if options.in_memory { memory_file(size)? } else { reopen(&file, path, options.read_only)? };
+        let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
+        image.fill(options.keep, path)?;
+        Ok(image)
+    }
+
+    /// Brings the content to its initial state: the file's own when it is kept, nothing but holes otherwise.
+    fn fill(&self, keep: bool, path: &Path) -> Result<(), TargetError> {
+        match (keep, self.in_memory, &self.file) {
+            (true, true, Some((file, _))) => {
+                let to = Named { file: &self.active, path: Path::new("the image in memory") };
+                sparse::copy(Named { file, path }, to, self.size.0, CopyBy::Kernel).map(|_| ())
+            }
+            (false, false, _) => {
+                self.active.set_len(0).map_err(TargetError::io("empty", path))?;
+                self.active.set_len(self.size.0).map_err(TargetError::io("set the size of", path))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The open file that is attached to the loop device.
+    pub fn active(&self) -> &File {
+        &self.active
+    }
+
+    /// Its size.
+    pub fn size(&self) -> Bytes {
+        self.size
+    }
+
+    /// Whether it is held in memory.
+    pub fn is_in_memory(&self) -> bool {
+        self.in_memory
+    }
+
+    /// The file on disk, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|(_, path)| path.as_path())
+    }
+
+    /// A descriptor that keeps the lock while it is open.
+    pub(crate) fn lock_handle(&self) -> Option<File> {
+        self.file.as_ref().and_then(|(file, _)| file.try_clone().ok())
+    }
+
+    /// Writes an image held in memory into its file: the used ranges, beside the old content and renamed over it.
+    pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
+        let Some((_, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
+        let from = Named { file: &self.active, path: Path::new("the image in memory") };
+        write_beside(from, path, self.size.0, CopyBy::Kernel).map(|_| ())
+    }
+}
+
+/// Copies an image to `path` so that a reader sees the old content or the new, never a part. Returns the bytes copied.
+pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> Result<u64, TargetError> {
+    replace(path, |to| sparse::copy(from, to, size, by))
+}
+
+/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file.
+pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
+    refuse_other_kinds(path)?;
+    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let result = fill(Named { file: new.file(), path })?;
+    new.replace().map_err(TargetError::io("rename into place", path))?;
+    Ok(result)
+}
+
+/// The same where nothing has the name yet.
+pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
+    refuse_existing(path)?;
+    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let result = fill(Named { file: new.file(), path })?;
+    new.put().map_err(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(path),
+        _ => TargetError::io("make", path)(error),
+    })?;
+    Ok(result)
+}
+
+/// Whatever has the name, also a link that leads nowhere.
+pub(crate) fn refuse_existing(path: &Path) -> Result<(), TargetError> {
+    if path.symlink_metadata().is_ok() { Err(exists(path)) } else { Ok(()) }
+}
+
+fn exists(path: &Path) -> TargetError {
+    TargetError::refused(path.display(), "the file exists", "choose another name or remove it")
+}
+
+/// Links, devices and pipes are not replaced by a file.
+pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
+    let kind = match path.symlink_metadata() {
+        Ok(found) if found.is_symlink() => "a symbolic link",
+        Ok(found) if !found.is_file() => "no regular file",
+        _ => return Ok(()),
+    };
+    Err(TargetError::refused(
+        path.display(),
+        format!("it is {kind}"),
+        "name a regular file, or one that does not exist",
+    ))
+}
+
+/// A sparse image on a host that fills up fails in the middle of a run, as I/O errors of its file system.
+fn check_host_room(file: &File, path: &Path, size: Bytes) -> Result<(), TargetError> {
+    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the room around", path))?;
+    let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
+    let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
+    match free >= size {
+        true => Ok(()),
+        false => Err(TargetError::missing(
+            format!(
+                "room for the image {}: it may grow to {size}, the host's file system has {free} free; it",
+                path.display()
+            ),
+            "make the image smaller, free some room or choose another place",
+        )),
+    }
+}
+
+/// Opens the same file once more. The loop device keeps what it is given, and would keep the lock with a mere duplicate.
+pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, TargetError> {
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    File::options().read(true).write(!read_only).open(descriptor).map_err(TargetError::io("open again", path))
+}
+
+/// A file in memory (memfd_create(2)) after checking that the machine and its control group have that much left.
+fn memory_file(size: Bytes) -> Result<File, TargetError> {
+    let available = available_memory();
+    let needed = Bytes(size.0 + size.0 / 16);
+    if needed > available {
+        return Err(TargetError::missing(
+            format!("memory for an image of {size}: {needed} needed with its bookkeeping, {available} available; it"),
+            "make the image smaller or leave out --in-memory",
+        ));
+    }
+    let name = Path::new("the image in memory");
+    // mkfs.btrfs takes two loop devices over files of one name for the same, and refuses when the other is mounted.
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let own = format!("senesce-image-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    let descriptor = rustix::fs::memfd_create(&*own, MemfdFlags::CLOEXEC).map_err(TargetError::errno("make", name))?;
+    let file = File::from(descriptor);
+    file.set_len(size.0).map_err(TargetError::io("set the size of", name))?;
+    Ok(file)
+}
+
+/// What can still be used: what the machine has available, or what the memory control group leaves, whichever is less.
+fn available_memory() -> Bytes {
+    let both = [senesce_core::machine::memory_available(), crate::limits::memory_left()];
+    both.into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: ImageOptions =
+        ImageOptions { size: Some(Bytes::mib(8)), erase: None, keep: false, read_only: false, in_memory: false };
+
+    #[test]
+    fn an_image_in_memory_reaches_its_file_only_when_kept() {
+        use std::os::unix::fs::FileExt;
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let image = ImageFile::open(&path, ImageOptions { in_memory: true, ..NEW }).unwrap();
+        image.active().write_all_at(b"aged", 4 << 20).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+        image.keep_result().unwrap();
+        drop(image);
+        let kept = fs::read(&path).unwrap();
+        assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn too_little_room_on_the_host_is_said_before_anything_is_made() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
+        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn too_little_memory_is_said_before_anything_is_made() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let huge = ImageOptions { in_memory: true, size: Some(Bytes(1 << 50)), ..NEW };
+        assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_second_run_on_one_image_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let _first = ImageFile::open(&path, NEW).unwrap();
+        assert!(matches!(ImageFile::open(&path, NEW), Err(TargetError::Refused { .. })));
+    }
+}

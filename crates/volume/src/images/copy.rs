@@ -1,0 +1,144 @@
+//! Copying an image to a file or onto a device, with verification.
+
+use crate::claim::ClaimedDevice;
+use crate::error::TargetError;
+use crate::image_file::{refuse_other_kinds, replace};
+use crate::sparse::{self, CopyBy, Named, Range};
+use crate::{guard, lock};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::time::Instant;
+
+/// How much of an image is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Only what holds data; the rest of a new file is holes, the rest of a device stays as it is.
+    Used,
+    /// Every block, so that every block of the copy is written.
+    Full,
+}
+
+/// What a copy did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CopyReport {
+    /// Size of the image.
+    pub size_bytes: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Ranges they were in.
+    pub extents: u64,
+    /// Whether what was copied was read back and compared.
+    pub verified: bool,
+    /// Seconds without the verification.
+    pub elapsed_seconds: f64,
+}
+
+/// Copies the image at `from` to a file or block device at `to` and reads it back. A file that holds something and a device
+/// are guarded: `erase` repeats their identity. The image must not be in use.
+pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
+    let source = File::options().read(true).write(true).open(from).or_else(|_| File::open(from));
+    let source = source.map_err(TargetError::io("open the image", from))?;
+    lock::lock(&source, from)?;
+    let size = source.metadata().map_err(TargetError::io("look at", from))?.len();
+    let source = Named { file: &source, path: from };
+    let whole = Range { start: 0, end: size };
+    let ranges = match extent {
+        Extent::Used => sparse::data_ranges(source.file, size, from)?,
+        Extent::Full => vec![whole],
+    };
+    let begin = Instant::now();
+    let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());
+    let elapsed_seconds = if is_device {
+        let device = ClaimedDevice::claim(to, erase)?;
+        check_room(size, device.size().0, to)?;
+        device.check_again()?;
+        fill(source, Named { file: device.file(), path: to }, &ranges, extent)?;
+        device.file().sync_all().map_err(TargetError::io("sync", to))?;
+        let elapsed = begin.elapsed().as_secs_f64();
+        device.device().flush_buffers()?;
+        verify(source, Named { file: device.file(), path: to }, &ranges)?;
+        elapsed
+    } else {
+        guard_file(to, erase)?;
+        replace(to, |part| {
+            part.file.set_len(size).map_err(TargetError::io("set the size of", part.path))?;
+            fill(source, part, &ranges, extent)?;
+            part.file.sync_all().map_err(TargetError::io("sync", part.path))?;
+            let elapsed = begin.elapsed().as_secs_f64();
+            forget(part.file);
+            verify(source, part, &[whole])?;
+            Ok(elapsed)
+        })?
+    };
+    Ok(CopyReport {
+        size_bytes: size,
+        copied_bytes: ranges.iter().map(|range| range.length()).sum(),
+        extents: ranges.len() as u64,
+        verified: true,
+        elapsed_seconds,
+    })
+}
+
+fn guard_file(to: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+    refuse_other_kinds(to)?;
+    match File::open(to) {
+        Ok(existing) => {
+            lock::lock(&existing, to)?;
+            guard::check_image(&existing, to, erase)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(TargetError::io("open", to)(error)),
+    }
+}
+
+fn check_room(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
+    if needed <= there {
+        return Ok(());
+    }
+    Err(TargetError::Usage(format!("{} has {there} bytes, the image needs {needed}", to.display())))
+}
+
+fn fill(from: Named, to: Named, ranges: &[Range], extent: Extent) -> Result<(), TargetError> {
+    for range in ranges {
+        match extent {
+            Extent::Used => sparse::copy_range(from, to, *range)?,
+            // The kernel's copy would keep holes; every block is to be written.
+            Extent::Full => write_all(from, to, *range)?,
+        }
+    }
+    Ok(())
+}
+
+fn write_all(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
+    let mut buffer = vec![0u8; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let length = buffer.len().min((range.end - at) as usize);
+        from.file.read_exact_at(&mut buffer[..length], at).map_err(TargetError::io("read", from.path))?;
+        to.file.write_all_at(&buffer[..length], at).map_err(TargetError::io("write", to.path))?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
+fn verify(from: Named, to: Named, ranges: &[Range]) -> Result<(), TargetError> {
+    match sparse::first_difference_in(from, to, ranges)? {
+        None => Ok(()),
+        Some(at) => Err(TargetError::damaged(
+            to.path,
+            format!("the copy differs from {} at byte {at}; the medium may be failing", from.path.display()),
+        )),
+    }
+}
+
+/// Drops what is cached of a file, so that the verification reads the medium.
+fn forget(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+/// Copies an image that nobody guards against: between the store and a new file.
+pub(crate) fn copy_quietly(from: Named, to: &Path, size: u64) -> Result<u64, TargetError> {
+    crate::image_file::write_beside(from, to, size, CopyBy::Kernel)
+}

@@ -1,0 +1,230 @@
+//! Packed images: a line that names the form, a line of JSON (the manifest), then the used ranges as one zstd stream.
+
+use crate::error::TargetError;
+use crate::image_file::{make_new, refuse_existing};
+use crate::sparse::{self, Named, Range};
+use crate::{lock, signature};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const MAGIC: &str = "senesce image pack 1";
+/// A manifest is one line; longer ones are not ours (a range takes at most 42 bytes of JSON).
+const MANIFEST_LIMIT: u64 = 1 << 30;
+const CHUNK: usize = 1 << 20;
+
+/// What a pack says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackManifest {
+    /// Size of the image in bytes.
+    pub size_bytes: u64,
+    /// The file system in it, where it is one that senesce knows.
+    pub file_system: Option<String>,
+    /// Version of the program that packed it.
+    pub program_version: String,
+    /// BLAKE3 of the bytes of all ranges in order.
+    pub blake3: String,
+    /// The used ranges: first byte and length.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// What packing or unpacking did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PackReport {
+    /// Size of the image in bytes.
+    pub size_bytes: u64,
+    /// Bytes of the used ranges.
+    pub used_bytes: u64,
+    /// Bytes of the pack.
+    pub packed_bytes: u64,
+    /// BLAKE3 of the used ranges.
+    pub blake3: String,
+}
+
+impl PackManifest {
+    /// Reads the head of a pack and checks that its ranges are in order and inside the image.
+    pub fn read(input: &mut impl BufRead, path: &Path) -> Result<Self, TargetError> {
+        let foreign = || TargetError::damaged(path, "it is not a packed image (`senesce image pack` makes them)");
+        let mut line = String::new();
+        input.by_ref().take(MAGIC.len() as u64 + 1).read_line(&mut line).map_err(|_| foreign())?;
+        if line.trim_end() != MAGIC {
+            return Err(foreign());
+        }
+        let mut line = Vec::new();
+        input.take(MANIFEST_LIMIT).read_until(b'\n', &mut line).map_err(TargetError::io("read", path))?;
+        let manifest: Self = serde_json::from_slice(&line)
+            .map_err(|error| TargetError::damaged(path, format!("its manifest cannot be read ({error})")))?;
+        let mut end = 0u64;
+        for (start, length) in &manifest.ranges {
+            let next = start.checked_add(*length).filter(|next| *start >= end && *next <= manifest.size_bytes);
+            end = next.ok_or_else(|| TargetError::damaged(path, "its manifest has ranges outside the image"))?;
+        }
+        Ok(manifest)
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.ranges.iter().map(|(_, length)| length).sum()
+    }
+}
+
+/// Packs the image at `from` into a new file at `to`.
+pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
+    refuse_existing(to)?;
+    let file = File::open(from).map_err(TargetError::io("open the image", from))?;
+    lock::lock(&file, from)?;
+    let size = file.metadata().map_err(TargetError::io("look at", from))?.len();
+    let source = Named { file: &file, path: from };
+    let ranges = used_ranges(source, size)?;
+    let mut hasher = blake3::Hasher::new();
+    each_chunk(source, &ranges, |chunk| {
+        hasher.update(chunk);
+        Ok(())
+    })?;
+    let manifest = PackManifest {
+        size_bytes: size,
+        file_system: signature::file_system(&file, size, from)?.map(str::to_string),
+        program_version: env!("CARGO_PKG_VERSION").into(),
+        blake3: hasher.finalize().to_hex().to_string(),
+        ranges: ranges.iter().map(|range| (range.start, range.length())).collect(),
+    };
+    let packed_bytes = make_new(to, |part| write_pack(source, &manifest, &ranges, part))?;
+    let used_bytes = manifest.used_bytes();
+    Ok(PackReport { size_bytes: size, used_bytes, packed_bytes, blake3: manifest.blake3 })
+}
+
+fn write_pack(source: Named, manifest: &PackManifest, ranges: &[Range], part: Named) -> Result<u64, TargetError> {
+    let failed = |error| TargetError::io("write", part.path)(error);
+    let mut output = part.file;
+    let head = serde_json::to_string(manifest).unwrap_or_default();
+    writeln!(output, "{MAGIC}\n{head}").map_err(failed)?;
+    let mut encoder = zstd::Encoder::new(output, 3).map_err(failed)?;
+    each_chunk(source, ranges, |chunk| encoder.write_all(chunk).map_err(TargetError::io("write", part.path)))?;
+    encoder.finish().map_err(failed)?;
+    Ok(part.file.metadata().map_err(failed)?.len())
+}
+
+/// The ranges that hold data, without their blocks of zeroes (4 KiB).
+fn used_ranges(source: Named, size: u64) -> Result<Vec<Range>, TargetError> {
+    let mut used: Vec<Range> = Vec::new();
+    let mut buffer = vec![0u8; CHUNK];
+    for range in sparse::data_ranges(source.file, size, source.path)? {
+        let mut at = range.start;
+        while at < range.end {
+            let length = CHUNK.min((range.end - at) as usize);
+            source.file.read_exact_at(&mut buffer[..length], at).map_err(TargetError::io("read", source.path))?;
+            for piece in sparse::pieces(&buffer[..length], true) {
+                used.push(Range { start: at + piece.start as u64, end: at + piece.end as u64 });
+            }
+            at += length as u64;
+        }
+    }
+    Ok(sparse::merge(used))
+}
+
+fn each_chunk(
+    source: Named,
+    ranges: &[Range],
+    mut action: impl FnMut(&[u8]) -> Result<(), TargetError>,
+) -> Result<(), TargetError> {
+    let mut buffer = vec![0u8; CHUNK];
+    for range in ranges {
+        let mut at = range.start;
+        while at < range.end {
+            let length = CHUNK.min((range.end - at) as usize);
+            source.file.read_exact_at(&mut buffer[..length], at).map_err(TargetError::io("read", source.path))?;
+            action(&buffer[..length])?;
+            at += length as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks `from` into a new file at `to`; nothing is left there when the pack is cut off or damaged.
+pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
+    let file = File::open(from).map_err(TargetError::io("open", from))?;
+    let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();
+    let mut input = BufReader::new(file);
+    let manifest = PackManifest::read(&mut input, from)?;
+    make_new(to, |part| read_data(&mut input, &manifest, from, part))?;
+    let (size_bytes, used_bytes) = (manifest.size_bytes, manifest.used_bytes());
+    Ok(PackReport { size_bytes, used_bytes, packed_bytes, blake3: manifest.blake3 })
+}
+
+fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, part: Named) -> Result<(), TargetError> {
+    let broken = |_| TargetError::damaged(from, "the pack is cut off or damaged; copy it again");
+    part.file.set_len(manifest.size_bytes).map_err(TargetError::io("set the size of", part.path))?;
+    let mut decoder = zstd::Decoder::with_buffer(input).map_err(broken)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0u8; CHUNK];
+    for (start, length) in &manifest.ranges {
+        let mut done = 0;
+        while done < *length {
+            let chunk = &mut buffer[..CHUNK.min((length - done) as usize)];
+            decoder.read_exact(chunk).map_err(broken)?;
+            hasher.update(chunk);
+            part.file.write_all_at(chunk, start + done).map_err(TargetError::io("write", part.path))?;
+            done += chunk.len() as u64;
+        }
+    }
+    match hasher.finalize().to_hex().as_str() == manifest.blake3 {
+        true => Ok(()),
+        false => Err(TargetError::damaged(from, "the hash of its content does not match; copy it again")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn image(room: &Path) -> std::path::PathBuf {
+        let path = room.join("a.img");
+        let file = File::create(&path).unwrap();
+        file.set_len(32 << 20).unwrap();
+        file.write_all_at(&[5; 70_000], 4096).unwrap();
+        file.write_all_at(b"end", (32 << 20) - 3).unwrap();
+        path
+    }
+
+    #[test]
+    fn an_image_is_packed_and_unpacked() {
+        let room = tempfile::tempdir().unwrap();
+        let (from, to, back) = (image(room.path()), room.path().join("a.pack"), room.path().join("b.img"));
+        let report = pack(&from, &to).unwrap();
+        assert!(report.packed_bytes < 2000 && report.used_bytes < 90_000, "{report:?}");
+        assert_eq!(unpack(&to, &back).unwrap().blake3, report.blake3);
+        assert!(std::fs::read(&from).unwrap() == std::fs::read(&back).unwrap());
+        assert!(matches!(unpack(&to, &back), Err(TargetError::Refused { .. })));
+    }
+
+    #[test]
+    fn a_damaged_pack_leaves_nothing() {
+        let room = tempfile::tempdir().unwrap();
+        let (from, to, back) = (image(room.path()), room.path().join("a.pack"), room.path().join("b.img"));
+        pack(&from, &to).unwrap();
+        let whole = std::fs::read(&to).unwrap();
+        for cut in [0, 10, 60, whole.len() - 30, whole.len() - 1] {
+            std::fs::write(&to, &whole[..cut]).unwrap();
+            assert!(unpack(&to, &back).is_err(), "cut at {cut}");
+        }
+        for at in [3, 40, whole.len() - 20] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 4;
+            std::fs::write(&to, damaged).unwrap();
+            assert!(unpack(&to, &back).is_err(), "damaged at {at}");
+        }
+        assert!(!back.exists());
+        assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn no_manifest_makes_it_panic(text in "[\\{\\}\\[\\]a-z_0-9:,\"\n]{0,200}") {
+            let bytes = format!("{MAGIC}\n{text}");
+            let _ = PackManifest::read(&mut bytes.as_bytes(), Path::new("p"));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is acted on. The only room that may write to devices; everything destructive starts with a claim made here.
+//!
+//! [`TargetSpec`] is what the user wrote, [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
+//! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
+//! else owns, to look at it or to run a command on it.
+
+pub mod block_device;
+pub mod claim;
+pub mod cold;
+pub mod device_stat;
+pub mod environment;
+pub mod error;
+pub mod file_system;
+pub mod foreign;
+pub mod guard;
+pub mod guardian;
+pub mod guest;
+mod holders;
+pub mod image_file;
+pub mod images;
+mod in_use;
+pub mod kernel_log;
+pub mod limits;
+pub mod lock;
+pub mod loop_device;
+pub mod mount;
+pub mod mounted;
+pub mod open;
+pub mod probe;
+pub mod runtime;
+pub mod scratch_directory;
+pub mod signature;
+pub mod snapshot;
+pub mod sparse;
+pub mod spec;
+pub mod stitch;
+pub mod throttle;
+pub mod trace;
+mod zones;
+
+pub use block_device::{BlockDevice, drop_caches};
+pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
+pub use device_stat::DeviceStat;
+pub use error::TargetError;
+pub use file_system::{CheckReport, FileSystem};
+pub use guardian::Guardian;
+pub use guest::Guest;
+pub use image_file::ImageFile;
+pub use images::ImageStore;
+pub use limits::{AppliedLimits, Limits};
+pub use loop_device::LoopDevice;
+pub use mounted::{MountedTarget, Remounted};
+pub use open::{OpenOptions, open, visit};
+pub use probe::DeviceProbe;
+pub use scratch_directory::ScratchDirectory;
+pub use spec::TargetSpec;
+pub use stitch::Stitched;
+pub use trace::{BlockTrace, Operation, Request, TraceSession};

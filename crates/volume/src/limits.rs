@@ -1,0 +1,213 @@
+//! Memory and CPU limits of a run, through control groups (version 2 where it has the controllers, else version 1).
+
+use crate::error::TargetError;
+use crate::guardian::{Guardian, Owner};
+use senesce_core::{Bytes, Environment};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The period over which CPU time is shared out, in microseconds (the kernel's default).
+const PERIOD_US: u64 = 100_000;
+
+/// What a run may use. `None`: no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Limits {
+    /// Memory of the process and its children, page cache included.
+    pub memory: Option<Bytes>,
+    /// CPUs, for example 1.5.
+    pub cpus: Option<f64>,
+}
+
+/// Limits in force for this process and the children it starts, until dropped.
+#[derive(Debug, Default)]
+pub struct AppliedLimits {
+    groups: Vec<Group>,
+    facts: Environment,
+}
+
+#[derive(Debug)]
+struct Group {
+    folder: PathBuf,
+    before: PathBuf,
+    guardian: Guardian,
+}
+
+impl Limits {
+    /// Moves this process into control groups with these limits.
+    pub fn apply(self) -> Result<AppliedLimits, TargetError> {
+        if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
+            return Err(TargetError::Usage("the number of CPUs must be between 0.01 and 4096".into()));
+        }
+        let mut applied = AppliedLimits::default();
+        if let Some(memory) = self.memory {
+            let bytes = memory.0.to_string();
+            match version_2_has("memory") {
+                true => applied.enter("", &[("memory.max", &bytes), ("memory.swap.max", "0")])?,
+                false => applied.enter("memory", &[("memory.limit_in_bytes", &bytes)])?,
+            }
+            applied.facts.put("limits.memory_bytes", &bytes);
+        }
+        if let Some(cpus) = self.cpus {
+            let quota = ((cpus * PERIOD_US as f64) as u64).to_string();
+            match version_2_has("cpu") {
+                true => applied.enter("", &[("cpu.max", &format!("{quota} {PERIOD_US}"))])?,
+                false => applied
+                    .enter("cpu", &[("cpu.cfs_period_us", &PERIOD_US.to_string()), ("cpu.cfs_quota_us", &quota)])?,
+            }
+            applied.facts.put("limits.cpus", cpus.to_string());
+        }
+        Ok(applied)
+    }
+}
+
+impl AppliedLimits {
+    /// The limits as facts, read back from the kernel's files.
+    pub fn environment(&self) -> &Environment {
+        &self.facts
+    }
+
+    /// Enters a new group of a version-1 controller, or of version 2 when `controller` is empty, with these values.
+    pub(crate) fn enter(&mut self, controller: &str, values: &[(&str, &str)]) -> Result<(), TargetError> {
+        let hierarchy = Path::new(ROOT).join(controller);
+        let before = hierarchy.join(current_group(controller).trim_start_matches('/'));
+        let existing = self.groups.iter().find(|group| group.folder.starts_with(&hierarchy) && controller.is_empty());
+        let folder = existing.map_or_else(|| name_of_group(&hierarchy), |group| group.folder.clone());
+        if existing.is_none() {
+            // Started before this process enters the group, so that it does not die with it of a lack of memory.
+            let guardian = Guardian::of_control_group(&folder, &before)?;
+            make_group(&folder, &hierarchy)?;
+            self.groups.push(Group { folder: folder.clone(), before, guardian });
+        }
+        for (name, value) in values {
+            if controller.is_empty() {
+                enable(&hierarchy, name)?;
+            }
+            write_value(&folder, name, value)?;
+            self.facts.put_file(&format!("cgroup.{name}"), folder.join(name));
+        }
+        write_value(&folder, "cgroup.procs", &std::process::id().to_string())
+    }
+}
+
+impl Drop for AppliedLimits {
+    fn drop(&mut self) {
+        for group in self.groups.iter_mut().rev() {
+            // Children that live longer, such as a guardian, leave the group too: it cannot be removed before.
+            let members = fs::read_to_string(group.folder.join("cgroup.procs")).unwrap_or_default();
+            for process in members.lines() {
+                let _ = fs::write(group.before.join("cgroup.procs"), process);
+            }
+            // A guardian that is not dismissed tries it again, and then ends too.
+            if fs::remove_dir(&group.folder).is_ok() {
+                group.guardian.dismiss();
+            }
+        }
+    }
+}
+
+/// Whether the version-2 hierarchy has a controller.
+pub(crate) fn version_2_has(controller: &str) -> bool {
+    let controllers = fs::read_to_string(format!("{ROOT}/cgroup.controllers")).unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == controller)
+}
+
+/// Gives the children of a version-2 hierarchy the controller of a file such as `memory.max`
+/// (Documentation/admin-guide/cgroup-v2.rst, "Enabling and Disabling"); it stays enabled, which limits nobody.
+fn enable(hierarchy: &Path, file: &str) -> Result<(), TargetError> {
+    let controller = file.split('.').next().unwrap_or(file);
+    let enabled = fs::read_to_string(hierarchy.join("cgroup.subtree_control")).unwrap_or_default();
+    match enabled.split_whitespace().any(|name| name == controller) {
+        true => Ok(()),
+        false => write_value(hierarchy, "cgroup.subtree_control", &format!("+{controller}")),
+    }
+}
+
+fn name_of_group(hierarchy: &Path) -> PathBuf {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    hierarchy.join(format!("senesce-{}-{number}", Owner::current()))
+}
+
+fn make_group(folder: &Path, hierarchy: &Path) -> Result<(), TargetError> {
+    fs::create_dir(folder).map_err(|_| {
+        TargetError::missing(
+            format!("a writable control group in {}", hierarchy.display()),
+            "run as root on a machine with the memory and cpu controllers, or leave out the limit",
+        )
+    })
+}
+
+/// The values of a control group are interfaces, not files: a failed write names the limit, not the room on a disk.
+fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError> {
+    let path = folder.join(name);
+    match fs::write(&path, value) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(TargetError::missing(
+            format!("the control-group file {}", path.display()),
+            "the controller is not enabled in this hierarchy; leave out the limit",
+        )),
+        Err(error) => Err(TargetError::io(&format!("write {value} to"), &path)(error)),
+    }
+}
+
+/// The group of this process in one hierarchy (`NUMBER:CONTROLLERS:PATH`, cgroups(7)); version 2 has no controllers there.
+fn current_group(controller: &str) -> String {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let found = text.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        controllers.split(',').any(|name| name == controller).then(|| path.to_string())
+    });
+    found.unwrap_or_else(|| "/".into())
+}
+
+/// What the memory control group of this process leaves. `None`: it has no limit.
+pub fn memory_left() -> Option<Bytes> {
+    let number = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let version_1 = Path::new(ROOT).join("memory").join(current_group("memory").trim_start_matches('/'));
+    let version_2 = Path::new(ROOT).join(current_group("").trim_start_matches('/'));
+    let pairs = [
+        (version_1.join("memory.limit_in_bytes"), version_1.join("memory.usage_in_bytes")),
+        (version_2.join("memory.max"), version_2.join("memory.current")),
+    ];
+    // Version 1 says "no limit" with a number near 2^63.
+    let left = pairs.into_iter().filter_map(|(limit, usage)| {
+        let limit = number(limit).filter(|limit| *limit < 1 << 60)?;
+        Some(limit.saturating_sub(number(usage)?))
+    });
+    left.min().map(Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_entered_read_back_and_left() {
+        if !rustix::process::geteuid().is_root() || !Path::new(ROOT).join("memory/cgroup.procs").exists() {
+            return eprintln!("skipped: needs root and version-1 control groups");
+        }
+        let before = current_group("memory");
+        let limits = Limits { memory: Some(Bytes::gib(3)), cpus: Some(1.5) };
+        let applied = limits.apply().unwrap();
+        assert_eq!(applied.environment().0["cgroup.memory.limit_in_bytes"], (3u64 << 30).to_string());
+        assert_eq!(applied.environment().0["cgroup.cpu.cfs_quota_us"], "150000");
+        assert!(memory_left().unwrap() <= Bytes::gib(3));
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let folders: Vec<PathBuf> = applied.groups.iter().map(|group| group.folder.clone()).collect();
+        drop(applied);
+        assert_eq!(current_group("memory"), before);
+        assert!(folders.iter().all(|folder| !folder.exists()), "although a child is still running");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn impossible_limits_are_usage_errors() {
+        let limits = Limits { memory: None, cpus: Some(0.0) };
+        assert!(matches!(limits.apply(), Err(TargetError::Usage(_))));
+    }
+}

@@ -1,0 +1,310 @@
+//! Loop devices (loop(4), include/uapi/linux/loop.h), attached in one step and gone with their last user.
+
+use crate::block_device::BlockDevice;
+use crate::error::TargetError;
+use crate::guardian::Guardian;
+use crate::throttle;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+const LOOP_SET_DIRECT_IO: libc::c_ulong = 0x4C08;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    descriptor: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+/// An attached loop device. It detaches when it is dropped and nothing is mounted on it; also when the process is killed,
+/// because it is attached with the autoclear flag.
+#[derive(Debug)]
+pub struct LoopDevice {
+    path: PathBuf,
+    handle: Option<File>,
+    backing: Option<String>,
+    direct_io: bool,
+    guardian: Guardian,
+}
+
+/// How long a detach may be held up by others who look at the device, or by children that are just being started.
+const DETACH_LIMIT: Duration = Duration::from_secs(2);
+
+impl LoopDevice {
+    /// Attaches an open file. `name` is what `losetup` shows. Direct I/O to the file is turned on where the file allows it.
+    pub fn attach(file: &File, name: &str, read_only: bool) -> Result<Self, TargetError> {
+        let control_path = Path::new("/dev/loop-control");
+        let control =
+            File::options().read(true).write(true).open(control_path).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => TargetError::missing(
+                    "/dev/loop-control",
+                    "load the kernel module loop (modprobe loop), or use a directory",
+                ),
+                io::ErrorKind::PermissionDenied => needs_root(),
+                _ => TargetError::io("open", control_path)(error),
+            })?;
+        // Another process may take the free device first: ask again.
+        for _ in 0..256 {
+            let number = ioctl(&control, LOOP_CTL_GET_FREE, 0)
+                .map_err(TargetError::io("ask for a free loop device at", control_path))?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            let mut guardian = Guardian::of_loop(&path, file)?;
+            let handle = open_when_there(&path, read_only)?;
+            match configure(&handle, file, name, read_only) {
+                Ok(()) => {
+                    let direct_io = ioctl(&handle, LOOP_SET_DIRECT_IO, 1).is_ok();
+                    let backing = backing_file(&path);
+                    let attached = Self { path, handle: Some(handle), backing, direct_io, guardian };
+                    throttle::lift_all(&BlockDevice::open(&attached.path)?)?;
+                    return Ok(attached);
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => guardian.dismiss(),
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    return Err(TargetError::missing(
+                        format!("LOOP_CONFIGURE for {name}"),
+                        "Linux 5.8 or newer is needed, and an image whose size is a multiple of 512 bytes",
+                    ));
+                }
+                Err(error) => return Err(TargetError::io("attach the image to", &path)(error)),
+            }
+        }
+        Err(TargetError::missing("a free loop device", "detach unused ones with losetup -d"))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it reads and writes its file with direct I/O, past the host's page cache.
+    pub fn direct_io(&self) -> bool {
+        self.direct_io
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take() {
+            let _ = ioctl(&handle, LOOP_CLR_FD, 0);
+        }
+        // The kernel detaches it with the last of all descriptors.
+        let deadline = Instant::now() + DETACH_LIMIT;
+        while self.backing.is_some() && backing_file(&self.path) == self.backing && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // It goes with its last user, also when that is somebody else.
+        self.guardian.dismiss();
+    }
+}
+
+/// Detaches a device if it still has the file with these numbers.
+pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
+    if !status(path).is_some_and(|info| info.inode == inode && info.device == device) {
+        return Ok(false);
+    }
+    ioctl(&File::open(path)?, LOOP_CLR_FD, 0).map(|_| true)
+}
+
+/// What sysfs says is attached. It does not open the device.
+fn backing_file(path: &Path) -> Option<String> {
+    fs::read_to_string(Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file")).ok()
+}
+
+pub(crate) fn needs_root() -> TargetError {
+    TargetError::missing(
+        "the right to attach a loop device and to mount",
+        "run as root, or name a directory of a mounted file system as the target instead",
+    )
+}
+
+fn configure(handle: &File, file: &File, name: &str, read_only: bool) -> io::Result<()> {
+    let mut file_name = [0; 64];
+    let length = name.len().min(63);
+    file_name[..length].copy_from_slice(&name.as_bytes()[..length]);
+    let flags = LO_FLAGS_AUTOCLEAR | if read_only { LO_FLAGS_READ_ONLY } else { 0 };
+    let config = LoopConfig {
+        descriptor: file.as_raw_fd() as u32,
+        block_size: 0,
+        info: LoopInfo { flags, file_name, ..EMPTY },
+        reserved: [0; 8],
+    };
+    ioctl(handle, LOOP_CONFIGURE, &raw const config as libc::c_ulong).map(|_| ())
+}
+
+const EMPTY: LoopInfo = LoopInfo {
+    device: 0,
+    inode: 0,
+    rdevice: 0,
+    offset: 0,
+    size_limit: 0,
+    number: 0,
+    encrypt_type: 0,
+    encrypt_key_size: 0,
+    flags: 0,
+    file_name: [0; 64],
+    crypt_name: [0; 64],
+    encrypt_key: [0; 32],
+    init: [0; 2],
+};
+
+/// The node of a new device may appear a moment after its number.
+fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        match File::options().read(true).write(!read_only).open(path) {
+            Ok(file) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(needs_root()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound || Instant::now() > deadline => {
+                return Err(TargetError::io("open", path)(error));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// The loop devices to which this file is attached.
+pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
+    let wanted = file.metadata().map_err(TargetError::io("look at", path))?;
+    Ok(over_file(wanted.dev(), wanted.ino()))
+}
+
+/// The loop devices over the file with these numbers.
+pub(crate) fn over_file(device: u64, inode: u64) -> Vec<PathBuf> {
+    let is_over = |path: &PathBuf| status(path).is_some_and(|info| info.inode == inode && info.device == device);
+    attached().into_iter().filter(is_over).collect()
+}
+
+/// The names of the loop devices over a block device, whatever node of it was attached.
+pub(crate) fn over_device(device: &BlockDevice) -> Vec<String> {
+    let is_over = |path: &PathBuf| backing_device(path).is_some_and(|under| under.number() == device.number());
+    let name = |path: PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    attached().into_iter().filter(is_over).filter_map(name).collect()
+}
+
+/// What a loop device lies on.
+#[derive(Debug)]
+pub(crate) enum Backing {
+    /// A file, by the number of its file system and its inode.
+    File {
+        /// As stat(2) numbers it.
+        device: u64,
+        /// Its inode.
+        inode: u64,
+    },
+    /// Another block device.
+    Device(BlockDevice),
+}
+
+/// What a device lies on; `None`: it is no loop device, or nothing is attached.
+pub(crate) fn backing_of(device: &BlockDevice) -> Option<Backing> {
+    let path = Path::new("/dev").join(device.name());
+    backing_file(&path)?;
+    if let Some(under) = backing_device(&path) {
+        return Some(Backing::Device(under));
+    }
+    let info = status(&path)?;
+    Some(Backing::File { device: info.device, inode: info.inode })
+}
+
+/// The block device below a loop device. Its node is found by name, or, where that is of another mount namespace, by the
+/// number that the kernel tells (loop(4), lo_rdevice).
+fn backing_device(path: &Path) -> Option<BlockDevice> {
+    let name = backing_file(path)?;
+    if let Ok(device) = BlockDevice::open(Path::new(name.trim_end())) {
+        return Some(device);
+    }
+    let info = status(path)?;
+    let number = (rustix::fs::major(info.rdevice), rustix::fs::minor(info.rdevice));
+    // Kernels before 5.11 tell the device of the file system for a file.
+    (info.rdevice != 0 && info.rdevice != info.device).then(|| BlockDevice::from_number(number))?
+}
+
+/// The loop devices that have something attached.
+fn attached() -> Vec<PathBuf> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let busy = entries.filter(|entry| entry.path().join("loop/backing_file").exists());
+    busy.map(|entry| Path::new("/dev").join(entry.file_name())).collect()
+}
+
+/// Waits a moment for a loop device whose last user has just gone. Returns whether it no longer has the file.
+pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Result<bool, TargetError> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while attached_to(file, path)?.iter().any(|attached| attached == device) {
+        if Instant::now() > deadline {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(true)
+}
+
+fn status(path: &Path) -> Option<LoopInfo> {
+    let handle = File::open(path).ok()?;
+    let mut info = EMPTY;
+    ioctl(&handle, LOOP_GET_STATUS64, &raw mut info as libc::c_ulong).ok()?;
+    Some(info)
+}
+
+fn ioctl(file: &File, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
+    // SAFETY: the callers pass a value or a pointer to a live structure of the layout that the request expects.
+    match unsafe { libc::ioctl(file.as_raw_fd(), request as _, argument) } {
+        result if result >= 0 => Ok(result),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_have_the_kernels_sizes() {
+        assert_eq!(size_of::<LoopInfo>(), 232);
+        assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+
+    #[test]
+    fn attached_and_gone_again() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: needs root for a loop device");
+        }
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let device = LoopDevice::attach(&file, "test", false).unwrap();
+        let name = device.path().file_name().unwrap().to_owned();
+        assert_eq!(attached_to(&file, Path::new("test")).unwrap(), [device.path().to_path_buf()]);
+        drop(device);
+        assert_eq!(attached_to(&file, Path::new("test")).unwrap(), Vec::<PathBuf>::new(), "{name:?}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Mounting, and unmounting whatever happens: on return, on error, on panic, on a signal, on `kill -9`.
+
+use crate::cold;
+use crate::error::TargetError;
+use crate::file_system::FileSystem;
+use crate::guardian::Guardian;
+use crate::holders::{Identity, release_copies, users};
+use crate::loop_device::needs_root;
+use crate::{guard, runtime, scratch_directory};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long an unmount may be busy, for programs that look at every new mount.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
+
+/// A file system mounted by this process.
+#[derive(Debug)]
+pub struct Mount {
+    device: PathBuf,
+    point: PathBuf,
+    file_system: FileSystem,
+    options: String,
+    mounted: Option<Identity>,
+    guardian: Guardian,
+    _lock: Option<File>,
+}
+
+impl Mount {
+    /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete; after `kill -9` the next user
+    /// waits for it in [`crate::guardian::sweep`].
+    pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
+        let name = device.file_name().unwrap_or_default().to_string_lossy();
+        let (point, guardian) = scratch_directory::mount_point(&name)?;
+        let mut mount = Self {
+            device: device.into(),
+            point,
+            file_system,
+            options: options.into(),
+            mounted: None,
+            guardian,
+            _lock: lock,
+        };
+        mount.mount()?;
+        Ok(mount)
+    }
+
+    /// Where it is mounted.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// The options it was mounted with.
+    pub fn options(&self) -> &str {
+        &self.options
+    }
+
+    /// What is mounted.
+    pub fn file_system(&self) -> FileSystem {
+        self.file_system
+    }
+
+    /// Mounts it (again).
+    pub fn mount(&mut self) -> Result<(), TargetError> {
+        let (flags, data) = parse_options(&self.options)?;
+        let name = self.file_system.name();
+        rustix::mount::mount(&self.device, &self.point, name, flags, data.as_deref()).map_err(|errno| match errno {
+            Errno::NODEV => TargetError::missing(
+                format!("the file system {name} in this kernel"),
+                format!("load its module (modprobe {name}), use another file system or run in the lab"),
+            ),
+            Errno::PERM => needs_root(),
+            Errno::INVAL => TargetError::Program {
+                command: format!("mount -t {name} -o '{}' {}", self.options, self.device.display()),
+                status: "Invalid argument (EINVAL)".into(),
+                output: "an option is unknown or the file system is damaged; see the kernel log (dmesg)".into(),
+            },
+            errno => TargetError::errno("mount", &self.device)(errno),
+        })?;
+        self.mounted = Some(Identity::of(&self.device, &self.point));
+        Ok(())
+    }
+
+    /// Unmounts it and makes sure that the file system has ended: [`cold::wait_for_end`]. Waits a moment for programs that look
+    /// around in it.
+    pub fn unmount(&mut self) -> Result<(), TargetError> {
+        let Some(identity) = self.mounted.clone() else { return Ok(()) };
+        self.detach(&identity)?;
+        cold::wait_for_end(&identity)
+    }
+
+    /// Makes a file system that lives on elsewhere read-only, so that what its device holds is complete.
+    pub fn finish_in_use(&mut self) -> Result<(), TargetError> {
+        self.mount()?;
+        let read_only = rustix::mount::mount_remount(&self.point, MountFlags::RDONLY, "");
+        let read_only = read_only.map_err(TargetError::errno("make read-only", &self.point));
+        let unmounted = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
+        self.mounted = None;
+        read_only?;
+        unmounted.map_err(TargetError::errno("unmount", &self.point))
+    }
+
+    fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
+        let deadline = Instant::now() + BUSY_LIMIT;
+        loop {
+            match rustix::mount::unmount(&self.point, UnmountFlags::empty()) {
+                Ok(()) => break,
+                Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+                // Somebody else unmounted it: that is what was wanted.
+                Err(Errno::INVAL) => break,
+                Err(Errno::BUSY) => return Err(cold::in_use(identity, "it cannot be unmounted", &users(identity))),
+                Err(errno) => return Err(TargetError::errno("unmount", &self.point)(errno)),
+            }
+        }
+        self.mounted = None;
+        Ok(())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if let Some(identity) = self.mounted.clone()
+            && self.detach(&identity).is_err()
+        {
+            let _ = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
+        }
+        let _ = fs::remove_dir(&self.point);
+        self.guardian.dismiss();
+    }
+}
+
+/// Unmounts what an earlier, killed process left mounted of this device where mount points are made. Returns whether the
+/// device is then free.
+pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
+    let root = runtime::subfolder("mnt")?;
+    let number = crate::block_device::BlockDevice::number_of(device);
+    for line in guard::mounts()? {
+        let same = Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number;
+        if !same {
+            continue;
+        }
+        if !line.mount_point.starts_with(&root) {
+            return Ok(false);
+        }
+        let identity = Identity::of(device, &line.mount_point);
+        tracing::warn!("unmounting {} left by a killed process", line.mount_point.display());
+        rustix::mount::unmount(&line.mount_point, UnmountFlags::DETACH)
+            .map_err(TargetError::errno("unmount", &line.mount_point))?;
+        let _ = fs::remove_dir(&line.mount_point);
+        release_copies(&identity);
+    }
+    // Its guardian may have unmounted it here, and not in other mount namespaces.
+    release_copies(&Identity::of_device(device));
+    Ok(true)
+}
+
+const FLAGS: &[(&str, MountFlags)] = &[
+    ("ro", MountFlags::RDONLY),
+    ("noatime", MountFlags::NOATIME),
+    ("nodiratime", MountFlags::NODIRATIME),
+    ("relatime", MountFlags::RELATIME),
+    ("strictatime", MountFlags::STRICTATIME),
+    ("lazytime", MountFlags::LAZYTIME),
+    ("sync", MountFlags::SYNCHRONOUS),
+    ("dirsync", MountFlags::DIRSYNC),
+    ("nodev", MountFlags::NODEV),
+    ("nosuid", MountFlags::NOSUID),
+    ("noexec", MountFlags::NOEXEC),
+];
+
+/// Splits options into those of the mount(2) flags and those that the file system reads itself.
+fn parse_options(options: &str) -> Result<(MountFlags, Option<CString>), TargetError> {
+    // What is mounted may come from somebody else: its device nodes and setuid programs work only when asked for.
+    let mut flags = MountFlags::NODEV | MountFlags::NOSUID;
+    let mut data = Vec::new();
+    for word in options.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "rw" | "defaults")) {
+        match (word, FLAGS.iter().find(|(name, _)| *name == word)) {
+            ("dev", _) => flags -= MountFlags::NODEV,
+            ("suid", _) => flags -= MountFlags::NOSUID,
+            (_, Some((_, flag))) => flags |= *flag,
+            (_, None) => data.push(word),
+        }
+    }
+    let data = (!data.is_empty()).then(|| CString::new(data.join(",")));
+    let data = data.transpose().map_err(|_| TargetError::Usage("mount options with a zero byte".into()))?;
+    Ok((flags, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_split_into_flags_and_data() {
+        let (flags, data) = parse_options("rw,noatime, data=writeback,ro,discard").unwrap();
+        let careful = MountFlags::NODEV | MountFlags::NOSUID;
+        assert_eq!(flags, MountFlags::NOATIME | MountFlags::RDONLY | careful);
+        assert_eq!(data.unwrap().to_str().unwrap(), "data=writeback,discard");
+        assert_eq!(parse_options("").unwrap(), (careful, None));
+        assert_eq!(parse_options("dev,suid").unwrap(), (MountFlags::empty(), None));
+    }
+}

@@ -1,0 +1,306 @@
+//! A target in use: mounted, locked, and undone in the right order however it ends.
+
+use crate::block_device::{self, BlockDevice};
+use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted};
+use crate::cold;
+use crate::environment;
+use crate::error::TargetError;
+use crate::file_system::{CheckReport, FileSystem};
+use crate::guardian::Guardian;
+use crate::image_file::ImageFile;
+use crate::kernel_log::KernelLog;
+use crate::loop_device::LoopDevice;
+use crate::mount::Mount;
+use crate::spec::TargetSpec;
+use senesce_core::{Bytes, Environment};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// What lies below the mounted file system.
+#[derive(Debug)]
+pub(crate) enum Backing {
+    /// An image and its loop device. The device goes first.
+    Image { device: LoopDevice, image: ImageFile },
+    /// A block device of the machine.
+    Device(ClaimedDevice),
+    /// A directory: its lock, and the device below it where there is one.
+    Directory { _lock: File, device: Option<BlockDevice> },
+}
+
+/// How a target was brought into a cold state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remounted {
+    /// Unmounted and mounted again: nothing is cached.
+    Yes,
+    /// A directory cannot be unmounted by us: it was synced and the machine's caches were dropped.
+    CachesDropped,
+}
+
+/// A target that is mounted and ready. `D` is what we hold of its root: a [`ClaimedDirectory`] or, after
+/// [`crate::visit`], a [`crate::VisitedDirectory`]. The order of the fields is the order in which they are undone.
+#[derive(Debug)]
+pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
+    directory: D,
+    settings: ChangedSettings,
+    mount: Option<Mount>,
+    backing: Backing,
+    log: KernelLog,
+    spec: TargetSpec,
+    capacity: Bytes,
+    mkfs_command: Option<String>,
+}
+
+/// Settings of the kernel to put back: file and former value.
+#[derive(Debug, Default)]
+struct ChangedSettings(Vec<(PathBuf, String, Guardian)>);
+
+impl ChangedSettings {
+    fn set(&mut self, file: PathBuf, value: &str) -> Result<(), TargetError> {
+        let before = std::fs::read_to_string(&file).map_err(TargetError::io("read", &file))?;
+        let guardian = Guardian::of_setting(&file, value, block_device::chosen(&before))?;
+        let before = block_device::exchange(&file, value)?;
+        self.0.push((file, before, guardian));
+        Ok(())
+    }
+}
+
+impl Drop for ChangedSettings {
+    fn drop(&mut self) {
+        for (file, before, guardian) in self.0.iter_mut().rev() {
+            // The settings of a mount are gone with it.
+            let _ = std::fs::write(file, before);
+            guardian.dismiss();
+        }
+    }
+}
+
+impl<D: Rooted> MountedTarget<D> {
+    pub(crate) fn new(
+        spec: &TargetSpec,
+        directory: D,
+        mount: Option<Mount>,
+        backing: Backing,
+        log: KernelLog,
+        capacity: Bytes,
+        mkfs_command: Option<String>,
+    ) -> Self {
+        let settings = ChangedSettings::default();
+        Self { directory, settings, mount, backing, log, spec: spec.clone(), capacity, mkfs_command }
+    }
+
+    /// What the user named.
+    pub fn spec(&self) -> &TargetSpec {
+        &self.spec
+    }
+
+    /// The root directory.
+    pub fn directory(&self) -> &D {
+        &self.directory
+    }
+
+    /// Where it is mounted (for a directory: the directory).
+    pub fn mount_point(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The raw size: of the image, of the device, for a directory the declared size or else the size of its file system.
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// The file system. `None` for a directory on one that senesce cannot make.
+    pub fn file_system(&self) -> Option<FileSystem> {
+        self.mount.as_ref().map(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
+    }
+
+    /// The device below. `None`: a directory on a file system without a single block device (tmpfs, overlay).
+    pub fn block_device(&self) -> Option<&Path> {
+        match &self.backing {
+            Backing::Image { device, .. } => Some(device.path()),
+            Backing::Device(device) => Some(device.path()),
+            Backing::Directory { device, .. } => device.as_ref().map(BlockDevice::path),
+        }
+    }
+
+    fn device(&self) -> Result<BlockDevice, TargetError> {
+        let path = self.block_device().ok_or_else(|| {
+            TargetError::missing(
+                format!("a block device below {}", self.mount_point().display()),
+                "use an image or a device as the target",
+            )
+        })?;
+        BlockDevice::open(path)
+    }
+
+    /// The device below as sysfs shows it.
+    pub fn block_device_info(&self) -> Option<BlockDevice> {
+        self.device().ok()
+    }
+
+    /// Writes everything back (syncfs(2)).
+    pub fn sync(&self) -> Result<(), TargetError> {
+        let path = self.mount_point();
+        let root = File::open(path).map_err(TargetError::io("open", path))?;
+        rustix::fs::syncfs(&root).map_err(TargetError::errno("sync", path))
+    }
+
+    /// Writes everything back and drops the machine's caches and those of the device.
+    pub fn drop_caches(&self) -> Result<(), TargetError> {
+        self.sync()?;
+        block_device::drop_caches()?;
+        match (self.device(), self.mount.is_some()) {
+            (Ok(device), true) => device.flush_buffers(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Discards the free space of the file system (ioctl FITRIM, include/uapi/linux/fs.h). Returns the bytes discarded.
+    pub fn discard_free_space(&self) -> Result<Bytes, TargetError> {
+        use std::os::fd::AsRawFd;
+        const FITRIM: libc::c_ulong = 0xc018_5879;
+        let path = self.mount_point();
+        let root = File::open(path).map_err(TargetError::io("open", path))?;
+        // struct fstrim_range: start, length, least length of an extent.
+        let mut range = [0u64, u64::MAX, 0];
+        // SAFETY: FITRIM reads and writes one struct fstrim_range, three 64-bit numbers, and the descriptor is open.
+        match unsafe { libc::ioctl(root.as_raw_fd(), FITRIM as _, range.as_mut_ptr()) } {
+            0 => Ok(Bytes(range[1])),
+            _ => Err(TargetError::io("discard the free space of", path)(std::io::Error::last_os_error())),
+        }
+    }
+
+    /// Makes the target cold: unmounts, proves that the file system has ended and that nothing of its device is cached, mounts
+    /// again. Refused with who keeps the file system alive where that cannot be had. Descriptors below the root must be closed.
+    /// A directory's file system cannot be unmounted by us: there only what is read can prove how cold it was.
+    pub fn remount(&mut self) -> Result<Remounted, TargetError> {
+        if self.mount.is_none() {
+            self.drop_caches()?;
+            return Ok(Remounted::CachesDropped);
+        }
+        let in_memory = matches!(&self.backing, Backing::Image { image, .. } if image.is_in_memory());
+        self.while_unmounted(|device| {
+            // The file of an image may be cached by the file system that it lies in.
+            if !in_memory {
+                block_device::drop_caches()?;
+            }
+            cold::drop_device_cache(device)
+        })?;
+        Ok(Remounted::Yes)
+    }
+
+    /// Unmounts, lets the file system's own checker look at the device (it writes nothing), mounts again.
+    /// `None`: the file system has no checker.
+    pub fn check_file_system(&mut self) -> Result<Option<CheckReport>, TargetError> {
+        let Some(mount) = &self.mount else {
+            return Err(TargetError::missing(
+                "a device that can be unmounted",
+                "a directory's file system cannot be checked while others use it; check an image or a device",
+            ));
+        };
+        let file_system = mount.file_system();
+        self.while_unmounted(|device| file_system.check(device.path()))
+    }
+
+    /// Runs `action` on the device of the unmounted target and mounts it again.
+    pub fn while_unmounted<T>(
+        &mut self,
+        action: impl FnOnce(&BlockDevice) -> Result<T, TargetError>,
+    ) -> Result<T, TargetError> {
+        let device = self.device()?;
+        let Some(mount) = &mut self.mount else {
+            return Err(TargetError::missing("a target that can be unmounted", "use an image or a device"));
+        };
+        self.directory.release()?;
+        mount.unmount()?;
+        let result = action(&device);
+        mount.mount()?;
+        self.directory.retake()?;
+        result
+    }
+
+    /// Chooses the I/O scheduler ("none", "mq-deadline", "kyber", "bfq"); the former one comes back at the end.
+    pub fn set_scheduler(&mut self, name: &str) -> Result<(), TargetError> {
+        self.set_queue("scheduler", name)
+    }
+
+    /// Sets read-ahead in KiB: that of the device's queue and, where the file system keeps its own (btrfs), that of the
+    /// mount, which a remount forgets. Returns the files that were set; the former values come back at the end.
+    pub fn set_read_ahead(&mut self, kib: u64) -> Result<Vec<PathBuf>, TargetError> {
+        let device = self.device()?;
+        let mut files = vec![device.queue_file("read_ahead_kb")];
+        files.extend(device.btrfs_read_ahead());
+        for file in &files {
+            self.settings.set(file.clone(), &kib.to_string())?;
+        }
+        Ok(files)
+    }
+
+    /// Sets a file of the device's queue folder in sysfs; the former value comes back at the end.
+    pub fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
+        let file = self.device()?.queue_file(name);
+        self.settings.set(file, value)
+    }
+
+    /// Everything about the target that a result depends on.
+    pub fn environment(&self) -> Environment {
+        let mut facts = Environment::default();
+        facts.put("target.name", self.spec.to_string());
+        facts.put("target.capacity_bytes", self.capacity.0.to_string());
+        if let Some(command) = &self.mkfs_command {
+            facts.put("mkfs.command", command);
+        }
+        if let Backing::Image { device, image } = &self.backing {
+            facts.put("image.in_memory", image.is_in_memory().to_string());
+            facts.put("image.direct_io", device.direct_io().to_string());
+            if let Some(path) = image.path() {
+                facts.put("image.host_file_system", environment::file_system_name(path));
+            }
+        }
+        environment::mounted(&mut facts, self.mount_point(), self.file_system(), self.block_device());
+        if let Some(device) = self.block_device_info() {
+            environment::device(&mut facts, &device);
+        }
+        facts
+    }
+
+    /// Warnings and errors of the kernel about this device since the target was opened. A run with any has failed.
+    pub fn kernel_warnings(&mut self) -> Vec<String> {
+        self.log.warnings().to_vec()
+    }
+
+    /// Whether the kernel log can be read here; when not, results are "measured without the kernel log".
+    pub fn kernel_log_is_readable(&self) -> bool {
+        self.log.is_readable()
+    }
+
+    /// Unmounts, detaches and writes an image held in memory into its file. Without this call (after an error or a
+    /// panic) everything is undone too, but what was in memory only is lost.
+    pub fn close(self) -> Result<(), TargetError> {
+        self.close_with(|_| Ok(()))
+    }
+
+    /// Like [`Self::close`]; `last` sees the device after the unmount, before it is detached.
+    pub fn close_with<T>(
+        mut self,
+        last: impl FnOnce(Option<&Path>) -> Result<T, TargetError>,
+    ) -> Result<T, TargetError> {
+        self.directory.release()?;
+        if let Some(mount) = &mut self.mount
+            && let Err(error) = mount.unmount()
+        {
+            if let Backing::Image { image, .. } = &self.backing {
+                // An image in memory would be lost.
+                mount.finish_in_use()?;
+                image.keep_result()?;
+            }
+            return Err(error);
+        }
+        let result = last(self.block_device().filter(|_| self.mount.is_some()))?;
+        drop(self.settings);
+        if let Backing::Image { device, image } = self.backing {
+            drop(device);
+            image.keep_result()?;
+        }
+        Ok(result)
+    }
+}

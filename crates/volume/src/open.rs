@@ -1,0 +1,245 @@
+//! From a specification to a mounted target: guard, lock, image, loop device, mkfs, mount.
+
+use crate::block_device::BlockDevice;
+use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted, VisitedDirectory};
+use crate::error::TargetError;
+use crate::file_system::FileSystem;
+use crate::holders::{Identity, holders};
+use crate::image_file::{ImageFile, ImageOptions};
+use crate::kernel_log::KernelLog;
+use crate::loop_device::{self, LoopDevice};
+use crate::mount::{self, Mount};
+use crate::mounted::{Backing, MountedTarget};
+use crate::spec::TargetSpec;
+use crate::{guard, lock, signature};
+use senesce_core::Bytes;
+use std::fs::File;
+use std::path::Path;
+
+/// How a target is opened.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if a zoned device does not tell.
+    /// Ignored for a directory.
+    pub file_system: Option<FileSystem>,
+    /// More options for its mkfs, split at blanks.
+    pub mkfs_options: String,
+    /// Options of the mount, separated by commas.
+    pub mount_options: String,
+    /// Hold an image in memory while it is used; [`MountedTarget::close`] writes it into its file.
+    pub in_memory: bool,
+    /// Size of an image to be made (where the specification has none), declared size of a directory.
+    pub size: Option<Bytes>,
+    /// The identity (path or serial number) whose content may be lost.
+    pub erase: Option<String>,
+    /// Mount what is there instead of making a file system. It must carry our marker, or be named in `erase`.
+    pub keep_existing: bool,
+    /// Attach and mount for reading only, without replaying a journal: nothing is altered. Only for [`visit`].
+    pub read_only: bool,
+}
+
+impl OpenOptions {
+    /// For a fresh file system of this kind.
+    pub fn fresh(file_system: FileSystem) -> Self {
+        Self { file_system: Some(file_system), ..Self::default() }
+    }
+
+    /// For going on with what an earlier run made.
+    pub fn existing() -> Self {
+        Self { keep_existing: true, ..Self::default() }
+    }
+
+    /// For looking at a target without altering it.
+    pub fn inspect() -> Self {
+        Self { keep_existing: true, read_only: true, ..Self::default() }
+    }
+}
+
+/// Opens a target that is ours: claimed by the guard, made anew (or kept with `keep_existing`), mounted.
+pub fn open(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget, TargetError> {
+    if options.read_only {
+        return Err(TargetError::Usage("a target that is only read is visited, not claimed".into()));
+    }
+    stage::<ClaimedDirectory>(spec, options)
+}
+
+/// Mounts a target of somebody else's, with what it holds: to look at it (`read_only`) or to run a command on it. It gives
+/// no right to destroy anything.
+pub fn visit(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<VisitedDirectory>, TargetError> {
+    stage::<VisitedDirectory>(spec, &OpenOptions { keep_existing: true, ..options.clone() })
+}
+
+fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<D>, TargetError> {
+    if spec.needs_root() && !rustix::process::geteuid().is_root() {
+        return Err(loop_device::needs_root());
+    }
+    match spec {
+        TargetSpec::Directory(path) => stage_directory(spec, path, options),
+        TargetSpec::Image { path, size } => {
+            let (erase, size) = (options.erase.as_deref(), size.or(options.size));
+            let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
+            check_least_size(spec, size, options)?;
+            let existed = path.exists();
+            let image = ImageFile::open(path, ImageOptions { size, erase, keep, read_only, in_memory })?;
+            release_stale_loops(image.active(), path)?;
+            let staged = stage_image(spec, image, &path.to_string_lossy(), options);
+            if staged.is_err() && !existed {
+                let _ = std::fs::remove_file(path);
+            }
+            staged
+        }
+        TargetSpec::Memory { size } => {
+            if options.keep_existing {
+                return Err(TargetError::Usage(format!("{spec} holds nothing that could be kept")));
+            }
+            check_least_size(spec, Some(*size), options)?;
+            stage_image(spec, ImageFile::scratch(*size)?, "senesce memory image", options)
+        }
+        TargetSpec::Device(path) => {
+            if options.in_memory {
+                return Err(TargetError::Usage(format!("--in-memory is for images; {spec} is a device")));
+            }
+            let keep = options.keep_existing;
+            let claimed = match keep {
+                true => ClaimedDevice::claim_unused(path)?,
+                false => ClaimedDevice::claim(path, options.erase.as_deref())?,
+            };
+            let made = make_and_mount(&claimed, claimed.lock_handle(), keep, options)?;
+            finish(spec, made, Backing::Device(claimed), options)
+        }
+    }
+}
+
+/// A new image must be large enough for its mkfs. With options of its own, mkfs decides.
+fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOptions) -> Result<(), TargetError> {
+    let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
+    let least = file_system.least_size();
+    match size {
+        Some(size) if !options.keep_existing && options.mkfs_options.trim().is_empty() && size < least => {
+            let name = spec.path().map_or("an image in memory".into(), |path| path.display().to_string());
+            Err(TargetError::Usage(format!("{name}: {size} is too small for {file_system}, which needs {least}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stage_directory<D: Rooted>(
+    spec: &TargetSpec,
+    path: &Path,
+    options: &OpenOptions,
+) -> Result<MountedTarget<D>, TargetError> {
+    if options.in_memory {
+        return Err(TargetError::Usage(format!("--in-memory is for images; {spec} is a directory")));
+    }
+    if D::OURS {
+        guard::check_directory(path)?;
+    }
+    let directory = D::take(path, options.erase.as_deref())?;
+    let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
+    if D::OURS {
+        lock::lock(&handle, path)?;
+    }
+    let found = rustix::fs::statvfs(path).map_err(TargetError::errno("ask for the size of", path))?;
+    let capacity = options.size.unwrap_or(Bytes(found.f_blocks * found.f_frsize));
+    let device = BlockDevice::below(path);
+    let log = KernelLog::since_now(device.as_ref().map_or("no device", BlockDevice::name));
+    let backing = Backing::Directory { _lock: handle, device };
+    Ok(MountedTarget::new(spec, directory, None, backing, log, capacity, None))
+}
+
+fn stage_image<D: Rooted>(
+    spec: &TargetSpec,
+    image: ImageFile,
+    name: &str,
+    options: &OpenOptions,
+) -> Result<MountedTarget<D>, TargetError> {
+    let device = LoopDevice::attach(image.active(), name, options.read_only)?;
+    let claimed = ClaimedDevice::claim_unused(device.path())?;
+    let made = make_and_mount(&claimed, image.lock_handle(), options.keep_existing, options)?;
+    drop(claimed);
+    finish(spec, made, Backing::Image { device, image }, options)
+}
+
+struct Made {
+    mount: Mount,
+    log: KernelLog,
+    capacity: Bytes,
+    mkfs_command: Option<String>,
+}
+
+fn make_and_mount(
+    device: &ClaimedDevice,
+    lock: Option<File>,
+    keep: bool,
+    options: &OpenOptions,
+) -> Result<Made, TargetError> {
+    let log = KernelLog::since_now(device.device().name());
+    let (file_system, mkfs_command) = if keep {
+        (existing_file_system(device, options.file_system)?, None)
+    } else {
+        let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
+        (file_system, Some(file_system.make(device, &options.mkfs_options)?))
+    };
+    let inspect = if options.read_only { file_system.inspect_options() } else { "" };
+    let mount_options = [inspect, &options.mount_options].into_iter().filter(|text| !text.is_empty());
+    let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
+    Ok(Made { mount, log, capacity: device.size(), mkfs_command })
+}
+
+/// The file system that a device holds. Where a zoned one does not tell it is the `expected` one: the superblock of a zoned
+/// btrfs moves.
+pub(crate) fn existing_file_system(
+    device: &ClaimedDevice,
+    expected: Option<FileSystem>,
+) -> Result<FileSystem, TargetError> {
+    let found = signature::file_system(device.file(), device.size().0, device.path())?;
+    match (found, expected) {
+        (Some(name), _) => name.parse(),
+        (None, Some(expected)) if device.device().is_zoned() => Ok(expected),
+        (None, _) => Err(TargetError::damaged(device.path(), "no file system that senesce can mount was found on it")),
+    }
+}
+
+fn finish<D: Rooted>(
+    spec: &TargetSpec,
+    made: Made,
+    backing: Backing,
+    options: &OpenOptions,
+) -> Result<MountedTarget<D>, TargetError> {
+    let point = made.mount.point().to_path_buf();
+    let ours = made.mkfs_command.is_some() || names_target(spec, &backing, options.erase.as_deref());
+    let allowed = ours.then(|| point.to_string_lossy().into_owned());
+    let directory = D::take(&point, allowed.as_deref()).map_err(|error| match error {
+        TargetError::Refused { .. } => TargetError::refused(
+            spec,
+            "its file system was not made by senesce (no marker .senesce in its root)",
+            format!("allow changes to it with --erase {}", spec.path().unwrap_or(&point).display()),
+        ),
+        other => other,
+    })?;
+    Ok(MountedTarget::new(spec, directory, Some(made.mount), backing, made.log, made.capacity, made.mkfs_command))
+}
+
+fn names_target(spec: &TargetSpec, backing: &Backing, erase: Option<&str>) -> bool {
+    let Some(word) = erase else { return false };
+    let serial =
+        matches!(backing, Backing::Device(device) if device.device().identities().iter().any(|known| known == word));
+    let real = |path: &Path| path.canonicalize().is_ok_and(|real| real == Path::new(word));
+    serial || spec.path().is_some_and(|path| path == Path::new(word) || real(path))
+}
+
+/// A loop device that still has the image belongs to a killed process (then it is released) or to somebody else.
+pub(crate) fn release_stale_loops(image: &File, path: &Path) -> Result<(), TargetError> {
+    for device in loop_device::attached_to(image, path)? {
+        let free = mount::clean_up(&device)?;
+        if !free || !loop_device::wait_until_detached(image, &device, path)? {
+            let holders: Vec<String> = holders(&Identity::of_device(&device)).iter().map(ToString::to_string).collect();
+            return Err(TargetError::refused(
+                path.display(),
+                format!("it is attached to {}; {}", device.display(), holders.join("; ")),
+                format!("unmount it and detach it first (losetup -d {})", device.display()),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The folder of the running machine: mount points, small scratch directories, and the ledger of what must be undone. It is
+//! `/run/senesce` of root, `$XDG_RUNTIME_DIR/senesce` of a user (XDG base directory specification), else `senesce-UID` in the
+//! temporary directory; of mode 0700, and looked at through its descriptor before it is trusted.
+
+use crate::error::TargetError;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Where root's is.
+pub const OF_ROOT: &str = "/run/senesce";
+
+/// The folder, made where it is missing.
+///
+/// # Errors
+/// [`TargetError::Refused`] when somebody else has made what should be ours.
+pub fn folder() -> Result<PathBuf, TargetError> {
+    let user = rustix::process::geteuid();
+    let preferred = match user.is_root() {
+        true => Some(PathBuf::from(OF_ROOT)),
+        false => std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| is_runtime_of_user(path)),
+    };
+    if let Some(path) = preferred {
+        let path = if user.is_root() { path } else { path.join("senesce") };
+        // Some containers have no /run that can be written.
+        if private(&path).is_ok() {
+            return Ok(path);
+        }
+    }
+    let base = std::env::temp_dir();
+    check_shared(&base)?;
+    let path = base.join(format!("senesce-{}", user.as_raw()));
+    private(&path)?;
+    Ok(path)
+}
+
+/// A folder of ours in [`folder()`].
+pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
+    let path = folder()?.join(name);
+    private(&path)?;
+    Ok(path)
+}
+
+fn is_runtime_of_user(path: &Path) -> bool {
+    let found = rustix::fs::stat(path);
+    path.is_absolute()
+        && found.is_ok_and(|found| found.st_uid == rustix::process::geteuid().as_raw() && found.st_mode & 0o022 == 0)
+}
+
+/// Opens a folder that only this user may enter; makes it where it is missing. Never through a link.
+pub(crate) fn private(path: &Path) -> Result<File, TargetError> {
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(TargetError::errno("make directory", path)(errno)),
+    }
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let foreign = |found: &str| {
+        TargetError::refused(
+            path.display(),
+            found,
+            "it must be ours alone; remove it, or set XDG_RUNTIME_DIR or TMPDIR",
+        )
+    };
+    let folder = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Ok(folder) => folder,
+        Err(Errno::NOTDIR | Errno::LOOP) => return Err(foreign("it is a link or a file and no directory")),
+        Err(Errno::ACCESS) => return Err(foreign("somebody else's directory has this name")),
+        Err(errno) => return Err(TargetError::errno("open directory", path)(errno)),
+    };
+    let found = rustix::fs::fstat(&folder).map_err(TargetError::errno("look at", path))?;
+    if found.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(foreign(&format!("it belongs to user {}", found.st_uid)));
+    }
+    if found.st_mode & 0o777 != 0o700 {
+        rustix::fs::fchmod(&folder, Mode::RWXU).map_err(TargetError::errno("set the mode of", path))?;
+    }
+    Ok(folder.into())
+}
+
+/// In a folder that everybody may write, only the sticky bit keeps others from exchanging what we make (inode(7)).
+pub(crate) fn check_shared(path: &Path) -> Result<(), TargetError> {
+    let found = rustix::fs::stat(path).map_err(TargetError::errno("look at", path))?;
+    let own = found.st_uid == rustix::process::geteuid().as_raw() || found.st_uid == 0;
+    let sticky = found.st_mode & 0o1000 != 0;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+        return Err(TargetError::refused(path.display(), "it is no directory", "set TMPDIR to one"));
+    }
+    if !sticky && (found.st_mode & 0o002 != 0 || !own) {
+        return Err(TargetError::refused(
+            path.display(),
+            "others may exchange what is made in it (no sticky bit)",
+            "set its mode to 1777, or name another directory in TMPDIR",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    #[test]
+    fn it_is_made_for_us_alone_and_a_planted_link_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("own");
+        private(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        private(&path).unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700, "made tight again");
+        let link = room.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert!(matches!(private(&link), Err(TargetError::Refused { .. })));
+        std::fs::write(room.path().join("file"), "").unwrap();
+        assert!(matches!(private(&room.path().join("file")), Err(TargetError::Refused { .. })));
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("skipped: needs root to make files of others");
+        }
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("planted");
+        std::fs::create_dir(&path).unwrap();
+        std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
+        let error = private(&path).unwrap_err();
+        assert!(error.to_string().contains("belongs to user 1234"), "{error}");
+    }
+
+    #[test]
+    fn a_shared_folder_needs_the_sticky_bit() {
+        let room = tempfile::tempdir().unwrap();
+        let mode = |mode| std::fs::set_permissions(room.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o777);
+        assert!(check_shared(room.path()).is_err());
+        mode(0o1777);
+        check_shared(room.path()).unwrap();
+        mode(0o700);
+        check_shared(room.path()).unwrap();
+    }
+}

@@ -1,0 +1,178 @@
+//! The content of a snapshot as a BLAKE3 digest for each chunk: the account that a restore is compared with.
+
+use crate::error::TargetError;
+use crate::image_file::replace;
+use crate::sparse::{Named, Range, data_ranges};
+use rayon::prelude::*;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What is compared and restored at once.
+const CHUNK: u64 = 1 << 20;
+
+const DIGEST: usize = blake3::OUT_LEN;
+/// Stands for a chunk of zeroes, which may lie in a hole. No content is known that has this digest.
+const ZEROES: [u8; DIGEST] = [0; DIGEST];
+
+/// Digests of all chunks, the last of which may be shorter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Digests {
+    size: u64,
+    chunks: Vec<[u8; DIGEST]>,
+}
+
+impl Digests {
+    /// Of the first `size` bytes of a file.
+    pub(super) fn of(content: Named, size: u64) -> Result<Self, TargetError> {
+        let mut digests = Self { size, chunks: vec![ZEROES; size.div_ceil(CHUNK) as usize] };
+        let used = digests.chunks_of(&data_ranges(content.file, size, content.path)?);
+        let found: Vec<(u64, [u8; DIGEST])> = digests.digest(content, &used, |_, _| true)?;
+        found.into_iter().for_each(|(chunk, digest)| digests.chunks[chunk as usize] = digest);
+        Ok(digests)
+    }
+
+    /// The chunks that may differ from zero in the snapshot or in `content`.
+    pub(super) fn used(&self, content: Named) -> Result<Vec<u64>, TargetError> {
+        let mut used = self.chunks_of(&data_ranges(content.file, self.size, content.path)?);
+        used.extend((0..).zip(&self.chunks).filter(|(_, digest)| **digest != ZEROES).map(|(chunk, _)| chunk));
+        used.sort_unstable();
+        used.dedup();
+        Ok(used)
+    }
+
+    /// The chunks that these ranges touch, in order and once each.
+    pub(super) fn chunks_of(&self, ranges: &[Range]) -> Vec<u64> {
+        let touched = ranges.iter().filter(|range| range.start < range.end);
+        let mut chunks: Vec<u64> =
+            touched.flat_map(|range| range.start / CHUNK..range.end.min(self.size).div_ceil(CHUNK)).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        chunks
+    }
+
+    /// Those of `chunks` whose content is not that of the snapshot.
+    pub(super) fn differing(&self, content: Named, chunks: &[u64]) -> Result<Vec<u64>, TargetError> {
+        let differs = |chunk: u64, digest: &[u8; DIGEST]| self.chunks[chunk as usize] != *digest;
+        Ok(self.digest(content, chunks, differs)?.into_iter().map(|(chunk, _)| chunk).collect())
+    }
+
+    /// Digests of chunks of a file on all processors, as far as `wanted`, in order.
+    fn digest(
+        &self,
+        content: Named,
+        chunks: &[u64],
+        wanted: impl Fn(u64, &[u8; DIGEST]) -> bool + Sync,
+    ) -> Result<Vec<(u64, [u8; DIGEST])>, TargetError> {
+        let read = |buffer: &mut Vec<u8>, chunk: u64| {
+            let range = self.range(chunk);
+            let bytes = &mut buffer[..range.length() as usize];
+            content.file.read_exact_at(bytes, range.start).map_err(TargetError::io("read", content.path))?;
+            let digest = if is_zero(bytes) { ZEROES } else { *blake3::hash(bytes).as_bytes() };
+            Ok(wanted(chunk, &digest).then_some((chunk, digest)))
+        };
+        let found = chunks.par_iter().map_init(|| vec![0u8; CHUNK as usize], |buffer, chunk| read(buffer, *chunk));
+        found.filter_map(Result::transpose).collect()
+    }
+
+    /// Where a chunk lies.
+    pub(super) fn range(&self, chunk: u64) -> Range {
+        Range { start: chunk * CHUNK, end: ((chunk + 1) * CHUNK).min(self.size) }
+    }
+
+    /// Bytes in these chunks.
+    pub(super) fn bytes(&self, chunks: &[u64]) -> u64 {
+        chunks.iter().map(|chunk| self.range(*chunk).length()).sum()
+    }
+
+    /// Writes the digests beside the snapshot; returns the digest of the file.
+    pub(super) fn save(&self, path: &Path) -> Result<String, TargetError> {
+        let bytes = self.chunks.as_flattened();
+        replace(path, |to| to.file.write_all_at(bytes, 0).map_err(TargetError::io("write", to.path)))?;
+        Ok(blake3::hash(bytes).to_hex().to_string())
+    }
+
+    /// Reads them back. `hash` is that of the file.
+    pub(super) fn load(path: &Path, size: u64, hash: &str) -> Result<Self, TargetError> {
+        // A file that is gone is as bad as a damaged one.
+        let bytes = fs::read(path).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            _ => Err(TargetError::io("read the digests", path)(error)),
+        })?;
+        let (chunks, rest) = bytes.as_chunks::<DIGEST>();
+        let whole = rest.is_empty() && chunks.len() as u64 == size.div_ceil(CHUNK);
+        match whole && blake3::hash(&bytes).to_hex().as_str() == hash {
+            true => Ok(Self { size, chunks: chunks.to_vec() }),
+            false => Err(TargetError::damaged(
+                path,
+                "the snapshot's digests are damaged; after `senesce rollback`, take the snapshot again under another name",
+            )),
+        }
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<16>();
+    words.iter().all(|word| u128::from_ne_bytes(*word) == 0) && rest.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs::File;
+
+    const SIZE: u64 = 5 * CHUNK + 4096;
+
+    fn named(file: &File) -> Named<'_> {
+        Named { file, path: Path::new("test file") }
+    }
+
+    fn filled() -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(SIZE).unwrap();
+        file.write_all_at(&[7; 10_000], CHUNK - 100).unwrap();
+        file.write_all_at(&[9; 4096], SIZE - 4096).unwrap();
+        file
+    }
+
+    #[test]
+    fn zeroes_and_holes_are_the_same() {
+        let (file, other) = (filled(), filled());
+        other.write_all_at(&vec![0; CHUNK as usize], 3 * CHUNK).unwrap();
+        let digests = Digests::of(named(&file), SIZE).unwrap();
+        assert_eq!(Digests::of(named(&other), SIZE).unwrap(), digests);
+        assert_eq!(digests.used(named(&file)).unwrap(), [0, 1, 5]);
+        let used = digests.used(named(&other)).unwrap();
+        assert_eq!((used.as_slice(), digests.bytes(&used)), (&[0, 1, 3, 5][..], 3 * CHUNK + 4096));
+        assert_eq!(digests.differing(named(&other), &used).unwrap(), [0u64; 0]);
+    }
+
+    #[test]
+    fn digests_are_kept_in_a_file_that_notices_damage() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("d");
+        let digests = Digests::of(named(&filled()), SIZE).unwrap();
+        let hash = digests.save(&path).unwrap();
+        assert_eq!(Digests::load(&path, SIZE, &hash).unwrap(), digests);
+        assert!(Digests::load(&path, SIZE + CHUNK, &hash).is_err());
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[40] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        assert!(Digests::load(&path, SIZE, &hash).unwrap_err().to_string().contains("damaged"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20))]
+        #[test]
+        fn every_change_is_found(at in 0..SIZE, value in 1u8..) {
+            let file = filled();
+            let digests = Digests::of(named(&file), SIZE).unwrap();
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, at).unwrap();
+            file.write_all_at(&[byte[0] ^ value], at).unwrap();
+            let used = digests.used(named(&file)).unwrap();
+            prop_assert_eq!(digests.differing(named(&file), &used).unwrap(), [at / CHUNK]);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What is known of a snapshot beside its bytes.
+
+use super::medium::Medium;
+use crate::error::TargetError;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+const FORMAT: u32 = 2;
+/// Without digests and without times of change.
+const WITHOUT_DIGESTS: u32 = 1;
+
+/// The state of a target's content. Different stamps mean that it may have been written in between; equal ones prove nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stamp {
+    /// Of an image: its inode and the times of its last modification and change.
+    Image {
+        /// Inode number.
+        inode: u64,
+        /// Nanoseconds since 1970.
+        modified_ns: i128,
+        /// The same of the inode's last change, which no program can set.
+        #[serde(default)]
+        changed_ns: i128,
+    },
+    /// Of a device: sectors written and discarded since it appeared in this boot.
+    Device {
+        /// The kernel's identity of this boot.
+        boot_id: String,
+        /// The kernel's number of this appearance of the device.
+        disk_sequence: String,
+        /// Sectors written and discarded.
+        sectors: [u64; 2],
+    },
+}
+
+/// Stored as `NAME.json` beside the bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Version of this file's form.
+    pub format: u32,
+    /// Size of the target in bytes.
+    pub size: u64,
+    /// Serial number of the device, if it has one.
+    pub serial: Option<String>,
+    /// How the snapshot was made: `copy` or `reflink`.
+    pub method: String,
+    /// When the target was known to have this content.
+    pub stamp: Stamp,
+    /// BLAKE3 of the file of digests, in hexadecimal. `None`: made by a version that had none.
+    #[serde(default)]
+    pub digests: Option<String>,
+}
+
+impl Manifest {
+    pub(super) fn new(medium: &Medium, method: &str, stamp: Stamp, digests: String) -> Self {
+        let (size, serial, digests) = (medium.size(), medium.serial(), Some(digests));
+        Self { format: FORMAT, size, serial, method: method.into(), stamp, digests }
+    }
+
+    /// Adds what a snapshot of the form before lacks.
+    pub(super) fn set_digests(&mut self, digests: String) {
+        (self.format, self.digests) = (FORMAT, Some(digests));
+    }
+
+    pub(super) fn save(&self, path: &Path) -> Result<(), TargetError> {
+        let text = serde_json::to_vec_pretty(self).unwrap_or_default();
+        crate::image_file::replace(path, |to| {
+            use std::os::unix::fs::FileExt;
+            to.file.write_all_at(&text, 0).map_err(TargetError::io("write", to.path))
+        })
+    }
+
+    pub(super) fn load(path: &Path) -> Result<Self, TargetError> {
+        let text = fs::read(path).map_err(TargetError::io("read", path))?;
+        let manifest: Self = serde_json::from_slice(&text)
+            .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
+        match manifest.format {
+            FORMAT | WITHOUT_DIGESTS => Ok(manifest),
+            other => Err(TargetError::damaged(path, format!("it has form {other}, this program reads {FORMAT}"))),
+        }
+    }
+
+    /// Refuses a snapshot of another size or of another device before anything is written.
+    pub(super) fn check(&self, medium: &Medium, image: &Path) -> Result<(), TargetError> {
+        let bytes = fs::metadata(image).map_err(TargetError::io("look at the snapshot", image))?.len();
+        let differs = |what: &str, theirs: String, ours: String| {
+            Err(TargetError::refused(
+                medium.path().display(),
+                format!("the snapshot is of another {what}: {theirs}, the target has {ours}"),
+                "name the target that the snapshot was taken of",
+            ))
+        };
+        if self.size != medium.size() || bytes != medium.size() {
+            return differs("size", format!("{} bytes", self.size.min(bytes)), format!("{} bytes", medium.size()));
+        }
+        if self.serial != medium.serial() {
+            let show = |serial: &Option<String>| serial.clone().unwrap_or_else(|| "none".into());
+            return differs("serial number", show(&self.serial), show(&medium.serial()));
+        }
+        Ok(())
+    }
+}
+
+/// A name becomes a file name.
+pub(super) fn check_name(name: &str) -> Result<(), TargetError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(TargetError::Usage(format!(
+            "'{name}' is no name for a snapshot: use letters, digits, '-', '_', '.'"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string())).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,147 @@
+//! The image or device whose content is saved and restored: locked, and used by nobody else.
+
+use super::manifest::Stamp;
+use crate::claim::ClaimedDevice;
+use crate::error::TargetError;
+use crate::sparse::Named;
+use crate::{TargetSpec, cold, guard, lock, open};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug)]
+pub(super) enum Medium {
+    Image { file: File, path: PathBuf, size: u64 },
+    Device(ClaimedDevice),
+}
+
+impl Medium {
+    pub(super) fn open(spec: &TargetSpec) -> Result<Self, TargetError> {
+        match spec {
+            TargetSpec::Image { path, .. } => {
+                let file = File::options().read(true).write(true).open(path);
+                let file = file.map_err(TargetError::io("open the image", path))?;
+                lock::lock(&file, path)?;
+                open::release_stale_loops(&file, path)?;
+                let size = file.metadata().map_err(TargetError::io("look at", path))?.len();
+                let path = path.canonicalize().map_err(TargetError::io("resolve", path))?;
+                Ok(Self::Image { file, path, size })
+            }
+            TargetSpec::Device(path) => Ok(Self::Device(ClaimedDevice::claim_unused(path)?)),
+            TargetSpec::Directory(_) | TargetSpec::Memory { .. } => Err(TargetError::Usage(format!(
+                "{spec} cannot have snapshots: name an image (image:FILE) or a block device"
+            ))),
+        }
+    }
+
+    pub(super) fn default_folder(&self) -> PathBuf {
+        match self {
+            Self::Image { path, .. } => {
+                let mut name = path.as_os_str().to_owned();
+                name.push(".snapshots");
+                name.into()
+            }
+            Self::Device(claimed) => {
+                let serial = claimed.device().serial();
+                let name = serial.unwrap_or_else(|| claimed.device().name().to_string());
+                let plain = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+                crate::images::cache_folder().join("snapshots").join(plain)
+            }
+        }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        match self {
+            Self::Image { file, .. } => file,
+            Self::Device(claimed) => claimed.file(),
+        }
+    }
+
+    /// For a loop device, which must not keep the lock.
+    pub(super) fn open_again(&self) -> Result<File, TargetError> {
+        crate::image_file::reopen(self.file(), self.path(), false)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Image { path, .. } => path,
+            Self::Device(claimed) => claimed.path(),
+        }
+    }
+
+    pub(super) fn named(&self) -> Named<'_> {
+        Named { file: self.file(), path: self.path() }
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Image { size, .. } => *size,
+            Self::Device(claimed) => claimed.size().0,
+        }
+    }
+
+    pub(super) fn is_device(&self) -> bool {
+        matches!(self, Self::Device(_))
+    }
+
+    pub(super) fn claimed(&self) -> Option<&ClaimedDevice> {
+        match self {
+            Self::Image { .. } => None,
+            Self::Device(claimed) => Some(claimed),
+        }
+    }
+
+    pub(super) fn serial(&self) -> Option<String> {
+        self.claimed().and_then(|claimed| claimed.device().serial())
+    }
+
+    /// Keeps the lock while it is open.
+    pub(super) fn lock_handle(&self) -> Option<File> {
+        match self {
+            Self::Image { file, .. } => file.try_clone().ok(),
+            Self::Device(claimed) => claimed.lock_handle(),
+        }
+    }
+
+    /// Refuses while anybody uses it, as a file system that outlived its unmount does: it would write on what is restored.
+    pub(super) fn check_unused(&self) -> Result<(), TargetError> {
+        match self {
+            Self::Image { file, path, .. } => open::release_stale_loops(file, path),
+            Self::Device(claimed) => {
+                guard::check_unused(claimed.device())?;
+                match cold::has_ended(claimed.path())? {
+                    true => Ok(()),
+                    false => Err(TargetError::refused(
+                        claimed.path().display(),
+                        "a file system on it lives on after the unmount",
+                        "end what was started while it was mounted, then go back with senesce rollback",
+                    )),
+                }
+            }
+        }
+    }
+
+    pub(super) fn stamp(&self) -> Result<Stamp, TargetError> {
+        match self {
+            Self::Image { file, path, .. } => {
+                let found = file.metadata().map_err(TargetError::io("look at", path))?;
+                let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+                let modified_ns = nanoseconds(found.mtime(), found.mtime_nsec());
+                let changed_ns = nanoseconds(found.ctime(), found.ctime_nsec());
+                Ok(Stamp::Image { inode: found.ino(), modified_ns, changed_ns })
+            }
+            Self::Device(claimed) => {
+                // Fields 7 and 14 are sectors written and discarded (Documentation/block/stat.rst).
+                let text = claimed.device().attribute("stat").unwrap_or_default();
+                let number =
+                    |field: usize| text.split_whitespace().nth(field).and_then(|word| word.parse().ok()).unwrap_or(0);
+                let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+                Ok(Stamp::Device {
+                    boot_id: boot_id.trim().into(),
+                    disk_sequence: claimed.device().disk().attribute("diskseq").unwrap_or_default(),
+                    sectors: [number(6), number(13)],
+                })
+            }
+        }
+    }
+}

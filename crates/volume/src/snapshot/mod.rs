@@ -1,0 +1,384 @@
+//! Snapshots of images and devices, and the way back to them.
+//!
+//! A snapshot is a sparse copy (or a reflink) beside the image, and a digest of each of its chunks. Going back after a traced
+//! command restores what the command wrote or discarded, if the trace is valid; everything else restores what differs. Then
+//! the content is compared with the digests, so that every way back is proven. A journal says that a restore or a traced
+//! command is under way, so that after a kill the next call completes it.
+
+mod digests;
+mod manifest;
+mod medium;
+mod proof;
+mod restore;
+
+pub use manifest::{Manifest, Stamp};
+pub use proof::{Scope, Verification, Verify};
+
+use crate::error::TargetError;
+use crate::image_file::{replace, write_beside};
+use crate::kernel_log::KernelLog;
+use crate::loop_device::LoopDevice;
+use crate::mount::Mount;
+use crate::open::existing_file_system;
+use crate::sparse::{CopyBy, Named, Range, merge};
+use crate::trace::{BlockTrace, TraceSession, ValidTrace};
+use crate::{BlockDevice, ClaimedDevice, TargetSpec};
+use digests::Digests;
+use medium::Medium;
+use proof::Proof;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// How a snapshot is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Shares blocks with the image where the host's file system can, else copies. A loop device over an image with shared
+    /// blocks is slower at its first writes.
+    Reflink,
+    /// Copies what is used.
+    Copy,
+}
+
+/// What a restore did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RollbackReport {
+    /// Bytes written back or freed.
+    pub restored_bytes: u64,
+    /// Ranges they were in.
+    pub extents: u64,
+    /// `trace` (what the command altered, by a valid trace), `comparison` (what differed from the digests), `copy`
+    /// (everything), `reflink` (everything, shared), `unchanged` (everything was compared, nothing differed).
+    pub method: String,
+    /// Whether all that was compared is that of the snapshot. `false`: the snapshot is damaged, and so is the target.
+    pub verified: bool,
+    /// What was compared.
+    pub verification: Verification,
+    /// Seconds that it took, without the command and without the comparison.
+    pub elapsed_seconds: f64,
+    /// What is out of the ordinary: a completed restore, an invalid trace.
+    pub note: Option<String>,
+}
+
+/// Where a restore begins, before the comparison restores what is left.
+enum Way {
+    /// Everything, whatever is known.
+    Everything,
+    /// What a valid trace says was altered.
+    Altered(Vec<Range>),
+    /// With the comparison.
+    Comparison,
+}
+
+/// What a command on a mounted target left.
+#[derive(Debug)]
+pub struct Traced<T> {
+    /// What the caller's action returned.
+    pub result: Result<T, TargetError>,
+    /// The requests from before the mount to after the unmount.
+    pub trace: BlockTrace,
+    /// Kernel warnings about the device.
+    pub kernel_warnings: Vec<String>,
+    /// The way back.
+    pub rollback: RollbackReport,
+}
+
+/// The snapshots of one image or device.
+#[derive(Debug)]
+pub struct Snapshots {
+    folder: PathBuf,
+    medium: Medium,
+    note: Option<String>,
+}
+
+impl Snapshots {
+    /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or beside an image
+    /// (`FILE.snapshots`) or in the cache directory for a device. A restore that was interrupted is completed first.
+    pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
+        let medium = Medium::open(spec)?;
+        let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
+        let mut snapshots = Self { folder, medium, note: None };
+        snapshots.complete_interrupted()?;
+        Ok(snapshots)
+    }
+
+    /// Takes a snapshot. A name that exists is refused.
+    pub fn create(&self, name: &str, method: Method) -> Result<Manifest, TargetError> {
+        manifest::check_name(name)?;
+        if self.manifest_path(name).exists() {
+            return Err(TargetError::refused(
+                format!("the name {name}"),
+                "there is a snapshot of this name",
+                format!("choose another, or remove {} with its .json and .blake3", self.image_path(name).display()),
+            ));
+        }
+        fs::create_dir_all(&self.folder).map_err(TargetError::io("make directory", &self.folder))?;
+        let stamp = self.medium.stamp()?;
+        let (from, path, size) = (self.medium.named(), self.image_path(name), self.medium.size());
+        let shared = method == Method::Reflink && !self.medium.is_device() && clone_beside(from, &path)?;
+        if !shared {
+            let by = if self.medium.is_device() || method == Method::Copy { CopyBy::Memory } else { CopyBy::Kernel };
+            write_beside(from, &path, size, by)?;
+        }
+        let snapshot = fs::File::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
+        let digests = Digests::of(Named { file: &snapshot, path: &path }, size)?;
+        if !digests.differing(from, &digests.used(from)?)?.is_empty() || self.medium.stamp()? != stamp {
+            let _ = fs::remove_file(&path);
+            return Err(TargetError::refused(
+                self.medium.path().display(),
+                "it was written while it was copied, or the copy is damaged",
+                "see that nothing else uses it, and take the snapshot again",
+            ));
+        }
+        let digests = digests.save(&self.digests_path(name))?;
+        let manifest = Manifest::new(&self.medium, if shared { "reflink" } else { "copy" }, stamp, digests);
+        manifest.save(&self.manifest_path(name))?;
+        Ok(manifest)
+    }
+
+    /// The names of the snapshots.
+    pub fn names(&self) -> Vec<String> {
+        manifest::names(&self.folder)
+    }
+
+    /// Compares everything with the snapshot and restores what differs. `full`: restores everything, then compares.
+    pub fn rollback(&mut self, name: &str, full: bool) -> Result<RollbackReport, TargetError> {
+        let mut manifest = self.manifest(name)?;
+        let report = self.go_back(name, &mut manifest, full)?;
+        Ok(RollbackReport { note: self.note.take().or(report.note), ..report })
+    }
+
+    fn go_back(&self, name: &str, manifest: &mut Manifest, full: bool) -> Result<RollbackReport, TargetError> {
+        let (digests, without) = match self.digests(name, manifest) {
+            Err(error @ TargetError::Damaged { .. }) => {
+                let of_bytes = self.with_snapshot(name, |snapshot| Digests::of(snapshot, manifest.size))?;
+                (of_bytes, Some(format!("everything was restored and compared with the snapshot's bytes: {error}")))
+            }
+            digests => (digests?, None),
+        };
+        let way = if full || without.is_some() { Way::Everything } else { Way::Comparison };
+        let report = self.restore(name, &digests, way, Verify::Full)?;
+        self.settle(name, manifest, &report)?;
+        Ok(RollbackReport { note: without.or(report.note), ..report })
+    }
+
+    /// Mounts the target, lets `action` run on its mount point, unmounts it and restores what was altered: the trace runs
+    /// from before the mount to after the unmount. If the trace is not valid, what differs from the snapshot is searched
+    /// instead. A target that is not as the snapshot left it is refused; one that is still in use after the unmount is left as
+    /// it is, and the next call goes back.
+    pub fn run_and_rollback<T>(
+        &mut self,
+        name: &str,
+        mount_options: &str,
+        verify: Verify,
+        action: impl FnOnce(&Path) -> Result<T, TargetError>,
+    ) -> Result<Traced<T>, TargetError> {
+        let mut manifest = self.manifest(name)?;
+        let digests = self.digests(name, &mut manifest)?;
+        if manifest.stamp != self.medium.stamp()? {
+            return Err(TargetError::refused(
+                self.medium.path().display(),
+                format!("it changed since the snapshot {name}"),
+                format!("go back first: senesce rollback TARGET {name}"),
+            ));
+        }
+        self.begin(name)?;
+        let ran = self.run_traced(mount_options, action);
+        if let Err(in_use) = self.medium.check_unused() {
+            // The journal stays: the next call goes back.
+            return Err(ran.err().unwrap_or(in_use));
+        }
+        let (way, invalid) = match ran.as_ref().map(|(_, trace, _)| trace.valid()) {
+            Ok(Ok(trace)) => (Way::Altered(altered_ranges(trace, self.medium.size())), None),
+            Ok(Err(invalid)) => (Way::Comparison, Some(format!("the trace was not used: {invalid}"))),
+            Err(_) => (Way::Comparison, None),
+        };
+        let report = self.restore(name, &digests, way, verify)?;
+        self.settle(name, &mut manifest, &report)?;
+        let rollback = RollbackReport { note: self.note.take().or(invalid).or(report.note), ..report };
+        let (result, trace, kernel_warnings) = ran?;
+        Ok(Traced { result, trace, kernel_warnings, rollback })
+    }
+
+    #[allow(clippy::type_complexity, reason = "used in one place")]
+    fn run_traced<T>(
+        &self,
+        mount_options: &str,
+        action: impl FnOnce(&Path) -> Result<T, TargetError>,
+    ) -> Result<(Result<T, TargetError>, BlockTrace, Vec<String>), TargetError> {
+        let attached = match self.medium.is_device() {
+            true => None,
+            false => {
+                Some(LoopDevice::attach(&self.medium.open_again()?, &self.medium.path().to_string_lossy(), false)?)
+            }
+        };
+        let path = attached.as_ref().map_or_else(|| self.medium.path(), LoopDevice::path);
+        let device = BlockDevice::open(path)?;
+        let mut log = KernelLog::since_now(device.name());
+        let file_system = match self.medium.claimed() {
+            Some(claimed) => existing_file_system(claimed, None)?,
+            None => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
+        };
+        let session = TraceSession::start(&device)?;
+        let mut mount = Mount::new(path, file_system, mount_options, self.medium.lock_handle())?;
+        let result = action(mount.point());
+        mount.unmount()?;
+        device.flush_buffers()?;
+        drop(mount);
+        let trace = session.stop()?;
+        Ok((result, trace, log.warnings().to_vec()))
+    }
+
+    fn with_snapshot<T>(
+        &self,
+        name: &str,
+        act: impl FnOnce(Named) -> Result<T, TargetError>,
+    ) -> Result<T, TargetError> {
+        let path = self.image_path(name);
+        let file = fs::File::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
+        act(Named { file: &file, path: &path })
+    }
+
+    /// Restores under a journal, and proves it.
+    fn restore(&self, name: &str, digests: &Digests, way: Way, verify: Verify) -> Result<RollbackReport, TargetError> {
+        self.begin(name)?;
+        let begin = Instant::now();
+        let written = if let Way::Altered(ranges) = &way { Some(ranges.clone()) } else { None };
+        self.with_snapshot(name, |snapshot| {
+            let (mut method, mut restored) = match way {
+                Way::Everything => restore::everything(&self.medium, snapshot)?,
+                Way::Altered(ranges) => {
+                    restore::ranges(&self.medium, snapshot, &ranges)?;
+                    ("trace", ranges)
+                }
+                Way::Comparison => {
+                    restore::sync(&self.medium)?;
+                    ("comparison", Vec::new())
+                }
+            };
+            let elapsed = begin.elapsed().as_secs_f64();
+            let Proof { verification, restored: differed, restore_seconds } =
+                proof::prove(&self.medium, snapshot, digests, written.as_deref(), verify)?;
+            let missed = (method == "trace" && !differed.is_empty()).then(|| {
+                format!(
+                    "{} bytes that the trace did not tell of were found by the comparison",
+                    verification.differing_bytes
+                )
+            });
+            if method == "comparison" && differed.is_empty() {
+                method = "unchanged";
+            }
+            restored.extend(differed);
+            let restored = merge(restored);
+            Ok(RollbackReport {
+                restored_bytes: restored.iter().map(|range| range.length()).sum(),
+                extents: restored.len() as u64,
+                method: method.into(),
+                verified: verification.equal,
+                verification,
+                elapsed_seconds: elapsed + restore_seconds,
+                note: missed,
+            })
+        })
+    }
+
+    /// The restore is over: the journal ends, and where the target is proven to be as the snapshot, its stamp is renewed.
+    fn settle(&self, name: &str, manifest: &mut Manifest, report: &RollbackReport) -> Result<(), TargetError> {
+        if report.verified {
+            manifest.stamp = self.medium.stamp()?;
+            manifest.save(&self.manifest_path(name))?;
+        }
+        let journal = self.journal_path();
+        match fs::remove_file(&journal) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(TargetError::io("remove the journal", &journal)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn begin(&self, name: &str) -> Result<(), TargetError> {
+        replace(&self.journal_path(), |to| {
+            use std::os::unix::fs::FileExt;
+            to.file.write_all_at(name.as_bytes(), 0).map_err(TargetError::io("write the journal", to.path))
+        })
+    }
+
+    fn complete_interrupted(&mut self) -> Result<(), TargetError> {
+        let Ok(name) = fs::read_to_string(self.journal_path()) else { return Ok(()) };
+        let mut manifest = self.manifest(&name)?;
+        let report = self.go_back(&name, &mut manifest, false)?;
+        if !report.verified {
+            let snapshot = self.image_path(&name);
+            let problem =
+                "the snapshot is damaged: an interrupted way back to it was completed, but the content differs";
+            return Err(TargetError::damaged(&snapshot, problem));
+        }
+        self.note = Some(format!("an interrupted way back to {name} was completed first"));
+        Ok(())
+    }
+
+    /// The digests of a snapshot; of one that was made without, from its bytes.
+    fn digests(&self, name: &str, manifest: &mut Manifest) -> Result<Digests, TargetError> {
+        let path = self.digests_path(name);
+        if let Some(hash) = &manifest.digests {
+            return Digests::load(&path, manifest.size, hash);
+        }
+        let digests = self.with_snapshot(name, |snapshot| Digests::of(snapshot, manifest.size))?;
+        manifest.set_digests(digests.save(&path)?);
+        manifest.save(&self.manifest_path(name))?;
+        Ok(digests)
+    }
+
+    fn manifest(&self, name: &str) -> Result<Manifest, TargetError> {
+        manifest::check_name(name)?;
+        let path = self.manifest_path(name);
+        if !path.exists() {
+            return Err(TargetError::Usage(format!(
+                "there is no snapshot {name} of {}; there are: {}",
+                self.medium.path().display(),
+                if self.names().is_empty() { "none".into() } else { self.names().join(", ") }
+            )));
+        }
+        let manifest = Manifest::load(&path)?;
+        manifest.check(&self.medium, &self.image_path(name))?;
+        Ok(manifest)
+    }
+
+    fn image_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.img"))
+    }
+
+    fn digests_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.blake3"))
+    }
+
+    fn manifest_path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        self.folder.join("journal")
+    }
+}
+
+/// Makes a reflink. `false`: the host's file system has none.
+fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
+    use rustix::io::Errno;
+    replace(path, |to| match rustix::fs::ioctl_ficlone(to.file, from.file) {
+        Ok(()) => Ok(true),
+        Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => Ok(false),
+        Err(errno) => Err(TargetError::errno("clone into", to.path)(errno)),
+    })
+}
+
+/// Everything the trace altered, as ranges of bytes within the device.
+fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
+    let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
+    let ranges = altering.map(|request| Range {
+        start: (request.sector.saturating_mul(512)).min(size),
+        end: (request.end_sector().saturating_mul(512)).min(size),
+    });
+    merge(ranges.filter(|range| range.start < range.end).collect())
+}

@@ -1,0 +1,137 @@
+//! The proof of a restore: the content is compared with the snapshot's digests, and what differs is restored.
+
+use super::digests::Digests;
+use super::medium::Medium;
+use super::restore;
+use crate::error::TargetError;
+use crate::sparse::{Named, Range, merge};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// How much is compared by itself; more is compared in part, unless all is asked for.
+const LIMIT_BYTES: u64 = 16 << 30;
+
+/// Of what the trace does not name, beyond the limit: one chunk in so many.
+const SAMPLE: u64 = 100;
+
+/// What is compared with the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// Everything that is allocated, up to 16 GiB; beyond that what the command wrote and one percent of the rest.
+    #[default]
+    Auto,
+    /// Everything that is allocated.
+    Full,
+}
+
+/// What was compared with the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// Everything that is allocated in the target or in the snapshot; the rest reads as zero in both.
+    All,
+    /// What the trace says was written, and one percent of the rest.
+    WrittenAndSample,
+}
+
+/// What a comparison with the snapshot found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Verification {
+    /// What was compared.
+    pub scope: Scope,
+    /// How many bytes that was.
+    pub compared_bytes: u64,
+    /// Bytes, in chunks of 1 MiB, that differed and were restored from the snapshot.
+    pub differing_bytes: u64,
+    /// Whether all that was compared is that of the snapshot now. `false`: the snapshot itself is damaged.
+    pub equal: bool,
+    /// Seconds that the comparison took.
+    pub seconds: f64,
+}
+
+/// What a proof found and did.
+#[derive(Debug)]
+pub(super) struct Proof {
+    /// The comparison.
+    pub verification: Verification,
+    /// What differed and was restored.
+    pub restored: Vec<Range>,
+    /// How long that took.
+    pub restore_seconds: f64,
+}
+
+/// Compares with the digests and restores what differs. `written`: what a valid trace says was restored before.
+pub(super) fn prove(
+    medium: &Medium,
+    snapshot: Named,
+    digests: &Digests,
+    written: Option<&[Range]>,
+    verify: Verify,
+) -> Result<Proof, TargetError> {
+    let begin = Instant::now();
+    let used = digests.used(medium.named())?;
+    let (mut scope, mut chunks) = choose(digests, &used, written, verify);
+    let mut differing = digests.differing(medium.named(), &chunks)?;
+    if !differing.is_empty() && scope == Scope::WrittenAndSample {
+        // The trace missed something, so that it proves nothing.
+        (scope, chunks) = (Scope::All, used);
+        differing = digests.differing(medium.named(), &chunks)?;
+    }
+    let (compared, restoring) = (begin.elapsed(), Instant::now());
+    let restored = merge(differing.iter().map(|chunk| digests.range(*chunk)).collect());
+    if !restored.is_empty() {
+        restore::ranges(medium, snapshot, &restored)?;
+    }
+    let (restore_seconds, again) = (restoring.elapsed().as_secs_f64(), Instant::now());
+    let equal = digests.differing(medium.named(), &differing)?.is_empty();
+    let verification = Verification {
+        scope,
+        compared_bytes: digests.bytes(&chunks),
+        differing_bytes: digests.bytes(&differing),
+        equal,
+        seconds: (compared + again.elapsed()).as_secs_f64(),
+    };
+    Ok(Proof { verification, restored, restore_seconds })
+}
+
+fn choose(digests: &Digests, used: &[u64], written: Option<&[Range]>, verify: Verify) -> (Scope, Vec<u64>) {
+    let Some(written) = written.filter(|_| verify == Verify::Auto && digests.bytes(used) > LIMIT_BYTES) else {
+        return (Scope::All, used.to_vec());
+    };
+    // Another sample every time, so that what one misses is found by the next.
+    let salt = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let mut chunks = sample(used, salt);
+    chunks.extend(digests.chunks_of(written));
+    chunks.sort_unstable();
+    chunks.dedup();
+    (Scope::WrittenAndSample, chunks)
+}
+
+/// About one in [`SAMPLE`], at least one.
+fn sample(chunks: &[u64], salt: u128) -> Vec<u64> {
+    let chosen = |chunk: u64| {
+        let digest = blake3::Hasher::new().update(&salt.to_le_bytes()).update(&chunk.to_le_bytes()).finalize();
+        digest.as_bytes().iter().take(8).fold(0u64, |sum, byte| sum << 8 | u64::from(*byte)) % SAMPLE == 0
+    };
+    let mut found: Vec<u64> = chunks.iter().copied().filter(|chunk| chosen(*chunk)).collect();
+    if found.is_empty() {
+        found.extend(chunks.first());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_about_one_percent() {
+        let chunks: Vec<u64> = (0..100_000).collect();
+        for salt in 0..5 {
+            let count = sample(&chunks, salt).len();
+            assert!((800..1200).contains(&count), "{count}");
+        }
+        assert_ne!(sample(&chunks, 1), sample(&chunks, 2));
+        assert_eq!(sample(&[77], 3), [77]);
+    }
+}

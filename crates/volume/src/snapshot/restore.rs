@@ -1,0 +1,90 @@
+//! Bringing bytes back.
+
+use super::medium::Medium;
+use crate::error::TargetError;
+use crate::sparse::{Named, Range, copy_range, data_ranges_between};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Restores these ranges.
+pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Result<(), TargetError> {
+    for range in ranges {
+        restore_range(medium, snapshot, *range)?;
+    }
+    sync(medium)
+}
+
+/// Restores the whole, by sharing blocks where the host can: how it was done, and the ranges that hold data.
+pub(super) fn everything(medium: &Medium, snapshot: Named) -> Result<(&'static str, Vec<Range>), TargetError> {
+    let whole = Range { start: 0, end: medium.size() };
+    if !medium.is_device() && rustix::fs::ioctl_ficlone(medium.file(), snapshot.file).is_ok() {
+        sync(medium)?;
+        return Ok(("reflink", vec![whole]));
+    }
+    restore_range(medium, snapshot, whole)?;
+    sync(medium)?;
+    Ok(("copy", data_ranges_between(snapshot.file, whole, snapshot.path)?))
+}
+
+/// Data are copied, and what lies between them in the snapshot becomes holes or zeroes.
+fn restore_range(medium: &Medium, snapshot: Named, range: Range) -> Result<(), TargetError> {
+    let mut at = range.start;
+    for data in data_ranges_between(snapshot.file, range, snapshot.path)? {
+        clear(medium, Range { start: at, end: data.start })?;
+        copy_range(snapshot, medium.named(), data)?;
+        at = data.end;
+    }
+    clear(medium, Range { start: at, end: range.end })
+}
+
+fn clear(medium: &Medium, range: Range) -> Result<(), TargetError> {
+    if range.length() == 0 {
+        return Ok(());
+    }
+    match medium {
+        Medium::Device(claimed) => zero_out(claimed.file(), claimed.path(), range),
+        Medium::Image { file, path, .. } => {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            match fallocate(file, flags, range.start, range.length()) {
+                Ok(()) => Ok(()),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(file, path, range),
+                Err(errno) => Err(TargetError::errno("free a range of", path)(errno)),
+            }
+        }
+    }
+}
+
+/// BLKZEROOUT (include/uapi/linux/fs.h) writes zeroes by command or by itself.
+fn zero_out(file: &File, path: &Path, range: Range) -> Result<(), TargetError> {
+    const BLKZEROOUT: libc::c_ulong = 0x127F;
+    let place: [u64; 2] = [range.start, range.length()];
+    // SAFETY: the request reads two numbers of 64 bits, which live until it returns.
+    match unsafe { libc::ioctl(file.as_raw_fd(), BLKZEROOUT as _, place.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(TargetError::io("write zeroes to", path)(std::io::Error::last_os_error())),
+    }
+}
+
+fn write_zeroes(file: &File, path: &Path, range: Range) -> Result<(), TargetError> {
+    let zeroes = vec![0u8; (1 << 20).min(range.length() as usize)];
+    let mut at = range.start;
+    while at < range.end {
+        let length = zeroes.len().min((range.end - at) as usize);
+        file.write_all_at(&zeroes[..length], at).map_err(TargetError::io("write zeroes to", path))?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
+/// Writes back what was written, and lets a device forget what it has cached, so that reading shows what it holds.
+pub(super) fn sync(medium: &Medium) -> Result<(), TargetError> {
+    medium.file().sync_all().map_err(TargetError::io("sync", medium.path()))?;
+    match medium {
+        Medium::Device(claimed) => claimed.device().flush_buffers(),
+        Medium::Image { .. } => Ok(()),
+    }
+}

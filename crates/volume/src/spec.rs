@@ -1,0 +1,168 @@
+//! What the user wrote to name a target.
+
+use crate::error::TargetError;
+use crate::guest::{self, Wanted};
+use senesce_core::{Bytes, Size};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The forms of a target: `image:FILE[,size=1G]`, `memory:1G`, `/dev/...`, a directory; in the lab's guest also `auto`, its only
+/// NVMe drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TargetSpec {
+    /// An image file, attached to a loop device.
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// Its size, if it is to be made.
+        size: Option<Bytes>,
+    },
+    /// An image in memory that is gone when it is closed.
+    Memory {
+        /// Its size.
+        size: Bytes,
+    },
+    /// A block device.
+    Device(PathBuf),
+    /// A directory of a mounted file system.
+    Directory(PathBuf),
+}
+
+impl TargetSpec {
+    /// The path it names, if any.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Image { path, .. } | Self::Device(path) | Self::Directory(path) => Some(path),
+            Self::Memory { .. } => None,
+        }
+    }
+
+    /// Reads the name of something that exists already, where a plain FILE means an image.
+    pub fn existing(text: &str) -> Result<Self, TargetError> {
+        match Path::new(text).is_file() {
+            true => Ok(Self::Image { path: text.into(), size: None }),
+            false => text.parse(),
+        }
+    }
+
+    /// Whether a loop device or a mount, and so root, is needed to use it.
+    pub fn needs_root(&self) -> bool {
+        !matches!(self, Self::Directory(_))
+    }
+}
+
+impl Serialize for TargetSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TargetSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl FromStr for TargetSpec {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        if let Some(rest) = text.strip_prefix("image:") {
+            let (path, options) = rest.split_once(',').map_or((rest, None), |(path, options)| (path, Some(options)));
+            let size = options.map(|options| image_size(text, options)).transpose()?;
+            return match path {
+                "" => Err(TargetError::Usage(format!("'{text}' names no file: write image:FILE[,size=1G]"))),
+                path => Ok(Self::Image { path: path.into(), size }),
+            };
+        }
+        if let Some(rest) = text.strip_prefix("memory:") {
+            return Ok(Self::Memory { size: parse_size(text, rest.strip_prefix("size=").unwrap_or(rest))? });
+        }
+        if text.is_empty() {
+            return Err(TargetError::Usage(
+                "the target is empty: write a directory, image:FILE[,size=1G], memory:1G or a block device".into(),
+            ));
+        }
+        if text == "auto" && !Path::new(text).exists() {
+            return guest::find(text, Wanted::Only).map(Self::Device);
+        }
+        let path = PathBuf::from(text);
+        let is_block = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+        if is_block || path.starts_with("/dev") && !path.is_dir() && !path.starts_with("/dev/shm") {
+            return Ok(Self::Device(path));
+        }
+        if path.is_file() {
+            return Err(TargetError::Usage(format!("{text} is a file: to use it as an image write image:{text}")));
+        }
+        Ok(Self::Directory(path))
+    }
+}
+
+fn image_size(text: &str, options: &str) -> Result<Bytes, TargetError> {
+    match options.split_once('=') {
+        Some(("size", value)) => parse_size(text, value),
+        _ => Err(TargetError::Usage(format!("'{options}' in '{text}' is not known: the only option is size=SIZE"))),
+    }
+}
+
+fn parse_size(text: &str, value: &str) -> Result<Bytes, TargetError> {
+    let size: Bytes = value.parse().map_err(|error| TargetError::Usage(format!("in '{text}': {error}")))?;
+    if size.0 == 0 {
+        return Err(TargetError::Usage(format!("in '{text}': the size must be above zero")));
+    }
+    Ok(size)
+}
+
+impl fmt::Display for TargetSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image { path, size: Some(size) } => {
+                write!(formatter, "image:{},size={}", path.display(), Size(*size))
+            }
+            Self::Image { path, size: None } => write!(formatter, "image:{}", path.display()),
+            Self::Memory { size } => write!(formatter, "memory:{}", Size(*size)),
+            Self::Device(path) | Self::Directory(path) => write!(formatter, "{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auto_names_no_drive_of_a_host() {
+        let refused = "auto".parse::<TargetSpec>().unwrap_err();
+        assert!(matches!(refused, TargetError::Refused { .. }), "{refused}");
+        assert_eq!("./auto".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("./auto".into()));
+    }
+
+    #[test]
+    fn the_forms_are_told_apart_and_printed_back() {
+        let sized = TargetSpec::Image { path: "a.img".into(), size: Some(Bytes::gib(1)) };
+        assert_eq!("image:a.img,size=1G".parse::<TargetSpec>().unwrap(), sized);
+        assert_eq!(sized.to_string().parse::<TargetSpec>().unwrap(), sized);
+        assert_eq!("memory:512M".parse::<TargetSpec>().unwrap(), TargetSpec::Memory { size: Bytes::mib(512) });
+        assert_eq!("/dev/sdz9".parse::<TargetSpec>().unwrap(), TargetSpec::Device("/dev/sdz9".into()));
+        assert_eq!("/dev/shm/x".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("/dev/shm/x".into()));
+        assert_eq!("some/dir".parse::<TargetSpec>().unwrap(), TargetSpec::Directory("some/dir".into()));
+    }
+
+    #[test]
+    fn a_plain_file_that_exists_is_an_image() {
+        let image = TargetSpec::Image { path: "Cargo.toml".into(), size: None };
+        assert_eq!(TargetSpec::existing("Cargo.toml").unwrap(), image);
+        assert_eq!(TargetSpec::existing("image:Cargo.toml").unwrap(), image);
+    }
+
+    #[test]
+    fn wrong_words_are_usage_errors() {
+        for text in ["", "image:", "image:a,size=1g5", "image:a,sise=1G", "image:a,size=0", "memory:", "Cargo.toml"] {
+            assert!(matches!(text.parse::<TargetSpec>(), Err(TargetError::Usage(_))), "{text}");
+        }
+    }
+}

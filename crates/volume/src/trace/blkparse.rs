@@ -1,0 +1,196 @@
+//! The text of blkparse(1) in its default form: `8,0 1 17 0.000123456 4242 D WS 2048 + 8 [fio]`.
+
+use super::blktrace::{assemble, choose};
+use super::packed::BlockTrace;
+use super::pairing::Event;
+use super::request::{Operation, Request};
+use crate::error::TargetError;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Reads such text. Lines of other actions (queue, merge, plug ...) and the summary at the end are passed over.
+pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
+    let bytes = std::fs::read(path).map_err(TargetError::io("read", path))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| {
+        TargetError::damaged(path, "it is no text; import binary traces with `senesce import blktrace`")
+    })?;
+    parse(text, path, device)
+}
+
+/// The same from text in memory.
+pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
+    let mut events: BTreeMap<(u32, u32), Vec<Event>> = BTreeMap::new();
+    for (index, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match parse_line(&words) {
+            Line::Event(number, event) => events.entry(number).or_default().push(event),
+            Line::Other => {}
+            // The summary begins with the first CPU; nothing after it is an event.
+            Line::Summary => break,
+            Line::Wrong(problem) => {
+                return Err(TargetError::damaged(
+                    path,
+                    format!("line {}: {problem}; expected the default text of blkparse", index + 1),
+                ));
+            }
+        }
+    }
+    let numbers: Vec<(u32, u32)> = events.keys().copied().collect();
+    let chosen = choose(&numbers, device, path)?;
+    Ok(assemble(events.remove(&chosen).unwrap_or_default(), &format!("{},{}", chosen.0, chosen.1)))
+}
+
+enum Line {
+    Event((u32, u32), Event),
+    Other,
+    Summary,
+    Wrong(String),
+}
+
+fn parse_line(words: &[&str]) -> Line {
+    let Some(first) = words.first() else { return Line::Other };
+    if first.starts_with("CPU") || matches!(*first, "Total" | "Events" | "Throughput") {
+        return Line::Summary;
+    }
+    // "Input file sda.blktrace.0 added".
+    if *first == "Input" {
+        return Line::Other;
+    }
+    let Some(device) = parse_device(first) else {
+        return Line::Wrong(format!("'{first}' is no device number MAJOR,MINOR"));
+    };
+    let [_, _, _, time, _, action, rwbs, place @ ..] = words else {
+        // Notes and messages have fewer columns.
+        return if words.get(5).is_some_and(|action| *action == "m") {
+            Line::Other
+        } else {
+            Line::Wrong("it is cut off".into())
+        };
+    };
+    if !matches!(*action, "D" | "C") {
+        return Line::Other;
+    }
+    let Some(time_ns) = parse_time(time) else { return Line::Wrong(format!("'{time}' is no time in seconds")) };
+    let (sector, sectors) = match place {
+        [sector, "+", sectors, ..] => match (sector.parse(), sectors.parse()) {
+            (Ok(sector), Ok(sectors)) => (sector, sectors),
+            _ => return Line::Wrong(format!("'{sector} + {sectors}' is no place")),
+        },
+        // A flush has no place; a driver's command shows its bytes there.
+        _ => (0, 0),
+    };
+    let Some(request) = Request::new(Operation::Other, sector, sectors).with_rwbs(rwbs) else {
+        return Line::Wrong(format!("'{rwbs}' is no kind of request"));
+    };
+    let event = match *action {
+        "D" => Event::Issue(Request { issue_ns: time_ns, ..request }),
+        _ => Event::completion(&Request { issue_ns: time_ns, ..request }),
+    };
+    Line::Event(device, event)
+}
+
+pub(crate) fn parse_device(word: &str) -> Option<(u32, u32)> {
+    let (major, minor) = word.split_once(',')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Seconds and nine digits, without rounding.
+fn parse_time(word: &str) -> Option<u64> {
+    let (seconds, fraction) = word.split_once('.')?;
+    let digits = fraction.len();
+    if !(1..=9).contains(&digits) || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let nanoseconds = fraction.parse::<u64>().ok()? * 10u64.pow(9 - digits as u32);
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+}
+
+/// Writes a trace as such text: a line for each issue and each completion, in the order of time. `device` is printed as
+/// its number.
+pub fn export(trace: &BlockTrace, device: (u32, u32), out: &mut impl Write) -> io::Result<()> {
+    let mut lines: Vec<(u64, bool, Request)> = Vec::with_capacity(trace.len() * 2);
+    for request in trace.iter() {
+        lines.push((request.issue_ns, false, request));
+        lines.extend(request.latency_ns.map(|latency| (request.issue_ns.saturating_add(latency), true, request)));
+    }
+    lines.sort_by_key(|(time_ns, ..)| *time_ns);
+    for (index, (time_ns, completed, request)) in lines.into_iter().enumerate() {
+        let (seconds, nanoseconds) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
+        let action = if completed { 'C' } else { 'D' };
+        write!(
+            out,
+            "{:3},{:<3} {:2} {:8} {seconds:5}.{nanoseconds:09} {:5}  {action} {:>3} ",
+            device.0,
+            device.1,
+            0,
+            index + 1,
+            0,
+            request.rwbs()
+        )?;
+        match request.operation {
+            Operation::Flush => writeln!(out, "[0]")?,
+            _ => writeln!(out, "{} + {} [0]", request.sector, request.sectors)?,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::packed::tests::requests;
+    use super::*;
+    use proptest::prelude::*;
+
+    const TEXT: &str = "\
+  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  P   R [kjournald]
+  8,0    3        3     0.000002197   697  Q  WS 223490 + 8 [kjournald]
+  8,0    3        4     0.000010000   697  D  WS 223490 + 8 [kjournald]
+  8,0    3        5     0.000012000     0  m   N cfq workload slice:100
+  8,0    1        6     0.000500000   697  D   R 1000 + 16 [grep]
+  8,0    3        7     0.001010000     0  C  WS 223490 + 8 [0]
+  8,0    3        8     0.001020000   697  D  FN [kworker]
+CPU3 (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           7,      128KiB
+";
+
+    #[test]
+    fn the_default_text_is_read() {
+        let trace = parse(TEXT, Path::new("t"), None).unwrap();
+        let requests: Vec<_> = trace.iter().collect();
+        assert_eq!(requests.len(), 3);
+        assert_eq!(requests[0].latency_ns, Some(1_000_000));
+        assert_eq!((requests[1].issue_ns, requests[1].sector, requests[1].sectors), (490_000, 1000, 16));
+    }
+
+    #[test]
+    fn foreign_text_names_the_line() {
+        let words = |text: &str| parse(text, Path::new("t"), None).unwrap_err().to_string();
+        assert!(words("hello world\n").contains("line 1"));
+        assert!(words("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("no place"));
+        assert!(words("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("no time"));
+        assert!(words("8,0 3 1\n").contains("cut off"));
+        assert!(words("").contains("no issued"));
+    }
+
+    proptest! {
+        #[test]
+        fn an_export_is_read_back(list in requests()) {
+            // Kinds, places and order survive; times of more than the text's range and open requests at one place do not matter here.
+            let list: Vec<Request> = list.into_iter().enumerate().map(|(index, request)| Request {
+                issue_ns: index as u64 * 1000, latency_ns: None, sector: request.sector, ..request
+            }).map(|request| if request.operation == Operation::Flush { Request { sector: 0, sectors: 0, fua: false, ..request } } else { request }).collect();
+            prop_assume!(!list.is_empty());
+            let mut text = Vec::new();
+            export(&BlockTrace::from_requests("sdx", 0, list.clone()), (8, 0), &mut text).unwrap();
+            let read = parse(&String::from_utf8(text).unwrap(), Path::new("t"), None).unwrap();
+            prop_assert_eq!(read.iter().collect::<Vec<_>>(), list);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[ 0-9,.+DCRWF\\[\\]\n]{0,200}") {
+            let _ = parse(&text, Path::new("t"), None);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Block traces: the requests that a device was given, in issue order. One record type for what the kernel shows, what
+//! other tools recorded, what layout scores and what device models time.
+
+mod account;
+pub mod blkparse;
+pub mod blktrace;
+pub mod file;
+pub mod measures;
+mod modelled;
+pub mod packed;
+mod pairing;
+mod request;
+mod ring_buffer;
+mod self_test;
+mod session;
+mod tally;
+mod tracefs;
+mod validity;
+
+pub use measures::{DynamicLayout, LatencySummary, Measures, QueueDepth};
+pub use packed::BlockTrace;
+pub use request::{Operation, Request};
+pub use self_test::{SelfTest, self_test};
+pub use session::TraceSession;
+pub use validity::{Problem, ValidTrace};

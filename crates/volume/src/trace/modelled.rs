@@ -1,0 +1,43 @@
+//! From a block trace to the requests that device models time.
+
+use super::request::Operation;
+use super::validity::ValidTrace;
+use senesce_devmodel::{self as devmodel, request::set_queue_depths};
+
+impl ValidTrace<'_> {
+    /// The requests in issue order with the queue depth that they met. Writing zeroes moves no data, as a discard; a command
+    /// without sectors is left out.
+    pub fn for_models(&self) -> Vec<devmodel::Request> {
+        let (mut requests, mut completions) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
+        for request in self.iter() {
+            let operation = match request.operation {
+                Operation::Read => devmodel::Operation::Read,
+                Operation::Write => devmodel::Operation::Write,
+                Operation::Flush => devmodel::Operation::Flush,
+                Operation::Other if request.sectors == 0 => continue,
+                Operation::Discard | Operation::Other => devmodel::Operation::Discard,
+            };
+            let place = devmodel::Request::new(operation, request.sector, request.sectors);
+            requests.push(devmodel::Request { issue_time_ns: request.issue_ns, ..place });
+            completions.push(request.latency_ns.map(|latency| request.issue_ns.saturating_add(latency)));
+        }
+        set_queue_depths(&mut requests, completions.into_iter());
+        requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BlockTrace, Request};
+    use super::*;
+
+    #[test]
+    fn zeroing_is_a_discard_and_commands_are_left_out() {
+        let list = [(Operation::Read, 8), (Operation::Other, 16), (Operation::Other, 0), (Operation::Flush, 0)];
+        let requests = list.iter().map(|(kind, sectors)| Request::new(*kind, 0, *sectors)).collect();
+        let trace = BlockTrace::from_requests("sdx", 0, requests);
+        let kinds: Vec<_> = trace.valid().unwrap().for_models().iter().map(|request| request.operation).collect();
+        use devmodel::Operation::{Discard, Flush, Read};
+        assert_eq!(kinds, [Read, Discard, Flush]);
+    }
+}

@@ -1,0 +1,270 @@
+//! Completions find their requests.
+
+use super::packed::BlockTrace;
+use super::request::{Operation, Request};
+use super::tally::{Group, Tally};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+
+/// Issue or completion of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A request was issued.
+    Issue(Request),
+    /// A zone append was issued: its sector is that of the zone, and the completion tells where it was written.
+    Append(Request),
+    /// The driver could not take a request (the rest of one): it will be issued again.
+    Requeue {
+        /// When.
+        now_ns: u64,
+        /// First sector that was not completed.
+        sector: u64,
+        /// What the request does.
+        operation: Operation,
+    },
+    /// A part of a request, or all of it, was completed.
+    Complete {
+        /// When.
+        now_ns: u64,
+        /// First sector that was completed.
+        sector: u64,
+        /// How many were.
+        sectors: u32,
+        /// What the request does.
+        operation: Operation,
+        /// Where the kernel counts it.
+        group: Group,
+    },
+}
+
+impl Event {
+    /// The completion of all of a request, at the time that stands as its issue.
+    pub(crate) fn completion(request: &Request) -> Self {
+        let Request { issue_ns: now_ns, sector, sectors, operation, .. } = *request;
+        Self::Complete { now_ns, sector, sectors, operation, group: Group::of_operation(operation) }
+    }
+
+    /// When it happened.
+    pub(crate) fn time_ns(&self) -> u64 {
+        match self {
+            Self::Issue(request) | Self::Append(request) => request.issue_ns,
+            Self::Complete { now_ns, .. } | Self::Requeue { now_ns, .. } => *now_ns,
+        }
+    }
+
+    /// Whether it is a completion outside a partition; one without sectors may end a flush of any partition.
+    pub(crate) fn is_elsewhere(&self, part: &Range<u64>) -> bool {
+        match self {
+            Self::Complete { sectors: 0, group: Group::Write, .. } => false,
+            Self::Complete { sector, .. } => !part.contains(sector),
+            _ => false,
+        }
+    }
+
+    /// Counts its time from `start_ns` and its place from `first_sector`.
+    pub(crate) fn relative_to(&mut self, start_ns: u64, first_sector: u64) {
+        let (time_ns, sector) = match self {
+            Self::Issue(request) | Self::Append(request) => (&mut request.issue_ns, &mut request.sector),
+            Self::Complete { now_ns, sector, .. } | Self::Requeue { now_ns, sector, .. } => (now_ns, sector),
+        };
+        *time_ns = time_ns.saturating_sub(start_ns);
+        *sector = sector.saturating_sub(first_sector);
+    }
+}
+
+type Key = (u64, Operation);
+
+/// A request that is not yet completed.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    index: usize,
+    issue_ns: u64,
+    begin: u64,
+    end: u64,
+    requeued: bool,
+}
+
+/// Fills a trace from issues and completions that come in the order of time.
+#[derive(Debug)]
+pub(crate) struct Pairing {
+    trace: BlockTrace,
+    /// By first sector still to be completed and kind.
+    open: HashMap<Key, Open>,
+    /// More requests at the same place and of the same kind, the latest first.
+    also_open: Vec<(Key, Open)>,
+    appends: Vec<Open>,
+    tally: Tally,
+}
+
+impl Pairing {
+    pub(crate) fn new(trace: BlockTrace) -> Self {
+        Self { trace, open: HashMap::new(), also_open: Vec::new(), appends: Vec::new(), tally: Tally::default() }
+    }
+
+    /// Takes the next event.
+    pub(crate) fn take(&mut self, event: &Event) {
+        match event {
+            Event::Issue(request) => self.issue(request),
+            Event::Append(request) => {
+                let open = self.push(request);
+                self.appends.push(open);
+            }
+            Event::Requeue { sector, operation, .. } => {
+                if let Some(open) = self.open.get_mut(&(*sector, *operation)) {
+                    open.requeued = true;
+                }
+            }
+            Event::Complete { now_ns, sector, sectors, operation, group } => {
+                self.tally.moved(*group, u64::from(*sectors) * 512);
+                self.complete(*now_ns, (*sector, *operation), *sectors, *group);
+            }
+        }
+    }
+
+    fn issue(&mut self, request: &Request) {
+        let key = (request.sector, request.operation);
+        // A request that is issued again stays at its place in the order.
+        if let Some(open) = self.open.get_mut(&key).filter(|open| open.requeued && open.end == request.end_sector()) {
+            open.requeued = false;
+            return;
+        }
+        let open = self.push(request);
+        self.insert(key, open);
+    }
+
+    fn push(&mut self, request: &Request) -> Open {
+        let (index, begin, end) = (self.trace.len(), request.sector, request.end_sector());
+        self.trace.push(request);
+        Open { index, issue_ns: request.issue_ns, begin, end, requeued: false }
+    }
+
+    fn insert(&mut self, key: Key, open: Open) {
+        match self.open.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(open);
+            }
+            Entry::Occupied(_) => self.also_open.insert(0, (key, open)),
+        }
+    }
+
+    fn remove(&mut self, key: Key) {
+        self.open.remove(&key);
+        if let Some(at) = self.also_open.iter().rposition(|(other, _)| *other == key) {
+            let (_, next) = self.also_open.remove(at);
+            self.open.insert(key, next);
+        }
+    }
+
+    /// A request may be completed in parts; the last part counts.
+    fn complete(&mut self, now_ns: u64, key: Key, sectors: u32, group: Group) {
+        let (sector, operation) = key;
+        if sectors == 0 && group == Group::Write {
+            // A write between flushes is completed once more after them, where it ended; a flush that was asked for without
+            // data is a write of nothing without a place (`blk_flush_complete_seq` in block/blk-flush.c).
+            self.tally.empty_writes += u64::from(sector == 0);
+            return;
+        }
+        let Some(open) = self.take_open(key, sectors, group) else {
+            self.tally.unmatched += 1;
+            self.tally.ended(group, sector);
+            return;
+        };
+        self.trace.set_latency(open.index, now_ns.saturating_sub(open.issue_ns));
+        let done = sector.saturating_add(u64::from(sectors));
+        match done < open.end && !matches!(group, Group::Command | Group::Append) {
+            true => self.insert((done, operation), open),
+            false => self.tally.ended(group, open.begin),
+        }
+    }
+
+    fn take_open(&mut self, key: Key, sectors: u32, group: Group) -> Option<Open> {
+        if group == Group::Append {
+            let at = self.appends.iter().position(|open| open.end - open.begin == u64::from(sectors))?;
+            return Some(self.appends.remove(at));
+        }
+        let open = self.open.get(&key).copied()?;
+        self.remove(key);
+        Some(open)
+    }
+
+    /// The trace, what was completed, and how many requests were not.
+    pub(crate) fn finish(self) -> (BlockTrace, Tally, u64) {
+        let unfinished = self.open.len() + self.also_open.len() + self.appends.len();
+        (self.trace, self.tally, unfinished as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Operation::{Read, Write};
+
+    fn issue(now: u64, operation: Operation, sector: u64) -> Event {
+        Event::Issue(Request { issue_ns: now, ..Request::new(operation, sector, 16) })
+    }
+
+    fn complete(now_ns: u64, operation: Operation, sector: u64, sectors: u32) -> Event {
+        Event::Complete { now_ns, sector, sectors, operation, group: Group::of_operation(operation) }
+    }
+
+    fn paired(events: &[Event]) -> (Vec<Option<u64>>, Tally, u64) {
+        let mut pairing = Pairing::new(BlockTrace::new("sdx", 0));
+        events.iter().for_each(|event| pairing.take(event));
+        let (trace, tally, unfinished) = pairing.finish();
+        (trace.iter().map(|request| request.latency_ns).collect(), tally, unfinished)
+    }
+
+    #[test]
+    fn completions_in_parts_and_out_of_order_are_paired() {
+        let (latencies, tally, unfinished) = paired(&[
+            issue(10, Read, 0),
+            issue(20, Read, 100),
+            complete(50, Read, 100, 16),
+            complete(60, Read, 0, 8),
+            complete(70, Read, 8, 8),
+            complete(80, Read, 5, 8),
+        ]);
+        assert_eq!(latencies, [Some(60), Some(30)]);
+        assert_eq!((tally.requests[0], tally.bytes[0], tally.unmatched, unfinished), (3, 40 * 512, 1, 0));
+    }
+
+    #[test]
+    fn two_requests_at_one_place_are_both_completed() {
+        let events = [issue(10, Read, 8), issue(20, Read, 8), complete(50, Read, 8, 16), complete(70, Read, 8, 16)];
+        let (latencies, tally, unfinished) = paired(&events);
+        assert_eq!(latencies, [Some(40), Some(50)]);
+        assert_eq!((tally.requests[0], tally.unmatched, unfinished), (2, 0, 0));
+    }
+
+    #[test]
+    fn a_request_that_is_issued_again_counts_once() {
+        let again = Event::Requeue { now_ns: 15, sector: 8, operation: Read };
+        let events = [issue(10, Read, 8), again, issue(20, Read, 8), complete(50, Read, 8, 16)];
+        let (latencies, tally, unfinished) = paired(&events);
+        assert_eq!((latencies.as_slice(), tally.requests[0], unfinished), (&[Some(40)][..], 1, 0));
+    }
+
+    #[test]
+    fn an_append_is_completed_elsewhere_in_its_zone() {
+        let append = Event::Append(Request { issue_ns: 1, ..Request::new(Write, 0, 16) });
+        let done = Event::Complete { now_ns: 9, sector: 480, sectors: 16, operation: Write, group: Group::Append };
+        let (latencies, tally, unfinished) = paired(&[append, done]);
+        assert_eq!((latencies.as_slice(), tally.requests[1], unfinished), (&[Some(8)][..], 1, 0));
+    }
+
+    #[test]
+    fn flushes_are_counted_as_the_kernel_counts_them() {
+        let (_, tally, unfinished) = paired(&[
+            // fsync without a journal: a flush for a write of nothing.
+            Event::Issue(Request { issue_ns: 1, ..Request::new(Operation::Flush, 0, 0) }),
+            complete(2, Operation::Flush, 0, 0),
+            complete(3, Write, 0, 0),
+            // A journal's commit: the write ends, and once more after the second flush.
+            issue(10, Write, 800),
+            complete(20, Write, 800, 16),
+            complete(30, Write, 816, 0),
+        ]);
+        assert_eq!((tally.requests, tally.empty_writes, unfinished), ([0, 1, 0, 1], 1, 0));
+    }
+}

@@ -1,0 +1,173 @@
+//! One request of a block trace.
+
+use serde::{Deserialize, Serialize};
+
+/// What a request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum Operation {
+    /// Reads.
+    Read = 0,
+    /// Writes (a zone append too).
+    Write = 1,
+    /// Discards (also securely).
+    Discard = 2,
+    /// Flushes the device's cache and moves no data.
+    Flush = 3,
+    /// Anything else with a place on the device: writing zeroes, zone management.
+    Other = 4,
+}
+
+impl Operation {
+    pub(crate) const ALL: [Operation; 5] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
+
+    /// Whether the content of the device may be another afterwards.
+    pub fn alters(self) -> bool {
+        matches!(self, Self::Write | Self::Discard | Self::Other)
+    }
+}
+
+/// A request as it was issued to the device, with its completion if that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// When it was issued, in nanoseconds since the trace began.
+    pub issue_ns: u64,
+    /// From issue to completion in nanoseconds.
+    pub latency_ns: Option<u64>,
+    /// First sector, in units of 512 bytes from the start of the traced device.
+    pub sector: u64,
+    /// Length in units of 512 bytes.
+    pub sectors: u32,
+    /// What it does.
+    pub operation: Operation,
+    /// Somebody waits for it.
+    pub sync: bool,
+    /// It is the file system's metadata.
+    pub meta: bool,
+    /// It is read-ahead.
+    pub ahead: bool,
+    /// It goes past the device's write cache (force unit access).
+    pub fua: bool,
+    /// The device's cache is flushed before it.
+    pub preflush: bool,
+}
+
+impl Request {
+    /// A request of which only kind and place are known.
+    pub fn new(operation: Operation, sector: u64, sectors: u32) -> Self {
+        let (sync, meta, ahead, fua, preflush) = (false, false, false, false, false);
+        Self { issue_ns: 0, latency_ns: None, sector, sectors, operation, sync, meta, ahead, fua, preflush }
+    }
+
+    /// One past its last sector.
+    pub fn end_sector(&self) -> u64 {
+        self.sector.saturating_add(u64::from(self.sectors))
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.sectors) * 512
+    }
+
+    /// Takes kind and flags from the letters that the kernel's block events and blkparse use (`blk_fill_rwbs` in the
+    /// kernel's `kernel/trace/blktrace.c`, RWBS DESCRIPTION in blkparse(1)). `None`: not such letters.
+    pub fn with_rwbs(self, rwbs: &str) -> Option<Self> {
+        self.with_rwbs_bytes(rwbs.trim_end_matches('\0').as_bytes())
+    }
+
+    /// The same from bytes.
+    pub(crate) fn with_rwbs_bytes(mut self, rwbs: &[u8]) -> Option<Self> {
+        let mut letters = rwbs;
+        // A first F is a flush before the operation when an operation follows it, else it is the operation.
+        if let [b'F', b'R' | b'W' | b'D' | b'F' | b'N' | b'Z', ..] = letters {
+            letters = &letters[1..];
+            self.preflush = true;
+        }
+        (self.operation, letters) = match letters {
+            // Writing zeroes (since Linux 6.19); before, it has the letter N.
+            [b'W', b'Z', rest @ ..] => (Operation::Other, rest),
+            [b'R', rest @ ..] => (Operation::Read, rest),
+            [b'W', rest @ ..] => (Operation::Write, rest),
+            [b'D', rest @ ..] => (Operation::Discard, rest),
+            [b'F', rest @ ..] => (Operation::Flush, rest),
+            // blkparse's word for a flush without data is FN.
+            [b'N', rest @ ..] if self.preflush && self.sectors == 0 => (Operation::Flush, rest),
+            // N: no letter of its own (writing zeroes, driver commands).
+            [b'N', rest @ ..] => (Operation::Other, rest),
+            // Z: zone commands with a second letter, the reset of all zones with a third.
+            [b'Z', b'A', rest @ ..] => (Operation::Write, rest),
+            [b'Z', b'R', b'A', rest @ ..] | [b'Z', _, rest @ ..] => (Operation::Other, rest),
+            _ => return None,
+        };
+        for letter in letters {
+            match letter {
+                b'S' => self.sync = true,
+                b'M' => self.meta = true,
+                b'A' => self.ahead = true,
+                b'F' => self.fua = true,
+                // E: secure erase; B: barrier of old kernels; U: atomic.
+                b'E' | b'B' | b'U' => {}
+                _ => return None,
+            }
+        }
+        Some(self)
+    }
+
+    /// The letters for its kind and flags.
+    pub fn rwbs(&self) -> String {
+        let mut letters = String::new();
+        if self.preflush {
+            letters.push('F');
+        }
+        letters.push(match self.operation {
+            Operation::Read => 'R',
+            Operation::Write => 'W',
+            Operation::Discard => 'D',
+            Operation::Flush => 'F',
+            Operation::Other => 'N',
+        });
+        for (set, letter) in [(self.fua, 'F'), (self.ahead, 'A'), (self.sync, 'S'), (self.meta, 'M')] {
+            if set {
+                letters.push(letter);
+            }
+        }
+        letters
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_kernels_letters_are_understood() {
+        let read = |rwbs| Request::new(Operation::Other, 0, 8).with_rwbs(rwbs);
+        assert_eq!(read("RAM").unwrap(), Request { ahead: true, meta: true, ..Request::new(Operation::Read, 0, 8) });
+        let journal = read("FWFS\0\0\0").unwrap();
+        assert_eq!((journal.operation, journal.preflush, journal.fua), (Operation::Write, true, true));
+        assert_eq!(read("FF").unwrap().operation, Operation::Flush);
+        assert_eq!(read("F").unwrap().operation, Operation::Flush);
+        assert_eq!(read("DE").unwrap().operation, Operation::Discard);
+        assert_eq!(read("NS").unwrap().operation, Operation::Other);
+        assert_eq!(read("ZAS").unwrap().operation, Operation::Write);
+        assert_eq!(read("WZS").unwrap(), Request { sync: true, ..Request::new(Operation::Other, 0, 8) });
+        assert_eq!(read("ZRAS").unwrap(), Request { sync: true, ..Request::new(Operation::Other, 0, 8) });
+        assert_eq!(Request::new(Operation::Other, 0, 0).with_rwbs("FN").unwrap().operation, Operation::Flush);
+        assert_eq!(read("?"), None);
+        assert_eq!(read(""), None);
+    }
+
+    proptest! {
+        #[test]
+        fn letters_are_read_back(kind in 0usize..5, flags in 0u8..32) {
+            let mut request = Request::new(Operation::ALL[kind], 8, 8);
+            [request.sync, request.meta, request.ahead, request.fua, request.preflush] =
+                [1, 2, 4, 8, 16].map(|bit| flags & bit != 0);
+            request.fua &= request.operation != Operation::Flush;
+            let read = Request::new(Operation::Other, 8, 8).with_rwbs(&request.rwbs());
+            prop_assert_eq!(read, Some(request));
+        }
+    }
+}

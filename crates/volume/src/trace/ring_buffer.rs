@@ -1,0 +1,319 @@
+//! Pages of the kernel's trace ring buffer, as `trace_pipe_raw` gives them.
+//!
+//! Layout: the kernel's `include/linux/ring_buffer.h` and tracefs' `events/header_page` and `events/header_event`.
+
+use super::pairing::Event;
+use super::request::{Operation, Request};
+use super::tally::Group;
+
+/// In the commit word of a page: events were lost before it, and their number is stored behind its data.
+const MISSED_EVENTS: u64 = 1 << 31;
+const MISSED_STORED: u64 = 1 << 30;
+const COMMIT_MASK: u64 = (1 << 30) - 1;
+
+/// Time stamp and commit word.
+const HEAD: usize = 16;
+/// The kernel's sector number of a request that has no place.
+const NO_PLACE: u64 = u64::MAX;
+
+const PADDING: u32 = 29;
+const TIME_EXTEND: u32 = 30;
+const TIME_STAMP: u32 = 31;
+
+/// Where the fields of an event lie (`events/block/NAME/format`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventFormat {
+    pub id: u16,
+    pub sector: usize,
+    pub nr_sector: usize,
+    pub rwbs: usize,
+    pub rwbs_length: usize,
+}
+
+impl EventFormat {
+    /// Reads a format file. `None`: it has not the expected fields.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let id = text.lines().find_map(|line| line.strip_prefix("ID:"))?.trim().parse().ok()?;
+        let field = |name: &str| {
+            let line = text.lines().find(|line| {
+                let declaration = line.trim().strip_prefix("field:").and_then(|rest| rest.split(';').next());
+                let word = declaration.and_then(|text| text.split_whitespace().last());
+                word.and_then(|word| word.split('[').next()) == Some(name)
+            })?;
+            let number = |key: &str| line.split(';').find_map(|part| part.trim().strip_prefix(key)?.parse().ok());
+            Some((number("offset:")?, number("size:")?))
+        };
+        let ((sector, _), (nr_sector, _), (rwbs, rwbs_length)) =
+            (field("sector")?, field("nr_sector")?, field("rwbs")?);
+        Some(Self { id, sector, nr_sector, rwbs, rwbs_length })
+    }
+}
+
+/// The events that are recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Formats {
+    pub issue: EventFormat,
+    pub complete: EventFormat,
+    pub requeue: EventFormat,
+}
+
+/// What became of the entries of pages.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PageCount {
+    /// Entries that hold an event, understood or not.
+    pub entries: u64,
+    /// Events that were not understood, and pages that end inside an entry.
+    pub undecoded: u64,
+    /// Events that the kernel says were lost before the page.
+    pub missed: u64,
+}
+
+impl std::ops::AddAssign for PageCount {
+    fn add_assign(&mut self, other: Self) {
+        self.entries += other.entries;
+        self.undecoded += other.undecoded;
+        self.missed += other.missed;
+    }
+}
+
+/// Appends the events of one page to `events`. Nothing is passed over: what cannot be read is counted.
+pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>) -> PageCount {
+    let mut count = PageCount::default();
+    let (Some(mut now_ns), Some(commit)) = (number(page, 0, 8), number(page, 8, 8)) else {
+        return PageCount { undecoded: 1, ..count };
+    };
+    let length = (commit & COMMIT_MASK) as usize;
+    let body = page.get(HEAD..HEAD + length).unwrap_or_else(|| {
+        count.undecoded += 1;
+        &page[HEAD..]
+    });
+    let mut rest = body;
+    while !rest.is_empty() {
+        let Some((entry, behind)) = next_entry(rest) else {
+            count.undecoded += 1;
+            break;
+        };
+        rest = behind;
+        match entry {
+            Entry::End => break,
+            Entry::Gap { delta_ns } => now_ns = now_ns.wrapping_add(delta_ns),
+            // An absolute stamp has 59 bits; the highest five are those of the time before it.
+            Entry::Stamp { lower_ns } => now_ns = now_ns & !((1 << 59) - 1) | lower_ns,
+            Entry::Event { delta_ns, data } => {
+                now_ns = now_ns.wrapping_add(delta_ns);
+                count.entries += 1;
+                match parse_event(data, now_ns, formats) {
+                    Some(event) => events.push(event),
+                    None => count.undecoded += 1,
+                }
+            }
+        }
+    }
+    count.missed = match (commit & MISSED_EVENTS != 0, commit & MISSED_STORED != 0) {
+        (true, true) => number(page, HEAD + length, 8).unwrap_or(1),
+        (true, false) => 1,
+        _ => 0,
+    };
+    count
+}
+
+/// One entry of a page.
+enum Entry<'a> {
+    /// The rest of the page is empty.
+    End,
+    /// Time passes: an extension, or an event that was taken back.
+    Gap { delta_ns: u64 },
+    /// The time is set, but for its highest bits.
+    Stamp { lower_ns: u64 },
+    /// An event.
+    Event { delta_ns: u64, data: &'a [u8] },
+}
+
+/// The next entry and what follows it. `None`: it does not end inside the page.
+fn next_entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
+    let head = number(bytes, 0, 4)? as u32;
+    let (kind, delta_ns) = (head & 31, u64::from(head >> 5));
+    let bytes = &bytes[4..];
+    let word = || number(bytes, 0, 4);
+    match kind {
+        TIME_EXTEND => Some((Entry::Gap { delta_ns: word()? << 27 | delta_ns }, &bytes[4..])),
+        TIME_STAMP => Some((Entry::Stamp { lower_ns: word()? << 27 | delta_ns }, &bytes[4..])),
+        PADDING if delta_ns == 0 => Some((Entry::End, bytes)),
+        PADDING => Some((Entry::Gap { delta_ns }, bytes.get(word()?.max(4) as usize..)?)),
+        // The length word counts itself.
+        0 => {
+            let (whole, behind) = bytes.split_at_checked(word()? as usize)?;
+            Some((Entry::Event { delta_ns, data: whole.get(4..)? }, behind))
+        }
+        words => {
+            let (data, behind) = bytes.split_at_checked(words as usize * 4)?;
+            Some((Entry::Event { delta_ns, data }, behind))
+        }
+    }
+}
+
+/// `None`: another event, or not understood.
+fn parse_event(data: &[u8], now_ns: u64, formats: &Formats) -> Option<Event> {
+    let id = number(data, 0, 2)? as u16;
+    let known = [formats.issue, formats.complete, formats.requeue];
+    let format = known.into_iter().find(|format| format.id == id)?;
+    let field = data.get(format.rwbs..format.rwbs + format.rwbs_length)?;
+    // The kernel ends the letters with a NUL and leaves what stood behind it.
+    let rwbs = &field[..field.iter().position(|byte| *byte == 0)?];
+    let sectors = number(data, format.nr_sector, 4)? as u32;
+    let place = number(data, format.sector, 8)?;
+    // A request without a place is issued at sector 0 and completed at "-1".
+    let sector = if place == NO_PLACE { 0 } else { place };
+    let request = Request::new(Operation::Other, sector, sectors).with_rwbs_bytes(rwbs)?;
+    let group = Group::of(rwbs, &request, place == NO_PLACE);
+    let (request, operation) = (Request { issue_ns: now_ns, ..request }, request.operation);
+    Some(match id {
+        id if id == formats.issue.id && group == Group::Append => Event::Append(request),
+        id if id == formats.issue.id => Event::Issue(request),
+        id if id == formats.requeue.id => Event::Requeue { now_ns, sector, operation },
+        _ => Event::Complete { now_ns, sector, sectors, operation, group },
+    })
+}
+
+/// A number in the byte order of this machine, which wrote the page.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(size)?)?;
+    Some(match size {
+        2 => u16::from_ne_bytes(field.try_into().ok()?).into(),
+        4 => u32::from_ne_bytes(field.try_into().ok()?).into(),
+        _ => u64::from_ne_bytes(field.try_into().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ISSUE: &str = "name: block_rq_issue\nID: 2104\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+        \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\
+        \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
+        \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
+
+    fn formats() -> Formats {
+        let issue = EventFormat::parse(ISSUE).unwrap();
+        Formats { issue, complete: EventFormat { id: 2107, ..issue }, requeue: EventFormat { id: 2108, ..issue } }
+    }
+
+    fn event(id: u16, sector: u64, sectors: u32, rwbs: &[u8]) -> Vec<u8> {
+        let mut data = vec![0u8; 48];
+        data[..2].copy_from_slice(&id.to_ne_bytes());
+        data[16..24].copy_from_slice(&sector.to_ne_bytes());
+        data[24..28].copy_from_slice(&sectors.to_ne_bytes());
+        data[34..34 + rwbs.len()].copy_from_slice(rwbs);
+        data
+    }
+
+    fn page(start_ns: u64, parts: &[(u32, u64, Vec<u8>)]) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (kind, delta, data) in parts {
+            body.extend((kind | (*delta as u32) << 5).to_ne_bytes());
+            body.extend(data);
+        }
+        let mut page = start_ns.to_ne_bytes().to_vec();
+        page.extend((body.len() as u64).to_ne_bytes());
+        page.extend(body);
+        page.resize(4096, 0);
+        page
+    }
+
+    #[test]
+    fn a_format_file_gives_the_offsets() {
+        let format = formats().issue;
+        assert_eq!(format, EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10 });
+        assert_eq!(EventFormat::parse("ID: 7\n"), None);
+    }
+
+    #[test]
+    fn times_run_through_extensions() {
+        let parts = [
+            (12, 5, event(2104, 800, 8, b"RA")),
+            (12, 1, event(2108, 800, 8, b"RA")),
+            (TIME_EXTEND, 3, 2u32.to_ne_bytes().to_vec()),
+            (12, 4, event(2107, 800, 8, b"RA")),
+        ];
+        let mut events = Vec::new();
+        let count = parse_page(&page(1000, &parts), &formats(), &mut events);
+        assert_eq!(count, PageCount { entries: 3, ..PageCount::default() });
+        let read = Request { issue_ns: 1005, ahead: true, ..Request::new(Operation::Read, 800, 8) };
+        let again = Event::Requeue { now_ns: 1006, sector: 800, operation: Operation::Read };
+        let now_ns = 1006 + (2 << 27) + 3 + 4;
+        let (operation, group) = (Operation::Read, Group::Read);
+        let complete = Event::Complete { now_ns, sector: 800, sectors: 8, operation, group };
+        assert_eq!(events, [Event::Issue(read), again, complete]);
+    }
+
+    #[test]
+    fn what_stood_behind_the_letters_does_not_matter() {
+        let mut events = Vec::new();
+        let parts = [(12, 5, event(2104, 800, 8, b"RA\0\xC3\x28\xFF\xFE\x80\xF0\xCA"))];
+        assert_eq!(parse_page(&page(0, &parts), &formats(), &mut events).undecoded, 0);
+        let read = Request { issue_ns: 5, ahead: true, ..Request::new(Operation::Read, 800, 8) };
+        assert_eq!(events, [Event::Issue(read)]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted() {
+        let good = || (12, 5, event(2104, 8, 8, b"W"));
+        let undecoded = |part: (u32, u64, Vec<u8>)| {
+            let mut events = Vec::new();
+            let count = parse_page(&page(0, &[good(), part, good()]), &formats(), &mut events);
+            assert_eq!(events.len() as u64 + count.undecoded, count.entries);
+            count.undecoded
+        };
+        assert_eq!(undecoded(good()), 0);
+        assert_eq!(undecoded((12, 1, event(99, 1, 1, b"R"))), 1, "another event");
+        assert_eq!(undecoded((12, 1, event(2104, 1, 1, b"?"))), 1, "an unknown letter");
+        assert_eq!(undecoded((12, 1, event(2104, 1, 1, b"RSSSSSSSSS"))), 1, "letters without an end");
+        assert_eq!(undecoded((5, 1, event(2104, 1, 1, b"R")[..20].to_vec())), 1, "a short body");
+        assert_eq!(undecoded((0, 1, 4u32.to_ne_bytes().to_vec())), 1, "no body");
+    }
+
+    #[test]
+    fn a_page_that_ends_inside_an_entry_is_counted() {
+        let whole = page(0, &[(12, 5, event(2104, 8, 8, b"W"))]);
+        let length = u64::from_ne_bytes(whole[8..16].try_into().unwrap());
+        for cut in 1..length {
+            let mut bytes = whole.clone();
+            bytes[8..16].copy_from_slice(&cut.to_ne_bytes());
+            let mut events = Vec::new();
+            assert_eq!((parse_page(&bytes, &formats(), &mut events).undecoded, events.len()), (1, 0), "{cut}");
+        }
+        assert_eq!(parse_page(&whole[..40], &formats(), &mut Vec::new()).undecoded, 2, "the page is cut off");
+        assert_eq!(parse_page(&whole[..12], &formats(), &mut Vec::new()).undecoded, 1, "no page");
+    }
+
+    #[test]
+    fn events_that_were_taken_back_are_none() {
+        let mut taken_back = event(2104, 8, 8, b"W");
+        taken_back[..4].copy_from_slice(&48u32.to_ne_bytes());
+        let parts = [(PADDING, 7, taken_back), (12, 5, event(2104, 8, 8, b"W")), (PADDING, 0, vec![1; 40])];
+        let mut events = Vec::new();
+        let count = parse_page(&page(0, &parts), &formats(), &mut events);
+        assert_eq!(count, PageCount { entries: 1, ..PageCount::default() });
+        assert_eq!(events.iter().map(Event::time_ns).collect::<Vec<_>>(), [12]);
+    }
+
+    #[test]
+    fn lost_events_are_counted() {
+        let mut bytes = page(0, &[(12, 5, event(2104, 0, 8, b"W"))]);
+        let length = u64::from_ne_bytes(bytes[8..16].try_into().unwrap());
+        bytes[8..16].copy_from_slice(&(length | MISSED_EVENTS | MISSED_STORED).to_ne_bytes());
+        bytes[16 + length as usize..][..8].copy_from_slice(&77u64.to_ne_bytes());
+        assert_eq!(parse_page(&bytes, &formats(), &mut Vec::new()).missed, 77);
+    }
+
+    proptest! {
+        #[test]
+        fn no_page_makes_it_panic_or_run_forever(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            parse_page(&bytes, &formats(), &mut Vec::new());
+        }
+    }
+}

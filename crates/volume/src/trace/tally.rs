@@ -1,0 +1,89 @@
+//! What was completed according to the events, counted as the kernel counts it in a device's `stat`.
+
+use super::request::{Operation, Request};
+
+/// Where the kernel counts a request (`op_stat_group` in include/linux/blk_types.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// Field `reads`.
+    Read,
+    /// Field `writes`: also writing zeroes and secure erases.
+    Write,
+    /// Field `writes`: zone appends.
+    Append,
+    /// Field `discards`.
+    Discard,
+    /// Field `flushes`, of the whole disk alone.
+    Flush,
+    /// A driver's or a zone's command: the kernel's version and `queue/iostats_passthrough` decide where it counts.
+    Command,
+}
+
+impl Group {
+    /// From the letters of a completion. `placeless`: the kernel gives it no sector.
+    pub(crate) fn of(letters: &[u8], request: &Request, placeless: bool) -> Self {
+        match request.operation {
+            Operation::Other if placeless || request.sectors == 0 => Self::Command,
+            Operation::Write if letters.starts_with(b"ZA") || letters.starts_with(b"FZA") => Self::Append,
+            Operation::Discard if letters.contains(&b'E') => Self::Write,
+            operation => Self::of_operation(operation),
+        }
+    }
+
+    /// Of a request of which the operation is known.
+    pub(crate) fn of_operation(operation: Operation) -> Self {
+        match operation {
+            Operation::Read => Self::Read,
+            Operation::Write | Operation::Other => Self::Write,
+            Operation::Discard => Self::Discard,
+            Operation::Flush => Self::Flush,
+        }
+    }
+}
+
+/// Requests and bytes whose completion was seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Reads, writes, discards and flushes that ended.
+    pub requests: [u64; 4],
+    /// Bytes of reads, writes and discards, also of parts of requests.
+    pub bytes: [u64; 3],
+    /// Flushes that a file system asked for without data: the kernel counts each also as a write of nothing.
+    pub empty_writes: u64,
+    /// Writes that began at sector 0: older kernels report the end of the flushes around one like an empty write.
+    pub writes_at_zero: u64,
+    /// Commands, and the bytes they moved.
+    pub commands: u64,
+    /// Bytes that commands moved.
+    pub command_bytes: u64,
+    /// Completions of requests that were issued before the recording began.
+    pub unmatched: u64,
+}
+
+impl Tally {
+    /// Bytes of a completion, which may be a part of its request.
+    pub(crate) fn moved(&mut self, group: Group, bytes: u64) {
+        match group {
+            Group::Read => self.bytes[0] += bytes,
+            Group::Write | Group::Append => self.bytes[1] += bytes,
+            Group::Discard => self.bytes[2] += bytes,
+            Group::Flush => {}
+            Group::Command => self.command_bytes += bytes,
+        }
+    }
+
+    /// The end of a request that began at `sector`.
+    pub(crate) fn ended(&mut self, group: Group, sector: u64) {
+        match group {
+            Group::Read => self.requests[0] += 1,
+            Group::Write => {
+                self.requests[1] += 1;
+                self.writes_at_zero += u64::from(sector == 0);
+            }
+            Group::Append => self.requests[1] += 1,
+            Group::Discard => self.requests[2] += 1,
+            Group::Flush => self.requests[3] += 1,
+            Group::Command => self.commands += 1,
+        }
+    }
+}

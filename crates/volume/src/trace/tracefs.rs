@@ -1,0 +1,254 @@
+//! A private instance of tracefs (Documentation/trace/ftrace.rst, section Instances) that records one device's requests.
+
+use super::ring_buffer::{EventFormat, Formats};
+use crate::error::TargetError;
+use crate::guardian::Guardian;
+use crate::scratch_directory;
+use rustix::mount::{MountFlags, UnmountFlags};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The events of a request that are recorded. A driver that cannot take a request gives it back to be issued again.
+const EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_complete", "block_rq_requeue"];
+
+/// Settings that decide which events are recorded; read back at the end.
+const SETTINGS: [&str; 7] = [
+    "tracing_on",
+    "trace_clock",
+    "options/overwrite",
+    "buffer_size_kb",
+    "tracing_cpumask",
+    "set_event_pid",
+    "set_event_notrace_pid",
+];
+
+/// How long the removal of an instance may be held up.
+const REMOVAL_LIMIT: Duration = Duration::from_secs(2);
+
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// tracefs, mounted privately when the machine has it nowhere.
+#[derive(Debug)]
+struct TraceFs {
+    path: PathBuf,
+    private: Option<Guardian>,
+}
+
+impl TraceFs {
+    fn find() -> Result<Self, TargetError> {
+        if let Some(place) = PLACES.iter().find(|place| Path::new(place).join("instances").exists()) {
+            return Ok(Self { path: place.into(), private: None });
+        }
+        let (path, guardian) =
+            scratch_directory::mount_point("tracefs").map_err(|_| locked("the right to mount tracefs"))?;
+        let tracefs = Self { path, private: Some(guardian) };
+        rustix::mount::mount(
+            "tracefs",
+            &tracefs.path,
+            "tracefs",
+            MountFlags::NODEV | MountFlags::NOSUID | MountFlags::NOEXEC,
+            None,
+        )
+        .map_err(|errno| locked(&format!("tracefs ({errno})")))?;
+        Ok(tracefs)
+    }
+}
+
+impl Drop for TraceFs {
+    fn drop(&mut self) {
+        if let Some(guardian) = &mut self.private {
+            let _ = rustix::mount::unmount(&self.path, UnmountFlags::DETACH);
+            let _ = fs::remove_dir(&self.path);
+            guardian.dismiss();
+        }
+    }
+}
+
+/// What an instance records and how much it buffers.
+#[derive(Debug, Clone)]
+pub(crate) struct InstanceOptions {
+    /// The filter of issues.
+    pub issue_filter: String,
+    /// The filter of completions.
+    pub complete_filter: String,
+    /// Buffer per CPU.
+    pub buffer_kib: u64,
+}
+
+/// Events of all CPUs (`per_cpu/cpuN/stats`).
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct EventCounters {
+    /// Those that the buffers could not take.
+    pub lost: u64,
+    /// Those that were read or wait to be read.
+    pub recorded: u64,
+}
+
+/// A private instance; removed when dropped, or by its guardian when the process is killed.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    path: PathBuf,
+    guardian: Guardian,
+    _tracefs: TraceFs,
+    /// Where the fields of the events lie.
+    pub formats: Formats,
+    /// Size of the pages that are read.
+    pub page_size: usize,
+}
+
+impl Instance {
+    pub(crate) fn new(options: &InstanceOptions) -> Result<Self, TargetError> {
+        let tracefs = TraceFs::find()?;
+        let formats = Formats {
+            issue: read_format(&tracefs.path, "block_rq_issue")?,
+            complete: read_format(&tracefs.path, "block_rq_complete")?,
+            requeue: read_format(&tracefs.path, "block_rq_requeue")?,
+        };
+        let path = tracefs.path.join("instances").join(format!("senesce-{}", unique_name()));
+        let named = ProcessNames::off(&tracefs.path);
+        let guardian = Guardian::of_directory(&path)?;
+        fs::create_dir(&path).map_err(|error| locked(&format!("a tracefs instance ({error})")))?;
+        drop(named);
+        let mut instance = Self { path, guardian, _tracefs: tracefs, formats, page_size: 4096 };
+        instance.set_up(options)?;
+        Ok(instance)
+    }
+
+    fn set_up(&mut self, options: &InstanceOptions) -> Result<(), TargetError> {
+        self.write("tracing_on", "0")?;
+        self.write("trace_clock", "mono")?;
+        // Full buffers drop new events and count them, so that what is kept has no hole in its middle.
+        self.write("options/overwrite", "0")?;
+        self.write("buffer_size_kb", &options.buffer_kib.to_string())?;
+        for event in EVENTS {
+            let filter = if event == "block_rq_complete" { &options.complete_filter } else { &options.issue_filter };
+            self.write(&format!("events/block/{event}/filter"), filter)?;
+            self.write(&format!("events/block/{event}/enable"), "1")?;
+        }
+        let subbuffer = fs::read_to_string(self.path.join("buffer_subbuf_size_kb")).ok();
+        let kib = subbuffer.and_then(|text| text.trim().parse::<usize>().ok());
+        self.page_size = kib.map_or_else(rustix::param::page_size, |kib| kib * 1024);
+        Ok(())
+    }
+
+    /// Turns recording on or off.
+    pub(crate) fn record(&self, on: bool) -> Result<(), TargetError> {
+        self.write("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// All settings that decide what is recorded, with their values.
+    pub(crate) fn settings(&self) -> Vec<(String, String)> {
+        let of_events = EVENTS
+            .iter()
+            .flat_map(|event| ["enable", "filter", "trigger"].map(|setting| format!("events/block/{event}/{setting}")));
+        let names = SETTINGS.iter().map(|name| name.to_string()).chain(of_events);
+        // A kernel that lacks one of them lacks it at the end, too.
+        let read = |name: String| {
+            let value = fs::read_to_string(self.path.join(&name)).unwrap_or_default();
+            (name, value.trim().to_string())
+        };
+        names.map(read).collect()
+    }
+
+    /// The buffers of all CPUs, for non-blocking reads of whole pages.
+    pub(crate) fn pipes(&self) -> Result<Vec<File>, TargetError> {
+        let mut pipes = Vec::new();
+        for cpu in self.cpus()? {
+            let path = cpu.join("trace_pipe_raw");
+            let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+            pipes.push(file.map_err(TargetError::io("open", &path))?);
+        }
+        Ok(pipes)
+    }
+
+    /// The kernel's counters of events.
+    pub(crate) fn counters(&self) -> Result<EventCounters, TargetError> {
+        let mut counters = EventCounters::default();
+        for cpu in self.cpus()? {
+            let path = cpu.join("stats");
+            let text = fs::read_to_string(&path).map_err(TargetError::io("read", &path))?;
+            let sum = |names: &[&str]| names.iter().map(|name| counter(&text, name)).sum::<u64>();
+            counters.lost += sum(&["overrun:", "commit overrun:", "dropped events:"]);
+            counters.recorded += sum(&["entries:", "read events:"]);
+        }
+        Ok(counters)
+    }
+
+    fn cpus(&self) -> Result<Vec<PathBuf>, TargetError> {
+        let folder = self.path.join("per_cpu");
+        let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
+        Ok(entries.flatten().map(|entry| entry.path()).collect())
+    }
+
+    fn write(&self, name: &str, value: &str) -> Result<(), TargetError> {
+        let path = self.path.join(name);
+        fs::write(&path, value).map_err(TargetError::io(&format!("write {value} to"), &path))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = self.record(false);
+        // Busy while anybody has a file of it open, also a process that is just being started and inherits ours for a moment.
+        let deadline = Instant::now() + REMOVAL_LIMIT;
+        while let Err(error) = fs::remove_dir(&self.path) {
+            if error.kind() == ErrorKind::NotFound {
+                break;
+            }
+            if Instant::now() >= deadline {
+                // The guardian goes on trying, because it is not dismissed.
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.guardian.dismiss();
+    }
+}
+
+/// The recording of process names, which an instance inherits when it is made and cannot change: it would hook every
+/// context switch of the machine. It is off while this lives.
+struct ProcessNames {
+    path: PathBuf,
+}
+
+impl ProcessNames {
+    fn off(tracefs: &Path) -> Option<Self> {
+        let path = tracefs.join("options/record-cmd");
+        let is_on = fs::read_to_string(&path).is_ok_and(|text| text.trim() == "1");
+        (is_on && fs::write(&path, "0").is_ok()).then_some(Self { path })
+    }
+}
+
+impl Drop for ProcessNames {
+    fn drop(&mut self) {
+        let _ = fs::write(&self.path, "1");
+    }
+}
+
+fn read_format(tracefs: &Path, event: &str) -> Result<EventFormat, TargetError> {
+    let path = tracefs.join("events/block").join(event).join("format");
+    let text = fs::read_to_string(&path).map_err(|error| locked(&format!("the event block:{event} ({error})")))?;
+    EventFormat::parse(&text)
+        .ok_or_else(|| TargetError::damaged(&path, "the event has not the fields of a block request"))
+}
+
+fn counter(text: &str, name: &str) -> u64 {
+    text.lines().find_map(|line| line.strip_prefix(name)).and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+}
+
+fn locked(what: &str) -> TargetError {
+    TargetError::missing(
+        what,
+        "block traces need root and tracefs (CONFIG_EVENT_TRACING, CONFIG_BLK_DEV_IO_TRACE), not locked down by the kernel; \
+         traces recorded elsewhere come in with `senesce import blktrace`",
+    )
+}
+
+fn unique_name() -> String {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed))
+}

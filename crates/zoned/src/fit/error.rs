@@ -1,0 +1,75 @@
+//! The error of a model on operating points.
+
+use super::points::{Metric, Point, duration};
+use crate::error::ZonedError;
+use crate::job::Span;
+use crate::run::{RunOptions, run_sim};
+use crate::sim::model::Model;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Seed, Silent};
+
+/// A measured value beside the model's.
+#[derive(Debug, Clone)]
+pub struct Compared {
+    /// Number of the actor in the point's job.
+    pub actor: usize,
+    /// What is compared.
+    pub metric: Metric,
+    /// As measured.
+    pub measured: f64,
+    /// As the model has it.
+    pub modelled: f64,
+}
+
+impl Compared {
+    /// The model's relative error, signed.
+    pub fn error(&self) -> f64 {
+        self.modelled / self.measured - 1.0
+    }
+}
+
+/// Runs `point` on `model` and compares all its values.
+pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
+    let mut job = point.job.clone();
+    let (ramp, time) = duration(&job);
+    job.ramp = ramp;
+    for actor in &mut job.actors {
+        actor.time = Some(time);
+        actor.start = Span::default();
+    }
+    let interrupt = Interrupt::new();
+    let result = run_sim(model, &job, &RunOptions { seed, progress: &Silent, interrupt: &interrupt })?;
+    let compared = point.values.iter().map(|value| {
+        let actor = &result.actors[value.actor];
+        let modelled = match value.metric {
+            Metric::Iops => actor.iops(),
+            Metric::Mean => actor.latency().mean_us(),
+            Metric::P95 => actor.latency().quantile_us(0.95),
+        };
+        Compared { actor: value.actor, metric: value.metric, measured: value.value, modelled }
+    });
+    Ok(compared.collect())
+}
+
+/// Median, 90th percentile and worst of absolute relative errors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// How many errors.
+    pub count: usize,
+    /// Their median.
+    pub median: f64,
+    /// Their 90th percentile.
+    pub p90: f64,
+    /// The worst.
+    pub worst: f64,
+}
+
+impl Summary {
+    /// Of signed errors; `None` of none.
+    pub fn of(errors: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut errors: Vec<f64> = errors.map(f64::abs).collect();
+        errors.sort_by(f64::total_cmp);
+        let at = |share: f64| errors[((errors.len() as f64 * share).ceil() as usize).clamp(1, errors.len()) - 1];
+        (!errors.is_empty()).then(|| Self { count: errors.len(), median: at(0.5), p90: at(0.9), worst: at(1.0) })
+    }
+}

@@ -1,0 +1,274 @@
+//! Operating points: what was measured under which condition. A point that several tables hold counts once.
+
+use super::table::{Row, Table};
+use crate::error::ZonedError;
+use crate::job::{Activity, ActorSpec, Job, Rate, Span, Zones};
+use crate::sim::HostPath;
+use senesce_core::Bytes;
+use std::collections::BTreeMap;
+
+/// What is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Commands per second.
+    Iops,
+    /// Mean latency, microseconds.
+    Mean,
+    /// 95th percentile of the latency, microseconds.
+    P95,
+}
+
+/// A measured value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Value {
+    /// Number of the actor in the job.
+    pub actor: usize,
+    /// What.
+    pub metric: Metric,
+    /// In the metric's unit, above 0.
+    pub value: f64,
+}
+
+/// A condition with everything measured under it.
+#[derive(Debug, Clone)]
+pub struct Point {
+    /// Tells points apart: everything that was set.
+    pub key: String,
+    /// What it is about, for tables of errors.
+    pub group: String,
+    /// What runs, without ramp and time.
+    pub job: Job,
+    /// What was measured.
+    pub values: Vec<Value>,
+}
+
+/// One of so many points is held out.
+pub const HELD_OUT_ONE_OF: u64 = 3;
+
+impl Point {
+    /// Whether it must not be used for fitting: decided by a hash (FNV-1a, 64 bits) of its key.
+    pub fn held_out(&self) -> bool {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        let hash = self.key.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        // The low bits of the product depend on the low bits of the text only.
+        (hash >> 32).is_multiple_of(HELD_OUT_ONE_OF)
+    }
+}
+
+/// Points of several tables, each once.
+#[derive(Debug, Default)]
+pub struct Points(BTreeMap<String, Point>);
+
+impl Points {
+    /// All points in order of their keys.
+    pub fn into_vec(self) -> Vec<Point> {
+        self.0.into_values().collect()
+    }
+
+    fn add(&mut self, point: Point) {
+        let entry = self.0.entry(point.key.clone()).or_insert_with(|| Point { values: Vec::new(), ..point.clone() });
+        for value in point.values {
+            let same = |known: &&mut Value| known.actor == value.actor && known.metric == value.metric;
+            if entry.values.iter_mut().find(same).is_none() {
+                entry.values.push(value);
+            }
+        }
+    }
+
+    /// Adds a table of one actor each: `lbaf` or `lba_format`, `engine`, `sched` or `scheduler`, `op`, `bs` or `block_bytes`,
+    /// `zones`, `qd` or `depth_per_zone`, `iops`, `p95_us` or `p95_latency_us`. Rows of more than 8 zones are left out: their
+    /// host had too few processors.
+    pub fn single(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
+        let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?;
+        for row in table.rows() {
+            self.single_row(&row)?;
+        }
+        Ok(())
+    }
+
+    fn single_row(&mut self, row: &Row<'_>) -> Result<(), ZonedError> {
+        let either = |one: &'static str, other: &'static str| if row.text(one).is_empty() { other } else { one };
+        let format = either("lbaf", "lba_format");
+        let lbaf = match row.text(format) {
+            "lbaf0" => 512,
+            "lbaf2" => 4096,
+            _ => return Err(row.wrong(format, "lbaf0 or lbaf2")),
+        };
+        let scheduler = either("sched", "scheduler");
+        let path = match (row.text("engine"), row.text(scheduler)) {
+            ("spdk", _) => HostPath::Direct,
+            ("io_uring", "none") => HostPath::None,
+            ("io_uring", "mq-deadline") => HostPath::MqDeadline,
+            _ => return Err(row.wrong(scheduler, "none or mq-deadline, of engine io_uring or spdk")),
+        };
+        let op = match row.text("op") {
+            "read" => Activity::SequentialRead,
+            word => word.parse().map_err(|_| row.wrong("op", "an operation"))?,
+        };
+        let (bs, depth) = (row.whole(either("bs", "block_bytes"))?, row.whole(either("qd", "depth_per_zone"))?);
+        let zones = row.whole("zones")?;
+        if zones > 8 {
+            return Ok(());
+        }
+        let mut values = vec![Value { actor: 0, metric: Metric::Iops, value: row.needed("iops")? }];
+        // The percentiles of io_uring are those of another clock.
+        if let (Some(value), HostPath::Direct) = (row.positive(either("p95_us", "p95_latency_us"))?, path) {
+            values.push(Value { actor: 0, metric: Metric::P95, value });
+        }
+        let actor = ActorSpec { bs: Bytes(bs.into()), qd: depth, zones: Zones::Count(zones), ..ActorSpec::new(op) };
+        self.add(Point {
+            key: format!("op={},bs={bs},qd={depth},zones={zones},path={},lbaf={lbaf}", op.name(), path.name()),
+            group: format!("{} {lbaf} B{}", op.name(), if path == HostPath::MqDeadline { ", mq-deadline" } else { "" }),
+            job: Job { lbaf: Some(lbaf), path, ..Job::of(vec![actor]) },
+            values,
+        });
+        Ok(())
+    }
+
+    /// Adds a table of random reads beside a writer with a rate: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`, `r_p95_us`.
+    pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
+        let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
+        let table = Table::parse(name, text, &needed)?;
+        for row in table.rows() {
+            let op = match row.text("dev") {
+                "zns" => Activity::Write,
+                "zns_append" => Activity::Append,
+                _ => continue,
+            };
+            let depth = row.whole("read_qd")?;
+            let Some(rate) = row.text("rate_mib").parse::<u64>().ok().filter(|rate| *rate > 0) else { continue };
+            let jobs = Some(1);
+            let reader =
+                ActorSpec { qd: depth, zones: Zones::Range(400, 800), jobs, ..ActorSpec::new(Activity::RandomRead) };
+            let (bs, rate_of) = (Bytes::kib(128), Some(Rate(Bytes::mib(rate))));
+            let writer = ActorSpec { bs, zones: Zones::Range(0, 400), jobs, rate: rate_of, ..ActorSpec::new(op) };
+            let value = |metric, column| row.needed(column).map(|value| Value { actor: 0, metric, value });
+            self.add(Point {
+                key: format!("randread,bs=4096,qd={depth} beside {},bs=131072,rate={rate}MiB/s", op.name()),
+                group: format!("reads beside {}s", op.name()),
+                job: Job { lbaf: Some(4096), ..Job::of(vec![reader, writer]) },
+                values: vec![value(Metric::Mean, "r_lat_mean_us")?, value(Metric::P95, "r_p95_us")?],
+            });
+        }
+        Ok(())
+    }
+
+    /// Adds a table of zone commands beside one another: each point is the rows of one `experiment`,
+    /// `jobs_or_depth_of_first` and `second_limited_to_percent_of_its_own_rate`.
+    pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
+        let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
+        let needed = ["experiment", first, second, "actor", "block_bytes", "depth", "jobs", "per_second"];
+        let table = Table::parse(name, text, &needed)?;
+        let mut points: BTreeMap<String, Vec<Row<'_>>> = BTreeMap::new();
+        for row in table.rows() {
+            let key = format!("{},first={},second={}%", row.text("experiment"), row.text(first), row.text(second));
+            points.entry(key).or_default().push(row);
+        }
+        let own_rate: BTreeMap<(&str, &str), f64> = table
+            .rows()
+            .filter(|row| row.text(second) == "alone")
+            .map(|row| Ok(((row.text("experiment"), row.text("actor")), row.needed("per_second")?)))
+            .collect::<Result<_, ZonedError>>()?;
+        for (key, rows) in points {
+            // 14 writers had too few processors.
+            if rows.iter().any(|row| row.text(first) == "14") {
+                continue;
+            }
+            let (mut actors, mut values) = (Vec::new(), Vec::new());
+            for row in &rows {
+                // Only the first that the experiment's name says is limited, and never a finish.
+                let share = row.text(second).parse::<f64>().ok().filter(|share| *share > 0.0);
+                let limited = row.text("experiment").starts_with(&format!("{}-on-", row.text("actor")));
+                let own = own_rate.get(&(row.text("experiment"), row.text("actor")));
+                let rate = match (share, own) {
+                    (Some(share), Some(own)) if limited => Some(own * share / 100.0),
+                    (Some(_), None) if limited => row.positive("per_second")?,
+                    _ => None,
+                };
+                values.extend(beside_values(row, actors.len())?);
+                actors.push(beside_actor(row, rate)?);
+            }
+            let group = rows[0].text("experiment").replace("-interference", "");
+            self.add(Point { key, group, job: Job { lbaf: Some(4096), ..Job::of(actors) }, values });
+        }
+        Ok(())
+    }
+}
+
+/// Capacity of a zone of the drive in the tables.
+const CAPACITY: u64 = 1077 << 20;
+
+fn beside_values(row: &Row<'_>, actor: usize) -> Result<Vec<Value>, ZonedError> {
+    let columns = [(Metric::Iops, "per_second"), (Metric::Mean, "mean_latency_us"), (Metric::P95, "p95_latency_us")];
+    let mut values = Vec::new();
+    for (metric, column) in columns {
+        values.extend(row.positive(column)?.map(|value| Value { actor, metric, value }));
+    }
+    Ok(values)
+}
+
+/// An actor, limited to so many commands per second.
+fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, ZonedError> {
+    let op: Activity = row.text("actor").parse().map_err(|_| row.wrong("actor", "an operation"))?;
+    let mut actor = ActorSpec::new(op);
+    let rate = |bytes: f64| per_second.map(|per_second| Rate(Bytes((per_second * bytes) as u64)));
+    if op.manages() {
+        actor.zones = Zones::Count(200);
+        actor.jobs = Some(1);
+        // One block is written before a finish, all before a reset.
+        actor.occupancy = Some(if op == Activity::Finish { 4e-6 } else { 1.0 });
+        actor.rate = rate(CAPACITY as f64);
+        return Ok(actor);
+    }
+    let jobs = row.whole("jobs")?;
+    actor.bs = Bytes(row.whole("block_bytes")?.into());
+    actor.qd = row.whole("depth")?;
+    actor.zones = Zones::Count(jobs);
+    actor.rate = rate(actor.bs.0 as f64 / f64::from(jobs));
+    Ok(actor)
+}
+
+/// How long a point must run in virtual time until its numbers stand: (ramp, time).
+pub fn duration(job: &Job) -> (Span, Span) {
+    let has = |op| job.actors.iter().any(|actor| actor.op == op);
+    let seconds = match job.actors.len() {
+        _ if has(Activity::Finish) => 20.0,
+        _ if has(Activity::Reset) => 4.0,
+        1 if has(Activity::RandomRead) => 0.3 * (16.0 / f64::from(job.actors[0].qd)).clamp(0.5, 4.0),
+        1 if has(Activity::SequentialRead) => 0.4,
+        // At the speed of the flash all zones are full after so long: whole rounds hold their share of resets.
+        1 => 0.94 * f64::from(job.actors[0].zones.count().max(4)),
+        _ if has(Activity::RandomRead) => 2.0,
+        _ => 1.0,
+    };
+    (Span::seconds(0.1), Span::seconds(seconds))
+}
+
+impl Point {
+    /// The groups whose errors a value of this point enters.
+    pub fn groups(&self, value: &super::error::Compared) -> Vec<String> {
+        let actor = &self.job.actors[value.actor];
+        if self.job.actors.len() > 1 {
+            let few = ["first=1,", "first=2,"].iter().any(|words| self.key.contains(words));
+            let kind = match (self.group.contains("reads beside"), few) {
+                (true, _) => "reads beside writes, all",
+                // Their host, not the drive, limits one or two.
+                (_, true) => "commands beside one another, 1 or 2 of the first",
+                _ => "commands beside one another, more of the first",
+            };
+            return vec![kind.into(), format!("{}, {}", self.group, actor.op.name())];
+        }
+        if actor.op == Activity::SequentialRead {
+            let which = match (actor.zones.count(), actor.qd) {
+                (1, ..=64) => "one zone, depth to 64",
+                (1, _) => "one zone, deeper",
+                _ => "several zones",
+            };
+            return vec![format!("sequential reads, {which}")];
+        }
+        if self.job.lbaf == Some(512) || self.key.contains("lbaf=") {
+            return vec![format!("{} B format, all", self.job.lbaf.unwrap_or(4096)), self.group.clone()];
+        }
+        vec![self.group.clone()]
+    }
+}

@@ -1,0 +1,88 @@
+//! Tables of measurements: comma-separated, comment lines begin with `#`, the first other line names the columns.
+
+use crate::error::ZonedError;
+
+/// A table with its rows as text.
+#[derive(Debug)]
+pub struct Table<'a> {
+    name: &'a str,
+    columns: Vec<&'a str>,
+    rows: Vec<(usize, Vec<&'a str>)>,
+}
+
+/// One row of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<'a> {
+    table: &'a str,
+    line: usize,
+    columns: &'a [&'a str],
+    cells: &'a [&'a str],
+}
+
+fn wrong(table: &str, line: usize, problem: String) -> ZonedError {
+    ZonedError::Usage(format!("table {table}, line {line}: {problem}"))
+}
+
+impl<'a> Table<'a> {
+    /// Reads a table that must have at least the columns `needed`.
+    pub fn parse(name: &'a str, text: &'a str, needed: &[&str]) -> Result<Self, ZonedError> {
+        let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim_end()));
+        let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let (line, header) = lines.next().ok_or_else(|| wrong(name, 0, "it has no line that names columns".into()))?;
+        let columns: Vec<&str> = header.split(',').collect();
+        if let Some(missing) = needed.iter().find(|column| !columns.contains(column)) {
+            return Err(wrong(name, line, format!("the column {missing} is missing")));
+        }
+        let mut rows = Vec::new();
+        for (line, text) in lines {
+            let cells: Vec<&str> = text.split(',').collect();
+            if cells.len() != columns.len() {
+                let problem = format!("{} cells under {} columns", cells.len(), columns.len());
+                return Err(wrong(name, line, problem));
+            }
+            rows.push((line, cells));
+        }
+        Ok(Self { name, columns, rows })
+    }
+
+    /// Its rows in order.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().map(|(line, cells)| Row { table: self.name, line: *line, columns: &self.columns, cells })
+    }
+}
+
+impl<'a> Row<'a> {
+    /// A cell; empty where the table has no such column.
+    pub fn text(&self, column: &str) -> &'a str {
+        self.columns.iter().position(|known| *known == column).map_or("", |index| self.cells[index])
+    }
+
+    /// A number above 0, or `None` for an empty cell.
+    pub fn positive(&self, column: &str) -> Result<Option<f64>, ZonedError> {
+        let text = self.text(column);
+        if text.is_empty() {
+            return Ok(None);
+        }
+        match text.parse::<f64>() {
+            Ok(value) if value.is_finite() && value > 0.0 => Ok(Some(value)),
+            _ => Err(self.wrong(column, "a number above 0")),
+        }
+    }
+
+    /// A number above 0 that must be there.
+    pub fn needed(&self, column: &str) -> Result<f64, ZonedError> {
+        self.positive(column)?.ok_or_else(|| self.wrong(column, "a number above 0"))
+    }
+
+    /// A whole number from 1 to 2^32 - 1.
+    pub fn whole(&self, column: &str) -> Result<u32, ZonedError> {
+        let value = self.text(column).parse().ok().filter(|value| *value > 0);
+        value.ok_or_else(|| self.wrong(column, "a whole number above 0"))
+    }
+
+    /// An error about a cell.
+    pub fn wrong(&self, column: &str, wanted: &str) -> ZonedError {
+        let words = format!("{column} is '{}', not {wanted}", self.text(column));
+        wrong(self.table, self.line, words)
+    }
+}

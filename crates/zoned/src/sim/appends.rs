@@ -1,0 +1,50 @@
+//! A zone takes up so many appends at a time; more wait in order.
+
+use super::{NO_SLOT, SimDevice};
+
+/// Appends of one zone.
+#[derive(Debug, Clone, Copy)]
+pub struct Appends {
+    taken: u32,
+    first: u32,
+    last: u32,
+}
+
+impl Appends {
+    /// None.
+    pub const NONE: Self = Self { taken: 0, first: NO_SLOT, last: NO_SLOT };
+}
+
+impl SimDevice {
+    /// An append arrives: the zone takes it up, or it waits.
+    pub(super) fn take_up_append(&mut self, zone: u32, slot: u32) {
+        let limit = self.appends_per_zone;
+        let Some(appends) = self.appends.get_mut(zone as usize).filter(|_| limit > 0) else {
+            return self.send_write(slot);
+        };
+        if appends.taken < limit {
+            appends.taken += 1;
+            return self.send_write(slot);
+        }
+        match appends.last {
+            NO_SLOT => appends.first = slot,
+            last => self.slots[last as usize].next = slot,
+        }
+        appends.last = slot;
+    }
+
+    /// The data of an append are in the buffer: the next one is taken up.
+    pub(super) fn end_append(&mut self, zone: u32) {
+        let Some(appends) = self.appends.get_mut(zone as usize) else { return };
+        let slot = appends.first;
+        if slot == NO_SLOT {
+            appends.taken = appends.taken.saturating_sub(1);
+            return;
+        }
+        appends.first = std::mem::replace(&mut self.slots[slot as usize].next, NO_SLOT);
+        if appends.first == NO_SLOT {
+            appends.last = NO_SLOT;
+        }
+        self.send_write(slot);
+    }
+}

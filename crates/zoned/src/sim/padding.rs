@@ -1,0 +1,95 @@
+//! Padding of finishes beside the programs of writers. Every finish and every zone with data in the queue gets an equal share
+//! of the flash; what the writers leave goes to the finishes.
+
+use super::flash::Program;
+use std::collections::VecDeque;
+
+/// Padding that is still to be programmed.
+#[derive(Debug, Default)]
+pub struct Padding {
+    /// (slot of the finish, programs left), in turn
+    active: VecDeque<(u32, u64)>,
+    /// Programs that the finishes may put in before the writers' next one.
+    credit: f64,
+    /// Finishes whose last program has begun.
+    pub done: Vec<u32>,
+}
+
+impl Padding {
+    /// A finish begins to pad with so many programs.
+    pub fn begin(&mut self, slot: u32, programs: u64) {
+        self.active.push_back((slot, programs.max(1)));
+    }
+
+    /// Whether any finish pads.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// Whether the next program is padding, which is then taken; else it is the first of the `queue`.
+    #[inline]
+    pub fn waits(&mut self, queue: &VecDeque<(Program, u32)>) -> bool {
+        if self.active.is_empty() {
+            return false;
+        }
+        match queue.front() {
+            None => self.credit = 0.0,
+            Some(_) if self.credit >= 1.0 => self.credit -= 1.0,
+            Some((first, _)) => {
+                if *first == Program::Host {
+                    self.credit += self.active.len() as f64 / zones_in(queue) as f64;
+                }
+                return false;
+            }
+        }
+        self.take();
+        true
+    }
+
+    fn take(&mut self) {
+        let Some((slot, left)) = self.active.pop_front() else { return };
+        match left {
+            0 | 1 => self.done.push(slot),
+            _ => self.active.push_back((slot, left - 1)),
+        }
+    }
+}
+
+/// Zones with data in the queue; at least 1.
+fn zones_in(queue: &VecDeque<(Program, u32)>) -> usize {
+    let first_of_its_zone = |index: &usize| queue.iter().take(*index).all(|(_, zone)| *zone != queue[*index].1);
+    (0..queue.len()).filter(first_of_its_zone).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 400 programs beside `zones` writers with a backlog, how many are padding of one finish.
+    fn share(zones: u32) -> usize {
+        let mut padding = Padding::default();
+        padding.begin(7, 1_000_000);
+        let mut queue: VecDeque<(Program, u32)> = (0..20).map(|unit| (Program::Host, unit % zones)).collect();
+        let mut taken = 0;
+        for unit in 0..400 {
+            if padding.waits(&queue) {
+                taken += 1;
+            } else {
+                queue.pop_front();
+                queue.push_back((Program::Host, unit % zones));
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn a_finish_gets_the_share_of_one_zone_and_all_that_is_left() {
+        assert_eq!((share(1), share(3)), (200, 100));
+        let mut padding = Padding::default();
+        padding.begin(7, 2);
+        assert!(padding.waits(&VecDeque::new()) && padding.done.is_empty());
+        assert!(padding.waits(&VecDeque::new()) && padding.done == [7]);
+        assert!(!padding.waits(&VecDeque::new()));
+    }
+}
