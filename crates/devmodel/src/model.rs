@@ -89,7 +89,8 @@ impl DeviceModel {
         if Self::builtin_names().any(|known| known == name) || !std::path::Path::new(name).exists() {
             return Self::builtin(name);
         }
-        let text = std::fs::read_to_string(name).map_err(|source| ModelError::File { path: name.into(), source })?;
+        let text = senesce_core::input::text(name.as_ref())
+            .map_err(|source| ModelError::File { path: name.into(), source })?;
         Self::from_toml(name, &text)
     }
 

@@ -4,7 +4,7 @@ use crate::engine::backend::{Backend, Null, System};
 use crate::engine::clock::Clock;
 use crate::engine::conduct::{Length, Measure, conduct, semaphores};
 use crate::engine::latency::Latencies;
-use crate::engine::program::{Programs, Target};
+use crate::engine::program::{Program, Programs, Target};
 use crate::engine::shared::{ActiveFileset, Shared, Totals};
 use crate::engine::synchronize::{EventGenerator, Waits};
 use crate::error::WorkloadError;
@@ -317,7 +317,8 @@ fn needs_totals(programs: &Programs) -> bool {
 
 /// Thread memory must fit, or the run measures swapping.
 fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
-    let wanted: u64 = programs.list.iter().map(|program| program.instances.saturating_mul(program.memsize)).sum();
+    let of_one = |program: &Program| program.instances.saturating_mul(program.memsize);
+    let wanted = programs.list.iter().map(of_one).fold(0, u64::saturating_add);
     match senesce_core::machine::memory_available() {
         Some(available) if wanted > available.0 => Err(WorkloadError::Missing {
             what: format!("{} of thread memory (memsize of all threads; {available} available)", Bytes(wanted)),
