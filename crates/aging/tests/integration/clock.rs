@@ -3,8 +3,8 @@
 use senesce_aging::execute::{Alone, BackEnd, Hand};
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
-    AgingError, AgingPlan, Clock, CommitShare, ExecuteOptions, Interleaved, Kind, Limit, Operation, PlanSpec, Planner,
-    Profile, Shard, Stop, Truncate, execute, execute_parts,
+    AgingError, AgingPlan, Clock, CommitShare, ExecuteOptions, Interleaved, Limit, Operation, OperationKind, PlanSpec,
+    Planner, Profile, Shard, Stop, Truncate, execute, execute_parts,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -90,7 +90,7 @@ impl<'a> BackEnd for &'a Witness {
 impl Hand for WitnessHand<'_> {
     fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
         self.0.begun.fetch_add(1, Ordering::SeqCst);
-        if operation.kind == Kind::Create {
+        if operation.kind == OperationKind::Create {
             std::thread::yield_now();
         }
         self.0.done.fetch_add(1, Ordering::SeqCst);
@@ -114,7 +114,7 @@ fn a_share_of_the_free_space_is_freed_between_two_commits() {
         let (mut planner, mut freed, mut since) = (plan.operations(), 0, 0);
         while let Some(operation) = planner.next() {
             since += 1;
-            freed += if operation.kind == Kind::Delete { blocks(&operation) } else { 0 };
+            freed += if operation.kind == OperationKind::Delete { blocks(&operation) } else { 0 };
             assert!(freed < between.saturating_add(largest), "{share}: {freed} freed without a commit");
             assert!(sync_every == 0 || since <= sync_every);
             if planner.commit_follows() {

@@ -2,8 +2,8 @@
 
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{
-    AgingError, AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Kind, Limit, NullBackEnd,
-    Operation, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
+    AgingError, AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, NullBackEnd, Operation,
+    OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -208,7 +208,8 @@ impl Pace for Witness<'_> {
         let (made, live) = &*files;
         for operation in &self.operations[..position as usize] {
             let birth = operation.file.birth;
-            let done = if operation.kind == Kind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
+            let done =
+                if operation.kind == OperationKind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
             assert!(done, "{operation:?} was said to be done before {position}");
         }
     }
@@ -251,7 +252,7 @@ impl Hand for RoomHand<'_> {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
         let size = operation.file.size as i64;
-        if operation.kind == Kind::Delete {
+        if operation.kind == OperationKind::Delete {
             self.room.used.fetch_sub(size, Ordering::Relaxed);
         } else if self.room.used.fetch_add(size, Ordering::Relaxed) + size > self.room.capacity {
             self.room.used.fetch_sub(size, Ordering::Relaxed);
@@ -259,8 +260,8 @@ impl Hand for RoomHand<'_> {
         }
         let mut files = self.room.files.lock().unwrap();
         match operation.kind {
-            Kind::Delete => _ = files.1.remove(&operation.file.birth),
-            Kind::Create => {
+            OperationKind::Delete => _ = files.1.remove(&operation.file.birth),
+            OperationKind::Create => {
                 files.0.insert(operation.file.birth);
                 files.1.insert(operation.file.birth);
             }
@@ -273,7 +274,7 @@ impl Hand for RoomHand<'_> {
 fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
     plan.operations().fold((0, 0), |(greatest, held), operation| {
         let size = operation.file.size as i64;
-        let held = if operation.kind == Kind::Delete { held - size } else { held + size };
+        let held = if operation.kind == OperationKind::Delete { held - size } else { held + size };
         (held.max(greatest), held)
     })
 }

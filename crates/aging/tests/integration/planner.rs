@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use senesce_aging::plan::DEFAULT_FULLNESS;
 use senesce_aging::profile::{AgeRow, DepthRow, SizeRow};
-use senesce_aging::{AgingPlan, Churn, File, Kind, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Churn, File, Limit, OperationKind, PlanSpec, Profile, Truncate};
 use senesce_core::{Bytes, Seed};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -39,14 +39,14 @@ fn watch(plan: &Arc<AgingPlan>) -> Watched {
     for operation in plan.operations() {
         let file = operation.file;
         match operation.kind {
-            Kind::Create => {
+            OperationKind::Create => {
                 assert_eq!(file.birth, seen.operations);
                 assert!(seen.live.insert(file.birth, file).is_none());
                 *seen.created.entry(file.size).or_default() += 1;
                 bytes += allocated(&file);
                 seen.bytes_created += allocated(&file);
             }
-            Kind::Delete => {
+            OperationKind::Delete => {
                 assert_eq!(seen.live.remove(&file.birth), Some(file));
                 bytes -= allocated(&file);
             }
@@ -228,7 +228,7 @@ fn streams_are_fixed() {
         let mut digest = Sha256::new();
         for operation in plan(&PlanSpec { spread_sizes, ..builtin(name) }).operations().take(30_000) {
             let file = operation.file;
-            let kind = if operation.kind == Kind::Create { '+' } else { '-' };
+            let kind = if operation.kind == OperationKind::Create { '+' } else { '-' };
             digest.update(format!("{kind} {} {} {}\n", file.birth, file.size, file.directory));
         }
         let digest: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -340,8 +340,8 @@ fn a_new_limit_continues_from_the_state_that_was_reached() {
         assert_eq!(next.clone().take(1000).collect::<Vec<_>>(), again);
         for operation in next.by_ref() {
             match operation.kind {
-                Kind::Create => assert!(live.insert(operation.file.birth, operation.file).is_none()),
-                Kind::Delete => assert_eq!(live.remove(&operation.file.birth), Some(operation.file)),
+                OperationKind::Create => assert!(live.insert(operation.file.birth, operation.file).is_none()),
+                OperationKind::Delete => assert_eq!(live.remove(&operation.file.birth), Some(operation.file)),
             }
         }
         let summary = next.plan().summary().clone();

@@ -6,7 +6,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
-use senesce_objstore::store::snapshot::{Entry, Header, Kind, decode, encode};
+use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
 use std::fs;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 struct Room {
     folder: tempfile::TempDir,
     header: Header,
-    file: Kind,
+    file: EntryKind,
 }
 
 impl Room {
@@ -40,12 +40,12 @@ impl Room {
         self.folder.path().join(name)
     }
 
-    fn entry(&self, path: &str, kind: Kind) -> Entry {
+    fn entry(&self, path: &str, kind: EntryKind) -> Entry {
         Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind }
     }
 
     fn link(&self, path: &str, to: &Path) -> Entry {
-        self.entry(path, Kind::Link { to: to.to_string_lossy().into_owned() })
+        self.entry(path, EntryKind::Link { to: to.to_string_lossy().into_owned() })
     }
 
     /// Checks out a snapshot of these entries.
@@ -81,11 +81,11 @@ fn links_of_a_store_lead_nowhere() {
     let attacks: Vec<Vec<Entry>> = vec![
         vec![room.link("l", &out), room.link("l/planted", Path::new("x"))],
         vec![room.link("l", &out), room.entry("l/planted", room.file.clone())],
-        vec![room.link("l", &out), room.entry("l/planted", Kind::Directory)],
-        vec![room.link("l", &out), room.entry("l/sub", Kind::Directory), room.link("l/sub/x", Path::new("y"))],
-        vec![room.link("d", &out), room.entry("d", Kind::Directory), room.entry("d/planted", room.file.clone())],
+        vec![room.link("l", &out), room.entry("l/planted", EntryKind::Directory)],
+        vec![room.link("l", &out), room.entry("l/sub", EntryKind::Directory), room.link("l/sub/x", Path::new("y"))],
+        vec![room.link("d", &out), room.entry("d", EntryKind::Directory), room.entry("d/planted", room.file.clone())],
         vec![
-            room.entry("d", Kind::Directory),
+            room.entry("d", EntryKind::Directory),
             room.link("d/up", Path::new("..")),
             room.link("d/up/../../outside/x", &out),
         ],
@@ -103,7 +103,7 @@ fn links_of_a_store_lead_nowhere() {
 fn setuid_bits_come_back_only_when_asked() {
     let room = Room::new();
     let entry = Entry { mode: 0o6755, ..room.entry("program", room.file.clone()) };
-    let shared = Entry { mode: 0o1777, ..room.entry("tmp", Kind::Directory) };
+    let shared = Entry { mode: 0o1777, ..room.entry("tmp", EntryKind::Directory) };
     let mode = |name: &str| fs::metadata(room.path("back").join(name)).unwrap().mode() & 0o7777;
     let report = room.check_out(&[entry.clone(), shared.clone()], CheckoutOptions::default());
     assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o755, 0o777, 2));
@@ -125,8 +125,8 @@ fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
             let path: Vec<&str> = (0..length).map(|_| parts[random.random_range(0..parts.len())]).collect();
             let kind = match random.random_range(0..3) {
                 0 => room.file.clone(),
-                1 => Kind::Directory,
-                _ => Kind::Link { to: targets[random.random_range(0..targets.len())].into() },
+                1 => EntryKind::Directory,
+                _ => EntryKind::Link { to: targets[random.random_range(0..targets.len())].into() },
             };
             let modified = (random.random::<i64>() >> random.random_range(0..60), random.random());
             entries.push(Entry { mode: random.random(), modified, ..room.entry(&path.join("/"), kind) });

@@ -2,7 +2,7 @@
 
 use crate::cluster::LastWords;
 use crate::hello::{Member, Timing};
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::state::{Arrived, Ending, Halt, NONE, State};
 use crate::transport::Transport;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What the worker wants of its clerk.
+/// What the worker wants of its coordinator.
 pub enum Command {
     Send(u32, Message),
     Members(Vec<Member>),
@@ -29,7 +29,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
 /// killed, mpirun soon kills the others.
 const ROLL_CALL: Duration = Duration::from_millis(500);
 
-pub struct Clerk<T: Transport> {
+pub struct Coordinator<T: Transport> {
     transport: T,
     state: Arc<State>,
     commands: Receiver<Command>,
@@ -37,7 +37,7 @@ pub struct Clerk<T: Transport> {
     interrupt: Interrupt,
     members: Vec<Member>,
     /// When each rank was heard of last; on other ranks than 0, only the first counts.
-    heard: Vec<Instant>,
+    last_message: Vec<Instant>,
     spoke: Instant,
     /// What was told last: on rank 0 the floor, else the position.
     told: u64,
@@ -61,7 +61,7 @@ struct Stop {
     present: Vec<bool>,
 }
 
-impl<T: Transport> Clerk<T> {
+impl<T: Transport> Coordinator<T> {
     pub fn new(
         transport: T,
         state: Arc<State>,
@@ -77,7 +77,7 @@ impl<T: Transport> Clerk<T> {
             timing,
             interrupt,
             members: Vec::new(),
-            heard: vec![now; size],
+            last_message: vec![now; size],
             spoke: now,
             told: NONE,
             positions: vec![NONE; size],
@@ -97,9 +97,9 @@ impl<T: Transport> Clerk<T> {
         loop {
             match self.commands.recv_timeout(self.nap()) {
                 Ok(command) => {
-                    self.obey(command);
+                    self.execute(command);
                     while let Ok(command) = self.commands.try_recv() {
-                        self.obey(command);
+                        self.execute(command);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -107,7 +107,7 @@ impl<T: Transport> Clerk<T> {
             }
             while let Some((from, bytes)) = self.transport.poll() {
                 if let Some(message) = Message::decode(&bytes) {
-                    self.hear(from, message);
+                    self.receive(from, message);
                 }
             }
             self.watch();
@@ -139,7 +139,7 @@ impl<T: Transport> Clerk<T> {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             Command::Send(to, message) => self.send(to, &message),
             Command::Members(members) => {
@@ -152,11 +152,11 @@ impl<T: Transport> Clerk<T> {
             Command::OnEnd(words) => self.last_words = Some(words),
             Command::WantStop(halt) => self.want_stop(halt),
             Command::End(ending) if self.first() => self.end(ending),
-            Command::End(ending) => self.send(0, &Message::with(Kind::End, 0, pack(&ending))),
+            Command::End(ending) => self.send(0, &Message::with(MessageKind::End, 0, pack(&ending))),
             Command::Leave if !self.leaving => {
                 self.leaving = true;
                 if !self.first() {
-                    self.send(0, &Message::new(Kind::Goodbye, 0));
+                    self.send(0, &Message::new(MessageKind::Goodbye, 0));
                 }
             }
             Command::Leave | Command::Look => {}
@@ -174,31 +174,31 @@ impl<T: Transport> Clerk<T> {
         }
     }
 
-    fn hear(&mut self, from: u32, message: Message) {
-        self.heard[from as usize] = Instant::now();
+    fn receive(&mut self, from: u32, message: Message) {
+        self.last_message[from as usize] = Instant::now();
         let Message { kind, number, body } = message;
         match kind {
-            Kind::Value => self.state.inner().inbox.push_back(Arrived { from, step: number, body }),
-            Kind::Reached => self.positions[from as usize] = number,
-            Kind::Floor => self.state.floor.store(number, Ordering::Release),
-            Kind::WantStop => self.want_stop(if number == 0 { Halt::Interrupted } else { Halt::Wanted }),
-            Kind::StopAt => {
+            MessageKind::Value => self.state.inner().inbox.push_back(Arrived { from, step: number, body }),
+            MessageKind::Reached => self.positions[from as usize] = number,
+            MessageKind::Floor => self.state.floor.store(number, Ordering::Release),
+            MessageKind::WantStop => self.want_stop(if number == 0 { Halt::Interrupted } else { Halt::Wanted }),
+            MessageKind::StopAt => {
                 self.halt_at(number, if body.is_empty() { Halt::Interrupted } else { Halt::Wanted });
-                self.send(0, &Message::new(Kind::Present, 0));
+                self.send(0, &Message::new(MessageKind::Present, 0));
             }
-            Kind::Present => {
+            MessageKind::Present => {
                 if let Some(stop) = &mut self.stop {
                     stop.present[from as usize] = true;
                 }
             }
-            Kind::End => {
+            MessageKind::End => {
                 if let Ok(ending) = serde_json::from_slice(&body) {
                     self.end(ending);
                 }
             }
-            Kind::Goodbye if self.first() => self.gone[from as usize] = true,
-            Kind::Goodbye => self.dismissed = true,
-            Kind::Beat => {}
+            MessageKind::Goodbye if self.first() => self.gone[from as usize] = true,
+            MessageKind::Goodbye => self.dismissed = true,
+            MessageKind::Beat => {}
         }
         self.state.notify();
     }
@@ -208,17 +208,17 @@ impl<T: Transport> Clerk<T> {
     fn want_stop(&mut self, halt: Halt) {
         if !self.first() {
             let number = u64::from(halt != Halt::Interrupted);
-            return self.send(0, &Message::new(Kind::WantStop, number));
+            return self.send(0, &Message::new(MessageKind::WantStop, number));
         }
         if self.stop.is_some() {
             return;
         }
         let window = self.state.window.load(Ordering::Acquire);
         let most = if self.told == NONE { 0 } else { self.told.saturating_add(window) };
-        let present = vec![false; self.heard.len()];
+        let present = vec![false; self.last_message.len()];
         self.stop = Some(Stop { since: Instant::now(), halt, present });
         let body = if halt == Halt::Interrupted { Vec::new() } else { vec![1] };
-        self.send_all(&Message::with(Kind::StopAt, most, body));
+        self.send_all(&Message::with(MessageKind::StopAt, most, body));
         self.halt_at(most, halt);
     }
 
@@ -242,7 +242,7 @@ impl<T: Transport> Clerk<T> {
             if let Some(words) = &mut self.last_words {
                 words(&ending);
             }
-            self.send_all(&Message::with(Kind::End, 0, pack(&ending)));
+            self.send_all(&Message::with(MessageKind::End, 0, pack(&ending)));
         }
         self.state.inner().ending = Some(ending);
         self.state.notify();
@@ -255,7 +255,7 @@ impl<T: Transport> Clerk<T> {
             if self.first() { self.tell_floor() } else { self.tell_position() }
         }
         if self.spoke.elapsed() > self.timing.silence / 5 {
-            let beat = Message::new(Kind::Beat, 0);
+            let beat = Message::new(MessageKind::Beat, 0);
             if self.first() {
                 self.send_all(&beat)
             } else {
@@ -269,7 +269,7 @@ impl<T: Transport> Clerk<T> {
         let position = self.positions[self.transport.rank() as usize];
         if position != self.told {
             self.told = position;
-            self.send(0, &Message::new(Kind::Reached, position));
+            self.send(0, &Message::new(MessageKind::Reached, position));
         }
     }
 
@@ -280,7 +280,7 @@ impl<T: Transport> Clerk<T> {
         if begun && floor != self.told && !stays {
             self.told = floor;
             self.state.floor.store(floor, Ordering::Release);
-            self.send_all(&Message::new(Kind::Floor, floor));
+            self.send_all(&Message::new(MessageKind::Floor, floor));
             self.state.notify();
         }
     }
@@ -302,7 +302,7 @@ impl<T: Transport> Clerk<T> {
         let limit = if self.members.is_empty() { self.timing.join } else { self.timing.silence };
         let watched = if self.first() { self.others() } else { 0..1 };
         for rank in watched.filter(|rank| *rank != self.transport.rank()) {
-            if self.heard[rank as usize].elapsed() > limit {
+            if self.last_message[rank as usize].elapsed() > limit {
                 let reason = format!(
                     "nothing was heard of it for {:.0} s: it died, hangs or lost its network",
                     limit.as_secs_f64()
@@ -365,7 +365,7 @@ impl<T: Transport> Clerk<T> {
             return self.dismissed && self.leaving;
         }
         if self.first() && self.others().all(|rank| self.gone[rank as usize]) {
-            self.send_all(&Message::new(Kind::Goodbye, 0));
+            self.send_all(&Message::new(MessageKind::Goodbye, 0));
             return true;
         }
         false
