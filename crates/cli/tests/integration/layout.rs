@@ -100,6 +100,25 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
 
 #[test]
 #[ignore = "needs loop devices"]
+fn a_trace_is_kept_where_the_target_cannot_be_left() {
+    let room = crate::common::room();
+    let image = format!("image:{}", aged_image(room.path()));
+    let held = "exec 9<{}; sleep 60 >&- 2>&- & echo $! >held; find {} -type f | xargs cat >/dev/null";
+    let traced = run(room.path(), &["trace", &image, "--json=traced.json", "--", "bash", "-c", held]);
+    let holder = std::fs::read_to_string(room.path().join("held")).expect("the command began");
+    std::process::Command::new("kill").arg(holder.trim()).status().expect("kill");
+    let errors = String::from_utf8_lossy(&traced.stderr);
+    assert!(!traced.status.success(), "{errors}");
+    let value = read_json(&room.path().join("traced.json"));
+    assert_eq!(value["valid"], true, "{value}");
+    assert!(value["requests"].as_u64() > Some(0), "{value}");
+    let swept = run(room.path(), &["doctor", "--sweep"]);
+    assert_eq!(swept.status.code(), Some(0), "{}", String::from_utf8_lossy(&swept.stderr));
+    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
 fn what_a_command_did_is_rolled_back_to_the_byte() {
     let room = crate::common::room();
     let image = aged_image(room.path());
