@@ -265,10 +265,8 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs root"]
     fn a_directory_of_somebody_else_is_left_alone() {
-        if !rustix::process::geteuid().is_root() {
-            return eprintln!("skipped: needs root to make files of others");
-        }
         let room = tempfile::tempdir().unwrap();
         let path = room.path().join("planted");
         fs::create_dir(&path).unwrap();
