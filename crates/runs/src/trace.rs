@@ -58,6 +58,8 @@ pub struct Traced {
     pub exit_status: u8,
     /// The target and the machine.
     pub environment: Environment,
+    /// Whether the target could be left as it was found: the trace is complete in any case.
+    pub closed: Result<(), Failure>,
 }
 
 /// Measures and modelled times; the event `trace` of a run.
@@ -165,8 +167,15 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     }
     let trace = session.stop()?;
     let environment = environment(&mut target);
-    target.close()?;
-    Ok(Traced { summary: Summary::of(&trace)?, trace, device_number: device.number(), exit_status, environment })
+    let closed = target.close().map_err(Failure::from);
+    Ok(Traced {
+        summary: Summary::of(&trace)?,
+        trace,
+        device_number: device.number(),
+        exit_status,
+        environment,
+        closed,
+    })
 }
 
 fn environment(target: &mut MountedTarget<VisitedDirectory>) -> Environment {

@@ -31,7 +31,7 @@ pub(crate) struct Layout {
 
 /// A sector's place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct SectorPosition {
     pub cylinder: u64,
     pub head: u64,
     pub stream_ns: f64,
@@ -65,7 +65,7 @@ impl Layout {
     }
 
     /// Where the sector at a byte address is.
-    pub fn place(&self, address: u64) -> Place {
+    pub fn place(&self, address: u64) -> SectorPosition {
         let sector = address / SECTOR;
         let band = &self.bands[self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1)];
         let within = sector - band.first_sector;
@@ -75,7 +75,7 @@ impl Layout {
             + cylinder as f64 * band.cylinder_ns
             + head as f64 * self.track_ns
             + sector as f64 * band.sector_ns;
-        Place { cylinder: band.first_cylinder + cylinder, head, stream_ns }
+        SectorPosition { cylinder: band.first_cylinder + cylinder, head, stream_ns }
     }
 
     /// Time from the start of the sector at `address` to the end of the last one before `end`.
