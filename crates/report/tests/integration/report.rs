@@ -205,11 +205,12 @@ fn names_that_lead_out_of_a_bundle_are_refused() {
 #[test]
 fn a_bundle_has_a_limit() {
     let room = tempfile::tempdir().unwrap();
-    let record = common::record(&room.path().join("run"), true);
+    let record = crate::common::record(&room.path().join("run"), true);
     let large = std::fs::File::create(record.path.join("large")).unwrap();
     large.set_len(senesce_report::bundle::MOST_BYTES.0 * 100).unwrap();
     let table = Table::new("measurements", "", &["metric", "value"]);
-    let made = senesce_report::bundle::write(&record, &common::analysis(), &table, std::io::Cursor::new(Vec::new()));
+    let made =
+        senesce_report::bundle::write(&record, &crate::common::analysis(), &table, std::io::Cursor::new(Vec::new()));
     assert!(made.unwrap_err().to_string().contains("the limit of a bundle"));
 }
 
