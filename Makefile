@@ -23,12 +23,14 @@ demo: build
 # The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
 SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
 
-# Everything that proves the program, under 20 minutes on 2 cores. The first step also builds the program that sets up the lab:
+# Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
+# `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).
+# The first step also builds the program that sets up the lab:
 # built by itself, its dependencies would have fewer features, and all would be compiled twice.
 test: requirements
 	$(CARGO) test --workspace --no-run
 	@$(SET_UP_LAB)
-	$(CARGO) test --workspace --no-fail-fast
+	@scripts/test $(if $(LISTED),--listed $(LISTED)) --workspace
 
 lab:
 	$(CARGO) build -p senesce-cli
@@ -38,7 +40,7 @@ lab:
 test-long: requirements build
 	$(CARGO) test --workspace --no-run
 	@$(SET_UP_LAB)
-	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
+	@scripts/test --long --workspace
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 
 fmt:

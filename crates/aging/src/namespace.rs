@@ -30,7 +30,7 @@ impl Planner {
     }
 
     /// SHA-256 over one line "path size birth" for each live file, sorted by path. Takes the memory of a
-    /// [`PIECES`]th of the namespace, or of its largest directory.
+    /// `PIECES`th of the namespace, or of its largest directory.
     pub fn namespace_sha256(&self) -> String {
         let ranks = self.plan().directories().ranks();
         let mut files = vec![0; ranks.len()];

@@ -1,7 +1,7 @@
 //! Claims of the literature as data, and the engine that decides them on what a run measured.
 //!
 //! A claim stands in `data/published/EXPERIMENT.claims.toml`: a sentence, its source, what was published, and the rule that
-//! decides it. [`decide`] judges every claim of a [`ClaimSet`] on the [`senesce_core::Measurement`]s of a run and gives one
+//! decides it. [`decide()`] judges every claim of a [`ClaimSet`] on the [`senesce_core::Measurement`]s of a run and gives one
 //! [`senesce_core::Finding`] each: seen, not seen, undecided, not testable here, and for what a simulator was fitted to or
 //! told: model agrees, model differs.
 

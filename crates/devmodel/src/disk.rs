@@ -13,7 +13,7 @@ use crate::Device;
 use crate::hdd::per_byte;
 use crate::request::{Operation, Request, SECTOR};
 use cache::Segments;
-use layout::{Layout, Place};
+use layout::{Layout, SectorPosition};
 
 /// What the head reads on.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +29,7 @@ struct Pending {
     start: u64,
     end: u64,
     since_ns: f64,
-    place: Place,
+    place: SectorPosition,
 }
 
 /// The head when a command is taken up.
@@ -216,7 +216,7 @@ impl DiskState {
     }
 
     /// When the head stands before a place; any later time than `bound` where it is later.
-    fn arrives(&self, here: &Here, target: &Place, writes: bool, bound: f64) -> f64 {
+    fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool, bound: f64) -> f64 {
         if here.goes_on && target.stream_ns == self.head_ns {
             return here.begin;
         }

@@ -4,7 +4,7 @@
 use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
 use crate::collect::{Collected, Collector};
 use crate::error::LayoutError;
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 use crate::tree::Tree;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
             && let Some(extent) = file_extent(&item)
         {
             let shared = extent.on_device() && self.shared.contains(&item.u64_at(file_extent::DISK_BYTENR));
-            self.extents.push(if shared { extent.marked(Kind::SHARED) } else { extent });
+            self.extents.push(if shared { extent.marked(ExtentKind::SHARED) } else { extent });
         }
     }
 
@@ -192,21 +192,21 @@ impl<'a> Reader<'a> {
 pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
     use file_extent::*;
     let kind_of_extent = *item.data.get(TYPE)?;
-    let mut kind = if *item.data.get(COMPRESSION)? != 0 { Kind::ENCODED } else { Kind::PLAIN };
+    let mut kind = if *item.data.get(COMPRESSION)? != 0 { ExtentKind::ENCODED } else { ExtentKind::PLAIN };
     if kind_of_extent == INLINE {
         let length = item.u64_at(RAM_BYTES);
-        return Some(Extent { logical: item.offset, length, kind: kind.with(Kind::INLINE), ..Extent::default() });
+        return Some(Extent { logical: item.offset, length, kind: kind.with(ExtentKind::INLINE), ..Extent::default() });
     }
     let start = item.u64_at(DISK_BYTENR);
     if item.data.len() < REGULAR_LENGTH || start == 0 {
         return None;
     }
     if kind_of_extent == PREALLOC {
-        kind = kind.with(Kind::UNWRITTEN);
+        kind = kind.with(ExtentKind::UNWRITTEN);
     }
     let length = item.u64_at(NUM_BYTES);
     // A compressed extent is read as a whole, whatever part of it the file uses.
-    let (physical, physical_length) = match kind.has(Kind::ENCODED) {
+    let (physical, physical_length) = match kind.has(ExtentKind::ENCODED) {
         true => (start, item.u64_at(DISK_NUM_BYTES)),
         false => (start.saturating_add(item.u64_at(OFFSET)), length),
     };

@@ -2,7 +2,7 @@
 //! Descriptors", "Index Nodes", "The Contents of inode.i_block"). All numbers are little-endian. Nothing here does I/O, and
 //! nothing trusts what it reads.
 
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 
 /// Where the superblock is, and how much of it is needed.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
@@ -123,10 +123,10 @@ fn parse_inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> 
     }
     let size = u64::from(u32_at(inode, 0x4)?) | u64::from(u32_at(inode, 0x6C)?) << 32;
     let map = inode.get(0x28..0x28 + 60)?;
-    let kind = if flags & FLAG_ENCRYPTED != 0 { Kind::ENCODED } else { Kind::PLAIN };
+    let kind = if flags & FLAG_ENCRYPTED != 0 { ExtentKind::ENCODED } else { ExtentKind::PLAIN };
     if flags & FLAG_INLINE_DATA != 0 {
         if size > 0 {
-            extents.push(Extent { length: size, kind: kind.with(Kind::INLINE), ..Extent::default() });
+            extents.push(Extent { length: size, kind: kind.with(ExtentKind::INLINE), ..Extent::default() });
         }
         return Some(Content::Mapped);
     }
@@ -169,8 +169,8 @@ fn leaf_entry(geometry: &Geometry, entry: &[u8]) -> Option<Extent> {
     let count = u32::from(u16_at(entry, 4)?);
     let start = u64::from(u32_at(entry, 8)?) | u64::from(u16_at(entry, 6)?) << 32;
     let (blocks, kind) = match count > WRITTEN_LIMIT {
-        true => (count - WRITTEN_LIMIT, Kind::UNWRITTEN),
-        false => (count, Kind::PLAIN),
+        true => (count - WRITTEN_LIMIT, ExtentKind::UNWRITTEN),
+        false => (count, ExtentKind::PLAIN),
     };
     let size = geometry.block_size;
     let inside = blocks > 0 && start > 0 && start + u64::from(blocks) <= geometry.blocks;
@@ -249,7 +249,7 @@ mod tests {
         let mut extents = Vec::new();
         let content = node(&GEOMETRY, &leaf(&[(0, 2, 100), (5, 32768 + 3, 200)]), 5, &mut extents);
         assert_eq!(content, Content::Mapped);
-        let unwritten = Extent::plain(5 * 4096, 200 * 4096, 3 * 4096).marked(Kind::UNWRITTEN);
+        let unwritten = Extent::plain(5 * 4096, 200 * 4096, 3 * 4096).marked(ExtentKind::UNWRITTEN);
         assert_eq!(extents, vec![Extent::plain(0, 100 * 4096, 2 * 4096), unwritten]);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::collect::{Collected, Collector};
 use crate::error::LayoutError;
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 use crate::sys::{self, pair, split};
 use crate::tree::{self, Tree};
 use rayon::prelude::*;
@@ -69,11 +69,11 @@ impl Fiemap {
 
 fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
     let marks = [
-        (UNWRITTEN, Kind::UNWRITTEN),
-        (SHARED, Kind::SHARED),
-        (DATA_INLINE, Kind::INLINE),
-        (ENCODED | DATA_ENCRYPTED, Kind::ENCODED),
-        (DELALLOC | UNKNOWN, Kind::DELAYED),
+        (UNWRITTEN, ExtentKind::UNWRITTEN),
+        (SHARED, ExtentKind::SHARED),
+        (DATA_INLINE, ExtentKind::INLINE),
+        (ENCODED | DATA_ENCRYPTED, ExtentKind::ENCODED),
+        (DELALLOC | UNKNOWN, ExtentKind::DELAYED),
     ];
     let marked = marks.iter().filter(|(flag, _)| flags & flag != 0);
     marked.fold(Extent::plain(logical, physical, length), |extent, (_, kind)| extent.marked(*kind))

@@ -7,7 +7,7 @@ use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
 use crate::map::LayoutMap;
 use crate::method::{FileSystem, Method};
-use crate::place::Place;
+use crate::place::ShownDirectory;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
@@ -57,7 +57,7 @@ impl Layout {
             .num_threads(options.threads)
             .build()
             .map_err(|error| LayoutError::io("start threads to examine", target, std::io::Error::other(error)))?;
-        let place = Place::of(target)?;
+        let place = ShownDirectory::of(target)?;
         let mut layout = pool.install(|| Examination::open(target, &place)?.run(options))?;
         layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
         layout.summary.peak_rss_bytes = peak_rss_bytes();
@@ -97,7 +97,7 @@ enum Source {
 }
 
 impl<'a> Examination<'a> {
-    fn open(target: &'a Path, place: &Place) -> Result<Self, LayoutError> {
+    fn open(target: &'a Path, place: &ShownDirectory) -> Result<Self, LayoutError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(place.directory(), flags, Mode::empty())
             .map_err(|errno| LayoutError::io("open directory", target, errno))?;

@@ -23,7 +23,7 @@ mod tree;
 mod xfs;
 
 pub use error::LayoutError;
-pub use extent::{Extent, Kind};
+pub use extent::{Extent, ExtentKind};
 pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};

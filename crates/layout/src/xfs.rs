@@ -2,7 +2,7 @@
 
 use crate::collect::{Collected, Collector};
 use crate::error::LayoutError;
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 use crate::free::{FreeSpace, Histogram};
 use crate::fsmap::{self, Record};
 use crate::sys;
@@ -77,10 +77,10 @@ impl Owned {
     }
 
     fn extent(&self) -> Extent {
-        let mark = |bit: u64, kind: Kind| if self.length_and_kind & bit != 0 { kind } else { Kind::PLAIN };
+        let mark = |bit: u64, kind: ExtentKind| if self.length_and_kind & bit != 0 { kind } else { ExtentKind::PLAIN };
         Extent::plain(self.logical, self.physical, self.length())
-            .marked(mark(UNWRITTEN, Kind::UNWRITTEN))
-            .marked(mark(SHARED, Kind::SHARED))
+            .marked(mark(UNWRITTEN, ExtentKind::UNWRITTEN))
+            .marked(mark(SHARED, ExtentKind::SHARED))
     }
 }
 

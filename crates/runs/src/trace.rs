@@ -62,6 +62,8 @@ pub struct Traced {
     pub exit_status: u8,
     /// The target and the machine.
     pub environment: Environment,
+    /// Whether the target could be left as it was found: the trace is complete in any case.
+    pub closed: Result<(), Failure>,
 }
 
 /// Measures and modelled times; the event `trace` of a run.
@@ -193,13 +195,14 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     }
     let trace = session.stop()?;
     let environment = environment(&mut target);
-    target.close()?;
+    let closed = target.close().map_err(Failure::from);
     Ok(Traced {
         summary: Summary::on_models(&trace, &request.models)?,
         trace,
         device_number: device.number(),
         exit_status,
         environment,
+        closed,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::fs::{Change, TierFs, now};
 use crate::heat::Leaf;
 use crate::region::byte;
 use crate::table::{self, Slot};
-use crate::tree::{Cursor, Edit, Place, Visible, most_blocks, visit};
+use crate::tree::{Cursor, Edit, PointerLocation, Visible, most_blocks, visit};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -235,7 +235,7 @@ impl TierFs {
             let mut cursor = Cursor::new(&self.region, root);
             change.drop_tree(cursor.get(index), 0);
             match cursor.slot(index) {
-                Place::Node(offset) => self.region.commit(offset, Pointer::HOLE.0),
+                PointerLocation::Node(offset) => self.region.commit(offset, Pointer::HOLE.0),
                 _ => root = Pointer::HOLE,
             }
         }

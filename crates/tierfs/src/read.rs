@@ -8,7 +8,7 @@ use crate::fs::{Mode, Promotion, TierFs, now};
 use crate::heat::Leaf;
 use crate::region::byte;
 use crate::table::Slot;
-use crate::tree::{Cursor, Place};
+use crate::tree::{Cursor, PointerLocation};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -146,9 +146,9 @@ impl TierFs {
     /// Stores a leaf's pointer in place.
     pub(crate) fn swing(&self, offset: usize, cursor: &mut Cursor<'_>, index: u64, to: Pointer) {
         match cursor.slot(index) {
-            Place::Node(at) => self.region.commit(at, to.0),
-            Place::Root => self.commit_root(offset, to),
-            Place::Nowhere => debug_assert!(false, "the pointer was just read"),
+            PointerLocation::Node(at) => self.region.commit(at, to.0),
+            PointerLocation::Root => self.commit_root(offset, to),
+            PointerLocation::Nowhere => debug_assert!(false, "the pointer was just read"),
         }
     }
 }

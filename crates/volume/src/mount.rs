@@ -84,7 +84,7 @@ impl Mount {
         Ok(())
     }
 
-    /// Unmounts it and makes sure that the file system has ended: [`cold::wait_for_end`]. Waits a moment for programs that look
+    /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`. Waits a moment for programs that look
     /// around in it.
     pub fn unmount(&mut self) -> Result<(), TargetError> {
         let Some(identity) = self.mounted.clone() else { return Ok(()) };

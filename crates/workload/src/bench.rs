@@ -1,5 +1,6 @@
 //! Preparing a workload on a claimed directory, and running it.
 
+use crate::engine::account::missing_files;
 use crate::engine::backend::{Backend, Null, System};
 use crate::engine::clock::Clock;
 use crate::engine::conduct::{Length, Measure, conduct, semaphores};
@@ -268,11 +269,20 @@ impl Bench {
             messages: Mutex::new(notes),
             programs,
         });
-        let (repetition, sample) = conduct(shared.clone(), semaphores, &measure, progress, interrupt)?;
+        let (mut repetition, sample) = conduct(shared.clone(), semaphores, &measure, progress, interrupt)?;
+        if self.options.execution == Execution::System && repetition.valid && !self.has_foreign_files() {
+            let found = missing_files(&shared.programs, &shared.filesets);
+            repetition.refute(found.map_err(WorkloadError::io("count the files of", directory.path()))?);
+        }
         let names = shared.programs.flowops.iter().enumerate();
         let histograms =
             names.map(|(index, (name, _))| (name.clone(), sample.latencies.flowop(index).to_histogram())).collect();
         Ok(Finished { repetition, histograms })
+    }
+
+    /// Whether files that no operation made may lie in a file set.
+    fn has_foreign_files(&self) -> bool {
+        self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree)
     }
 
     fn open_filesets(&self, directory: &ClaimedDirectory) -> Result<Vec<ActiveFileset>, WorkloadError> {

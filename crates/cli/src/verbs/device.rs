@@ -10,6 +10,7 @@ use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_devmodel::simulate::Before;
+use senesce_devmodel::ssd::alignment::measure_alignment;
 use senesce_devmodel::{DeviceModel, Options, Outcome, Pacing, measure};
 use senesce_runs::simulated::{self, Held};
 use senesce_volume::DeviceProbe;
@@ -17,6 +18,9 @@ use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+/// Reads at each alignment.
+const ALIGNED_READS: usize = 2000;
 
 /// Measure a device, or show the models that traces are timed on
 #[derive(Args)]
@@ -56,6 +60,9 @@ struct Measure {
     /// Print the model as JSON
     #[arg(long)]
     json: bool,
+    /// Find stripe and dies of an SSD by random reads at many alignments instead; prints JSON
+    #[arg(long, conflicts_with = "out")]
+    alignment: bool,
     /// Chooses the places that are read
     #[arg(long, default_value_t = DEFAULT_SEED.0)]
     seed: u64,
@@ -173,6 +180,11 @@ impl Measure {
     fn run(self, session: &Session) -> Result<String, Failure> {
         self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;
+        if self.alignment {
+            session.progress().phase(&format!("read {} at many alignments", self.device.display()), 0, "reads");
+            let seen = measure_alignment(&mut probe, ALIGNED_READS, Seed(self.seed))?;
+            return Ok(format!("{:#}\n", json!(seen)));
+        }
         session.progress().phase(&format!("measure {}, reading only", self.device.display()), 0, "reads");
         let rotational = probe.rotational();
         let name = self.device.display().to_string();

@@ -87,6 +87,7 @@ impl Verb for Trace {
         if let Some(invalid) = &invalid {
             eprintln!("{invalid}");
         }
+        traced.closed?;
         Ok(match (interrupt.requested(), traced.exit_status, invalid) {
             (true, ..) => ExitCode::Interrupted.into(),
             (_, 0, Some(_)) => ExitCode::RunFailed.into(),

@@ -37,7 +37,7 @@ pub(crate) struct Layout {
 
 /// A sector's place.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Place {
+pub(crate) struct SectorPosition {
     pub cylinder: u64,
     pub head: u64,
     pub stream_ns: f64,
@@ -78,18 +78,18 @@ impl Layout {
         &self.bands[self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1)]
     }
 
-    fn place_in(&self, band: &Band, sector: u64) -> Place {
+    fn place_in(&self, band: &Band, sector: u64) -> SectorPosition {
         let (cylinder, rest) = divided(sector - band.first_sector, band.cylinder_sectors, band.per_cylinder);
         let (head, sector) = divided(rest, band.sectors_per_track, band.per_track);
         let stream_ns = band.first_ns
             + cylinder as f64 * band.cylinder_ns
             + head as f64 * self.track_ns
             + sector as f64 * band.sector_ns;
-        Place { cylinder: band.first_cylinder + cylinder, head, stream_ns }
+        SectorPosition { cylinder: band.first_cylinder + cylinder, head, stream_ns }
     }
 
     /// Where the sector at a byte address is.
-    pub fn place(&self, address: u64) -> Place {
+    pub fn place(&self, address: u64) -> SectorPosition {
         let sector = address / SECTOR;
         self.place_in(self.band(sector), sector)
     }
@@ -118,6 +118,12 @@ impl Layout {
         let sector = ((rest - head as f64 * self.track_ns) / band.sector_ns) as u64;
         let sector = sector.min(band.sectors_per_track);
         let number = band.first_sector + cylinder * band.cylinder_sectors + head * band.sectors_per_track + sector;
+        let (cylinder, head) = match (sector == band.sectors_per_track, head + 1 == self.heads) {
+            // The head is over the skew before the next track.
+            (true, true) => (cylinder + 1, 0),
+            (true, false) => (cylinder, head + 1),
+            (false, _) => (cylinder, head),
+        };
         (number * SECTOR, band.first_cylinder + cylinder, head)
     }
 

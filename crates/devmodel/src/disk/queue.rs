@@ -1,6 +1,6 @@
 //! Requests before a drive that chooses which it serves next.
 
-use super::layout::Place;
+use super::layout::SectorPosition;
 use super::{DiskState, Here};
 use crate::request::{Operation, Request};
 use crate::simulate::{Command, Finished, Queue, opened};
@@ -12,7 +12,7 @@ const PATIENCE_NS: f64 = 1e9;
 /// Requests that are not served yet, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting {
-    requests: VecDeque<(Request, Finished, Place)>,
+    requests: VecDeque<(Request, Finished, SectorPosition)>,
     count: u64,
 }
 
@@ -45,7 +45,7 @@ impl DiskState {
     }
 
     /// When a request would have its first sector; any later time than `bound` where it is later.
-    fn estimate(&self, request: &Request, place: &Place, here: &Here, bound: f64) -> f64 {
+    fn estimate(&self, request: &Request, place: &SectorPosition, here: &Here, bound: f64) -> f64 {
         let (start, end) = (request.offset(), request.end());
         match request.operation {
             Operation::Read if self.segments.holding(start, end).is_some() => here.begin,

@@ -224,8 +224,8 @@ impl<S: Server> Experiment for Aged<S> {
         Spec {
             variant: Variant::BtrfsPaper,
             drive: Drive::Auto,
-            size: level.of([Published::Said(Size(Bytes::mib(400))), Published::Said(Size(Bytes::gib(4))), published]),
-            fullness: level.of([Published::Said(0.3), Published::Published, Published::Published]),
+            size: level.of([Published::Said(Size(Bytes::mib(640))), Published::Said(Size(Bytes::gib(4))), published]),
+            fullness: level.of([Published::Said(0.2), Published::Published, Published::Published]),
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
             overwrites: level.of([1.2, 2.0, 0.0]),
             time: Span::from_millis(level.of([200, 1000, 600_000])),

@@ -41,8 +41,8 @@ impl Seen {
         for event in events.cloned() {
             match event {
                 // That of a guest comes after that of this machine.
-                Event::Place(words) if seen.device.is_empty() => seen.device = words,
-                Event::Place(_) => {}
+                Event::VolumeSource(words) if seen.device.is_empty() => seen.device = words,
+                Event::VolumeSource(_) => {}
                 Event::Sequential(one) => seen.sequential.push(one),
                 Event::Sketch(one) => {
                     sketches.insert((one.fs.clone(), one.round, one.aged), one);

@@ -78,7 +78,7 @@ impl<P: Procedure> Fragmentation<P> {
     /// Says on what is measured, and what is missing.
     fn describe(&self, common: &Common, volume: &Volume, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         if context.recorded().events().next().is_none() {
-            context.record(Event::Place(self.place.words(common.size.0)));
+            context.record(Event::VolumeSource(self.place.words(common.size.0)));
         }
         if !is_root() {
             context.caveat(

@@ -20,14 +20,14 @@ const FOLDER: &str = "data";
 
 /// Where volumes are made.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum VolumeSource {
     /// A file system is made for every volume on this.
     Made(TargetSpec),
     /// A directory that is emptied for every volume; none: one in the run directory.
     Directory(Option<PathBuf>),
 }
 
-impl Place {
+impl VolumeSource {
     /// Where the copies are made while the volume that ages is in use; `room` is the run directory.
     ///
     /// # Errors
@@ -71,15 +71,20 @@ impl Volume {
     ///
     /// # Errors
     /// What was refused or could not be made.
-    pub fn fresh<R: Run>(place: &Place, fs: &str, draw: Seed, context: &mut Context<'_, R>) -> Result<Self, Failure> {
+    pub fn fresh<R: Run>(
+        place: &VolumeSource,
+        fs: &str,
+        draw: Seed,
+        context: &mut Context<'_, R>,
+    ) -> Result<Self, Failure> {
         let (spec, options) = match place {
-            Place::Made(spec) => {
+            VolumeSource::Made(spec) => {
                 let fs = fs.parse::<FileSystem>()?;
                 let mkfs_options = if fs == FileSystem::Ext4 { directory_hash(draw) } else { String::new() };
                 let erase = context.may_erase(spec)?;
                 (spec.clone(), OpenOptions { erase, mkfs_options, ..OpenOptions::fresh(fs) })
             }
-            Place::Directory(path) => {
+            VolumeSource::Directory(path) => {
                 let path = path.clone().unwrap_or_else(|| context.path().join("volume"));
                 guard::create_directory(&path)?;
                 (TargetSpec::Directory(path), OpenOptions::default())

@@ -1,0 +1,16 @@
+//! What the command line must do, tried from outside.
+
+mod age;
+mod age_trouble;
+mod bench;
+mod common;
+mod device;
+mod kill;
+mod lab;
+mod layout;
+mod objects;
+mod outputs;
+mod smoke;
+mod study;
+mod zns;
+mod zoned_drive;
