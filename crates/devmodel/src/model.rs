@@ -40,6 +40,19 @@ pub enum Parameters {
     ColdStore(ColdStore),
 }
 
+impl Parameters {
+    /// The word for the kind, as in device files.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Hdd(_) => "hdd",
+            Self::Ssd(_) => "ssd",
+            Self::Disk(_) => "disk",
+            Self::FlashSsd(_) => "flash-ssd",
+            Self::ColdStore(_) => "cold-store",
+        }
+    }
+}
+
 /// Parameters with their names.
 type Named = Vec<(&'static str, f64)>;
 

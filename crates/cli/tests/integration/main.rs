@@ -4,6 +4,7 @@ mod age;
 mod age_trouble;
 mod bench;
 mod common;
+mod device;
 mod kill;
 mod lab;
 mod layout;
