@@ -2,6 +2,7 @@
 
 pub mod analysis;
 mod btrfs;
+pub mod btrfs_chunks;
 mod btrfs_free;
 mod btrfs_search;
 mod collect;
