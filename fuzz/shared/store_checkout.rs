@@ -4,7 +4,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_objstore::store::checkout::{CheckoutOptions, checkout};
 use senesce_objstore::store::commit::{CommitOptions, commit};
-use senesce_objstore::store::snapshot::{Entry, Header, Kind, decode, encode};
+use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
 use std::fs;
@@ -35,7 +35,7 @@ const TARGETS: [&str; 8] = ["..", "/", ".", "a", "../outside", "../../outside", 
 pub struct Room {
     path: PathBuf,
     header: Header,
-    file: Kind,
+    file: EntryKind,
     files: Vec<(PathBuf, Vec<u8>)>,
     before: Vec<(PathBuf, u64, u32, i64, i64)>,
 }
@@ -113,8 +113,8 @@ impl Room {
             modified: (i64::from(five[4]) << (five[3] % 56), u32::from(five[3]) << 24),
             kind: match five[0] % 3 {
                 0 => self.file.clone(),
-                1 => Kind::Directory,
-                _ => Kind::Link { to: TARGETS[usize::from(five[4]) % TARGETS.len()].into() },
+                1 => EntryKind::Directory,
+                _ => EntryKind::Link { to: TARGETS[usize::from(five[4]) % TARGETS.len()].into() },
             },
         };
         bytes.chunks_exact(5).take(40).map(entry).collect()
