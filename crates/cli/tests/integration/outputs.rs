@@ -149,7 +149,7 @@ fn no_verb_replaces_data_by_its_output() {
     }
     println!("{} verbs, {} kinds of targets", VERBS.len(), kinds.len());
     for (file, _) in kinds.iter().filter(|(_, must)| *must == Must::Refuse) {
-        let ended = run(folder, &["report", "run", "--force", "--out", file]);
+        let ended = run(folder, &["report", "run", "--force", "--out", *file]);
         assert!(matches!(ended.status.code(), Some(2 | 3 | 5)), "{file}: --force does not allow everything");
     }
     assert_eq!(state(folder), before);
