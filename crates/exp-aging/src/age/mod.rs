@@ -259,6 +259,8 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "files_live": measures.files_live,
         "t_bound": rehearsal.summary.t_bound,
         "t_end": rehearsal.summary.t_end,
+        "virtual_t": rehearsal.summary.virtual_t,
+        "saved_factor": rehearsal.summary.saved_factor(),
         "overwrites": measures.overwrites,
         "rmse": measures.rmse,
         "fullness": measures.fullness,

@@ -210,7 +210,7 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
 /// Plays the plan from where the run stopped to its end, or to an interruption.
 pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
     let (course, start) = (&age.course, age.start);
-    let Some(target) = &mut age.target else { return Ok(()) };
+    let Some(target) = &age.target else { return Ok(()) };
     context.add_environment(&target.environment())?;
     if let Some(cluster) = context.cluster {
         ranks::share(cluster, target.directory(), course, context)?;
@@ -241,6 +241,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         context.record_now(Event::Layout(Box::new(see_layout(target))))?;
     }
     let warned = record_kernel_warnings(target, context)?;
+    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     context.progress.phase("writing back", 0, "");
     if let Some(target) = age.target.take() {
         close(target, age.recording.take(), context)?;
@@ -288,7 +289,7 @@ fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress)
     }
 }
 
-fn record_kernel_warnings(target: &mut MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
+fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
     let warnings = target.kernel_warnings();
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;

@@ -3,7 +3,7 @@
 use super::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use super::subject::Subject;
 use crate::run::Planned;
-use senesce_aging::{AgingPlan, Data, Limit, PlanSpec, Profile};
+use senesce_aging::{AgingPlan, Clock, Data, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,6 +93,7 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
         fullness: source.fullness,
         churn: source.churn,
         truncate: source.truncate,
+        clock: Clock { commit_share: source.commit_share, sync_every: 0 },
         limit: source.overwrites.map_or(Limit::Bound, Limit::Overwrites),
         ..PlanSpec::new(profile, spec.size, seed)
     })?)

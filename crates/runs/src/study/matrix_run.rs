@@ -186,7 +186,7 @@ fn one<R: Run>(
     images: &Images,
     facts: &ImageFacts,
     id: RunId,
-    context: &Context<'_, R>,
+    context: &mut Context<'_, R>,
 ) -> Result<RunEvent, Failure> {
     let begun = Instant::now();
     images.restore(&facts.key)?;
@@ -215,6 +215,7 @@ fn one<R: Run>(
     let measured = measured?;
     let modelled = stop_trace(spec, &target, trace, &subject, &measured)?;
     fail_on(target.kernel_warnings())?;
+    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     target.close()?;
     let mut metrics = measured.metrics;
     metrics.extend(modelled);

@@ -3,7 +3,7 @@
 use super::check::with_suggestion;
 use super::device_state::DeviceState;
 use super::matrix::{ImageId, RunId};
-use senesce_aging::{Churn, Data, Truncate};
+use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::plan::count_runs;
 use senesce_core::{Bytes, Failure};
@@ -142,6 +142,9 @@ pub struct StateSpec {
     /// What becomes of sizes that cannot fit.
     #[serde(default)]
     pub truncate: Truncate,
+    /// Share of the free space that is freed between two commits, or `none` (aged).
+    #[serde(default)]
+    pub commit_share: CommitShare,
     /// The state whose files are copied (copy).
     #[serde(default)]
     pub of: String,
@@ -170,6 +173,7 @@ impl StateSpec {
             data: Data::default(),
             churn: Churn::default(),
             truncate: Truncate::default(),
+            commit_share: CommitShare::default(),
             of: String::new(),
             path: String::new(),
         }
