@@ -5,6 +5,7 @@ pub mod age_convergence;
 pub mod aged_fileserver;
 pub mod aged_server;
 pub mod aged_webserver;
+pub mod early_enospc;
 pub mod free_space;
 
 use senesce_runs::run::{Kind, Reproducible, experiment, verb};
@@ -14,6 +15,7 @@ use senesce_runs::run::{Kind, Reproducible, experiment, verb};
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<age_convergence::AgeConvergence>(),
     experiment::<free_space::FreeSpaceExperiment>(),
+    experiment::<early_enospc::EarlyEnospc>(),
     experiment::<aged_server::Aged<aged_fileserver::Fileserver>>(),
     experiment::<aged_server::Aged<aged_webserver::Webserver>>(),
 ];
