@@ -9,6 +9,7 @@ pub mod aged_webserver;
 pub mod aging_clock;
 pub mod compressed_aging;
 pub mod equal_layouts;
+pub mod early_enospc;
 pub mod free_space;
 
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
@@ -20,6 +21,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aging_clock::AgingClock>(),
     experiment::<compressed_aging::CompressedAging>(),
     experiment::<free_space::FreeSpaceExperiment>(),
+    experiment::<early_enospc::EarlyEnospc>(),
     experiment::<aged_server::Aged<aged_fileserver::Fileserver>>(),
     experiment::<aged_server::Aged<aged_webserver::Webserver>>(),
 ];

@@ -18,14 +18,14 @@ fn options() -> Options {
 fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     let Some(mut image) = Image::new(name, mib) else { return };
     image.mount("");
-    grow(&image.point(), 0.6, 0.5, 4);
+    grow(&image.point(), 0.45, 0.0, 4);
     image.unmount();
     let before = image.digest();
     let path = image.room().join("twin");
     let made = twin::make(&image.path(), &path, false).unwrap();
     assert_eq!(image.digest(), before, "{name}: the original was altered");
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
-    assert!(made.bytes < (mib << 20) / 3, "{name}: {made:?}");
+    assert!(made.bytes < (mib << 20) / 2, "{name}: {made:?}");
     let trial = twin::Trial::begin(&path, made.file_system).unwrap();
     let on_twin = twin::fill(trial.directory(), size, User::Root).unwrap();
     trial.end().unwrap();
@@ -34,7 +34,7 @@ fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     image.unmount();
     let error = (on_twin.files as f64 - truth.files as f64).abs() / truth.files as f64;
     println!("{name} {size}: twin {on_twin:?}, original {truth:?}, error {error}");
-    assert!(error <= tolerance, "{name} {size}: {on_twin:?}, {truth:?}");
+    assert!(truth.files > 100 && error <= tolerance, "{name} {size}: {on_twin:?}, {truth:?}");
     assert_eq!(on_twin.ends_by, truth.ends_by);
 }
 
@@ -50,7 +50,7 @@ fn files_created_on_a_twin_of_xfs_are_those_of_the_original() {
 
 #[test]
 fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
-    creations_are_the_same("btrfs", 160, 65_536, 0.03);
+    creations_are_the_same("btrfs", 288, 65_536, 0.03);
 }
 
 #[test]
@@ -77,8 +77,9 @@ fn a_twin_is_refused_where_it_would_not_be_one() {
 /// The real tool on the twin and on the original.
 fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     let Some(mut image) = Image::new(name, mib) else { return };
-    if run("command -v e4defrag xfs_fsr btrfs | wc -l").trim() != "3" {
-        return eprintln!("skipped: needs e4defrag, xfs_fsr and btrfs");
+    let program = tool.split(' ').next().unwrap();
+    if run(&format!("command -v {program} || true")).trim().is_empty() {
+        return eprintln!("skipped: needs {program}");
     }
     image.mount("");
     grow(&image.point(), 0.4, 0.5, 5);
@@ -109,7 +110,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool betters the ideal: {on_twin}, {}", tried.ideal_seconds);
     assert!(on_twin < tried.now_seconds, "{name}: the tool cures: {on_twin}, {}", tried.now_seconds);
     let executed = tried.executed.unwrap();
-    assert!(executed.share_of_gain > 0.8 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
+    assert!(executed.share_of_gain >= 0.85 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
     let nothing = tried.cures.last().unwrap();
     assert_eq!((nothing.command.as_str(), nothing.bytes_written), ("true", 0));
 }
