@@ -3,12 +3,14 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi lab demo test test-long build requirements fmt lint docs bench clean
+.PHONY: mpi lab demo test test-long build requirements dist book fmt lint docs bench clean
 
+# What tests need; `scripts/requirements demo|lab` asks for less.
 requirements:
-	@scripts/requirements
+	@scripts/requirements test
 
-build: requirements
+build:
+	@scripts/requirements demo
 	$(CARGO) build --release -p senesce-cli
 
 # The program with `--mpi`, for many nodes; see docs/mpi.md. Any MPI that has mpicc will do instead of Open MPI.
@@ -31,6 +33,7 @@ test: requirements
 	$(CARGO) test --workspace --no-fail-fast
 
 lab:
+	@scripts/requirements lab
 	$(CARGO) build -p senesce-cli
 	@$(SET_UP_LAB)
 
@@ -40,6 +43,14 @@ test-long: requirements build
 	@$(SET_UP_LAB)
 	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
+
+# Static binary, .deb, wheel and their sums in target/dist; see docs/packages.md.
+dist:
+	@scripts/dist
+
+# The pages of `senesce doc` and the guides as a book in target/book (needs mdbook).
+book:
+	@scripts/book
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -52,7 +63,7 @@ docs:
 	@scripts/check-docs
 
 # Ratios against other programs and bare system calls; results are committed under benches/results.
-bench: build
+bench: requirements build
 	$(CARGO) bench -p senesce-benches
 
 clean:
