@@ -3,7 +3,7 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi lab demo test test-long build requirements dist book fmt lint docs bench clean
+.PHONY: mpi lab demo test test-long build requirements dist book fmt lint lint-long docs bench clean
 
 # What tests need; `scripts/requirements demo|lab` asks for less.
 requirements:
@@ -18,19 +18,21 @@ mpi:
 	@scripts/requirements-mpi
 	$(CARGO) build --release -p senesce-cli --features mpi
 
-# The main job: ages a file system to the Agrawal profile and writes the report.
+# The main job at its smallest: ages a file system and writes the report.
 demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
 # The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
 SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
 
-# Everything that proves the program, under 20 minutes on 2 cores. The first step also builds the program that sets up the lab:
+# Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
+# `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).
+# The first step also builds the program that sets up the lab:
 # built by itself, its dependencies would have fewer features, and all would be compiled twice.
 test: requirements
 	$(CARGO) test --workspace --no-run
 	@$(SET_UP_LAB)
-	$(CARGO) test --workspace --no-fail-fast
+	@scripts/test $(if $(LISTED),--listed $(LISTED)) --workspace
 
 lab:
 	@scripts/requirements lab
@@ -41,7 +43,7 @@ lab:
 test-long: requirements build
 	$(CARGO) test --workspace --no-run
 	@$(SET_UP_LAB)
-	$(CARGO) test --workspace --no-fail-fast -- --include-ignored
+	@scripts/test --long --workspace
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
 
 # Static binary, .deb, wheel and their sums in target/dist; see docs/packages.md.
@@ -57,6 +59,12 @@ fmt:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Licences, sources and versions of what is used (deny.toml), and what is named but not used. Asks for its programs where they
+# are missing: cargo install --locked cargo-deny cargo-machete
+lint-long: lint
+	$(CARGO) deny check bans licenses sources
+	$(CARGO) machete --with-metadata crates benches fuzz
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items

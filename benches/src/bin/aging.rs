@@ -6,8 +6,8 @@
 
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use senesce_aging::{
-    AgingPlan, CaptureOptions, Data, DirectoryBackEnd, ExecuteOptions, Kind, Limit, NullBackEnd, Operation, PlanSpec,
-    Profile, Truncate, capture, execute,
+    AgingPlan, CaptureOptions, Data, DirectoryBackEnd, ExecuteOptions, Limit, NullBackEnd, Operation, OperationKind,
+    PlanSpec, Profile, Truncate, capture, execute,
 };
 use senesce_core::environment::cpu_seconds;
 use senesce_core::interrupt::Interrupt;
@@ -185,7 +185,7 @@ fn bare(
     timed(|| {
         for (operation, name) in list.iter().zip(names) {
             let above = &directories[operation.file.directory as usize];
-            if operation.kind == Kind::Delete {
+            if operation.kind == OperationKind::Delete {
                 rustix::fs::unlinkat(above, name, AtFlags::empty())?;
                 continue;
             }

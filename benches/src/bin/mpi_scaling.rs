@@ -55,7 +55,7 @@ fn planning() -> Result<(), Box<dyn Error>> {
 /// How long ranks wait for each other.
 fn waiting() {
     println!(
-        "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's clerk (%) |\n|---|---|---|---|---|---|"
+        "\n## Waiting\n\n| ranks | even ranks: waiting (%) | operations/s | uneven: waiting (%) | operations/s | rank 0's coordinator (%) |\n|---|---|---|---|---|---|"
     );
     for ranks in RANKS {
         let even = Load {
@@ -76,7 +76,7 @@ fn waiting() {
             calm.operations_per_second,
             rough.waiting * 100.0,
             rough.operations_per_second,
-            calm.clerk * 100.0
+            calm.coordinator * 100.0
         );
     }
 }

@@ -26,5 +26,5 @@ pub use leftovers::{Leftover, leftovers};
 pub use measure::{ChiSquare, Measures, Tally};
 pub use parts::Interleaved;
 pub use plan::{AgingPlan, Churn, Clock, CommitShare, Limit, PlanSpec, Summary, Truncate};
-pub use planner::{File, Kind, Operation, Planner};
+pub use planner::{File, Operation, OperationKind, Planner};
 pub use profile::Profile;

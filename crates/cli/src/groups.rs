@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 /// Names of groups, what is in them, and their verbs.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Age", &["demo", "age", "verify", "profile"]),
-    ("Look", &["layout", "trace"]),
+    ("Age", &["demo", "age", "verify", "profile", "twin"]),
+    ("Look", &["layout", "trace", "prognosis"]),
     ("Measure", &["bench", "study", "experiments", "reproduce", "carry"]),
     ("Compare", &["compare"]),
     ("Drives and images", &["device", "zns", "zones", "image", "snapshot", "rollback", "run-and-rollback"]),

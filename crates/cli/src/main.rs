@@ -74,6 +74,10 @@ fn main() -> std::process::ExitCode {
     let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
         return code(ExitCode::Usage);
     };
+    if let Err(failure) = has_processes() {
+        eprintln!("senesce: {failure}");
+        return code(failure.exit_code());
+    }
     // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.
     if name != "doctor" {
         senesce_volume::guardian::sweep();
@@ -97,6 +101,14 @@ fn understood() -> Result<ArgMatches, Failure> {
         }
         _ => error.exit(),
     })
+}
+
+/// Mounts, processes and devices are looked up there; without it the guard would be blind.
+fn has_processes() -> Result<(), Failure> {
+    match std::path::Path::new("/proc/self/exe").symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::new(ExitCode::Missing, "there is no /proc; mount it: mount -t proc proc /proc")),
+    }
 }
 
 /// Whether a word stands where the verb does: only flags are before it.

@@ -1,9 +1,9 @@
 //! A rank as its worker sees it.
 
-use crate::clerk::{Clerk, Command};
+use crate::coordinator::{Command, Coordinator};
 use crate::error::ClusterError;
 use crate::hello::{Hello, Member, Timing, difference};
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::state::{Ending, Halt, State};
 use crate::transport::Transport;
 use crossbeam_channel::{Sender, bounded, unbounded};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the clerk of rank 0 does before it ends a run: keeps the reason.
+/// What the coordinator of rank 0 does before it ends a run: keeps the reason.
 pub type LastWords = Box<dyn FnMut(&Ending) + Send>;
 
 /// One of several ranks. All of them call [`Self::gather`] and [`Self::broadcast`] in the same order.
@@ -26,7 +26,7 @@ pub struct Cluster {
     host: String,
     state: Arc<State>,
     commands: Sender<Command>,
-    clerk: Option<JoinHandle<()>>,
+    coordinator: Option<JoinHandle<()>>,
     step: AtomicU64,
     waited_ns: AtomicU64,
 }
@@ -46,13 +46,13 @@ impl Cluster {
         let body = move || match begin() {
             Ok(transport) => {
                 let _ = begun.send(Ok((transport.rank(), transport.size())));
-                Clerk::new(transport, shared, orders, timing, interrupt).run();
+                Coordinator::new(transport, shared, orders, timing, interrupt).run();
             }
             Err(error) => {
                 let _ = begun.send(Err(error));
             }
         };
-        let thread = std::thread::Builder::new().name("clerk".into()).spawn(body);
+        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(body);
         let thread = thread.map_err(|error| ClusterError::Mpi(format!("start a thread: {error}")))?;
         let gone = || ClusterError::Mpi("the thread of MPI ended while it began".into());
         let (rank, size) = answer.recv().map_err(|_| gone())??;
@@ -62,7 +62,7 @@ impl Cluster {
             host: hello.host.clone(),
             state,
             commands,
-            clerk: Some(thread),
+            coordinator: Some(thread),
             step: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
         };
@@ -174,7 +174,7 @@ impl Cluster {
     }
 
     fn send(&self, to: u32, step: u64, body: Vec<u8>) {
-        let _ = self.commands.send(Command::Send(to, Message::with(Kind::Value, step, body)));
+        let _ = self.commands.send(Command::Send(to, Message::with(MessageKind::Value, step, body)));
     }
 
     fn receive(&self, from: u32, step: u64) -> Result<Vec<u8>, ClusterError> {
@@ -263,7 +263,7 @@ impl Cluster {
     /// Parts from the other ranks, when all are done; after a rank died, ends the others with force. Call it last.
     pub fn leave(&self) {
         let _ = self.commands.send(Command::Leave);
-        while self.clerk.as_ref().is_some_and(|clerk| !clerk.is_finished()) {
+        while self.coordinator.as_ref().is_some_and(|coordinator| !coordinator.is_finished()) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

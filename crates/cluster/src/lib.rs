@@ -1,12 +1,12 @@
 //! Several processes, on one machine or many, that do one run together: the ranks of an MPI program.
 //!
 //! MPI only carries messages here ([`Transport`]). Everything else - values from all to one and from one to all, the
-//! window of operations, stops, the end when a rank dies - is done by the [`Cluster`] of each rank, whose clerk (a thread)
+//! window of operations, stops, the end when a rank dies - is done by the [`Cluster`] of each rank, whose coordinator (a thread)
 //! answers even while the rank hangs in a system call. Collective calls of MPI are not used: they wait for ever when a rank
 //! has died, and they wait busily.
 
-mod clerk;
 mod cluster;
+mod coordinator;
 mod error;
 mod hello;
 mod message;

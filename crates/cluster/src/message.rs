@@ -3,7 +3,7 @@
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MessageKind {
     /// To rank 0: every operation below `number` is done here.
     Reached = 1,
     /// From rank 0: every operation below `number` is done everywhere.
@@ -24,7 +24,7 @@ pub enum Kind {
     Beat = 9,
 }
 
-impl Kind {
+impl MessageKind {
     const ALL: [Self; 9] = [
         Self::Reached,
         Self::Floor,
@@ -41,17 +41,17 @@ impl Kind {
 /// A message: kind (one byte), number (little endian), body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    pub kind: Kind,
+    pub kind: MessageKind,
     pub number: u64,
     pub body: Vec<u8>,
 }
 
 impl Message {
-    pub fn new(kind: Kind, number: u64) -> Self {
+    pub fn new(kind: MessageKind, number: u64) -> Self {
         Self { kind, number, body: Vec::new() }
     }
 
-    pub fn with(kind: Kind, number: u64, body: Vec<u8>) -> Self {
+    pub fn with(kind: MessageKind, number: u64, body: Vec<u8>) -> Self {
         Self { kind, number, body }
     }
 
@@ -67,7 +67,7 @@ impl Message {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (number, body) = rest.split_first_chunk::<8>()?;
-        let kind = *Kind::ALL.iter().find(|known| **known as u8 == *kind)?;
+        let kind = *MessageKind::ALL.iter().find(|known| **known as u8 == *kind)?;
         Some(Self { kind, number: u64::from_le_bytes(*number), body: body.to_vec() })
     }
 }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn messages_come_back_and_others_are_refused() {
-        for kind in Kind::ALL {
+        for kind in MessageKind::ALL {
             let message = Message::with(kind, u64::MAX - 5, b"words".to_vec());
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }

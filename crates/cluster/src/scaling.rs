@@ -30,8 +30,8 @@ pub struct Stalls {
     pub waiting: f64,
     /// Operations per second of all ranks.
     pub operations_per_second: f64,
-    /// Share of its time that rank 0's clerk handles messages.
-    pub clerk: f64,
+    /// Share of its time that rank 0's coordinator handles messages.
+    pub coordinator: f64,
 }
 
 /// Plays the rounds. The same load and seed give the same result.
@@ -58,7 +58,7 @@ pub fn simulate(load: &Load, seed: Seed) -> Stalls {
     Stalls {
         waiting: waited / (total * ranks as f64),
         operations_per_second: operations / total,
-        clerk: handled / total,
+        coordinator: handled / total,
     }
 }
 

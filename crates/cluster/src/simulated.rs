@@ -30,7 +30,7 @@ impl Simulated {
     }
 }
 
-/// `size` ranks that hear each other.
+/// `size` ranks that receive from each other.
 pub fn simulated(size: u32) -> Vec<Simulated> {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..size).map(|_| unbounded()).unzip();
     let aborted = Arc::new(AtomicI32::new(-1));
@@ -55,7 +55,7 @@ impl Transport for Simulated {
 
     fn send(&mut self, to: u32, bytes: Vec<u8>) {
         if !self.dead.load(Ordering::Relaxed) {
-            // A rank that has left hears nothing any more.
+            // A rank that has left receives nothing any more.
             let _ = self.outgoing[to as usize].send((self.rank, bytes));
         }
     }

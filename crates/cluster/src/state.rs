@@ -1,4 +1,4 @@
-//! What a rank's worker and its clerk both look at.
+//! What a rank's worker and its coordinator both look at.
 
 use crate::hello::Member;
 use senesce_core::ExitCode;
@@ -72,7 +72,7 @@ pub(crate) struct Inner {
     pub halt: Option<Halt>,
 }
 
-/// Shared by worker and clerk.
+/// Shared by worker and coordinator.
 pub(crate) struct State {
     /// Operations in flight over all ranks; 0: no operations are being done.
     pub window: AtomicU64,

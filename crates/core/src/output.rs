@@ -98,11 +98,11 @@ fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> O
 /// [`OutputError::Refused`] when something is there that is not of `format` (regular files, which `replace` may allow), or that
 /// is never replaced (links, block devices, sockets); then nothing was altered.
 pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Result<(), OutputError> {
-    match Place::of(path)? {
-        Place::StandardOutput => write_to(&mut io::stdout().lock(), bytes, path),
-        Place::StandardError => write_to(&mut io::stderr().lock(), bytes, path),
-        Place::Stream(mut stream) => write_to(&mut stream, bytes, path),
-        Place::New => {
+    match Destination::of(path)? {
+        Destination::StandardOutput => write_to(&mut io::stdout().lock(), bytes, path),
+        Destination::StandardError => write_to(&mut io::stderr().lock(), bytes, path),
+        Destination::Stream(mut stream) => write_to(&mut stream, bytes, path),
+        Destination::New => {
             let new = NewFile::beside(path).map_err(io_error("make", path))?;
             write_to(&mut new.file(), bytes, path)?;
             new.put().map_err(|error| match error.kind() {
@@ -110,7 +110,7 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
                 _ => io_error("make", path)(error),
             })
         }
-        Place::Existing(existing) => {
+        Destination::Existing(existing) => {
             existing.check(path, format, bytes, replace)?;
             existing.replace(path, bytes)
         }
@@ -123,7 +123,7 @@ pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Re
     if path == Path::new("-") || descriptor(path).is_some() {
         return Ok(());
     }
-    match Place::look(path)? {
+    match Destination::look(path)? {
         Some(Seen::Regular(existing)) => existing.check(path, format, likely, replace),
         Some(Seen::Stream(_)) => Ok(()),
         None => {
@@ -145,7 +145,7 @@ pub fn append(path: &Path) -> Result<File, OutputError> {
     let mut options = File::options();
     options.append(true);
     if descriptor(path).is_none() {
-        match Place::look(path)? {
+        match Destination::look(path)? {
             Some(Seen::Stream(_)) => {}
             Some(Seen::Regular(existing)) => {
                 existing.check(path, Format::Log, b"", Replace::SameFormat)?;
@@ -162,7 +162,7 @@ fn write_to(to: &mut impl Write, bytes: &[u8], path: &Path) -> Result<(), Output
 }
 
 /// Where an output goes.
-enum Place {
+enum Destination {
     StandardOutput,
     StandardError,
     Stream(File),
@@ -176,7 +176,7 @@ enum Seen {
     Stream(Stat),
 }
 
-impl Place {
+impl Destination {
     fn of(path: &Path) -> Result<Self, OutputError> {
         match descriptor(path) {
             _ if path == Path::new("-") => return Ok(Self::StandardOutput),

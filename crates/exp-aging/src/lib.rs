@@ -7,7 +7,7 @@ pub mod aged_server;
 pub mod aged_webserver;
 pub mod free_space;
 
-use senesce_runs::run::{Kind, Reproducible, experiment, verb};
+use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 
 /// The experiments of this room, in the order in which they are listed.
 #[rustfmt::skip]
@@ -19,4 +19,4 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 ];
 
 /// The verbs of this room that leave run directories.
-pub const VERBS: &[&dyn Kind] = &[verb::<age::Age>()];
+pub const VERBS: &[&dyn RunKind] = &[verb::<age::Age>()];

@@ -3,7 +3,7 @@
 mod analysis;
 mod cell;
 
-use cell::{Cell, Kind, Measured, Skipped};
+use cell::{Cell, CellKind, Measured, Skipped};
 use clap::Args;
 use rand::seq::SliceRandom;
 use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size, Span};
@@ -169,8 +169,9 @@ impl Spec {
     /// All cells, every system in turn in random order, so that no drift of the machine falls on one system.
     fn cells(&self, seed: Seed) -> Vec<Cell> {
         let mut random = seed.stream("vcs-scaling/order");
-        let files = self.files.iter().map(|count| Kind::ManyFiles(*count));
-        let kinds: Vec<Kind> = files.chain(self.sizes.iter().map(|size| Kind::FileSize(size.bytes()))).collect();
+        let files = self.files.iter().map(|count| CellKind::ManyFiles(*count));
+        let kinds: Vec<CellKind> =
+            files.chain(self.sizes.iter().map(|size| CellKind::FileSize(size.bytes()))).collect();
         let mut cells = Vec::new();
         for repeat in 0..self.repeats {
             for kind in &kinds {

@@ -2,7 +2,7 @@
 
 mod figure;
 
-use crate::tier::subject::{Kind, Subject};
+use crate::tier::subject::{Subject, SubjectKind};
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
 use hdrhistogram::Histogram;
@@ -29,15 +29,15 @@ use std::time::{Duration, Instant};
 pub struct Coldness;
 
 const BLOCK: u64 = 4096;
-const SUBJECTS: [Kind; 2] = [Kind::Anticache, Kind::Ext4Disk];
+const SUBJECTS: [SubjectKind; 2] = [SubjectKind::Anticache, SubjectKind::Ext4Disk];
 
 /// What is read, and how much of it is cold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
     /// file systems to compare
-    #[arg(long, value_delimiter = ',', value_parser = Kind::among(SUBJECTS))]
-    pub subjects: Vec<Kind>,
+    #[arg(long, value_delimiter = ',', value_parser = SubjectKind::among(SUBJECTS))]
+    pub subjects: Vec<SubjectKind>,
     /// size of the memory region, and of ext4's disk
     #[arg(long)]
     pub memory: Size,
@@ -107,7 +107,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     round: u64,
-    subject: Kind,
+    subject: SubjectKind,
 }
 
 /// The file under test and which of its blocks are in memory at the start of a measurement.
@@ -139,11 +139,11 @@ impl Run for Coldness {
         }
         let reads = (spec.reads * shares as u64) as f64;
         let seconds = reads * (60e-6 + spec.cold_latency.read_seconds() / 2.0) + file.0 as f64 / 200e6;
-        let planned = |(round, subject): (u64, Kind)| {
+        let planned = |(round, subject): (u64, SubjectKind)| {
             let words = format!("round {}: write {file}, read it with {shares} shares of cold blocks", round + 1);
             Planned::new(Step { round, subject }, words, subject.name()).costing(file, seconds)
         };
-        let kinds = Kind::in_order(&spec.subjects);
+        let kinds = SubjectKind::in_order(&spec.subjects);
         Ok(tier::rounds(spec.rounds, &kinds, seed, "tier/order").into_iter().map(planned).collect())
     }
 

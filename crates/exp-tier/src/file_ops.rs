@@ -3,7 +3,7 @@
 use crate::tier::costs::Costs;
 use crate::tier::interleave::{AGAIN, Event, Turns, turns};
 use crate::tier::results::{Medians, Value};
-use crate::tier::subject::Kind;
+use crate::tier::subject::SubjectKind;
 use crate::tier::{needs, setup};
 use clap::{Args, value_parser};
 use senesce_core::analysis::Better;
@@ -34,7 +34,7 @@ const OPERATION: &str = "operation";
 pub struct Spec {
     /// file systems to compare
     #[arg(long, value_delimiter = ',')]
-    pub subjects: Vec<Kind>,
+    pub subjects: Vec<SubjectKind>,
     /// operations by name, or all
     #[arg(long)]
     pub operations: Operations,
@@ -118,12 +118,12 @@ impl Run for FileOps {
     }
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
-        let (kinds, count) = (Kind::in_order(&spec.subjects), spec.operations.0.len());
+        let (kinds, count) = (SubjectKind::in_order(&spec.subjects), spec.operations.0.len());
         let bytes = Bytes(kinds.len() as u64 * spec.memory.bytes());
         let seconds = turns(&kinds).len() as f64 * (1.0 + 6.0 * spec.time.seconds() * count as f64);
         let round = |round| {
             let words = format!("round {}: time {count} operations", round + 1);
-            Planned::new(round, words, Kind::names(&kinds)).costing(bytes, seconds)
+            Planned::new(round, words, SubjectKind::names(&kinds)).costing(bytes, seconds)
         };
         Ok((0..spec.rounds).map(round).collect())
     }
@@ -144,7 +144,7 @@ impl Run for FileOps {
         };
         // Files in memory alone: without a modelled disk, and hot.
         let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, None);
-        let (kinds, fsync) = (Kind::in_order(&spec.subjects), if spec.fsync { "on" } else { "off" });
+        let (kinds, fsync) = (SubjectKind::in_order(&spec.subjects), if spec.fsync { "on" } else { "off" });
         let turns =
             Turns { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions, all: &[("fsync", fsync)] };
         turns.round(*round, context, |subject, operation| {
@@ -209,7 +209,7 @@ impl Experiment for FileOps {
         let few = Operations(few.map(str::to_string).into());
         let all = || Operations(known());
         Spec {
-            subjects: vec![Kind::Anticache, Kind::Bpfs, Kind::Ext4],
+            subjects: vec![SubjectKind::Anticache, SubjectKind::Bpfs, SubjectKind::Ext4],
             operations: level.of([few, all(), all()]),
             time: Span::from_millis(level.of([5, 10, 500])),
             fsync: false,

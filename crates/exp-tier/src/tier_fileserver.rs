@@ -3,7 +3,7 @@
 mod analysis;
 
 use crate::tier::interleave::AGAIN;
-use crate::tier::subject::Kind;
+use crate::tier::subject::SubjectKind;
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// The experiment: its personality, and the bytes of its files.
 pub struct TierFileserver(Workload, Bytes);
 
-const BASELINES: [Kind; 3] = [Kind::Bpfs, Kind::Ext4, Kind::Ext4Disk];
+const BASELINES: [SubjectKind; 3] = [SubjectKind::Bpfs, SubjectKind::Ext4, SubjectKind::Ext4Disk];
 
 /// What is compared, and with what load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -29,8 +29,8 @@ pub struct Spec {
     #[arg(long, value_delimiter = ',', value_parser = real(0.001..=1000.0))]
     pub threshold_percent: Vec<f64>,
     /// file systems beside it
-    #[arg(long, value_delimiter = ',', value_parser = Kind::among(BASELINES))]
-    pub baselines: Vec<Kind>,
+    #[arg(long, value_delimiter = ',', value_parser = SubjectKind::among(BASELINES))]
+    pub baselines: Vec<SubjectKind>,
     /// files of the file set; the personality has 10000
     #[arg(long, value_parser = value_parser!(u64).range(100..=10_000_000))]
     pub files: u64,
@@ -83,7 +83,7 @@ pub enum Event {
 /// What is run: a file system with a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Condition {
-    kind: Kind,
+    kind: SubjectKind,
     percent: Option<f64>,
     /// Bpfs mode measured a second time.
     again: bool,
@@ -128,9 +128,10 @@ impl Condition {
 
 impl Spec {
     fn conditions(&self) -> Vec<Condition> {
-        let anticache = |percent: &f64| Condition { kind: Kind::Anticache, percent: Some(*percent), again: false };
-        let baselines = Kind::in_order(&self.baselines);
-        let again = baselines.contains(&Kind::Bpfs).then_some((Kind::Bpfs, true));
+        let anticache =
+            |percent: &f64| Condition { kind: SubjectKind::Anticache, percent: Some(*percent), again: false };
+        let baselines = SubjectKind::in_order(&self.baselines);
+        let again = baselines.contains(&SubjectKind::Bpfs).then_some((SubjectKind::Bpfs, true));
         let beside = baselines.into_iter().map(|kind| (kind, false)).chain(again);
         let beside = beside.map(|(kind, again)| Condition { kind, percent: None, again });
         self.threshold_percent.iter().map(anticache).chain(beside).collect()

@@ -2,7 +2,7 @@
 
 mod analysis;
 
-use crate::tier::subject::{Kind, Subject};
+use crate::tier::subject::{Subject, SubjectKind};
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
 use hdrhistogram::Histogram;
@@ -141,7 +141,7 @@ impl Run for TierSweep {
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let setup = tier::setup(spec.memory, step.threshold, step.period, spec.threads, spec.cold_latency.model);
         let seed = context.seed.child(&format!("tier/sweep/{}", step.round));
-        let cell = tier::with_subject(Kind::Anticache, &setup, |subject| measure(subject, spec, step, seed))?;
+        let cell = tier::with_subject(SubjectKind::Anticache, &setup, |subject| measure(subject, spec, step, seed))?;
         cell.measurements().into_iter().for_each(|one| context.measure(one));
         context.record(Event::Cell(cell));
         Ok(())

@@ -10,27 +10,14 @@ use senesce_exp_tier::random_write::RandomWrite;
 use senesce_exp_tier::tier_fileserver::TierFileserver;
 use senesce_exp_tier::tier_sweep::TierSweep;
 use senesce_runs::run::{Conduct, Experiment, State, conduct};
-use std::path::Path;
 
-/// Whether the machine can mount what is compared.
-fn can_mount() -> bool {
-    let can = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
-    if !can {
-        eprintln!("skipped: needs root and /dev/fuse");
-    }
-    can
-}
-
-/// Runs an experiment as `senesce reproduce` does; `None` where the machine cannot.
-fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Option<Analysis> {
-    if !can_mount() {
-        return None;
-    }
+/// Runs an experiment as `senesce reproduce` does.
+fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
     let mut spec = E::defaults(Level::Smoke);
     change(&mut spec);
     let room = tempfile::tempdir().unwrap();
     let how = Conduct::quietly(&room.path().join("run"));
-    Some(conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis)
+    conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis
 }
 
 /// Asks to stop when the second step begins.
@@ -49,10 +36,8 @@ impl Progress for StopAtSecond<'_> {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
 fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
-    if !can_mount() {
-        return;
-    }
     let (room, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
     let spec = Coldness::defaults(Level::Smoke);
     let how = Conduct::quietly(&room.path().join("run"));
@@ -73,8 +58,9 @@ fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
 }
 
 #[test]
+#[ignore = "needs FUSE"]
 fn coldness_fetches_what_it_asks_for() {
-    let Some(analysis) = smoke::<Coldness>(|_| ()) else { return };
+    let analysis = smoke::<Coldness>(|_| ());
     let points = analysis.result["points"].as_array().unwrap();
     assert_eq!(points.len(), 6);
     for point in points.iter().filter(|point| point["subject"] == "anticache") {
@@ -85,9 +71,9 @@ fn coldness_fetches_what_it_asks_for() {
 }
 
 #[test]
-#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+#[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
 fn the_sweep_measures_every_cell() {
-    let Some(analysis) = smoke::<TierSweep>(|_| ()) else { return };
+    let analysis = smoke::<TierSweep>(|_| ());
     let cells = analysis.result["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 4);
     let fetched = |threshold: u64| -> u64 {
@@ -98,9 +84,9 @@ fn the_sweep_measures_every_cell() {
 }
 
 #[test]
-#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+#[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
 fn the_file_server_evicts_below_its_size() {
-    let Some(analysis) = smoke::<TierFileserver>(|_| ()) else { return };
+    let analysis = smoke::<TierFileserver>(|_| ());
     let runs = analysis.result["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 4, "two thresholds, and bpfs mode twice");
     let evicted = |name: &str| {
@@ -111,9 +97,9 @@ fn the_file_server_evicts_below_its_size() {
 }
 
 #[test]
-#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+#[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
 fn file_operations_are_compared_in_both_modes() {
-    let Some(analysis) = smoke::<FileOps>(|_| ()) else { return };
+    let analysis = smoke::<FileOps>(|_| ());
     assert_eq!(analysis.tables[0].rows.len(), 6);
     for times in analysis.result["median_us"].as_object().unwrap().values() {
         assert!(["anticache", "bpfs", "ext4"].iter().all(|name| times[name].as_f64().unwrap() > 0.0), "{times}");
@@ -121,17 +107,17 @@ fn file_operations_are_compared_in_both_modes() {
 }
 
 #[test]
-#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+#[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
 fn writes_are_measured_by_size_with_data_in_both_tiers() {
-    let Some(analysis) = smoke::<RandomWrite>(|_| ()) else { return };
+    let analysis = smoke::<RandomWrite>(|_| ());
     assert!(analysis.result["evicted"].as_u64().unwrap() > 0);
     let times = &analysis.result["p50_us"]["4 KiB"];
     assert!(times["ext4-disk"].as_f64().unwrap() > times["ext4"].as_f64().unwrap(), "{times}");
 }
 
 #[test]
-#[ignore = "mounts several file systems, seconds each: `make test-long` runs it"]
+#[ignore = "long: mounts several file systems, seconds each; needs FUSE"]
 fn appends_are_measured_by_size() {
-    let Some(analysis) = smoke::<Append>(|spec| spec.sizes.truncate(2)) else { return };
+    let analysis = smoke::<Append>(|spec| spec.sizes.truncate(2));
     assert_eq!(analysis.tables[0].rows.len(), 2);
 }

@@ -18,7 +18,7 @@ pub mod zns_rocksdb;
 pub mod zns_study;
 
 use senesce_runs::import::Importer;
-use senesce_runs::run::{Kind, Reproducible, experiment, verb};
+use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 use zns::Zns;
 
 /// The experiments of this room, in the order in which they are listed.
@@ -40,7 +40,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 ];
 
 /// The verbs of this room that leave run directories.
-pub const VERBS: &[&dyn Kind] = &[verb::<job::ZnsJob>(), verb::<zns_study::ZnsStudyImport>()];
+pub const VERBS: &[&dyn RunKind] = &[verb::<job::ZnsJob>(), verb::<zns_study::ZnsStudyImport>()];
 
 /// What other people's studies are read by.
 pub const IMPORTERS: &[&dyn Importer] = &[&zns_study::ZnsStudyImport];

@@ -195,17 +195,14 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs cpio"]
     fn cpio_reads_it() {
         let mut archive = Archive::new(Vec::new());
         archive.directory("dev").unwrap();
         archive.file("init", b"abc").unwrap();
         let bytes = archive.finish().unwrap();
-        let Ok(mut child) =
-            Command::new("cpio").args(["-t", "--quiet"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
-        else {
-            eprintln!("skipped: needs cpio");
-            return;
-        };
+        let child = Command::new("cpio").args(["-t", "--quiet"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut child = child.unwrap();
         child.stdin.take().unwrap().write_all(&bytes).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "dev\ninit\n");

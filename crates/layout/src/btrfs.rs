@@ -2,9 +2,9 @@
 //! those of btrfs' logical address space, as in FIEMAP.
 
 use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 use crate::tree::Tree;
 use rayon::prelude::*;
 use std::collections::HashSet;
@@ -124,14 +124,14 @@ pub fn walk(
     shown: &Path,
     files: &Tree,
     extent_tree: &ExtentTree,
-    keep_map: bool,
+    keep: Keep,
 ) -> Result<Collected, LayoutError> {
     let order = files.by_inode();
     let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
     let parts = order
         .par_chunks(part)
         .map(|part| {
-            let mut reader = Reader::new(files, part, &extent_tree.shared, keep_map);
+            let mut reader = Reader::new(files, part, &extent_tree.shared, keep);
             let inode = |index: u32| files.files[index as usize].inode;
             let objects = inode(part[0])..=inode(part[part.len() - 1]);
             search(root, tree::OWN, objects, |item| reader.item(item))
@@ -151,8 +151,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep_map: bool) -> Self {
-        Self { files, wanted, shared, collector: Collector::new(keep_map), extents: Vec::new() }
+    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep: Keep) -> Self {
+        Self { files, wanted, shared, collector: Collector::new(keep), extents: Vec::new() }
     }
 
     fn item(&mut self, item: Item<'_>) {
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
             && let Some(extent) = file_extent(&item)
         {
             let shared = extent.on_device() && self.shared.contains(&item.u64_at(file_extent::DISK_BYTENR));
-            self.extents.push(if shared { extent.marked(Kind::SHARED) } else { extent });
+            self.extents.push(if shared { extent.marked(ExtentKind::SHARED) } else { extent });
         }
     }
 
@@ -192,21 +192,21 @@ impl<'a> Reader<'a> {
 pub fn file_extent(item: &Item<'_>) -> Option<Extent> {
     use file_extent::*;
     let kind_of_extent = *item.data.get(TYPE)?;
-    let mut kind = if *item.data.get(COMPRESSION)? != 0 { Kind::ENCODED } else { Kind::PLAIN };
+    let mut kind = if *item.data.get(COMPRESSION)? != 0 { ExtentKind::ENCODED } else { ExtentKind::PLAIN };
     if kind_of_extent == INLINE {
         let length = item.u64_at(RAM_BYTES);
-        return Some(Extent { logical: item.offset, length, kind: kind.with(Kind::INLINE), ..Extent::default() });
+        return Some(Extent { logical: item.offset, length, kind: kind.with(ExtentKind::INLINE), ..Extent::default() });
     }
     let start = item.u64_at(DISK_BYTENR);
     if item.data.len() < REGULAR_LENGTH || start == 0 {
         return None;
     }
     if kind_of_extent == PREALLOC {
-        kind = kind.with(Kind::UNWRITTEN);
+        kind = kind.with(ExtentKind::UNWRITTEN);
     }
     let length = item.u64_at(NUM_BYTES);
     // A compressed extent is read as a whole, whatever part of it the file uses.
-    let (physical, physical_length) = match kind.has(Kind::ENCODED) {
+    let (physical, physical_length) = match kind.has(ExtentKind::ENCODED) {
         true => (start, item.u64_at(DISK_NUM_BYTES)),
         false => (start.saturating_add(item.u64_at(OFFSET)), length),
     };

@@ -2,7 +2,7 @@
 //! Descriptors", "Index Nodes", "The Contents of inode.i_block"). All numbers are little-endian. Nothing here does I/O, and
 //! nothing trusts what it reads.
 
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 
 /// Where the superblock is, and how much of it is needed.
 pub const SUPERBLOCK_OFFSET: u64 = 1024;
@@ -98,6 +98,42 @@ impl Geometry {
     }
 }
 
+/// What the superblock says of how space is given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Blocks of the file system.
+    pub blocks: u64,
+    /// Blocks per cluster: 1 without bigalloc.
+    pub cluster_blocks: u64,
+    /// Whether files are mapped by extents.
+    pub extents: bool,
+    /// Whether small files lie in their inodes.
+    pub inline_data: bool,
+}
+
+const INCOMPAT_EXTENTS: u32 = 0x40;
+const INCOMPAT_INLINE_DATA: u32 = 0x8000;
+const RO_COMPAT_BIGALLOC: u32 = 0x200;
+
+impl Features {
+    /// From the superblock; `None` if it is not one of ext4.
+    pub fn parse(superblock: &[u8]) -> Option<Self> {
+        if u16_at(superblock, 0x38)? != MAGIC {
+            return None;
+        }
+        let incompat = u32_at(superblock, 0x60)?;
+        let high = if incompat & INCOMPAT_64BIT != 0 { u64::from(u32_at(superblock, 0x150)?) } else { 0 };
+        let bigalloc = u32_at(superblock, 0x64)? & RO_COMPAT_BIGALLOC != 0;
+        let shift = u32_at(superblock, 0x1C)?.checked_sub(u32_at(superblock, 0x18)?).filter(|shift| *shift < 32)?;
+        Some(Self {
+            blocks: u64::from(u32_at(superblock, 0x4)?) | high << 32,
+            cluster_blocks: if bigalloc { 1 << shift } else { 1 },
+            extents: incompat & INCOMPAT_EXTENTS != 0,
+            inline_data: incompat & INCOMPAT_INLINE_DATA != 0,
+        })
+    }
+}
+
 /// What an inode says of its file's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
@@ -123,10 +159,10 @@ fn parse_inode(geometry: &Geometry, inode: &[u8], extents: &mut Vec<Extent>) -> 
     }
     let size = u64::from(u32_at(inode, 0x4)?) | u64::from(u32_at(inode, 0x6C)?) << 32;
     let map = inode.get(0x28..0x28 + 60)?;
-    let kind = if flags & FLAG_ENCRYPTED != 0 { Kind::ENCODED } else { Kind::PLAIN };
+    let kind = if flags & FLAG_ENCRYPTED != 0 { ExtentKind::ENCODED } else { ExtentKind::PLAIN };
     if flags & FLAG_INLINE_DATA != 0 {
         if size > 0 {
-            extents.push(Extent { length: size, kind: kind.with(Kind::INLINE), ..Extent::default() });
+            extents.push(Extent { length: size, kind: kind.with(ExtentKind::INLINE), ..Extent::default() });
         }
         return Some(Content::Mapped);
     }
@@ -169,8 +205,8 @@ fn leaf_entry(geometry: &Geometry, entry: &[u8]) -> Option<Extent> {
     let count = u32::from(u16_at(entry, 4)?);
     let start = u64::from(u32_at(entry, 8)?) | u64::from(u16_at(entry, 6)?) << 32;
     let (blocks, kind) = match count > WRITTEN_LIMIT {
-        true => (count - WRITTEN_LIMIT, Kind::UNWRITTEN),
-        false => (count, Kind::PLAIN),
+        true => (count - WRITTEN_LIMIT, ExtentKind::UNWRITTEN),
+        false => (count, ExtentKind::PLAIN),
     };
     let size = geometry.block_size;
     let inside = blocks > 0 && start > 0 && start + u64::from(blocks) <= geometry.blocks;
@@ -249,7 +285,7 @@ mod tests {
         let mut extents = Vec::new();
         let content = node(&GEOMETRY, &leaf(&[(0, 2, 100), (5, 32768 + 3, 200)]), 5, &mut extents);
         assert_eq!(content, Content::Mapped);
-        let unwritten = Extent::plain(5 * 4096, 200 * 4096, 3 * 4096).marked(Kind::UNWRITTEN);
+        let unwritten = Extent::plain(5 * 4096, 200 * 4096, 3 * 4096).marked(ExtentKind::UNWRITTEN);
         assert_eq!(extents, vec![Extent::plain(0, 100 * 4096, 2 * 4096), unwritten]);
     }
 

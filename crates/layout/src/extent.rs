@@ -15,53 +15,53 @@ pub struct Extent {
     /// How much of the address space it takes; smaller than `length` where data are compressed.
     pub physical_length: u64,
     /// What kind of extent it is.
-    pub kind: Kind,
+    pub kind: ExtentKind,
 }
 
 /// What is special about an extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Kind(u8);
+pub struct ExtentKind(u8);
 
-impl Kind {
+impl ExtentKind {
     /// Nothing is special.
-    pub const PLAIN: Kind = Kind(0);
+    pub const PLAIN: ExtentKind = ExtentKind(0);
     /// Allocated and not written: reads give zeros.
-    pub const UNWRITTEN: Kind = Kind(1);
+    pub const UNWRITTEN: ExtentKind = ExtentKind(1);
     /// Another file, or another place of a file, uses the same blocks.
-    pub const SHARED: Kind = Kind(2);
+    pub const SHARED: ExtentKind = ExtentKind(2);
     /// The data lie in a metadata block; the extent has no blocks of its own.
-    pub const INLINE: Kind = Kind(4);
+    pub const INLINE: ExtentKind = ExtentKind(4);
     /// The data are compressed or encrypted.
-    pub const ENCODED: Kind = Kind(8);
+    pub const ENCODED: ExtentKind = ExtentKind(8);
     /// Not allocated yet (delayed allocation).
-    pub const DELAYED: Kind = Kind(16);
+    pub const DELAYED: ExtentKind = ExtentKind(16);
 
     /// Whether every mark of `other` is set.
-    pub const fn has(self, other: Kind) -> bool {
+    pub const fn has(self, other: ExtentKind) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// The marks of both.
-    pub const fn with(self, other: Kind) -> Kind {
-        Kind(self.0 | other.0)
+    pub const fn with(self, other: ExtentKind) -> ExtentKind {
+        ExtentKind(self.0 | other.0)
     }
 }
 
 impl Extent {
     /// An extent whose bytes lie on the device as they are in the file.
     pub const fn plain(logical: u64, physical: u64, length: u64) -> Self {
-        Self { logical, physical, length, physical_length: length, kind: Kind::PLAIN }
+        Self { logical, physical, length, physical_length: length, kind: ExtentKind::PLAIN }
     }
 
     /// The same extent, marked.
-    pub const fn marked(mut self, kind: Kind) -> Self {
+    pub const fn marked(mut self, kind: ExtentKind) -> Self {
         self.kind = self.kind.with(kind);
         self
     }
 
     /// Whether it has blocks of its own on the device.
     pub const fn on_device(&self) -> bool {
-        !self.kind.has(Kind::INLINE) && !self.kind.has(Kind::DELAYED)
+        !self.kind.has(ExtentKind::INLINE) && !self.kind.has(ExtentKind::DELAYED)
     }
 
     /// The first address after it. Saturates, because the numbers come from foreign images.

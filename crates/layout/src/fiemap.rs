@@ -1,8 +1,8 @@
 //! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents and needs no root.
 
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
-use crate::extent::{Extent, Kind};
+use crate::extent::{Extent, ExtentKind};
 use crate::sys::{self, pair, split};
 use crate::tree::{self, Tree};
 use rayon::prelude::*;
@@ -69,11 +69,11 @@ impl Fiemap {
 
 fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
     let marks = [
-        (UNWRITTEN, Kind::UNWRITTEN),
-        (SHARED, Kind::SHARED),
-        (DATA_INLINE, Kind::INLINE),
-        (ENCODED | DATA_ENCRYPTED, Kind::ENCODED),
-        (DELALLOC | UNKNOWN, Kind::DELAYED),
+        (UNWRITTEN, ExtentKind::UNWRITTEN),
+        (SHARED, ExtentKind::SHARED),
+        (DATA_INLINE, ExtentKind::INLINE),
+        (ENCODED | DATA_ENCRYPTED, ExtentKind::ENCODED),
+        (DELALLOC | UNKNOWN, ExtentKind::DELAYED),
     ];
     let marked = marks.iter().filter(|(flag, _)| flags & flag != 0);
     marked.fold(Extent::plain(logical, physical, length), |extent, (_, kind)| extent.marked(*kind))
@@ -81,8 +81,8 @@ fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
 
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
 /// inodes lie in tables (ext4, xfs), that is the order on the device.
-pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep_map: bool) -> Result<Collected, LayoutError> {
-    let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep_map)?;
+pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
+    let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
 
@@ -92,16 +92,16 @@ pub fn read_files(
     shown: &Path,
     tree: &Tree,
     mut files: Vec<u32>,
-    keep_map: bool,
+    keep: Keep,
 ) -> Result<Vec<Collector>, LayoutError> {
     sort_for_reading(tree, &mut files);
     let batches = batches(tree, &files);
     let next = AtomicUsize::new(0);
     let work = || {
         let _descriptors = OwnDescriptors::keeping(root);
-        let (mut collector, mut fiemap, mut extents) = (Collector::new(keep_map), Fiemap::default(), Vec::new());
+        let (mut collector, mut fiemap, mut extents) = (Collector::new(keep), Fiemap::default(), Vec::new());
         while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
+            read_batch(root, shown, tree, (batch, keep.skip_denied), &mut collector, &mut fiemap, &mut extents)?;
         }
         Ok(collector)
     };
@@ -116,13 +116,21 @@ struct OwnDescriptors {
     owned: bool,
 }
 
+/// close_range(2) by its number: not every C library has it.
+///
+/// # Safety
+/// No other part of the thread uses the descriptors from `from` to `to`.
+unsafe fn close_range(from: u32, to: u32, flags: libc::c_uint) -> libc::c_long {
+    // SAFETY: the call takes three numbers; what it closes is the caller's.
+    unsafe { libc::syscall(libc::SYS_close_range, from, to, flags) }
+}
+
 impl OwnDescriptors {
     /// A table with the standard streams and `kept`. Other descriptors are not copied, as that would keep their files open.
     fn keeping(kept: BorrowedFd<'_>) -> Self {
         let kept = kept.as_raw_fd().max(2) as u32;
         // SAFETY: the table is unshared before anything in it is closed, and this thread uses no other descriptor.
-        let close =
-            |from, to| from > to || unsafe { libc::close_range(from, to, libc::CLOSE_RANGE_UNSHARE as i32) } == 0;
+        let close = |from, to| from > to || unsafe { close_range(from, to, libc::CLOSE_RANGE_UNSHARE) } == 0;
         Self { owned: close(kept + 1, u32::MAX) && close(3, kept - 1) }
     }
 }
@@ -133,7 +141,7 @@ impl Drop for OwnDescriptors {
     fn drop(&mut self) {
         if self.owned {
             // SAFETY: the table is this thread's own and the thread ends here.
-            unsafe { libc::close_range(0, u32::MAX, 0) };
+            unsafe { close_range(0, u32::MAX, 0) };
         }
     }
 }
@@ -160,7 +168,7 @@ fn read_batch(
     root: BorrowedFd<'_>,
     shown: &Path,
     tree: &Tree,
-    batch: &[u32],
+    (batch, skip_denied): (&[u32], bool),
     collector: &mut Collector,
     fiemap: &mut Fiemap,
     extents: &mut Vec<Extent>,
@@ -172,6 +180,10 @@ fn read_batch(
             batch.iter().for_each(|index| collector.vanished(*index));
             return Ok(());
         }
+        Err(Errno::ACCESS) if skip_denied => {
+            batch.iter().for_each(|_| collector.denied());
+            return Ok(());
+        }
         Err(errno) => {
             let shown = shown.join(tree.path(&tree.files[batch[0] as usize]));
             return Err(LayoutError::io("open directory of", shown, errno));
@@ -180,9 +192,17 @@ fn read_batch(
     for &index in batch {
         let file = &tree.files[index as usize];
         let error = |operation, source: io::Error| LayoutError::io(operation, shown.join(tree.path(file)), source);
-        let Some(handle) = open_file(&directory, tree.name(file)).map_err(|errno| error("open", errno.into()))? else {
-            collector.vanished(index);
-            continue;
+        let handle = match open_file(&directory, tree.name(file)) {
+            Ok(Some(handle)) => handle,
+            Ok(None) => {
+                collector.vanished(index);
+                continue;
+            }
+            Err(Errno::ACCESS) if skip_denied => {
+                collector.denied();
+                continue;
+            }
+            Err(errno) => return Err(error("open", errno.into())),
         };
         extents.clear();
         fiemap.read(&handle, extents).map_err(|source| error("read the extents of", source))?;

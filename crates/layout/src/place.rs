@@ -11,14 +11,14 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// A directory that shows the files of a target. What was mounted for it is unmounted when it is dropped.
-pub enum Place {
+pub enum ShownDirectory {
     /// It is a directory, or is mounted there.
     Directory(PathBuf),
     /// Mounted by us.
     Visited(Box<MountedTarget<VisitedDirectory>>),
 }
 
-impl Place {
+impl ShownDirectory {
     /// Finds or makes it.
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };

@@ -8,7 +8,7 @@
 //!
 //! Holes have no blocks, so the blocks on both sides of a hole are neighbours in the sequence.
 
-use crate::extent::{Extent, Kind, SCORE_BLOCK};
+use crate::extent::{Extent, ExtentKind, SCORE_BLOCK};
 use serde::{Deserialize, Serialize};
 
 /// What the scores need to know of one file.
@@ -145,11 +145,11 @@ impl Totals {
     fn tally(&mut self, extent: &Extent, before: Option<&Extent>) {
         let adjacent = before.is_some_and(|before| before.physical_end() == extent.physical);
         let kinds = [
-            (Kind::UNWRITTEN, &mut self.unwritten),
-            (Kind::SHARED, &mut self.shared),
-            (Kind::ENCODED, &mut self.encoded),
-            (Kind::INLINE, &mut self.inline),
-            (Kind::DELAYED, &mut self.delayed),
+            (ExtentKind::UNWRITTEN, &mut self.unwritten),
+            (ExtentKind::SHARED, &mut self.shared),
+            (ExtentKind::ENCODED, &mut self.encoded),
+            (ExtentKind::INLINE, &mut self.inline),
+            (ExtentKind::DELAYED, &mut self.delayed),
         ];
         for (kind, tally) in kinds {
             if extent.kind.has(kind) {

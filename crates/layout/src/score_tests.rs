@@ -28,7 +28,7 @@ fn one_run_scores_one_and_every_other_block_scores_zero() {
 #[test]
 fn adjacent_mappings_are_one_extent_and_holes_have_no_blocks() {
     let mut totals = Totals::default();
-    let file = [extent(0, 10, 2), extent(2, 12, 2).marked(Kind::UNWRITTEN), extent(8, 14, 1)];
+    let file = [extent(0, 10, 2), extent(2, 12, 2).marked(ExtentKind::UNWRITTEN), extent(8, 14, 1)];
     let shape = totals.file(&file);
     assert_eq!((shape.extents, shape.blocks, shape.breaks), (1, 5, 0));
     assert_eq!(totals.unwritten, Tally { extents: 1, bytes: 2 * B });
@@ -44,7 +44,7 @@ fn a_hole_with_room_for_it_is_one_extent_for_filefrag_and_a_jump_for_the_score()
 #[test]
 fn inline_data_are_an_extent_without_blocks() {
     let mut totals = Totals::default();
-    let inline = Extent { length: 100, kind: Kind::INLINE, ..Extent::default() };
+    let inline = Extent { length: 100, kind: ExtentKind::INLINE, ..Extent::default() };
     let shape = totals.file(&[inline]);
     assert_eq!((shape.extents, shape.blocks, shape.static_parts()), (1, 0, None));
     assert_eq!(totals.inline, Tally { extents: 1, bytes: 100 });

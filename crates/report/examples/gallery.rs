@@ -1,6 +1,6 @@
 //! Writes a report with every kind of figure, to look at: `cargo run -p senesce-report --example gallery -- DIR`.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/integration/common/mod.rs"]
 mod common;
 
 fn main() -> std::io::Result<()> {

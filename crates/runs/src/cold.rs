@@ -6,7 +6,7 @@ use senesce_core::failure::{Classify, errno_words};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::extent::SCORE_BLOCK;
-use senesce_layout::{Extent, Fiemap, Kind};
+use senesce_layout::{Extent, ExtentKind, Fiemap};
 use senesce_volume::claim::Rooted;
 use senesce_volume::{BlockDevice, BlockTrace, DeviceStat, MARKER, MountedTarget, Operation, TargetSpec};
 use senesce_workload::micro::{ColdRead, cold_read};
@@ -240,10 +240,10 @@ fn content_of(extent: &Extent, file_bytes: u64) -> Content {
     let end = extent.logical.saturating_add(extent.length).min(file_bytes);
     let within = end.saturating_sub(extent.logical);
     match extent.kind {
-        kind if kind.has(Kind::UNWRITTEN) => Content::default(),
+        kind if kind.has(ExtentKind::UNWRITTEN) => Content::default(),
         // Metadata was read for the directories, or is no block of its own yet.
         _ if !extent.on_device() => Content { bytes: within, delivered: 0 },
-        kind if kind.has(Kind::ENCODED) => Content { bytes: within, delivered: within.min(SCORE_BLOCK) },
+        kind if kind.has(ExtentKind::ENCODED) => Content { bytes: within, delivered: within.min(SCORE_BLOCK) },
         _ => Content { bytes: within, delivered: within },
     }
 }
@@ -290,9 +290,9 @@ mod tests {
         assert_eq!(of(plain, 1 << 20), (8192, 8192));
         assert_eq!(of(plain, 5000), (904, 904), "to the end of the file");
         assert_eq!(of(plain, 100), (0, 0), "preallocated beyond it");
-        assert_eq!(of(plain.marked(Kind::UNWRITTEN), 1 << 20), (0, 0));
-        assert_eq!(of(plain.marked(Kind::INLINE), 1 << 20), (8192, 0));
-        assert_eq!(of(plain.marked(Kind::ENCODED), 1 << 20), (8192, 4096));
-        assert_eq!(of(plain.marked(Kind::SHARED), 1 << 20), (8192, 8192), "each file is cached by itself");
+        assert_eq!(of(plain.marked(ExtentKind::UNWRITTEN), 1 << 20), (0, 0));
+        assert_eq!(of(plain.marked(ExtentKind::INLINE), 1 << 20), (8192, 0));
+        assert_eq!(of(plain.marked(ExtentKind::ENCODED), 1 << 20), (8192, 4096));
+        assert_eq!(of(plain.marked(ExtentKind::SHARED), 1 << 20), (8192, 8192), "each file is cached by itself");
     }
 }

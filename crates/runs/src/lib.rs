@@ -12,15 +12,17 @@ pub mod measurements;
 pub mod registry;
 pub mod run;
 pub mod shared_directory;
+pub mod simulated;
 pub mod study;
 pub mod trace;
 pub mod tree;
+pub mod write_order;
 
-use run::{Kind, verb};
+use run::{RunKind, verb};
 
 /// The verbs of this room that leave run directories.
 #[rustfmt::skip]
-pub const VERBS: &[&dyn Kind] = &[
+pub const VERBS: &[&dyn RunKind] = &[
     verb::<bench::Bench>(),
     verb::<import::fio::Fio>(),
     verb::<trace::BlockTraceRun>(),

@@ -1,6 +1,6 @@
 //! What there is: experiments, verbs that leave records, doc pages.
 
-use crate::run::{Kind, Reproducible};
+use crate::run::{Reproducible, RunKind};
 use senesce_core::parameter::suggest;
 use senesce_core::{Analysis, Failure, Plan, Record};
 
@@ -9,11 +9,21 @@ pub struct Registry {
     /// The published experiments, room by room, in the order of `senesce experiments`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
     /// The verbs that leave run directories.
-    pub verbs: &'static [&'static [&'static dyn Kind]],
+    pub verbs: &'static [&'static [&'static dyn RunKind]],
 }
 
-/// Doc pages of verbs: name and text.
+/// Doc pages beside those of experiments: name and text.
 pub const PAGES: &[(&str, &str)] = &[
+    ("aging", include_str!("../../../docs/guide/aging.md")),
+    ("how-to", include_str!("../../../docs/guide/how-to.md")),
+    ("mail-server", include_str!("../../../docs/tutorials/mail-server.md")),
+    ("regression", include_str!("../../../docs/tutorials/regression.md")),
+    ("slow-disk", include_str!("../../../docs/tutorials/slow-disk.md")),
+    ("troubleshooting", include_str!("../../../docs/guide/troubleshooting.md")),
+    ("glossary", include_str!("../../../docs/guide/glossary.md")),
+    ("packages", include_str!("../../../docs/guide/packages.md")),
+    ("demo", include_str!("../../../docs/verbs/demo.md")),
+    ("runs", include_str!("../../../docs/verbs/runs.md")),
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("bench", include_str!("../../../docs/verbs/bench.md")),
@@ -47,9 +57,9 @@ impl Registry {
     }
 
     /// Every kind of record there is.
-    pub fn kinds(&self) -> impl Iterator<Item = &'static dyn Kind> {
+    pub fn kinds(&self) -> impl Iterator<Item = &'static dyn RunKind> {
         let verbs = self.verbs.iter().flat_map(|room| room.iter().copied());
-        verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn Kind))
+        verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn RunKind))
     }
 
     /// The experiment with this id.
@@ -67,7 +77,7 @@ impl Registry {
     ///
     /// # Errors
     /// When this version does not know the kind.
-    pub fn kind(&self, plan: &Plan) -> Result<&'static dyn Kind, Failure> {
+    pub fn kind(&self, plan: &Plan) -> Result<&'static dyn RunKind, Failure> {
         self.kinds().find(|known| known.kind() == plan.kind).ok_or_else(|| {
             Failure::usage(format!(
                 "'{}' is a kind of run that this version does not know; use the version that wrote it ({})",

@@ -8,7 +8,7 @@ use crate::fs::{Mode, Promotion, TierFs, now};
 use crate::heat::Leaf;
 use crate::region::byte;
 use crate::table::Slot;
-use crate::tree::{Cursor, Place};
+use crate::tree::{Cursor, PointerLocation};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
@@ -82,7 +82,8 @@ impl TierFs {
             let pointer = cursor.get(at / B);
             if pointer.is_resident() {
                 self.heat.touch(pointer.address());
-                self.region.read(byte(pointer.address()) + within, &mut out[done..done + len]);
+                // SAFETY: the caller has locked the inode.
+                unsafe { self.region.read(byte(pointer.address()) + within, &mut out[done..done + len]) };
             } else if pointer.is_cold() {
                 add_to_runs(&mut runs, at / B, pointer.address());
             } else {
@@ -133,7 +134,8 @@ impl TierFs {
                 continue;
             }
             let Ok(fresh) = change.take() else { break };
-            self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]) };
             self.region.persist_block(fresh);
             self.adopt(fresh, Leaf { ino, index: index as u32 });
             self.swing(offset, &mut cursor, index, Pointer::resident(fresh));
@@ -146,9 +148,9 @@ impl TierFs {
     /// Stores a leaf's pointer in place.
     pub(crate) fn swing(&self, offset: usize, cursor: &mut Cursor<'_>, index: u64, to: Pointer) {
         match cursor.slot(index) {
-            Place::Node(at) => self.region.commit(at, to.0),
-            Place::Root => self.commit_root(offset, to),
-            Place::Nowhere => debug_assert!(false, "the pointer was just read"),
+            PointerLocation::Node(at) => self.region.commit(at, to.0),
+            PointerLocation::Root => self.commit_root(offset, to),
+            PointerLocation::Nowhere => debug_assert!(false, "the pointer was just read"),
         }
     }
 }

@@ -52,35 +52,35 @@ impl<'a> Cursor<'a> {
     /// The pointer to block `index`.
     pub fn get(&mut self, index: u64) -> Pointer {
         match self.slot(index) {
-            Place::Root => self.root.plain(),
-            Place::Node(offset) => Pointer(self.region.load(offset)),
-            Place::Nowhere => Pointer::HOLE,
+            PointerLocation::Root => self.root.plain(),
+            PointerLocation::Node(offset) => Pointer(self.region.load(offset)),
+            PointerLocation::Nowhere => Pointer::HOLE,
         }
     }
 
     /// Where the pointer to block `index` is stored.
-    pub fn slot(&mut self, index: u64) -> Place {
+    pub fn slot(&mut self, index: u64) -> PointerLocation {
         let height = self.root.height();
         if self.root.is_hole() || index >= capacity(height) {
-            return Place::Nowhere;
+            return PointerLocation::Nowhere;
         }
         if height == 0 {
-            return Place::Root;
+            return PointerLocation::Root;
         }
         let first = index & !(FANOUT - 1);
         match self.node {
-            Some((node, start)) if start == first => Place::Node(child_at(node, index - first)),
+            Some((node, start)) if start == first => PointerLocation::Node(child_at(node, index - first)),
             _ => {
                 let mut node = self.root.plain();
                 for level in (1..height).rev() {
                     let child = index >> (NODE_BITS * u32::from(level)) & (FANOUT - 1);
                     node = Pointer(self.region.load(child_at(node, child)));
                     if node.is_hole() {
-                        return Place::Nowhere;
+                        return PointerLocation::Nowhere;
                     }
                 }
                 self.node = Some((node, first));
-                Place::Node(child_at(node, index - first))
+                PointerLocation::Node(child_at(node, index - first))
             }
         }
     }
@@ -88,7 +88,7 @@ impl<'a> Cursor<'a> {
 
 /// Where a block's pointer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum PointerLocation {
     /// In the inode.
     Root,
     /// In a node, at this byte offset.
@@ -180,7 +180,8 @@ where
 
     fn grow(&mut self, root: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
-        self.region.zero(byte(node), BLOCK);
+        // SAFETY: the node is fresh.
+        unsafe { self.region.zero(byte(node), BLOCK) };
         self.region.store(byte(node), root.plain().0);
         self.region.persist_block(node);
         Ok(Pointer::resident(node).with_height(root.height() + 1))
@@ -223,9 +224,11 @@ where
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {
-            self.region.zero(byte(node), BLOCK);
+            // SAFETY: the node is fresh.
+            unsafe { self.region.zero(byte(node), BLOCK) };
         } else {
-            self.region.copy_within_blocks(old.address(), node, 0..BLOCK);
+            // SAFETY: the node is fresh, and the inode of the old one locked for writing.
+            unsafe { self.region.copy_within_blocks(old.address(), node, 0..BLOCK) };
             self.change.drop_tree(old, 0);
         }
         Ok(Pointer::resident(node))

@@ -155,12 +155,11 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs loop devices"]
     fn only_emulated_drives_may_be_erased() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
-        let Ok(device) = crate::LoopDevice::attach(file.as_file(), "guest test", false) else {
-            return eprintln!("skipped: needs root and loop devices");
-        };
+        let device = crate::LoopDevice::attach(file.as_file(), "guest test", false).unwrap();
         let refused = Guest(()).erase(device.path()).unwrap_err();
         assert!(matches!(refused, TargetError::Refused { .. }), "{refused}");
     }

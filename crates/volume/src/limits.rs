@@ -186,10 +186,8 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "needs control groups"]
     fn limits_are_entered_read_back_and_left() {
-        if !rustix::process::geteuid().is_root() || !Path::new(ROOT).join("memory/cgroup.procs").exists() {
-            return eprintln!("skipped: needs root and version-1 control groups");
-        }
         let before = current_group("memory");
         let limits = Limits { memory: Some(Bytes::gib(3)), cpus: Some(1.5) };
         let applied = limits.apply().unwrap();

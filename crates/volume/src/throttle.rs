@@ -131,11 +131,9 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs control groups, loop devices"]
     fn a_rule_that_a_killed_run_left_does_not_slow_the_next_loop_device() {
         let path = Path::new(FOLDER).join("blkio.throttle.read_iops_device");
-        if !rustix::process::geteuid().is_root() || !path.exists() {
-            return eprintln!("skipped: needs root and version-1 control groups");
-        }
         let file = tempfile::tempfile().unwrap();
         file.set_len(1 << 20).unwrap();
         let device = LoopDevice::attach(&file, "stale", false).unwrap();

@@ -203,7 +203,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
 ) -> Result<Costed, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
-    let (mut workers, owner_of_tag) = crew(checked, &geometry, &zones, options.seed);
+    let (mut workers, owner_of_tag) = workers_of(checked, &geometry, &zones, options.seed);
     let largest = checked.actors.iter().map(|actor| actor.spec.bs.0).max().unwrap_or(0);
     device.reserve(owner_of_tag.len() as u32, largest as u32)?;
     let now = device.now_ns();
@@ -232,7 +232,12 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
 }
 
 /// All workers with the owner of every tag.
-pub fn crew(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo], seed: Seed) -> (Vec<Worker>, Vec<u16>) {
+pub fn workers_of(
+    checked: &CheckedJob,
+    geometry: &Geometry,
+    zones: &[ZoneInfo],
+    seed: Seed,
+) -> (Vec<Worker>, Vec<u16>) {
     let (mut workers, mut owner_of_tag) = (Vec::new(), Vec::new());
     for actor in &checked.actors {
         for number in 0..actor.jobs {

@@ -23,12 +23,12 @@ struct Names {
 
 struct Nothing {
     names: Mutex<Names>,
-    kind: Kind,
+    kind: InodeKind,
 }
 
 /// What it makes the kernel ask.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum InodeKind {
     /// The least: no permissions are checked, there are no extended attributes.
     Bare,
     /// The same as the tier file system: the kernel checks permissions, and so asks for the attributes of a directory that
@@ -40,12 +40,12 @@ pub enum Kind {
 pub fn with_nothing<T>(
     mount: &Path,
     threads: usize,
-    kind: Kind,
+    kind: InodeKind,
     body: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
     let mut config = Config::default();
     (config.n_threads, config.clone_fd) = (Some(threads), threads > 1);
-    if kind == Kind::Posix {
+    if kind == InodeKind::Posix {
         config.acl = SessionACL::All;
         config.mount_options = vec![MountOption::DefaultPermissions];
     }
@@ -78,7 +78,7 @@ fn attributes(ino: u64, size: u64) -> FileAttr {
 
 impl Filesystem for Nothing {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        if self.kind == Kind::Posix {
+        if self.kind == InodeKind::Posix {
             // What an old kernel lacks costs the tier file system the same.
             let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2 | InitFlags::FUSE_PARALLEL_DIROPS);
         }
@@ -133,6 +133,6 @@ impl Filesystem for Nothing {
     }
 
     fn getxattr(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, reply: ReplyXattr) {
-        reply.error(if self.kind == Kind::Posix { Errno::NO_XATTR } else { Errno::ENOSYS });
+        reply.error(if self.kind == InodeKind::Posix { Errno::NO_XATTR } else { Errno::ENOSYS });
     }
 }

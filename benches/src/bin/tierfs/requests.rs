@@ -1,6 +1,6 @@
 //! Create, write of 4 KiB and fsync against FUSE file systems that do nothing. Every other file is opened for reading too.
 
-use crate::nothing::{Kind, with_nothing};
+use crate::nothing::{InodeKind, with_nothing};
 use crate::room::Room;
 use crate::{Outcome, median};
 use senesce_core::Bytes;
@@ -26,8 +26,8 @@ pub fn run(rounds: usize, threads: usize) -> Outcome<()> {
         let system = (turn + turn / SYSTEMS.len()) % SYSTEMS.len();
         let (mount, times) = (room.mount(), &mut all[system]);
         match system {
-            0 => with_nothing(&mount, threads, Kind::Bare, || measure(&mount, times))?,
-            1 => with_nothing(&mount, threads, Kind::Posix, || measure(&mount, times))?,
+            0 => with_nothing(&mount, threads, InodeKind::Bare, || measure(&mount, times))?,
+            1 => with_nothing(&mount, threads, InodeKind::Posix, || measure(&mount, times))?,
             _ => {
                 room.make(Bytes::mib(128))?;
                 let server = room.serve(if system == 2 { Mode::Bpfs } else { Mode::Anticache }, threads)?;

@@ -7,7 +7,7 @@ use super::content::{CHUNK, Content};
 use super::descriptors::{Descriptors, budget};
 use crate::error::AgingError;
 use crate::plan::AgingPlan;
-use crate::planner::{File, Kind, Operation};
+use crate::planner::{File, Operation, OperationKind};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_volume::ClaimedDirectory;
@@ -139,8 +139,8 @@ pub struct DirectoryHand {
 impl Hand for DirectoryHand {
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError> {
         match operation.kind {
-            Kind::Create => self.create(&operation.file, sync),
-            Kind::Delete => self.delete(&operation.file),
+            OperationKind::Create => self.create(&operation.file, sync),
+            OperationKind::Delete => self.delete(&operation.file),
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) use directory::{Name, explain};
 
 use crate::error::AgingError;
 use crate::parts::{Interleaved, Placed};
-use crate::planner::{Kind, Operation, Planner};
+use crate::planner::{Operation, OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -288,7 +288,7 @@ impl<B: BackEnd> Run<'_, '_, B> {
             let directory = operation.file.directory;
             let shard = self.options.shard.unwrap_or(Shard { index: 0, count: 1 });
             if shard.owns(directory) {
-                let created = operation.kind == Kind::Create;
+                let created = operation.kind == OperationKind::Create;
                 let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
                 let lane = (directory / shard.count).wrapping_add(own as u32) % threads;
                 lanes[lane as usize].push(Task { sequence: position, own, operation, sync });

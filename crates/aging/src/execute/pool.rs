@@ -4,7 +4,7 @@
 use super::backend::BackEnd;
 use super::{Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{Kind, Operation};
+use crate::planner::{Operation, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -208,7 +208,7 @@ fn catch_up<B: BackEnd>(
     ahead: &[Task],
 ) -> Result<(), (u64, AgingError)> {
     let file = |task: &Task| (task.own, task.operation.file.birth);
-    let is_create = |task: &&Task| task.operation.kind == Kind::Create;
+    let is_create = |task: &&Task| task.operation.kind == OperationKind::Create;
     let gone: HashSet<_> = ahead.iter().filter(|task| !is_create(task)).map(file).collect();
     let first = left.iter().map(|task| task.sequence).min().unwrap_or(0);
     let early: Vec<Task> = ahead
@@ -218,7 +218,7 @@ fn catch_up<B: BackEnd>(
         .copied()
         .collect();
     let taken_back = early.iter().map(|task| {
-        let operation = Operation { kind: Kind::Delete, ..task.operation };
+        let operation = Operation { kind: OperationKind::Delete, ..task.operation };
         Task { operation, ..*task }
     });
     left.extend(&early);

@@ -29,7 +29,7 @@ pub struct File {
 
 /// Create or delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum OperationKind {
     /// The file comes into being.
     Create,
     /// The file is deleted.
@@ -40,7 +40,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// What is done.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// To which file.
     pub file: File,
 }

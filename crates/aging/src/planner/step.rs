@@ -2,7 +2,7 @@
 
 use super::live::{Record, prefetch};
 use super::random::below;
-use super::{File, Kind, Left, Operation, Planner};
+use super::{File, Left, Operation, OperationKind, Planner};
 use crate::plan::Segment;
 
 impl Planner {
@@ -98,7 +98,7 @@ impl Planner {
         self.totals.deletes += 1;
         self.totals.bytes_live -= self.sizes.allocated(class, file.size);
         self.fetch_ahead();
-        Operation { kind: Kind::Delete, file }
+        Operation { kind: OperationKind::Delete, file }
     }
 
     /// Fetches what a coming delete and create are likely to need. Victims and slots are random: where live files are so many
@@ -148,7 +148,7 @@ impl Planner {
         self.totals.created[class] += 1;
         self.totals.bytes_created += allocated;
         self.totals.bytes_live += allocated;
-        Operation { kind: Kind::Create, file: File { birth, size, directory } }
+        Operation { kind: OperationKind::Create, file: File { birth, size, directory } }
     }
 
     /// Whether the next file of a class stays to the end: with the share of stayers among the creates left, certainly

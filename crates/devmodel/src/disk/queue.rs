@@ -1,6 +1,6 @@
 //! Requests before a drive that chooses which it serves next.
 
-use super::layout::Place;
+use super::layout::SectorPosition;
 use super::{DiskState, Here};
 use crate::request::{Operation, Request};
 use crate::simulate::{Command, Finished, Queue, opened};
@@ -12,7 +12,7 @@ const PATIENCE_NS: f64 = 1e9;
 /// Requests that are not served yet, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting {
-    requests: VecDeque<(Request, Finished, Place)>,
+    requests: VecDeque<(Request, Finished, SectorPosition)>,
     count: u64,
 }
 
@@ -45,13 +45,17 @@ impl DiskState {
     }
 
     /// When a request would have its first sector; any later time than `bound` where it is later.
-    fn estimate(&self, request: &Request, place: &Place, here: &Here, bound: f64) -> f64 {
+    fn estimate(&self, request: &Request, place: &SectorPosition, here: &Here, bound: f64) -> f64 {
         let (start, end) = (request.offset(), request.end());
         match request.operation {
             Operation::Read if self.segments.holding(start, end).is_some() => here.begin,
             Operation::Read => {
                 let arrives = self.arrives(here, place, false, bound);
-                self.streaming(start, end, here.begin).map_or(arrives, |(_, passed)| passed.min(arrives))
+                if !self.is_near(start) {
+                    return arrives;
+                }
+                let streamed = self.streaming(start, self.layout.end_ns(end), here.begin);
+                streamed.map_or(arrives, |(_, passed)| passed.min(arrives))
             }
             Operation::Write if self.disk.write_cache_bytes == 0 => self.arrives(here, place, true, bound),
             _ => here.begin,

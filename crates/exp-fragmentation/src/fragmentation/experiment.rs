@@ -5,7 +5,7 @@ use super::parameters::{Common, Spec};
 use super::point::Point;
 use super::rounds::{Aging, Sequential, large_file};
 use super::sketch::Sketch;
-use super::volume::Place;
+use super::volume::VolumeSource;
 use super::{Procedure, Round};
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Seed};
@@ -19,7 +19,7 @@ use std::time::Duration;
 /// An experiment in execution.
 pub struct Fragmentation<P: Procedure> {
     pub(super) procedure: P,
-    pub(super) place: Place,
+    pub(super) place: VolumeSource,
     /// The volume that ages on.
     pub(super) aging: Option<Aging<P::State>>,
     /// Why the last reading that does not count does not.
@@ -48,7 +48,7 @@ pub enum Step {
 #[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
 pub enum Event {
     /// On what was measured, in words.
-    Place(String),
+    VolumeSource(String),
     /// How fast a large file is read.
     Sequential(Sequential),
     /// What figures of a single point need.

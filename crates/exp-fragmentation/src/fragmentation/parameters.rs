@@ -1,6 +1,6 @@
 //! Parameters that all fragmentation experiments have.
 
-use super::volume::{self, Place};
+use super::volume::{self, VolumeSource};
 use clap::{Args, ValueEnum};
 use senesce_core::environment::is_root;
 use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
@@ -149,23 +149,23 @@ impl Common {
     ///
     /// # Errors
     /// What is wrong with the target or its size.
-    pub fn place(&self) -> Result<Place, Failure> {
-        let made = |spec| Ok(Place::Made(spec));
+    pub fn place(&self) -> Result<VolumeSource, Failure> {
+        let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
-            Target::Memory if !is_root() => Ok(Place::Directory(None)),
+            Target::Memory if !is_root() => Ok(VolumeSource::Directory(None)),
             Target::Memory => made(TargetSpec::Memory { size: self.size.0 }),
             // A path that is not there is more likely a slip than a wish to fill the file system above it.
             Target::Said(TargetSpec::Directory(path)) if !path.is_dir() => Err(Failure::usage(format!(
                 "target: there is no directory {}; make it first, or write memory, image:FILE or a block device",
                 path.display()
             ))),
-            Target::Said(TargetSpec::Directory(path)) => Ok(Place::Directory(Some(path.clone()))),
+            Target::Said(TargetSpec::Directory(path)) => Ok(VolumeSource::Directory(Some(path.clone()))),
             Target::Said(TargetSpec::Image { path, size: None }) => {
                 made(TargetSpec::Image { path: path.clone(), size: Some(self.size.0) })
             }
             Target::Said(spec) => made(spec.clone()),
         }?;
-        let is_made = matches!(place, Place::Made(_));
+        let is_made = matches!(place, VolumeSource::Made(_));
         self.fs.iter().filter(|_| is_made).chain(&self.lab.0).try_for_each(|fs| self.check_size(*fs))?;
         match self.read_ahead.is_empty() {
             true => Err(Failure::usage("read-ahead: the list is empty; write KiB such as 128,0")),
@@ -183,10 +183,10 @@ impl Common {
     }
 
     /// Names of the file systems that are run here.
-    pub fn file_systems(&self, place: &Place) -> Vec<String> {
+    pub fn file_systems(&self, place: &VolumeSource) -> Vec<String> {
         match place {
-            Place::Directory(_) => vec![volume::AS_FOUND.to_string()],
-            Place::Made(_) => self.fs.iter().map(|fs| fs.name().to_string()).collect(),
+            VolumeSource::Directory(_) => vec![volume::AS_FOUND.to_string()],
+            VolumeSource::Made(_) => self.fs.iter().map(|fs| fs.name().to_string()).collect(),
         }
     }
 
@@ -211,9 +211,9 @@ impl Common {
     ///
     /// # Errors
     /// Both numbers.
-    pub fn check_space(&self, place: &Place, data: Bytes) -> Result<(), Failure> {
+    pub fn check_space(&self, place: &VolumeSource, data: Bytes) -> Result<(), Failure> {
         let most = self.size.bytes() / 5 * 4;
-        if matches!(place, Place::Made(_)) && data.0 > most {
+        if matches!(place, VolumeSource::Made(_)) && data.0 > most {
             return Err(Failure::usage(format!(
                 "{data} of data do not fit into a volume of {}: at most {} do; choose a larger --size",
                 self.size.0,

@@ -1,6 +1,6 @@
 //! Tables, figures and findings of vcs-scaling.
 
-use super::cell::{Kind, Measured, Skipped};
+use super::cell::{CellKind, Measured, Skipped};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Bytes, Failure, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
 use serde_json::{Value, json};
@@ -33,8 +33,8 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
 
 fn cell_json(cell: &Measured) -> Value {
     let (files, file_size) = match cell.kind {
-        Kind::ManyFiles(count) => (json!(count), Value::Null),
-        Kind::FileSize(size) => (Value::Null, json!(size)),
+        CellKind::ManyFiles(count) => (json!(count), Value::Null),
+        CellKind::FileSize(size) => (Value::Null, json!(size)),
     };
     json!({
         "system": cell.system, "files": files, "file_size": file_size, "repeat": cell.repeat,
@@ -95,12 +95,12 @@ fn table(measured: &[Measured]) -> Table {
 }
 
 /// The horizontal value of a kind, if it is of the wanted sort.
-fn many(kind: Kind) -> Option<f64> {
-    if let Kind::ManyFiles(count) = kind { Some(count as f64) } else { None }
+fn many(kind: CellKind) -> Option<f64> {
+    if let CellKind::ManyFiles(count) = kind { Some(count as f64) } else { None }
 }
 
-fn large(kind: Kind) -> Option<f64> {
-    if let Kind::FileSize(size) = kind { Some(size as f64) } else { None }
+fn large(kind: CellKind) -> Option<f64> {
+    if let CellKind::FileSize(size) = kind { Some(size as f64) } else { None }
 }
 
 fn figures(measured: &[Measured], published: &[PublishedValue]) -> Vec<Figure> {
@@ -119,13 +119,13 @@ fn figures(measured: &[Measured], published: &[PublishedValue]) -> Vec<Figure> {
         better: Better::Lower,
         kind: FigureKind::Lines { x, y, series },
     };
-    let with = |metric: &str, x: fn(Kind) -> Option<f64>, mut series: Vec<Series>| {
+    let with = |metric: &str, x: fn(CellKind) -> Option<f64>, mut series: Vec<Series>| {
         series.extend(published_series(measured, published, metric, x, |seconds, _| seconds));
         series
     };
     let mut ratios = lines(measured, many, ratio);
     ratios.extend(published_series(measured, published, "size2", many, |bytes, kind| bytes / kind.bytes() as f64));
-    let steps = |step: &'static str, x: fn(Kind) -> Option<f64>| with(step, x, lines(measured, x, seconds(step)));
+    let steps = |step: &'static str, x: fn(CellKind) -> Option<f64>| with(step, x, lines(measured, x, seconds(step)));
     vec![
         figure("commit-many", "First commit of many files", files(), time(), steps("commit1", many)),
         figure("status-many", "Status after the edit", files(), time(), steps("status2", many)),
@@ -153,7 +153,11 @@ fn figures(measured: &[Measured], published: &[PublishedValue]) -> Vec<Figure> {
 }
 
 /// A line per system: the mean over repeats at each x.
-fn lines(measured: &[Measured], x: impl Fn(Kind) -> Option<f64>, y: impl Fn(&Measured) -> Option<f64>) -> Vec<Series> {
+fn lines(
+    measured: &[Measured],
+    x: impl Fn(CellKind) -> Option<f64>,
+    y: impl Fn(&Measured) -> Option<f64>,
+) -> Vec<Series> {
     let mut values: BTreeMap<&str, BTreeMap<u64, Vec<f64>>> = BTreeMap::new();
     for cell in measured {
         if let (Some(x), Some(y)) = (x(cell.kind), y(cell)) {
@@ -178,8 +182,8 @@ fn published_series(
     measured: &[Measured],
     published: &[PublishedValue],
     metric: &str,
-    x: fn(Kind) -> Option<f64>,
-    y: fn(f64, Kind) -> f64,
+    x: fn(CellKind) -> Option<f64>,
+    y: fn(f64, CellKind) -> f64,
 ) -> Vec<Series> {
     let most = measured.iter().filter_map(|cell| x(cell.kind)).fold(0.0, f64::max);
     let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
@@ -205,12 +209,12 @@ fn known_system(name: &str) -> Option<(&str, &str)> {
     }
 }
 
-fn published_kind(condition: &str) -> Option<Kind> {
+fn published_kind(condition: &str) -> Option<CellKind> {
     if let Some(count) = condition.strip_suffix(" files") {
-        return count.parse().ok().map(Kind::ManyFiles);
+        return count.parse().ok().map(CellKind::ManyFiles);
     }
     let size = condition.strip_prefix("a file of ")?.parse::<Bytes>().ok()?;
-    Some(Kind::FileSize(size.0))
+    Some(CellKind::FileSize(size.0))
 }
 
 fn findings(measured: &[Measured]) -> Vec<Finding> {

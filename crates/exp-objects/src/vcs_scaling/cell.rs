@@ -6,7 +6,7 @@ use senesce_core::{Bytes, Failure};
 use senesce_objstore::error::StoreError;
 use senesce_objstore::store::sync_file_system;
 use senesce_objstore::vcs::files::{self, SMALL_BYTES};
-use senesce_objstore::vcs::{Outcome, Place, Ran, Step, System, run};
+use senesce_objstore::vcs::{Outcome, Ran, Repository, Step, System, run};
 use senesce_runs::run::Context;
 use senesce_volume::open;
 use serde::{Deserialize, Serialize};
@@ -16,14 +16,14 @@ use std::time::Instant;
 /// What is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum CellKind {
     /// So many files of 1 KiB.
     ManyFiles(u64),
     /// One file of so many bytes.
     FileSize(u64),
 }
 
-impl Kind {
+impl CellKind {
     pub fn bytes(self) -> u64 {
         match self {
             Self::ManyFiles(count) => count * SMALL_BYTES,
@@ -43,7 +43,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     pub system: System,
-    pub kind: Kind,
+    pub kind: CellKind,
     pub repeat: u64,
 }
 
@@ -77,7 +77,7 @@ pub struct StepTime {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     pub system: String,
-    pub kind: Kind,
+    pub kind: CellKind,
     pub repeat: u64,
     pub steps: Vec<StepTime>,
     /// Bytes on disk of tree and repository, by the step after which they were counted.
@@ -110,7 +110,7 @@ impl Cell {
         let target = open(&spec.target, &spec.options(context)?)?;
         context.add_environment(&target.environment())?;
         let root = target.mount_point();
-        let place = Place {
+        let place = Repository {
             work: root.join("work"),
             tree: TREE.into(),
             home: root.join("home"),
@@ -141,7 +141,7 @@ impl Cell {
         &self,
         spec: &Spec,
         context: &Context<'_, VcsScaling>,
-        place: &Place,
+        place: &Repository,
         measured: &mut Measured,
     ) -> Result<(), Stop> {
         for folder in [&place.work, &place.home, &place.restored] {
@@ -156,8 +156,8 @@ impl Cell {
         timed(Step::Init, "init", measured)?;
         let begun = Instant::now();
         match self.kind {
-            Kind::ManyFiles(count) => files::generate_many(&tree, count, &mut random)?,
-            Kind::FileSize(size) => {
+            CellKind::ManyFiles(count) => files::generate_many(&tree, count, &mut random)?,
+            CellKind::FileSize(size) => {
                 fs::create_dir(&tree).map_err(failed("make directory", &tree))?;
                 files::generate_large(&tree.join("large_file"), size, &mut random)?;
             }
@@ -170,7 +170,7 @@ impl Cell {
         timed(Step::Status, "status2", measured)?;
         timed(Step::SecondCommit, "commit2", measured)?;
         measured.sizes.push(("commit2".into(), files::disk_usage(&place.work)?));
-        if matches!(self.kind, Kind::FileSize(_)) {
+        if matches!(self.kind, CellKind::FileSize(_)) {
             timed(Step::Gc, "gc", measured)?;
             measured.sizes.push(("gc".into(), files::disk_usage(&place.work)?));
         }
@@ -187,7 +187,7 @@ impl Cell {
         name: &str,
         spec: &Spec,
         context: &Context<'_, VcsScaling>,
-        place: &Place,
+        place: &Repository,
     ) -> Result<Option<StepTime>, Stop> {
         let commands = self.system.commands(step, place);
         if commands.is_empty() {

@@ -1,7 +1,7 @@
 //! The figure of the experiment.
 
 use super::{Point, SUBJECTS};
-use crate::tier::subject::Kind;
+use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Seed, Series};
 use senesce_stats::bootstrap::bootstrap;
@@ -9,7 +9,7 @@ use senesce_stats::describe::{mean, median};
 
 /// A point per share: what was fetched on average, and the median of the means of the rounds.
 fn line(points: &[Point], subject: &str, seed: Seed) -> Series {
-    let mut series = Series { name: Kind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
+    let mut series = Series { name: SubjectKind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
     let of = points.iter().filter(|point| point.subject == subject);
     let mut shares: Vec<f64> = of.clone().map(|point| point.cold_percent).collect();
     shares.dedup();

@@ -2,7 +2,7 @@
 //! machine disturbs all of them.
 
 use super::shuffle;
-use super::subject::{Kind, Setup, Subject};
+use super::subject::{Setup, Subject, SubjectKind};
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement};
 use senesce_runs::run::{Context, Run};
@@ -30,7 +30,7 @@ pub enum Event {
 /// What takes turns, under which conditions.
 pub struct Turns<'a> {
     /// The file systems.
-    pub kinds: &'a [Kind],
+    pub kinds: &'a [SubjectKind],
     /// How they are made.
     pub setup: &'a Setup,
     /// What a condition is called among the conditions of a measured value.
@@ -45,10 +45,10 @@ pub struct Turns<'a> {
 pub type Measured = Vec<(&'static str, &'static str, f64)>;
 
 /// What is measured in each turn: a subject by its place, and the name of its values.
-pub fn turns(kinds: &[Kind]) -> Vec<(usize, &'static str)> {
+pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
     let mut turns: Vec<_> = kinds.iter().enumerate().map(|(index, kind)| (index, kind.name())).collect();
-    if kinds.contains(&Kind::Anticache) {
-        turns.extend(kinds.iter().position(|kind| *kind == Kind::Bpfs).map(|index| (index, AGAIN)));
+    if kinds.contains(&SubjectKind::Anticache) {
+        turns.extend(kinds.iter().position(|kind| *kind == SubjectKind::Bpfs).map(|index| (index, AGAIN)));
     }
     turns
 }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn bpfs_mode_takes_a_second_turn_beside_anticache() {
-        assert_eq!(turns(&[Kind::Anticache, Kind::Bpfs]), [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]);
-        assert_eq!(turns(&[Kind::Bpfs, Kind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
+        assert_eq!(turns(&[SubjectKind::Anticache, SubjectKind::Bpfs]), [(0, "anticache"), (1, "bpfs"), (1, AGAIN)]);
+        assert_eq!(turns(&[SubjectKind::Bpfs, SubjectKind::Ext4]), [(0, "bpfs"), (1, "ext4")]);
     }
 }

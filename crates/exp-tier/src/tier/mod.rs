@@ -14,7 +14,7 @@ use senesce_tierfs::{Latency, TierError};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use subject::{Kind, Setup, Subject};
+use subject::{Setup, Subject, SubjectKind};
 
 /// Modelled latency of the cold store and of ext4's disk, perhaps none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, latency:
 /// # Errors
 /// What could not be mounted, or what `body` says.
 pub fn with_subject<T>(
-    kind: Kind,
+    kind: SubjectKind,
     setup: &Setup,
     body: impl FnOnce(&Subject) -> Result<T, Failure>,
 ) -> Result<T, Failure> {

@@ -1,6 +1,6 @@
 //! From recorded values to tables, figures and findings.
 
-use super::subject::Kind;
+use super::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Measurement, Seed, Series, Table};
 use senesce_stats::bootstrap::{Estimate, bootstrap};
@@ -108,7 +108,7 @@ impl Medians {
             .iter()
             .map(|subject| {
                 let mut series =
-                    Series { name: Kind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
+                    Series { name: SubjectKind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
                 for (index, condition) in self.conditions.iter().enumerate() {
                     if let Some(estimate) = self.estimate(condition, subject) {
                         series.points.push((x(index, condition), estimate.value));

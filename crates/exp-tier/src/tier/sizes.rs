@@ -3,7 +3,7 @@
 use super::costs::Costs;
 use super::interleave::{AGAIN, Event, Measured, Turns};
 use super::results::{Medians, Value};
-use super::subject::Kind;
+use super::subject::SubjectKind;
 use super::{ColdLatency, needs, setup};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
@@ -32,7 +32,7 @@ const SIZE: &str = "size";
 pub struct Spec {
     /// file systems to compare
     #[arg(long, value_delimiter = ',')]
-    pub subjects: Vec<Kind>,
+    pub subjects: Vec<SubjectKind>,
     /// bytes per call, separated by commas
     #[arg(long, value_delimiter = ',')]
     pub sizes: Vec<Size>,
@@ -128,14 +128,14 @@ impl<W: Writes> Run for Sizes<W> {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
         spec.check(W::MODE)?;
-        let (kinds, options) = (Kind::in_order(&spec.subjects), spec.options(W::MODE, seed));
+        let (kinds, options) = (SubjectKind::in_order(&spec.subjects), spec.options(W::MODE, seed));
         let (subjects, sizes) = (kinds.len() as u64, spec.sizes.len() as u64);
         let bytes = Bytes(subjects * sizes * (options.bytes.0 + options.file_size.0));
         let disk_us = spec.cold_latency.model.map_or(0.0, |latency| latency.sync.as_secs_f64() * 4e6);
         let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6;
         let round = |round| {
             let words = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
-            Planned::new(round, words, Kind::names(&kinds)).costing(bytes, seconds)
+            Planned::new(round, words, SubjectKind::names(&kinds)).costing(bytes, seconds)
         };
         Ok((0..spec.rounds).map(round).collect())
     }
@@ -148,11 +148,12 @@ impl<W: Writes> Run for Sizes<W> {
         let (options, interrupt) = (spec.options(W::MODE, context.seed), context.interrupt);
         let conditions: Vec<_> = options.sizes.iter().map(|size| (size.to_string(), size.0.to_string())).collect();
         let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, spec.cold_latency.model);
-        let kinds = Kind::in_order(&spec.subjects);
+        let kinds = SubjectKind::in_order(&spec.subjects);
         let turns = Turns { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions, all: &[] };
         turns.round(*round, context, |subject, size| {
             let one = CallOptions { sizes: vec![options.sizes[size]], ..options.clone() };
-            let fetched = || subject.tier().map(|fs| fs.stats().fetched).filter(|_| subject.kind == Kind::Anticache);
+            let fetched =
+                || subject.tier().map(|fs| fs.stats().fetched).filter(|_| subject.kind == SubjectKind::Anticache);
             let before = fetched();
             let calls = measure_calls(subject.directory()?, &one, &Silent, interrupt)?;
             let mut measured: Measured =
@@ -214,7 +215,7 @@ impl<W: Writes> Experiment for Sizes<W> {
         let sizes = |texts: &[u64]| texts.iter().map(|size| Size(Bytes(*size))).collect::<Vec<_>>();
         let all = [8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
         Spec {
-            subjects: vec![Kind::Anticache, Kind::Bpfs, Kind::Ext4, Kind::Ext4Disk],
+            subjects: vec![SubjectKind::Anticache, SubjectKind::Bpfs, SubjectKind::Ext4, SubjectKind::Ext4Disk],
             sizes: level.of([sizes(&[8, 4 << 10, 64 << 10]), sizes(&all[..8]), sizes(&all)]),
             calls: level.of([50, 400, 2000]),
             file_size: Size(Bytes::mib(level.of([16, 96, 512]))),

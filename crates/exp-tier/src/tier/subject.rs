@@ -19,7 +19,7 @@ use std::time::Duration;
 /// What is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum SubjectKind {
     /// The tier file system with eviction.
     Anticache,
     /// The same without.
@@ -30,7 +30,7 @@ pub enum Kind {
     Ext4Disk,
 }
 
-impl Kind {
+impl SubjectKind {
     /// A reader of some of them, for flags.
     pub fn among<const N: usize>(kinds: [Self; N]) -> impl TypedValueParser<Value = Self> {
         PossibleValuesParser::new(kinds.map(Self::name)).try_map(|name| <Self as ValueEnum>::from_str(&name, false))
@@ -86,7 +86,7 @@ pub struct Setup {
 /// A mounted file system. Fields are dropped in their order, from the top down.
 pub struct Subject {
     /// What it is.
-    pub kind: Kind,
+    pub kind: SubjectKind,
     directory: Option<ClaimedDirectory>,
     server: Option<Server>,
     target: Option<MountedTarget>,
@@ -121,11 +121,11 @@ fn missing(path: &Path, error: &std::io::Error) -> Failure {
 
 impl Subject {
     /// Makes and mounts an empty file system.
-    pub fn start(kind: Kind, setup: &Setup) -> Result<Self, Failure> {
+    pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
         let room = Room::new()?;
         match kind {
-            Kind::Anticache | Kind::Bpfs => Self::mount_tier(kind, setup, room),
-            Kind::Ext4 => {
+            SubjectKind::Anticache | SubjectKind::Bpfs => Self::mount_tier(kind, setup, room),
+            SubjectKind::Ext4 => {
                 let target = senesce_volume::open(&TargetSpec::Memory { size: setup.memory }, &OpenOptions::default())?;
                 Ok(Self {
                     kind,
@@ -137,11 +137,11 @@ impl Subject {
                     _room: room,
                 })
             }
-            Kind::Ext4Disk => Self::ext4_on_disk(setup, room),
+            SubjectKind::Ext4Disk => Self::ext4_on_disk(setup, room),
         }
     }
 
-    fn mount_tier(kind: Kind, setup: &Setup, room: Room) -> Result<Self, Failure> {
+    fn mount_tier(kind: SubjectKind, setup: &Setup, room: Room) -> Result<Self, Failure> {
         let (nvm, cold) = (room.path("nvm"), room.path("cold"));
         make(&MakeRequest {
             nvm: nvm.clone(),
@@ -150,7 +150,7 @@ impl Subject {
             cold_size: None,
             erase: Vec::new(),
         })?;
-        let mode = if kind == Kind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
+        let mode = if kind == SubjectKind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
         let server = Server::start(MountRequest {
             memory: Memory::File(nvm),
             cold,
@@ -177,7 +177,7 @@ impl Subject {
         let target = senesce_volume::open(&TargetSpec::Device(device.path().into()), &OpenOptions::default())?;
         let target = Some(target);
         Ok(Self {
-            kind: Kind::Ext4Disk,
+            kind: SubjectKind::Ext4Disk,
             directory: None,
             server: None,
             target,

@@ -2,7 +2,7 @@
 
 use super::Played;
 use crate::tier::interleave::AGAIN;
-use crate::tier::subject::Kind;
+use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Figure, FigureKind, Finding, Mark, Seed, Series, Table, Verdict};
 use senesce_stats::bootstrap::{Estimate, bootstrap};
@@ -107,7 +107,7 @@ fn figure(runs: &[Played], latency: &str) -> Figure {
     let line = |name: &str| {
         let rate = average(runs, name, &|run| run.ops_per_second)?;
         let points = percents.iter().map(|percent| (*percent, rate)).collect();
-        Some(Series { name: Kind::label(name).into(), mark: Mark::Measured, points, ..Series::default() })
+        Some(Series { name: SubjectKind::label(name).into(), mark: Mark::Measured, points, ..Series::default() })
     };
     let points = percents
         .iter()
@@ -116,7 +116,8 @@ fn figure(runs: &[Played], latency: &str) -> Figure {
             Some((*percent, mean(&of.map(|run| run.ops_per_second).collect::<Vec<_>>())?))
         })
         .collect();
-    let anticache = Series { name: Kind::label("anticache").into(), mark: Mark::Measured, points, ..Series::default() };
+    let anticache =
+        Series { name: SubjectKind::label("anticache").into(), mark: Mark::Measured, points, ..Series::default() };
     Figure {
         id: "fileserver".into(),
         title: "Fileserver by threshold".into(),

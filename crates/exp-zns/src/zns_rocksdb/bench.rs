@@ -1,7 +1,7 @@
 //! One setup after the other: db_bench's benchmarks in the published order, each with what the drive was given to write.
 
 use super::output::{self, Percentiles};
-use super::setup::Place;
+use super::setup::Database;
 use super::{Event, Spec, ZnsRocksdb};
 use senesce_core::failure::failed;
 use senesce_core::{ExitCode, Failure, Seed};
@@ -60,7 +60,7 @@ pub fn run_setup(
     ours: &mut Vec<PathBuf>,
     context: &mut Context<'_, ZnsRocksdb>,
 ) -> Result<(), Failure> {
-    let place = Place::make(setup, spec, ours)?;
+    let place = Database::make(setup, spec, ours)?;
     let outcome = chosen(spec).into_iter().try_for_each(|name| {
         context.check_interrupt()?;
         context.progress.say(&format!("{setup}: {name}"));
@@ -75,7 +75,7 @@ pub fn run_setup(
 fn measure(
     setup: &str,
     name: &str,
-    place: &Place,
+    place: &Database,
     spec: &Spec,
     context: &Context<'_, ZnsRocksdb>,
 ) -> Result<Measured, Failure> {

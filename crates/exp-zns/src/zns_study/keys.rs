@@ -4,7 +4,7 @@ use crate::zns::condition::grid_key;
 
 /// What a file of the study is, by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum StudyFile {
     /// A point of the fio grid.
     Grid(String),
     /// Reads under writes at a rate: the point's words.
@@ -17,18 +17,18 @@ pub enum Place {
 
 /// `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`, `.../rate_inteference/<drive>_<rate>_<qd>...` (the
 /// artifact's spelling) and folders whose name holds `heavy`.
-pub fn place(path: &str) -> Place {
+pub fn place(path: &str) -> StudyFile {
     let parts: Vec<&str> = path.split('/').collect();
     if let Some(key) = grid(&parts) {
-        return Place::Grid(key);
+        return StudyFile::Grid(key);
     }
     let named = |word: &str| parts.iter().position(|part| part.to_ascii_lowercase().contains(word));
     if let Some(key) = named("rate_int").and_then(|at| rate(&parts[at + 1..])) {
-        return Place::Rate(key);
+        return StudyFile::Rate(key);
     }
     match named("heavy") {
-        Some(at) => Place::Heavy(heavy(&parts[at..])),
-        None => Place::Other,
+        Some(at) => StudyFile::Heavy(heavy(&parts[at..])),
+        None => StudyFile::Other,
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn paths_of_the_artifact_are_understood() {
         let grid = |path: &str| match place(path) {
-            Place::Grid(key) => key,
+            StudyFile::Grid(key) => key,
             other => panic!("{path}: {other:?}"),
         };
         assert_eq!(
@@ -139,12 +139,15 @@ mod tests {
             grid("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json"),
             "op=write,bs=512,qd=1,zones=4,path=mq-deadline,lbaf=512"
         );
-        let rate = Place::Rate("drive=zoned,op=append,rate=250,qd=16".into());
+        let rate = StudyFile::Rate("drive=zoned,op=append,rate=250,qd=16".into());
         assert_eq!(place("data/custom/zns-a/rate_inteference/zns_append_250_16"), rate);
         assert_eq!(place("custom/rate_interference/zns_append_250_16/out.json"), rate);
-        assert_eq!(place("custom/heavy_inteference/nvme/750.json"), Place::Heavy("drive=conventional,rate=750".into()));
-        assert_eq!(place("custom/zns-a/heavy/zns_0_bw.1.log"), Place::Heavy("drive=zoned,rate=0".into()));
-        assert_eq!(place("README.md"), Place::Other);
+        assert_eq!(
+            place("custom/heavy_inteference/nvme/750.json"),
+            StudyFile::Heavy("drive=conventional,rate=750".into())
+        );
+        assert_eq!(place("custom/zns-a/heavy/zns_0_bw.1.log"), StudyFile::Heavy("drive=zoned,rate=0".into()));
+        assert_eq!(place("README.md"), StudyFile::Other);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::zns::ZnsStudy;
 use crate::zns::compare::{Comparison, compare, group_table, groups, table};
 use crate::zns::measure::{Measured, Values};
 use files::{Found, walk};
-use keys::{Place, operation_key, place};
+use keys::{StudyFile, operation_key, place};
 use senesce_core::analysis::Table;
 use senesce_core::{Analysis, Environment, Failure, Figure, Finding, Seed};
 use senesce_runs::import::Importer;
@@ -151,12 +151,12 @@ impl Gathered {
         }
     }
 
-    fn understand(&mut self, path: &str, place: &Place, text: &str) -> Result<(), String> {
-        if let (Place::Heavy(key) | Place::Rate(key), Some(log)) = (place, bandwidth_log(text)) {
+    fn understand(&mut self, path: &str, place: &StudyFile, text: &str) -> Result<(), String> {
+        if let (StudyFile::Heavy(key) | StudyFile::Rate(key), Some(log)) = (place, bandwidth_log(text)) {
             self.take_log(key, &log);
             return Ok(());
         }
-        if text.trim_start().starts_with('{') || place != &Place::Other && text.contains("\"fio version\"") {
+        if text.trim_start().starts_with('{') || place != &StudyFile::Other && text.contains("\"fio version\"") {
             let output = parse(text)?;
             return self.take_fio(place, &output);
         }
@@ -168,7 +168,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn take_fio(&mut self, place: &Place, output: &Output) -> Result<(), String> {
+    fn take_fio(&mut self, place: &StudyFile, output: &Output) -> Result<(), String> {
         let directions = |write: bool| -> Vec<&Direction> {
             let all = output.jobs.iter().flat_map(|job| &job.directions);
             // A mixed one is neither.
@@ -176,16 +176,16 @@ impl Gathered {
         };
         let (reads, writes) = (directions(false), directions(true));
         match place {
-            Place::Grid(key) => {
+            StudyFile::Grid(key) => {
                 let all = if key.contains("read") { reads } else { writes };
                 put(self.entry(key), "", &all).ok_or("it holds no I/O of the operation that its path names".into())
             }
-            Place::Rate(key) | Place::Heavy(key) => {
+            StudyFile::Rate(key) | StudyFile::Heavy(key) => {
                 let read = put(self.entry(key), "", &reads);
                 let written = put(self.entry(key), "writer_", &writes);
                 read.or(written).ok_or("it holds neither reads nor writes".into())
             }
-            Place::Other => Err("a result of fio whose path does not say what it is".into()),
+            StudyFile::Other => Err("a result of fio whose path does not say what it is".into()),
         }
     }
 

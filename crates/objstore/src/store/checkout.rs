@@ -1,7 +1,7 @@
 //! Writes a snapshot back as files.
 
 use super::Store;
-use super::snapshot::{Entry, Kind, unescape};
+use super::snapshot::{Entry, EntryKind, unescape};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
 use senesce_core::beneath::{self, Attributes, Beneath};
@@ -70,10 +70,10 @@ pub fn checkout(
     let beneath = Beneath::open(destination).map_err(io("open directory", destination))?;
     let (done, stripped) = (AtomicU64::new(0), AtomicU64::new(0));
     let writer = Writer { store, beneath, options, progress, interrupt, done, stripped };
-    let is = |wanted: fn(&Kind) -> bool| snapshot.entries.iter().filter(move |entry| wanted(&entry.kind));
-    let directories: Vec<&Entry> = is(|kind| matches!(kind, Kind::Directory)).collect();
+    let is = |wanted: fn(&EntryKind) -> bool| snapshot.entries.iter().filter(move |entry| wanted(&entry.kind));
+    let directories: Vec<&Entry> = is(|kind| matches!(kind, EntryKind::Directory)).collect();
     let mut lost: Vec<Lost> = directories.iter().filter_map(|entry| writer.directory(entry)).collect();
-    let files: Vec<&Entry> = is(|kind| matches!(kind, Kind::File { .. })).collect();
+    let files: Vec<&Entry> = is(|kind| matches!(kind, EntryKind::File { .. })).collect();
     let outcomes: Vec<Result<u64, Lost>> = files.par_iter().map(|entry| writer.file(entry)).collect();
     if interrupt.requested() {
         return Err(StoreError::Interrupted);
@@ -92,7 +92,7 @@ pub fn checkout(
             Err(file) => lost.push(file),
         }
     }
-    lost.extend(is(|kind| matches!(kind, Kind::Link { .. })).filter_map(|entry| writer.link(entry)));
+    lost.extend(is(|kind| matches!(kind, EntryKind::Link { .. })).filter_map(|entry| writer.link(entry)));
     // Times and modes of directories last, deepest first: writing into them has changed the times.
     for entry in directories.iter().rev() {
         lost.extend(writer.finish_directory(entry));
@@ -139,7 +139,7 @@ impl Writer<'_> {
     }
 
     fn content(&self, entry: &Entry, mut file: File) -> Result<u64, Lost> {
-        let Kind::File { size, objects, .. } = &entry.kind else { return Ok(0) };
+        let EntryKind::File { size, objects, .. } = &entry.kind else { return Ok(0) };
         let mut written = 0;
         for object in objects {
             let data = self.store.read(object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
@@ -154,7 +154,7 @@ impl Writer<'_> {
     }
 
     fn link(&self, entry: &Entry) -> Option<Lost> {
-        let Kind::Link { to } = &entry.kind else { return None };
+        let EntryKind::Link { to } = &entry.kind else { return None };
         let make = || {
             let path = place(entry)?;
             let to = unescape(to).ok_or_else(|| lost(entry, "its target is damaged"))?;
@@ -172,7 +172,7 @@ impl Writer<'_> {
 
     fn attributes(&self, entry: &Entry) -> Attributes {
         const SPECIAL: u32 = 0o7000;
-        let is_link = matches!(entry.kind, Kind::Link { .. });
+        let is_link = matches!(entry.kind, EntryKind::Link { .. });
         if entry.mode & SPECIAL != 0 && !self.options.special_bits && !is_link {
             self.stripped.fetch_add(1, Ordering::Relaxed);
         }

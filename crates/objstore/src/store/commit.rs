@@ -4,7 +4,7 @@ use super::loose::LooseWriter;
 use super::pack::Pack;
 use super::reading::FileReader;
 use super::sink::Sink;
-use super::snapshot::{self, Entry, Header, Kind, escape};
+use super::snapshot::{self, Entry, EntryKind, Header, escape};
 use super::walk::{Item, ItemKind, walk};
 use super::{Layout, Store, sync_directory, write_durably};
 use crate::error::{StoreError, io};
@@ -87,7 +87,11 @@ pub fn commit(
         return Err(StoreError::NoSource(source.into()));
     }
     let _lock = store.lock()?;
-    let number = store.snapshot_numbers()?.last().copied().unwrap_or(0) + 1;
+    let last = store.snapshot_numbers()?.last().copied().unwrap_or(0);
+    let number = last.checked_add(1).ok_or_else(|| StoreError::NotAStore {
+        path: store.path().into(),
+        problem: format!("its snapshot {last} has no next number"),
+    })?;
     progress.phase("list", 0, "entries");
     let (items, others) = walk(source, store.path())?;
     progress.phase("commit", items.len() as u64, "entries");
@@ -297,9 +301,9 @@ impl Worker<'_> {
         }
         let stat = rustix::fs::lstat(&path).map_err(io("read the state of", &path))?;
         let kind = if item.kind == ItemKind::Directory {
-            Kind::Directory
+            EntryKind::Directory
         } else {
-            Kind::Link { to: escape(&std::fs::read_link(&path).map_err(io("read link", &path))?) }
+            EntryKind::Link { to: escape(&std::fs::read_link(&path).map_err(io("read link", &path))?) }
         };
         Ok(entry(item, &stat, kind))
     }
@@ -327,7 +331,7 @@ impl Worker<'_> {
         if reading.changed {
             self.report.changed.push(escape(&item.path));
         }
-        let kind = Kind::File { size: reading.size, objects: objects.into_inner(), changed: reading.changed };
+        let kind = EntryKind::File { size: reading.size, objects: objects.into_inner(), changed: reading.changed };
         Ok(entry(item, &reading.stat, kind))
     }
 }
@@ -356,7 +360,7 @@ impl Shared<'_> {
     }
 }
 
-fn entry(item: &Item, stat: &Stat, kind: Kind) -> Entry {
+fn entry(item: &Item, stat: &Stat, kind: EntryKind) -> Entry {
     Entry {
         path: escape(&item.path),
         mode: stat.st_mode & 0o7777,

@@ -34,7 +34,7 @@ pub struct Header {
 /// What an entry is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file: its chunks in order.
     File {
         /// Bytes.
@@ -69,7 +69,7 @@ pub struct Entry {
     /// Time of the last modification: seconds since 1970 and nanoseconds.
     pub modified: (i64, u32),
     /// The rest.
-    pub kind: Kind,
+    pub kind: EntryKind,
 }
 
 impl Entry {
@@ -215,9 +215,9 @@ mod tests {
         let entry = |path: &str, kind| Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind };
         let objects = vec![HashAlgorithm::Sha1.name(b"a"), HashAlgorithm::Sha1.name(b"b")];
         vec![
-            entry("d", Kind::Directory),
-            entry("d/f", Kind::File { size: 2, objects, changed: false }),
-            entry("l", Kind::Link { to: "d/f".into() }),
+            entry("d", EntryKind::Directory),
+            entry("d/f", EntryKind::File { size: 2, objects, changed: false }),
+            entry("l", EntryKind::Link { to: "d/f".into() }),
         ]
     }
 

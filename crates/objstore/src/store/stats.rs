@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::loose::{self, Found};
-use super::snapshot::Kind;
+use super::snapshot::EntryKind;
 use crate::error::{StoreError, io};
 use crate::occupancy;
 use serde::Serialize;
@@ -78,7 +78,7 @@ pub fn stats(store: &Store) -> Result<StoreStats, StoreError> {
     for number in store.snapshot_numbers()? {
         stats.snapshots += 1;
         for entry in store.snapshot(Some(number))?.entries {
-            if let Kind::File { size, .. } = entry.kind {
+            if let EntryKind::File { size, .. } = entry.kind {
                 stats.snapshot_bytes += size;
             }
         }

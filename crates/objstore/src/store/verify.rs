@@ -2,7 +2,7 @@
 
 use super::Store;
 use super::loose::{self, Found};
-use super::snapshot::Kind;
+use super::snapshot::EntryKind;
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
 use rayon::prelude::*;
@@ -74,7 +74,7 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     let places = places(store, &mut report)?;
     progress.phase("verify", places.len() as u64, "objects");
     let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-    let check = |place: &Place| {
+    let check = |place: &CopyLocation| {
         if interrupt.requested() {
             return None;
         }
@@ -91,33 +91,33 @@ pub fn verify(store: &Store, progress: &dyn Progress, interrupt: &Interrupt) -> 
     report.objects = places.len() as u64;
     report.bytes = bytes.into_inner();
     let damaged: HashSet<ObjectId> = report.damaged.iter().map(|object| object.object).collect();
-    let whole: HashSet<ObjectId> = places.iter().map(Place::id).filter(|id| !damaged.contains(id)).collect();
+    let whole: HashSet<ObjectId> = places.iter().map(CopyLocation::id).filter(|id| !damaged.contains(id)).collect();
     check_snapshots(store, &whole, &damaged, &mut report)?;
     report.elapsed_seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
 /// Where one copy of an object is.
-enum Place {
+enum CopyLocation {
     Packed { pack: usize, entry: super::pack::Entry },
     Loose(ObjectId, std::path::PathBuf),
 }
 
-fn places(store: &Store, report: &mut VerifyReport) -> Result<Vec<Place>, StoreError> {
+fn places(store: &Store, report: &mut VerifyReport) -> Result<Vec<CopyLocation>, StoreError> {
     let mut places = Vec::new();
     for (number, pack) in store.packs.iter().enumerate() {
-        places.extend(pack.entries.iter().map(|entry| Place::Packed { pack: number, entry: *entry }));
+        places.extend(pack.entries.iter().map(|entry| CopyLocation::Packed { pack: number, entry: *entry }));
     }
     for found in loose::list(&store.path.join("objects"), store.settings.scheme)? {
         match found {
-            Found::Object(id, path) => places.push(Place::Loose(id, path)),
+            Found::Object(id, path) => places.push(CopyLocation::Loose(id, path)),
             Found::Other(path) => report.problems.push(format!("{} is no object", path.display())),
         }
     }
     Ok(places)
 }
 
-impl Place {
+impl CopyLocation {
     fn id(&self) -> ObjectId {
         match self {
             Self::Packed { entry, .. } => entry.id,
@@ -131,7 +131,7 @@ impl Place {
                 let pack = &store.packs[*pack];
                 (pack.read(entry), format!("{}, offset {}", pack.path.display(), entry.offset))
             }
-            Self::Loose(_, path) => (std::fs::read(path), path.display().to_string()),
+            Self::Loose(_, path) => (senesce_core::input::regular(path), path.display().to_string()),
         };
         let problem = match data {
             Err(error) => format!("cannot be read: {}", errno_words(&error)),
@@ -159,7 +159,7 @@ fn check_snapshots(
         report.snapshots += 1;
         report.problems.extend(snapshot.problems.iter().map(|problem| format!("snapshot {number}: {problem}")));
         for entry in &snapshot.entries {
-            let Kind::File { objects, .. } = &entry.kind else { continue };
+            let EntryKind::File { objects, .. } = &entry.kind else { continue };
             let Some(object) = objects.iter().find(|object| !whole.contains(object)) else { continue };
             report.affected_files.push(AffectedFile { snapshot: number, path: entry.path.clone(), object: *object });
             missing.extend(objects.iter().filter(|object| !whole.contains(object) && !damaged.contains(object)));

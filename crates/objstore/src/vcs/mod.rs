@@ -5,4 +5,4 @@ pub mod process;
 pub mod system;
 
 pub use process::{Outcome, Ran, run};
-pub use system::{Place, Step, System};
+pub use system::{Repository, Step, System};

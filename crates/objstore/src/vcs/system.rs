@@ -42,13 +42,13 @@ pub enum Step {
     SecondCommit,
     /// Repack.
     Gc,
-    /// Write the last version to `Place::restored`.
+    /// Write the last version to `Repository::restored`.
     Restore,
 }
 
 /// Where everything is.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Repository {
     /// Holds the tree and the repository.
     pub work: PathBuf,
     /// The tree's name below it.
@@ -61,7 +61,7 @@ pub struct Place {
     pub senesce: PathBuf,
 }
 
-impl Place {
+impl Repository {
     fn tree_path(&self) -> PathBuf {
         self.work.join(&self.tree)
     }
@@ -124,7 +124,7 @@ impl System {
     }
 
     /// The commands of a step, to be timed together. Empty: the system has no such step.
-    pub fn commands(self, step: Step, place: &Place) -> Vec<Command> {
+    pub fn commands(self, step: Step, place: &Repository) -> Vec<Command> {
         let words: Vec<Vec<String>> = match self {
             Self::Git => git(step, place),
             Self::Hg => hg(step, place),
@@ -139,7 +139,7 @@ impl System {
         words.into_iter().map(|words| self.command(words, step, place)).collect()
     }
 
-    fn command(self, words: Vec<String>, step: Step, place: &Place) -> Command {
+    fn command(self, words: Vec<String>, step: Step, place: &Repository) -> Command {
         let program = if words[0] == "senesce" { place.senesce.clone() } else { PathBuf::from(&words[0]) };
         let mut command = Command::new(program);
         let restores_here = self == Self::Borg && step == Step::Restore;
@@ -178,7 +178,7 @@ fn text(path: &Path) -> String {
 /// git's background repacking is turned off: it would go on beside the next measurement.
 const GIT: [&str; 7] = ["git", "-c", "gc.auto=0", "-c", "user.name=senesce", "-c", "user.email=senesce@localhost"];
 
-fn git(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn git(step: Step, place: &Repository) -> Vec<Vec<String>> {
     let git = |words: &[&str]| line(&[&GIT[..], words].concat());
     match step {
         Step::Init => vec![git(&["init", "-q"])],
@@ -194,7 +194,7 @@ fn git(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn hg(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn hg(step: Step, place: &Repository) -> Vec<Vec<String>> {
     let commit = line(&["hg", "commit", "-q", "-m", "version"]);
     match step {
         Step::Init => vec![line(&["hg", "init"])],
@@ -206,7 +206,7 @@ fn hg(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn bup(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn bup(step: Step, place: &Repository) -> Vec<Vec<String>> {
     let index = line(&["bup", "index", &place.tree]);
     match step {
         Step::Init => vec![line(&["bup", "init"])],
@@ -222,7 +222,7 @@ fn bup(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn copy(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn copy(step: Step, place: &Repository) -> Vec<Vec<String>> {
     match step {
         Step::Init => vec![line(&["mkdir", "-p", ".backup/1", ".backup/2"])],
         Step::FirstCommit => vec![line(&["cp", "-r", &place.tree, ".backup/1/"])],
@@ -231,7 +231,7 @@ fn copy(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn restic(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn restic(step: Step, place: &Repository) -> Vec<Vec<String>> {
     match step {
         Step::Init => vec![line(&["restic", "init", "-q"])],
         Step::FirstCommit | Step::SecondCommit => vec![line(&["restic", "backup", "-q", &place.tree])],
@@ -241,7 +241,7 @@ fn restic(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn borg(step: Step, place: &Place) -> Vec<Vec<String>> {
+fn borg(step: Step, place: &Repository) -> Vec<Vec<String>> {
     let create = |name: &str| vec![line(&["borg", "create", &format!("::{name}"), &place.tree])];
     match step {
         Step::Init => vec![line(&["borg", "init", "--encryption=none"])],
@@ -252,7 +252,7 @@ fn borg(step: Step, place: &Place) -> Vec<Vec<String>> {
     }
 }
 
-fn own(step: Step, place: &Place, layout: &str, scheme: Scheme) -> Vec<Vec<String>> {
+fn own(step: Step, place: &Repository, layout: &str, scheme: Scheme) -> Vec<Vec<String>> {
     let scheme = scheme.to_string();
     // Our store commits directories: a single file lies in one of its own.
     match step {

@@ -9,7 +9,7 @@ use senesce_core::{Analysis, Failure, Level, Measurement, Plan, Record};
 use std::marker::PhantomData;
 
 /// Any kind of run: its records can be read back, and carried plans be run.
-pub trait Kind: Sync {
+pub trait RunKind: Sync {
     /// The word in `plan.toml`.
     fn kind(&self) -> &'static str;
 
@@ -44,7 +44,7 @@ pub struct Described {
 }
 
 /// A published experiment.
-pub trait Reproducible: Kind {
+pub trait Reproducible: RunKind {
     /// One line for the list.
     fn title(&self) -> &'static str;
     /// Its page.
@@ -72,7 +72,7 @@ pub trait Reproducible: Kind {
 }
 
 /// The kind of a verb, for its room's list.
-pub const fn verb<R: Run>() -> &'static dyn Kind {
+pub const fn verb<R: Run>() -> &'static dyn RunKind {
     &Of::<R>(PhantomData)
 }
 
@@ -83,7 +83,7 @@ pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
 
 struct Of<R>(PhantomData<fn() -> R>);
 
-impl<R: Run> Kind for Of<R> {
+impl<R: Run> RunKind for Of<R> {
     fn kind(&self) -> &'static str {
         R::KIND
     }

@@ -17,7 +17,7 @@ pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_p
 pub use context::{Context, interrupted};
 pub use guest::{Guest, own_program, read_steps, run_in_guest};
 pub use imported::{Imported, import, import_with, only_imported};
-pub use kind::{Described, Kind, Reproducible, experiment, verb};
+pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
 pub use recorded::{GuestBooted, OwnImage, Recorded};
 

@@ -4,7 +4,7 @@ use super::matrix::{ImageId, aging_plan, is_planned};
 use super::spec::{FileSystemSpec, StateKind, StudySpec};
 use super::zoned::ZonedDrives;
 use senesce_aging::execute::{BackEnd, Hand};
-use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Kind, Operation, Planner, Stop, execute};
+use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
@@ -258,7 +258,7 @@ fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
     let mut planner: Planner = plan.operations();
     planner.skip_to(plan.len());
     let files: Vec<_> = planner.namespace().files().map(|live| live.file).collect();
-    files.into_iter().map(|file| Operation { kind: Kind::Create, file })
+    files.into_iter().map(|file| Operation { kind: OperationKind::Create, file })
 }
 
 /// Everything that shapes an image, as text.

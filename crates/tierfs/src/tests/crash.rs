@@ -112,7 +112,7 @@ fn every_crash_of_random_workloads_leaves_a_whole_state() {
 }
 
 #[test]
-#[ignore = "minutes: `make test-long` runs it"]
+#[ignore = "long: minutes"]
 fn every_crash_of_many_random_workloads_leaves_a_whole_state() {
     for seed in 0..150 {
         crash_everywhere(workload(seed, 150), Seed(u64::from(seed)));

@@ -135,7 +135,7 @@ pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum ModelNode {
     File(Vec<u8>),
     Directory(BTreeMap<String, usize>),
     Symlink,
@@ -143,7 +143,7 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 struct Inode {
-    kind: Kind,
+    kind: ModelNode,
     xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
@@ -152,12 +152,12 @@ pub struct Model(Vec<Inode>);
 
 impl Model {
     pub fn new() -> Self {
-        Self(vec![Inode { kind: Kind::Directory(BTreeMap::new()), xattrs: BTreeMap::new() }])
+        Self(vec![Inode { kind: ModelNode::Directory(BTreeMap::new()), xattrs: BTreeMap::new() }])
     }
 
     fn names(&mut self, ino: usize) -> FsResult<&mut BTreeMap<String, usize>> {
         match &mut self.0[ino].kind {
-            Kind::Directory(names) => Ok(names),
+            ModelNode::Directory(names) => Ok(names),
             _ => Err(Errno::NOTDIR),
         }
     }
@@ -175,10 +175,10 @@ impl Model {
     }
 
     fn is_directory(&self, ino: usize) -> bool {
-        matches!(self.0[ino].kind, Kind::Directory(_))
+        matches!(self.0[ino].kind, ModelNode::Directory(_))
     }
 
-    fn create(&mut self, d: u8, n: u8, kind: Kind) -> FsResult<()> {
+    fn create(&mut self, d: u8, n: u8, kind: ModelNode) -> FsResult<()> {
         let parent = self.directory(d)?;
         if self.names(parent)?.contains_key(&name(n)) {
             return Err(Errno::EXIST);
@@ -192,16 +192,16 @@ impl Model {
     fn file(&mut self, d: u8, n: u8) -> FsResult<&mut Vec<u8>> {
         let ino = self.at(d, n)?;
         match &mut self.0[ino].kind {
-            Kind::File(data) => Ok(data),
-            Kind::Directory(_) => Err(Errno::ISDIR),
-            Kind::Symlink => Err(Errno::INVAL),
+            ModelNode::File(data) => Ok(data),
+            ModelNode::Directory(_) => Err(Errno::ISDIR),
+            ModelNode::Symlink => Err(Errno::INVAL),
         }
     }
 
     fn inside(&self, ino: usize, ancestor: usize) -> bool {
         ino == ancestor
             || match &self.0[ancestor].kind {
-                Kind::Directory(names) => names.values().any(|child| self.inside(ino, *child)),
+                ModelNode::Directory(names) => names.values().any(|child| self.inside(ino, *child)),
                 _ => false,
             }
     }
@@ -232,9 +232,9 @@ impl Model {
 
     fn apply(&mut self, op: &Op) -> FsResult<Vec<u8>> {
         match *op {
-            Op::Create(d, n) => self.create(d, n, Kind::File(Vec::new()))?,
-            Op::Mkdir(d, n) => self.create(d, n, Kind::Directory(BTreeMap::new()))?,
-            Op::Symlink(d, n) => self.create(d, n, Kind::Symlink)?,
+            Op::Create(d, n) => self.create(d, n, ModelNode::File(Vec::new()))?,
+            Op::Mkdir(d, n) => self.create(d, n, ModelNode::Directory(BTreeMap::new()))?,
+            Op::Symlink(d, n) => self.create(d, n, ModelNode::Symlink)?,
             Op::Unlink(d, n) => {
                 let (parent, ino) = (self.directory(d)?, self.at(d, n)?);
                 if self.is_directory(ino) {
@@ -306,11 +306,11 @@ impl Model {
 
     fn links(&self, ino: usize) -> u32 {
         let entries = self.0.iter().filter_map(|inode| match &inode.kind {
-            Kind::Directory(names) => Some(names),
+            ModelNode::Directory(names) => Some(names),
             _ => None,
         });
         match &self.0[ino].kind {
-            Kind::Directory(names) => 2 + names.values().filter(|child| self.is_directory(**child)).count() as u32,
+            ModelNode::Directory(names) => 2 + names.values().filter(|child| self.is_directory(**child)).count() as u32,
             _ => {
                 let reachable = entries.flat_map(|names| names.values()).filter(|child| **child == ino).count();
                 reachable as u32
@@ -319,14 +319,14 @@ impl Model {
     }
 
     fn below(&self, ino: usize, path: &str, all: &mut Dump) {
-        let Kind::Directory(names) = &self.0[ino].kind else { return };
+        let ModelNode::Directory(names) = &self.0[ino].kind else { return };
         for (child_name, child) in names {
             let here = format!("{path}/{child_name}");
             let inode = &self.0[*child];
             let (mode, content) = match &inode.kind {
-                Kind::File(data) => (libc::S_IFREG | 0o644, data.clone()),
-                Kind::Directory(_) => (libc::S_IFDIR | 0o755, Vec::new()),
-                Kind::Symlink => (libc::S_IFLNK | 0o777, b"some/where".to_vec()),
+                ModelNode::File(data) => (libc::S_IFREG | 0o644, data.clone()),
+                ModelNode::Directory(_) => (libc::S_IFDIR | 0o755, Vec::new()),
+                ModelNode::Symlink => (libc::S_IFLNK | 0o777, b"some/where".to_vec()),
             };
             let node = Node { mode, links: self.links(*child), content, xattrs: inode.xattrs.clone() };
             all.insert(here.clone(), node);

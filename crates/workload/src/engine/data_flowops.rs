@@ -10,7 +10,7 @@ use senesce_core::failure::errno_words;
 
 /// Where a flowop reads or writes.
 #[derive(Clone, Copy)]
-struct Place {
+struct Access {
     slot: usize,
     file: FileId,
     /// Working set in bytes.
@@ -36,7 +36,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     }
 
     /// Finds the slot and opens a file on it if none is open; that opening counts for the flowop, as in Filebench.
-    fn place(&mut self, flowop: &Flowop) -> Result<Place, Stop> {
+    fn place(&mut self, flowop: &Flowop) -> Result<Access, Stop> {
         let slot = self.slot(flowop)?;
         let file = self.slots[slot].file.map(|file| file.fileset as usize);
         if slot > 0 && file.is_some() && flowop.spec.fileset.is_some() && file != flowop.spec.fileset {
@@ -52,7 +52,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             0 => self.shared.filesets[file.fileset as usize].sizes[file.entry as usize],
             given => given,
         };
-        Ok(Place { slot, file, workingset })
+        Ok(Access { slot, file, workingset })
     }
 
     /// A random multiple of `bytes` in the thread's memory.
@@ -68,7 +68,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     }
 
     /// A random multiple of `bytes` in the working set.
-    fn file_offset(&mut self, flowop: &Flowop, place: Place, bytes: u64) -> Result<u64, Stop> {
+    fn file_offset(&mut self, flowop: &Flowop, place: Access, bytes: u64) -> Result<u64, Stop> {
         if place.workingset < bytes {
             return Err(self.mistake(
                 flowop,
@@ -82,7 +82,7 @@ impl<'a, B: Backend> Worker<'a, B> {
         self.mistake(flowop, &format!("thread memory: {}", errno_words(error)))
     }
 
-    fn short(&self, flowop: &Flowop, place: Place, written: usize, wanted: u64) -> Outcome {
+    fn short(&self, flowop: &Flowop, place: Access, written: usize, wanted: u64) -> Outcome {
         if written as u64 == wanted {
             return Ok(());
         }
@@ -117,7 +117,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     }
 
     /// At the end of the file, the next read begins at its start.
-    fn rewind(&mut self, flowop: &Flowop, place: Place) -> Outcome {
+    fn rewind(&mut self, flowop: &Flowop, place: Access) -> Outcome {
         let Some(handle) = &mut self.slots[place.slot].handle else { return Ok(()) };
         let moved = self.shared.backend.seek_start(handle);
         moved.map_err(|errno| self.failed(flowop, "lseek", Some(place.file), errno))
@@ -143,7 +143,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     fn call(
         &mut self,
         flowop: &Flowop,
-        place: Place,
+        place: Access,
         memory: u64,
         bytes: u64,
         call: impl FnOnce(&B, &mut B::Handle, &mut [u8]) -> Result<usize, Errno>,

@@ -1,7 +1,7 @@
 //! The file-operation microbenchmark: prepared untimed, timed alone, overhead measured and subtracted.
 
 use super::macros;
-use super::operations::{OPERATIONS, Operation, Place};
+use super::operations::{BatchDirectory, OPERATIONS, Operation};
 use crate::engine::clock::Clock;
 use crate::engine::memory::filled;
 use crate::error::WorkloadError;
@@ -199,7 +199,7 @@ impl FileOps<'_> {
     fn batch(&self, operation: &Operation, sync: bool, instances: usize) -> Result<f64, WorkloadError> {
         fs::create_dir_all(self.folder).map_err(WorkloadError::io("make directory", self.folder))?;
         let handle = File::open(self.folder).map_err(WorkloadError::io("open directory", self.folder))?;
-        let place = Place::new(handle.as_fd(), instances, self.content);
+        let place = BatchDirectory::new(handle.as_fd(), instances, self.content);
         let failed = |what: &str, index: usize, errno: rustix::io::Errno| {
             let path: PathBuf = self.folder.join(format!("a{index}"));
             WorkloadError::io(format!("{what} {} of", operation.name), path)(errno)
@@ -261,7 +261,7 @@ mod tests {
             let folder = room.path().join(operation.name);
             fs::create_dir(&folder).unwrap();
             let handle = File::open(&folder).unwrap();
-            let place = Place::new(handle.as_fd(), 1, &content);
+            let place = BatchDirectory::new(handle.as_fd(), 1, &content);
             operation.prepare(&place, 0).unwrap();
             let before = snapshot(&folder);
             operation.run(&place, 0, true).unwrap();

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Where one batch of instances of an operation is done: an own directory with names made beforehand.
-pub struct Place<'a> {
+pub struct BatchDirectory<'a> {
     /// The directory of the batch.
     pub directory: BorrowedFd<'a>,
     /// First name of each instance (`a0`, `a1` ...).
@@ -24,7 +24,7 @@ pub struct Place<'a> {
     pub owner: (Uid, Gid),
 }
 
-impl<'a> Place<'a> {
+impl<'a> BatchDirectory<'a> {
     /// A place for `count` instances.
     pub fn new(directory: BorrowedFd<'a>, count: usize, content: &'a [u8]) -> Self {
         let names = |form: &dyn Fn(usize) -> String| -> Vec<CString> {
@@ -170,7 +170,7 @@ impl Operation {
     }
 
     /// Prepares instance `index`; not timed.
-    pub fn prepare(&self, place: &Place<'_>, index: usize) -> Result<(), Errno> {
+    pub fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         match self.act {
             Act::Empty | Act::Create | Act::MakeDirectory | Act::Symlink => Ok(()),
@@ -208,7 +208,7 @@ impl Operation {
     /// Does instance `index`; timed. With `sync`, what was changed is made durable: the file where one is written or
     /// changed, else the directory.
     #[inline]
-    pub fn run(&self, place: &Place<'_>, index: usize, sync: bool) -> Result<(), Errno> {
+    pub fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         let directory = place.directory;
         let (a_inner, b_inner) = (&place.a_inner[index], &place.b_inner[index]);

@@ -7,6 +7,7 @@ use crate::geometry::{LbaFormat, ZoneInfo, ZoneState};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use zerocopy::IntoBytes;
 
 /// `NVME_IOCTL_ID`: the namespace's number.
 const IOCTL_ID: libc::c_ulong = 0x4E40;
@@ -17,7 +18,7 @@ const IOCTL_IO64: libc::c_ulong = 0xC050_4E48;
 
 /// `struct nvme_passthru_cmd64`; without its last field it is `struct nvme_uring_cmd`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, IntoBytes)]
 pub struct Passthrough {
     /// Operation code.
     pub opcode: u8,
@@ -45,8 +46,8 @@ pub struct Passthrough {
 impl Passthrough {
     /// As the 80 bytes that follow the head of a large submission entry.
     pub fn to_uring(self) -> [u8; 80] {
-        // SAFETY: both are 80 bytes of plain data; the kernel reads the first 72 (`struct nvme_uring_cmd`).
-        unsafe { std::mem::transmute(self) }
+        // The kernel reads the first 72 (`struct nvme_uring_cmd`).
+        zerocopy::transmute!(self)
     }
 }
 
@@ -90,7 +91,7 @@ pub fn run_io(file: &File, command: &mut Passthrough) -> i32 {
 
 fn ioctl(file: &File, request: libc::c_ulong, command: &mut Passthrough) -> i32 {
     // SAFETY: the structure is the one the request number names; its data pointer is null or covers `data_len` bytes.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(command)) };
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, std::ptr::from_mut(command)) };
     if result < 0 { -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { result }
 }
 
@@ -172,7 +173,7 @@ impl Identity {
     /// Asks the namespace behind an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
         // SAFETY: the request takes no argument.
-        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID) };
+        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID as _) };
         if namespace <= 0 {
             let source = io::Error::last_os_error();
             return Err(ZonedError::Io {

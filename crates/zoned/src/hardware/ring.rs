@@ -108,11 +108,9 @@ mod tests {
     use super::*;
 
     #[test]
+    #[ignore = "needs io_uring"]
     fn a_ring_waits_no_longer_than_asked() {
-        let Ok(mut ring) = Ring::<squeue::Entry, cqueue::Entry>::new(4, "a test", RingOptions::default()) else {
-            eprintln!("skipped: io_uring is not available here");
-            return;
-        };
+        let mut ring = Ring::<squeue::Entry, cqueue::Entry>::new(4, "a test", RingOptions::default()).unwrap();
         let started = std::time::Instant::now();
         assert!(ring.next(5_000_000).unwrap().is_none());
         assert!(started.elapsed() < Duration::from_secs(5));

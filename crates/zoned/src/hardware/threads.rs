@@ -20,7 +20,7 @@ struct Done {
     stopped: bool,
 }
 
-struct Place<'a> {
+struct WorkerSpec<'a> {
     actor: usize,
     spec: &'a CheckedActor,
     number: u32,
@@ -84,7 +84,7 @@ struct Shared<'a> {
     barrier: &'a Barrier,
 }
 
-fn work(place: &Place<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError> {
+fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError> {
     let opened = shared.claimed.open(shared.checked.job.rings());
     if let Some(core) = place.core {
         pin(core);
@@ -127,7 +127,7 @@ fn work(place: &Place<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError> {
 }
 
 /// Gives every worker a processor: those it names, else the next free ones.
-fn place_workers(checked: &CheckedJob) -> (Vec<Place<'_>>, Vec<String>) {
+fn place_workers(checked: &CheckedJob) -> (Vec<WorkerSpec<'_>>, Vec<String>) {
     let allowed: Vec<usize> = match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
         Err(_) => Vec::new(),
@@ -141,7 +141,7 @@ fn place_workers(checked: &CheckedJob) -> (Vec<Place<'_>>, Vec<String>) {
             let core = actor.spec.cores.get(number as usize).copied().or_else(|| free.next());
             without += u32::from(core.is_none());
             let queue = places.len() as u16;
-            places.push(Place { actor: index, spec: actor, number, queue, core });
+            places.push(WorkerSpec { actor: index, spec: actor, number, queue, core });
         }
     }
     for core in named.iter().filter(|core| !allowed.contains(core)) {

@@ -60,7 +60,7 @@ enum Phase {
 
 /// Its part of an actor's zones.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct OwnZone {
     zone: u32,
     /// Blocks written, as far as submitted.
     pointer: u64,
@@ -78,7 +78,7 @@ pub struct Worker {
     zone_blocks: u64,
     capacity: u64,
     zoned: bool,
-    places: Vec<Place>,
+    places: Vec<OwnZone>,
     at: usize,
     read_offset: u64,
     phase: Phase,
@@ -125,7 +125,7 @@ impl Worker {
             zones.get(zone as usize).is_some_and(|info| matches!(info.state, ZoneState::ReadOnly | ZoneState::Offline))
         };
         let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
-        let places = places.map(|zone| Place { zone, pointer: written(zone), used: false }).collect();
+        let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
         let bytes = match actor.spec.op.manages() {
             true => geometry.capacity_bytes() as f64,
@@ -261,7 +261,7 @@ impl Worker {
                     self.phase = Phase::Wrap;
                     return self.manage();
                 }
-                self.places[self.at] = Place { pointer: 0, used: false, ..self.places[self.at] };
+                self.places[self.at] = OwnZone { pointer: 0, used: false, ..self.places[self.at] };
             }
             return self.stream_write_here();
         }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 /// What happens at an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum EventKind {
     /// The host has got round to submitting a command (slot).
     Submit = 0,
     /// A write's data have crossed the link (slot).
@@ -29,17 +29,17 @@ pub enum Kind {
     Released = 9,
 }
 
-const KINDS: [Kind; 10] = [
-    Kind::Submit,
-    Kind::Transferred,
-    Kind::Complete,
-    Kind::Sensed,
-    Kind::Sent,
-    Kind::Programmed,
-    Kind::Resume,
-    Kind::Fail,
-    Kind::Loaded,
-    Kind::Released,
+const KINDS: [EventKind; 10] = [
+    EventKind::Submit,
+    EventKind::Transferred,
+    EventKind::Complete,
+    EventKind::Sensed,
+    EventKind::Sent,
+    EventKind::Programmed,
+    EventKind::Resume,
+    EventKind::Fail,
+    EventKind::Loaded,
+    EventKind::Released,
 ];
 
 /// An event that is due.
@@ -48,7 +48,7 @@ pub struct Event {
     /// When, in nanoseconds.
     pub time: u64,
     /// What.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// Slot or die.
     pub index: u32,
     /// Tells a current event from one that has been called off.
@@ -69,7 +69,7 @@ impl EventQueue {
 
     /// Adds an event; `stamp` must be below 2^24.
     #[inline]
-    pub fn push(&mut self, time: u64, kind: Kind, index: u32, stamp: u32) {
+    pub fn push(&mut self, time: u64, kind: EventKind, index: u32, stamp: u32) {
         let payload = (kind as u64) << 56 | u64::from(index) << 24 | u64::from(stamp & 0xff_ffff);
         self.heap.push(Reverse(u128::from(time) << 64 | u128::from(payload)));
     }
@@ -101,14 +101,14 @@ mod tests {
     #[test]
     fn events_come_in_order_of_time_and_unchanged() {
         let mut queue = EventQueue::with_capacity(4);
-        queue.push(30, Kind::Complete, u32::MAX, 5);
-        queue.push(10, Kind::Programmed, 31, 0xff_ffff);
-        queue.push(10, Kind::Submit, 7, 0);
+        queue.push(30, EventKind::Complete, u32::MAX, 5);
+        queue.push(10, EventKind::Programmed, 31, 0xff_ffff);
+        queue.push(10, EventKind::Submit, 7, 0);
         assert_eq!(queue.next_time(), 10);
         let order: Vec<Event> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!(order[0].kind, Kind::Submit);
-        assert_eq!(order[1], Event { time: 10, kind: Kind::Programmed, index: 31, stamp: 0xff_ffff });
-        assert_eq!(order[2], Event { time: 30, kind: Kind::Complete, index: u32::MAX, stamp: 5 });
+        assert_eq!(order[0].kind, EventKind::Submit);
+        assert_eq!(order[1], Event { time: 10, kind: EventKind::Programmed, index: 31, stamp: 0xff_ffff });
+        assert_eq!(order[2], Event { time: 30, kind: EventKind::Complete, index: u32::MAX, stamp: 5 });
         assert_eq!(queue.next_time(), u64::MAX);
     }
 }

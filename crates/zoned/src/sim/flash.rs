@@ -5,7 +5,7 @@
 //! the program has a little more to do than before. A program that no read disturbs is one event.
 
 use super::channel::{Channel, Load};
-use super::events::{EventQueue, Kind};
+use super::events::{EventKind, EventQueue};
 use super::model::{FlashModel, GarbageModel, ReadModel, at, ns};
 use super::noise::Noise;
 use super::padding::Padding;
@@ -272,7 +272,7 @@ impl Flash {
             if program == Program::Host {
                 self.released();
                 for part in 1..self.unit / self.release {
-                    events.push(now + part * self.load * self.release / self.unit, Kind::Released, 0, 0);
+                    events.push(now + part * self.load * self.release / self.unit, EventKind::Released, 0, 0);
                 }
             }
             if self.load > 0 {
@@ -295,7 +295,7 @@ impl Flash {
         let load = self.channel(die).load(now, time);
         let end = self.channel(die).end_of(&load);
         self.dies[die as usize].load = Some(load);
-        events.push(end, Kind::Loaded, die, 0);
+        events.push(end, EventKind::Loaded, die, 0);
     }
 
     /// The data of a die's program have crossed, unless reads have delayed them in the meantime.
@@ -303,7 +303,7 @@ impl Flash {
         let Some(load) = self.dies[die as usize].load else { return };
         let end = self.channel(die).end_of(&load);
         if end > now {
-            return events.push(end, Kind::Loaded, die, 0);
+            return events.push(end, EventKind::Loaded, die, 0);
         }
         self.dies[die as usize].load = None;
         if self.dies[die as usize].busy == Busy::Idle {
@@ -314,7 +314,7 @@ impl Flash {
     /// No program starts or goes on for `duration` ns from now on; those before it add up.
     pub fn stop_programs(&mut self, now: u64, duration: u64, events: &mut EventQueue) {
         self.stopped_until = self.stopped_until.max(now) + duration;
-        events.push(self.stopped_until, Kind::Resume, 0, 0);
+        events.push(self.stopped_until, EventKind::Resume, 0, 0);
         for die in 0..self.dies() {
             if self.dies[die as usize].busy == Busy::Programming {
                 self.interrupt(now, die, events);
@@ -343,7 +343,7 @@ impl Flash {
             None => self.channel_by_kib[16] + (f64::from(kib - 16) * self.channel_ns_per_kib) as u64,
         };
         let sent = self.channel(die).read(now, time);
-        events.push(sent, Kind::Sent, die, 0);
+        events.push(sent, EventKind::Sent, die, 0);
     }
 
     /// The channel has carried the page: it crosses the link, the die is free. Returns the page's command and when the
@@ -392,7 +392,7 @@ impl Flash {
             return;
         }
         target.stamp = (target.stamp + 1) & 0xff_ffff;
-        events.push(target.segment_start + passed, Kind::Programmed, die, target.stamp);
+        events.push(target.segment_start + passed, EventKind::Programmed, die, target.stamp);
     }
 
     /// Gives an idle die its next work.
@@ -411,7 +411,7 @@ impl Flash {
             target.reading = read;
             target.read.0 = ready;
             target.interrupted = true;
-            events.push(ready + self.sense[usize::from(read.slow)], Kind::Sensed, die, 0);
+            events.push(ready + self.sense[usize::from(read.slow)], EventKind::Sensed, die, 0);
         } else if program_waits {
             self.start_program(now, die, events);
         }
@@ -434,7 +434,7 @@ impl Flash {
         target.interrupted = false;
         target.stamp = (target.stamp + 1) & 0xff_ffff;
         let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.first) };
-        events.push(now + run, Kind::Programmed, die, target.stamp);
+        events.push(now + run, EventKind::Programmed, die, target.stamp);
     }
 }
 
@@ -444,13 +444,13 @@ mod tests {
     use super::*;
 
     /// Runs until a page is sensed or sent; returns when.
-    fn until(kind: Kind, flash: &mut Flash, events: &mut EventQueue) -> u64 {
+    fn until(kind: EventKind, flash: &mut Flash, events: &mut EventQueue) -> u64 {
         while let Some(event) = events.pop() {
             match event.kind {
-                Kind::Programmed => flash.programmed(event.time, event.index, event.stamp, events),
-                Kind::Loaded => flash.loaded(event.time, event.index, events),
-                Kind::Sensed => flash.sensed(event.time, event.index, events),
-                Kind::Sent => drop(flash.sent(event.time, event.index, events)),
+                EventKind::Programmed => flash.programmed(event.time, event.index, event.stamp, events),
+                EventKind::Loaded => flash.loaded(event.time, event.index, events),
+                EventKind::Sensed => flash.sensed(event.time, event.index, events),
+                EventKind::Sent => drop(flash.sent(event.time, event.index, events)),
                 _ => {}
             }
             if event.kind == kind {
@@ -474,11 +474,15 @@ mod tests {
             let mut events = EventQueue::default();
             flash.program(0, 0, Program::Extra, &mut events);
             flash.read(arrival * US, 0, page, &mut events);
-            assert_eq!(until(Kind::Sensed, &mut flash, &mut events), (segment_end + 57) * US, "arrived at {arrival}");
+            assert_eq!(
+                until(EventKind::Sensed, &mut flash, &mut events),
+                (segment_end + 57) * US,
+                "arrived at {arrival}"
+            );
             // The program goes on with a segment that is not its first.
-            let resumed = until(Kind::Sent, &mut flash, &mut events);
+            let resumed = until(EventKind::Sent, &mut flash, &mut events);
             flash.read(resumed + US, 0, page, &mut events);
-            assert_eq!(until(Kind::Sensed, &mut flash, &mut events), resumed + 257 * US);
+            assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), resumed + 257 * US);
         }
     }
 }

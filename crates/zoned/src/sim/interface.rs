@@ -1,6 +1,6 @@
 //! The simulated drive as a [`ZonedDevice`].
 
-use super::events::Kind;
+use super::events::EventKind;
 use super::{QUEUES, SimDevice};
 use crate::command::{Command, Completion, Operation, ZoneFault};
 use crate::device::{Clock, ZonedDevice};
@@ -71,12 +71,12 @@ impl ZonedDevice for SimDevice {
             if at_once {
                 self.arrive(slot);
             } else {
-                self.events.push(start, Kind::Submit, slot, 0);
+                self.events.push(start, EventKind::Submit, slot, 0);
             }
         } else {
             // What the lock merges depends on when each write really gets there.
             self.slots[slot as usize].behind = extra + delay;
-            self.events.push(arrival, Kind::Submit, slot, 0);
+            self.events.push(arrival, EventKind::Submit, slot, 0);
         }
         Ok(())
     }

@@ -32,7 +32,7 @@ use crate::geometry::{Geometry, ZoneState};
 use crate::zone_table::ZoneTable;
 use appends::Appends;
 use controller::Controller;
-use events::{Event, EventQueue, Kind};
+use events::{Event, EventKind, EventQueue};
 use flash::{Flash, PageRead};
 use manage::Manager;
 use merging::WriteLock;
@@ -163,7 +163,7 @@ impl SimDevice {
     /// Lets a zone become read-only or offline at `at_ns` (fault injection).
     pub fn fail_zone(&mut self, zone: u32, state: ZoneState, at_ns: u64) {
         let code = u32::from(state == ZoneState::Offline);
-        self.events.push(at_ns.max(self.now), Kind::Fail, zone, code);
+        self.events.push(at_ns.max(self.now), EventKind::Fail, zone, code);
     }
 
     /// Puts a conventional drive into the state of long use: no erased space beyond what collection keeps.
@@ -201,7 +201,7 @@ impl SimDevice {
 
     #[inline]
     fn complete_at(&mut self, time: u64, slot: u32) {
-        self.events.push(time, Kind::Complete, slot, u32::from(self.slots[slot as usize].stamp));
+        self.events.push(time, EventKind::Complete, slot, u32::from(self.slots[slot as usize].stamp));
     }
 
     /// The host has submitted the command: it reaches the drive, or the scheduler's lock.
@@ -264,7 +264,7 @@ impl SimDevice {
         let Some(slot) = self.controller.depart() else { return };
         let time = u64::from(self.slots[slot as usize].bytes) * self.timing.transfer_ps_per_byte / 1000;
         self.transfer_free = self.now.max(self.transfer_free) + time;
-        self.events.push(self.transfer_free, Kind::Transferred, slot, 0);
+        self.events.push(self.transfer_free, EventKind::Transferred, slot, 0);
     }
 
     fn wait_for_room(&mut self, slot: u32) {
@@ -313,17 +313,17 @@ impl SimDevice {
         let Event { time, kind, index, stamp } = event;
         self.now = time;
         match kind {
-            Kind::Submit => self.arrive(index),
-            Kind::Transferred => {
+            EventKind::Submit => self.arrive(index),
+            EventKind::Transferred => {
                 if self.waiting.is_empty() && self.flash.buffered < self.buffer {
                     self.admit(index);
                 } else {
                     self.wait_for_room(index);
                 }
             }
-            Kind::Complete => self.complete(index, stamp),
-            Kind::Sensed => self.flash.sensed(time, index, &mut self.events),
-            Kind::Sent => {
+            EventKind::Complete => self.complete(index, stamp),
+            EventKind::Sensed => self.flash.sensed(time, index, &mut self.events),
+            EventKind::Sent => {
                 let (slot, left) = self.flash.sent(time, index, &mut self.events);
                 let read = &mut self.slots[slot as usize];
                 read.pages -= 1;
@@ -333,14 +333,14 @@ impl SimDevice {
                     self.complete_at(time, slot);
                 }
             }
-            Kind::Programmed => {
+            EventKind::Programmed => {
                 self.flash.programmed(time, index, stamp, &mut self.events);
                 self.placement.collect(time, &mut self.flash, &mut self.events);
             }
-            Kind::Released => self.flash.released(),
-            Kind::Loaded => self.flash.loaded(time, index, &mut self.events),
-            Kind::Resume => self.flash.resume(time, &mut self.events),
-            Kind::Fail => {
+            EventKind::Released => self.flash.released(),
+            EventKind::Loaded => self.flash.loaded(time, index, &mut self.events),
+            EventKind::Resume => self.flash.resume(time, &mut self.events),
+            EventKind::Fail => {
                 let state = if stamp == 1 { ZoneState::Offline } else { ZoneState::ReadOnly };
                 if let Some(table) = &mut self.table {
                     table.fail(index, state);

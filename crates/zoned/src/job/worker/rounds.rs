@@ -1,7 +1,7 @@
 //! Rounds of zone commands: what makes a zone ready, what is measured, what cleans up behind it.
 
 use super::super::spec::Activity;
-use super::{InFlight, Phase, Place, Wish, Worker};
+use super::{InFlight, OwnZone, Phase, Wish, Worker};
 use crate::command::{Completion, Operation};
 
 /// Request size while a zone is filled before a reset or finish.
@@ -24,7 +24,7 @@ impl Worker {
         }
     }
 
-    fn begin_round(&mut self, place: Place) -> Wish {
+    fn begin_round(&mut self, place: OwnZone) -> Wish {
         if self.counted_enough() {
             self.phase = Phase::Ended;
             return Wish::Finished;
@@ -51,7 +51,7 @@ impl Worker {
         }
     }
 
-    fn fill(&mut self, place: Place, done: u64) -> Wish {
+    fn fill(&mut self, place: OwnZone, done: u64) -> Wish {
         let left = self.actor.occupancy_blocks.unwrap_or(0).saturating_sub(done);
         if left == 0 {
             self.phase = Phase::Round(0);
@@ -62,7 +62,7 @@ impl Worker {
     }
 
     /// The commands of one round: what is measured, then what makes the zone ready for the next round.
-    fn round(&mut self, place: Place, step: u8) -> Wish {
+    fn round(&mut self, place: OwnZone, step: u8) -> Wish {
         let zone = place.zone;
         let blocks = self.actor.blocks;
         match (self.actor.spec.op, step) {
@@ -91,7 +91,7 @@ impl Worker {
         }
         self.phase = match self.phase {
             Phase::Wrap if done.operation == Operation::Reset => {
-                self.places[self.at] = Place { pointer: 0, used: false, ..self.places[self.at] };
+                self.places[self.at] = OwnZone { pointer: 0, used: false, ..self.places[self.at] };
                 Phase::Flow
             }
             Phase::FillOpen => Phase::Fill(0),

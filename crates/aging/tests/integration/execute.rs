@@ -1,0 +1,311 @@
+//! Plays plans on real directories: one namespace for any number of threads, repair after a kill, verification.
+
+use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::{
+    AgingError, AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, NullBackEnd, Operation,
+    OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
+};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Seed};
+use senesce_volume::ClaimedDirectory;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Without a clock: what else uses the file system of these tests would be written back at every commit.
+fn small_plan(seed: u64) -> Arc<AgingPlan> {
+    let spec = PlanSpec::new(Profile::builtin("agrawal").unwrap(), Bytes::mib(24), Seed(seed));
+    let spec = PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(3000), clock: Clock::NONE, ..spec };
+    Arc::new(AgingPlan::new(&spec).unwrap())
+}
+
+fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usize, until: u64) -> u64 {
+    let backend = DirectoryBackEnd::new(planner.plan().clone(), room, data);
+    let options = ExecuteOptions { threads, window: 64, fsync_every: 500, ..ExecuteOptions::default() };
+    let mut observer = |_: &Planner, completed: u64| {
+        if completed >= until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let outcome = execute(planner, &backend, &options, &Interrupt::new(), &mut observer);
+    outcome.result.unwrap();
+    outcome.completed
+}
+
+fn claim(room: &tempfile::TempDir) -> ClaimedDirectory {
+    ClaimedDirectory::claim(room.path(), None).unwrap()
+}
+
+#[test]
+fn the_namespace_is_the_same_for_one_two_and_eight_threads() {
+    let plan = small_plan(1);
+    let mut expected = plan.operations();
+    expected.skip_to(u64::MAX);
+    for threads in [1, 2, 8] {
+        let room = tempfile::tempdir().unwrap();
+        let target = claim(&room);
+        let mut planner = plan.operations();
+        assert_eq!(play(&mut planner, &target, Data::Write, threads, u64::MAX), plan.len());
+        assert_eq!(planner.namespace_sha256(), expected.namespace_sha256());
+        let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+        assert!(report.is_good(), "{report:?}");
+        assert_eq!(report.files, planner.files_live());
+    }
+}
+
+#[test]
+fn verification_finds_what_was_changed() {
+    let plan = small_plan(2);
+    let room = tempfile::tempdir().unwrap();
+    let target = claim(&room);
+    let mut planner = plan.operations();
+    play(&mut planner, &target, Data::Write, 2, u64::MAX);
+    let namespace = planner.namespace();
+    let large: Vec<_> = namespace.files().filter(|live| live.file.size > 8000).take(3).collect();
+    let path = |index: usize| room.path().join(&large[index].path);
+    std::fs::remove_file(path(0)).unwrap();
+    std::fs::File::options().append(true).open(path(1)).unwrap().set_len(5).unwrap();
+    let mut bytes = std::fs::read(path(2)).unwrap();
+    bytes[6000] ^= 1;
+    std::fs::write(path(2), bytes).unwrap();
+    std::fs::write(room.path().join("stranger"), "x").unwrap();
+    let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+    assert_eq!((report.missing, report.wrong_size, report.wrong_content, report.strangers), (1, 1, 1, 1), "{report:?}");
+}
+
+#[test]
+fn a_directory_that_ran_ahead_is_brought_back_and_ends_the_same() {
+    for (cut, ahead, data) in [(40, 30, Data::Write), (700, 64, Data::Fallocate), (2500, 1, Data::Sparse)] {
+        let plan = small_plan(3);
+        let room = tempfile::tempdir().unwrap();
+        let target = claim(&room);
+        let mut before = plan.operations();
+        let completed = play(&mut before, &target, data, 1, cut);
+        // As after a kill: operations beyond the record, the last file half-written.
+        let backend = DirectoryBackEnd::new(plan.clone(), &target, data);
+        let mut hand = backend.hand(1).unwrap();
+        for operation in before.clone().take(ahead) {
+            hand.apply(&operation, false).unwrap();
+        }
+        let victim =
+            before.namespace().files().find(|live| live.file.size > 100 && room.path().join(&live.path).exists());
+        let victim = std::fs::File::options().write(true).open(room.path().join(victim.unwrap().path)).unwrap();
+        victim.set_len(50).unwrap();
+
+        let mut resumed = plan.operations();
+        resumed.skip_to(completed);
+        let report = reconcile(&resumed, &DirectoryBackEnd::new(plan.clone(), &target, data), None).unwrap();
+        assert_eq!(report.repaired, 1);
+        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
+        play(&mut resumed, &target, data, 2, u64::MAX);
+        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
+        let mut whole = plan.operations();
+        whole.skip_to(u64::MAX);
+        assert_eq!(resumed.namespace_sha256(), whole.namespace_sha256());
+    }
+}
+
+#[test]
+fn shards_together_hold_every_file() {
+    let plan = small_plan(4);
+    let room = tempfile::tempdir().unwrap();
+    let target = claim(&room);
+    let mut total = 0;
+    for index in 0..3 {
+        let shard = Some(Shard { index, count: 3 });
+        let mut planner = plan.operations();
+        let backend = DirectoryBackEnd::new(plan.clone(), &target, Data::Sparse);
+        let options = ExecuteOptions { shard, threads: 2, ..ExecuteOptions::default() };
+        let outcome =
+            execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+        assert_eq!(outcome.result.unwrap(), Stop::Finished);
+        let report = verify(&planner, room.path(), Data::Sparse, shard).unwrap();
+        assert!(report.is_good(), "{report:?}");
+        total += report.files;
+    }
+    let mut planner = plan.operations();
+    planner.skip_to(u64::MAX);
+    assert_eq!(total, planner.files_live());
+}
+
+#[test]
+fn an_interrupt_leaves_planner_and_record_at_the_same_operation() {
+    for threads in [1, 3] {
+        let plan = small_plan(5);
+        let mut planner = plan.operations();
+        let interrupt = Interrupt::new();
+        let mut observer = |_: &Planner, completed: u64| {
+            if completed > 500 {
+                interrupt.request();
+            }
+            ControlFlow::Continue(())
+        };
+        let options = ExecuteOptions { threads, window: 100, ..ExecuteOptions::default() };
+        let outcome = execute(&mut planner, &NullBackEnd, &options, &interrupt, &mut observer);
+        assert_eq!(outcome.result.unwrap(), Stop::Interrupted);
+        assert_eq!(outcome.completed, planner.operations_done());
+        assert!(outcome.completed > 500 && outcome.completed < 1000);
+    }
+}
+
+#[test]
+fn a_change_from_outside_is_told_with_operation_and_path() {
+    let plan = small_plan(6);
+    let room = tempfile::tempdir().unwrap();
+    let target = claim(&room);
+    let first = plan.operations().next().unwrap().file;
+    let mut planner = plan.operations();
+    let path = {
+        let mut start = plan.operations();
+        start.skip_to(1);
+        let live = start.namespace().files().next().unwrap();
+        assert_eq!(live.file, first);
+        room.path().join(live.path)
+    };
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, "in the way").unwrap();
+    let backend = DirectoryBackEnd::new(plan, &target, Data::Sparse);
+    let options = ExecuteOptions { threads: 2, ..ExecuteOptions::default() };
+    let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+    assert_eq!(outcome.completed, 0);
+    match outcome.result.unwrap_err() {
+        AgingError::Io { operation, path: told, source, .. } => {
+            assert_eq!((operation, told), ("create", path));
+            assert_eq!(source.kind(), std::io::ErrorKind::AlreadyExists);
+        }
+        other => panic!("{other}"),
+    }
+}
+
+/// A file system of limited room, on which the first thread is slower than the others.
+struct Room {
+    capacity: i64,
+    used: AtomicI64,
+    hands: AtomicUsize,
+    /// Files by birth that were ever made, and those that are there.
+    files: Mutex<(HashSet<u64>, HashSet<u64>)>,
+}
+
+impl Room {
+    fn new(capacity: i64) -> Self {
+        Self { capacity, used: AtomicI64::new(0), hands: AtomicUsize::new(0), files: Mutex::default() }
+    }
+}
+
+/// Shards elsewhere that believe what they are told.
+struct Witness<'a> {
+    room: &'a Room,
+    operations: Vec<Operation>,
+    asked: AtomicUsize,
+}
+
+impl Pace for Witness<'_> {
+    fn begin(&self, _end: u64) -> Option<Stop> {
+        None
+    }
+
+    fn reached(&self, position: u64) {
+        let files = self.room.files.lock().unwrap();
+        let (made, live) = &*files;
+        for operation in &self.operations[..position as usize] {
+            let birth = operation.file.birth;
+            let done =
+                if operation.kind == OperationKind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
+            assert!(done, "{operation:?} was said to be done before {position}");
+        }
+    }
+
+    fn earlier_done(&self, position: u64) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.reached(position);
+        true
+    }
+}
+
+struct RoomHand<'a> {
+    room: &'a Room,
+    slow: bool,
+}
+
+impl<'a> BackEnd for &'a Room {
+    type Hand = RoomHand<'a>;
+
+    fn prepare(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn hand(&self, _threads: usize) -> Result<RoomHand<'a>, AgingError> {
+        Ok(RoomHand { room: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0 })
+    }
+
+    fn check(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn commit(&self) -> Result<(), AgingError> {
+        Ok(())
+    }
+}
+
+impl Hand for RoomHand<'_> {
+    fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        if self.slow {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let size = operation.file.size as i64;
+        if operation.kind == OperationKind::Delete {
+            self.room.used.fetch_sub(size, Ordering::Relaxed);
+        } else if self.room.used.fetch_add(size, Ordering::Relaxed) + size > self.room.capacity {
+            self.room.used.fetch_sub(size, Ordering::Relaxed);
+            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
+        }
+        let mut files = self.room.files.lock().unwrap();
+        match operation.kind {
+            OperationKind::Delete => _ = files.1.remove(&operation.file.birth),
+            OperationKind::Create => {
+                files.0.insert(operation.file.birth);
+                files.1.insert(operation.file.birth);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes in files after each operation: the greatest of them, and the last.
+fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
+    plan.operations().fold((0, 0), |(greatest, held), operation| {
+        let size = operation.file.size as i64;
+        let held = if operation.kind == OperationKind::Delete { held - size } else { held + size };
+        (held.max(greatest), held)
+    })
+}
+
+#[test]
+fn threads_that_run_ahead_of_a_slow_one_need_no_more_room_than_the_plan() {
+    let plan = small_plan(7);
+    let (greatest, last) = bytes_held(&plan);
+    let room = Room::new(greatest);
+    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let mut planner = plan.operations();
+    let outcome = execute(&mut planner, &&room, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    assert_eq!(outcome.completed, plan.len());
+    assert_eq!(room.used.into_inner(), last);
+    assert!(outcome.stalls > 0, "the room was never full: the test shows nothing");
+}
+
+#[test]
+fn other_shards_are_told_only_of_what_is_done() {
+    let plan = small_plan(8);
+    let (greatest, last) = bytes_held(&plan);
+    let room = Room::new(greatest);
+    let witness = Witness { room: &room, operations: plan.operations().collect(), asked: AtomicUsize::new(0) };
+    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let mut planner = plan.operations();
+    let mut parts = Interleaved::whole(&mut planner);
+    let outcome = execute_parts(&mut parts, &[&room], &options, &witness, &Interrupt::new(), &mut |_, _| {
+        ControlFlow::Continue(())
+    });
+    assert_eq!(outcome.result.unwrap(), Stop::Finished);
+    assert_eq!(room.used.load(Ordering::Relaxed), last);
+    assert!(witness.asked.into_inner() > 0, "nobody was asked: the test shows nothing");
+}

@@ -1,0 +1,7 @@
+//! What aging must do, tried from outside.
+
+mod clock;
+mod execute;
+mod parts;
+mod planner;
+mod profiles;

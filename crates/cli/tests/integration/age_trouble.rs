@@ -1,0 +1,170 @@
+//! Aging that runs into trouble: every failure has a name, a record, and exit code 5. What needs root is skipped
+//! without it, and says so.
+
+use crate::common::{Started, json, run, start_until};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// A small ext4 in a loop image, unmounted at the end.
+struct Mounted {
+    point: PathBuf,
+}
+
+impl Mounted {
+    fn new(room: &Path) -> Self {
+        let (image, point) = (room.join("disk.img"), room.join("mnt"));
+        std::fs::File::create(&image).and_then(|file| file.set_len(512 << 20)).expect("make image");
+        std::fs::create_dir(&point).expect("make mount point");
+        call("mkfs.ext4", &["-q", "-F", &text(&image)]);
+        call("mount", &["-o", "loop", &text(&image), &text(&point)]);
+        Self { point }
+    }
+
+    /// Ages a directory on it until the first operations are under way.
+    fn age(&self, room: &Path) -> Started {
+        let target = text(&self.point.join("aged"));
+        let words = [
+            "age",
+            "--create",
+            &target,
+            "--profile",
+            "agrawal",
+            "--size",
+            "512M",
+            "--fullness",
+            "0.5",
+            "--truncate-sizes=drop",
+            "--overwrites",
+            "400",
+            "--threads",
+            "2",
+            "--out",
+            "run",
+            "--json",
+        ];
+        let started = start_until(room, &words, "aging:");
+        std::thread::sleep(Duration::from_millis(500));
+        started
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.point).status();
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn call(program: &str, words: &[&str]) {
+    let output = Command::new(program).args(words).output().expect("run a program");
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Appends to a file, and goes on taking what others free.
+fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
+    let mut hog = std::fs::File::create(path).expect("make a file");
+    let (whole, rest) = (vec![1; 1 << 20], vec![1; 4096]);
+    while go_on() {
+        if hog.write(&whole).is_err() && hog.write(&rest).is_err() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// It ended with exit code 5, said one of the `words` and a path, and kept a record that can be reported.
+fn assert_told(room: &Path, ended: &Output, words: &[&str]) {
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(words.iter().any(|word| said.contains(word)) && said.contains("aged"), "{said}");
+    let report = run(room, &["report", "run"]);
+    assert_eq!(report.status.code(), Some(0), "{}", String::from_utf8_lossy(&report.stderr));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_full_file_system_is_told() {
+    let room = crate::common::room();
+    let mounted = Mounted::new(room.path());
+    let mut started = mounted.age(room.path());
+    take_all_space_while(&mounted.point.join("hog"), || started.is_running());
+    assert_told(room.path(), &started.wait(), &["No space left on device"]);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_read_only_remount_is_told() {
+    let room = crate::common::room();
+    let mounted = Mounted::new(room.path());
+    let started = mounted.age(room.path());
+    // Refused while a file is open for writing: between two files it works.
+    let remounted = (0..20_000).any(|_| {
+        let status = Command::new("mount").args(["-o", "remount,ro", &text(&mounted.point)]).output();
+        status.is_ok_and(|output| output.status.success())
+    });
+    assert!(remounted, "the file system was never free of writers");
+    assert_told(room.path(), &started.wait(), &["Read-only file system"]);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_that_fails_is_told() {
+    let room = crate::common::room();
+    let mounted = Mounted::new(room.path());
+    let started = mounted.age(room.path());
+    // The ioctl behind it, EXT4_IOC_SHUTDOWN, ends all access as a lost device does. Which error comes first is a race:
+    // once the journal's thread has noticed, ext4 is read-only as well.
+    call("xfs_io", &["-x", "-c", "shutdown", &text(&mounted.point)]);
+    assert_told(room.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
+}
+
+#[test]
+fn a_directory_that_is_taken_away_is_told() {
+    let room = crate::common::room();
+    let words = [
+        "age",
+        "aged",
+        "--create",
+        "--profile",
+        "agrawal",
+        "--size",
+        "256M",
+        "--truncate-sizes=drop",
+        "--overwrites",
+        "200",
+        "--data",
+        "sparse",
+        "--out",
+        "run",
+    ];
+    let started = start_until(room.path(), &words, "aging:");
+    std::thread::sleep(Duration::from_millis(200));
+    // More files appear while it is removed, so rename first.
+    std::fs::rename(room.path().join("aged"), room.path().join("gone")).expect("rename");
+    let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(room.path()).status();
+    let ended = started.wait();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(5), "{said}");
+    assert!(said.contains("No such file or directory"), "{said}");
+}
+
+#[test]
+fn few_descriptors_suffice_for_many_directories() {
+    let room = crate::common::room();
+    let program = assert_cmd::cargo::cargo_bin!("senesce");
+    // dabre has 25,000 directories.
+    let line = format!(
+        "ulimit -n 256; exec {} age aged --create --profile dabre --size 2G --truncate-sizes=drop --data sparse \
+         --max-operations 40000 --threads 8 --out run --json",
+        program.display()
+    );
+    let output = Command::new("sh").args(["-c", &line]).current_dir(room.path()).output().expect("run");
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(json(&output)["stopped_by"], "operations");
+    let verified = run(room.path(), &["verify", "run"]);
+    assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
+}

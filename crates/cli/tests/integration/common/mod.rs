@@ -1,0 +1,96 @@
+//! What the tests of the command line share.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+/// The program, in a folder.
+pub fn senesce(folder: &Path) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.current_dir(folder).env("XDG_CACHE_HOME", folder.join(".cache"));
+    command
+}
+
+/// A folder of its own for a test, in memory where there is such a place: a busy disk makes a test wait for minutes.
+pub fn room() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("make a folder")
+}
+
+/// Runs the program to its end.
+pub fn run(folder: &Path, words: &[&str]) -> Output {
+    senesce(folder).args(words).output().expect("run senesce")
+}
+
+/// Standard output as JSON; a failure shows what was said.
+pub fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    })
+}
+
+/// A run whose results and messages are captured, once it has said `word` on standard error.
+pub struct Started {
+    child: Child,
+    messages: BufReader<ChildStderr>,
+}
+
+/// Starts the program and waits until it says `word`: a moment that does not depend on the machine's speed.
+pub fn start_until(folder: &Path, words: &[&str], word: &str) -> Started {
+    let mut child =
+        senesce(folder).args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start senesce");
+    let mut messages = BufReader::new(child.stderr.take().expect("standard error"));
+    let mut line = String::new();
+    while !line.contains(word) {
+        line.clear();
+        assert!(messages.read_line(&mut line).expect("read") > 0, "it ended without saying {word}");
+    }
+    Started { child, messages }
+}
+
+impl Started {
+    /// Ctrl-C, and what it then says until it ends.
+    pub fn interrupt(self) -> Output {
+        interrupt(&self.child);
+        self.wait()
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// It has not ended yet. What it says meanwhile must fit the pipe.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("look at senesce").is_none()
+    }
+
+    /// What it says until it ends.
+    pub fn wait(mut self) -> Output {
+        let mut stderr = Vec::new();
+        self.messages.read_to_end(&mut stderr).expect("read");
+        let output = self.child.wait_with_output().expect("reap");
+        Output { stderr, ..output }
+    }
+}
+
+/// Ctrl-C for one process.
+pub fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    assert!(status.success());
+}
+
+/// Loop devices and mounts that still use something below `folder`.
+pub fn leftovers(folder: &Path) -> Vec<String> {
+    let name = folder.to_string_lossy().into_owned();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.contains(&name) {
+            found.push(format!("{}: {backing}", entry.file_name().to_string_lossy()));
+        }
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    found.extend(mounts.lines().filter(|line| line.contains(&name)).map(str::to_string));
+    found
+}

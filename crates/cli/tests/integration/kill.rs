@@ -1,0 +1,208 @@
+//! `kill -9`, also of the process that undoes: nothing is left after the next start, and what runs is spared.
+
+use crate::common::{json, leftovers, room, run, senesce, start_until};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn kill(process: u32) {
+    assert!(Command::new("kill").args(["-KILL", &process.to_string()]).status().unwrap().success());
+}
+
+/// The process that waits for the end of another.
+fn guardian_of(process: u32) -> Option<u32> {
+    fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
+        let words = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        let mut words = words.split('\0').skip(1);
+        let ours = words.next()? == "__guardian" && words.next()?.starts_with(&format!("{process}-"));
+        ours.then(|| entry.file_name().to_str()?.parse().ok())?
+    })
+}
+
+/// What is still there of a process that was killed: in the ledger, and by name in all shared places.
+fn traces_of(process: u32) -> Vec<PathBuf> {
+    let places = ["/run/senesce/owners", "/run/senesce", "/dev/shm", "/tmp", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"];
+    let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let number = format!("{process}-");
+    let is_its = |name: &str| {
+        let rest =
+            name.strip_prefix("senesce-").map_or(name, |rest| rest.split_once('-').map_or(rest, |(_, rest)| rest));
+        name.starts_with(&number) || rest.starts_with(&number) || name.starts_with(&format!("senesce-{number}"))
+    };
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)).map(|entry| entry.path()).collect()
+}
+
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !done() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn age(folder: &Path, image: &str) -> crate::common::Started {
+    let target = format!("image:{image},size=256M");
+    let words =
+        ["age", &target, "--profile", "agrawal", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "4000"];
+    start_until(folder, &[&words[..], &["--out", &format!("run-{image}")]].concat(), "aging:")
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_guardian_undoes_what_a_killed_run_left() {
+    let room = room();
+    let killed = age(room.path(), "a.img");
+    let process = killed.id();
+    assert!(!leftovers(room.path()).is_empty() && guardian_of(process).is_some());
+    kill(process);
+    let _ = killed.wait();
+    wait_for("the guardian", || traces_of(process).is_empty() && leftovers(room.path()).is_empty());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_next_start_undoes_what_a_killed_guardian_could_not_and_spares_what_runs() {
+    let room = room();
+    let (killed, mut living) = (age(room.path(), "a.img"), age(room.path(), "b.img"));
+    let process = killed.id();
+    kill(guardian_of(process).expect("a guardian"));
+    kill(process);
+    let _ = killed.wait();
+    let held = leftovers(room.path());
+    assert!(held.iter().any(|line| line.contains("b.img")), "{held:?}");
+    let swept = run(room.path(), &["doctor", "--sweep", "--json"]);
+    let found = json(&swept);
+    let of = |process: u32| -> Vec<String> {
+        let mine = found.as_array().unwrap().iter().filter(|one| one["process"] == process);
+        mine.map(|one| one["outcome"].to_string()).collect()
+    };
+    // Another test's start may have come first.
+    assert!(of(process).iter().all(|outcome| outcome == "\"undone\"" || outcome == "\"gone\""), "{found:#}");
+    assert!(of(living.id()).iter().any(|outcome| outcome == "\"in-use\""), "{found:#}");
+    assert!(traces_of(process).is_empty(), "{:?}", traces_of(process));
+    let held = leftovers(room.path());
+    assert!(!held.iter().any(|line| line.contains("a.img")), "{held:?}");
+    assert!(held.iter().any(|line| line.contains("b.img")) && living.is_running(), "what runs is spared: {held:?}");
+    kill(living.id());
+    let _ = living.wait();
+    run(room.path(), &["runs"]);
+    assert_eq!((traces_of(process).len(), leftovers(room.path())), (0, vec![]));
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn a_dead_server_is_unmounted() {
+    let room = room();
+    let folder = room.path();
+    fs::create_dir(folder.join("mnt")).unwrap();
+    let made = run(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let mount = ["tier", "mount", "--nvm", "n", "--cold", "c", "mnt"];
+    let server = start_until(folder, &[&mount[..], &["--foreground"]].concat(), "mounted on");
+    let process = server.id();
+    kill(guardian_of(process).expect("a guardian"));
+    kill(process);
+    let _ = server.wait();
+    wait_for("the end of the connection", || fs::metadata(folder.join("mnt")).is_err());
+    run(folder, &["runs"]);
+    assert!(fs::read_dir(folder.join("mnt")).is_ok(), "unmounted by the next start");
+    let again = run(folder, &mount);
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
+    assert!(Command::new("umount").arg(folder.join("mnt")).status().unwrap().success());
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
+    let room = room();
+    // It writes to a FUSE file system that threads of its own serve.
+    let words = ["reproduce", "tier-sweep", "--scale", "smoke", "--out", "run"];
+    for _ in 0..3 {
+        let mut child = started(room.path(), &words.map(str::to_string));
+        let process = child.id();
+        wait_for("its mount", || {
+            fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.contains(&format!("-{process}-")))
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        child.kill().unwrap();
+        wait_for("its end", || child.try_wait().unwrap().is_some());
+        wait_for("the guardian", || traces_of(process).is_empty());
+        let _ = fs::remove_dir_all(room.path().join("run"));
+    }
+}
+
+/// A small generator, so that a failure can be repeated: xorshift64 (Marsaglia, 2003).
+struct Moments(u64);
+
+impl Moments {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
+
+/// Verbs that hold something while they run.
+fn holders(folder: &Path) -> Vec<Vec<String>> {
+    let lines = [
+        "age image:a.img,size=128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 400 --out run-age",
+        "age memory:128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --overwrites 400 --out run-memory",
+        "bench image:b.img,size=128M fileserver --time 2s --scale 0.01 --out run-bench",
+        "bench image:l.img,size=128M fileserver --time 2s --scale 0.01 --memory 1G --cpus 1 --out run-limits",
+        "layout kept.img",
+        "trace kept.img --json trace.json -- sleep 1",
+        "snapshot kept.img one",
+        "run-and-rollback kept.img one --json rr.json -- sleep 1",
+        "reproduce tier-sweep --scale smoke --out run-tier",
+        "reproduce tier-fileserver --scale smoke --out run-tierfs",
+        "reproduce io-scheduler --scale smoke --out run-sched",
+        "tier mount --nvm n --cold c mnt --foreground",
+        "lab run --drive nvme,size=1G --memory 512M -- sleep 2",
+    ];
+    fs::create_dir_all(folder.join("mnt")).unwrap();
+    lines.iter().map(|line| line.split_whitespace().map(str::to_string).collect()).collect()
+}
+
+fn started(folder: &Path, words: &[String]) -> Child {
+    senesce(folder).args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+#[test]
+#[ignore = "long: a hundred runs, killed at random moments; needs loop devices"]
+fn a_hundred_kills_leave_nothing() {
+    let room = room();
+    let folder = room.path();
+    assert!(run(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"]).status.success());
+    let kept = "age image:kept.img,size=128M --profile agrawal --fullness 0.5 --truncate-sizes=drop --out run-kept";
+    let made = run(folder, &kept.split_whitespace().collect::<Vec<_>>());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let verbs = holders(folder);
+    let mut moments = Moments(0x5eed_5eed);
+    for round in 0..100 {
+        let words = &verbs[round % verbs.len()];
+        let mut child = started(folder, words);
+        std::thread::sleep(Duration::from_millis(moments.next(2500)));
+        let process = child.id();
+        // Every other time the process that undoes is killed too.
+        if round % 2 == 0
+            && let Some(guardian) = guardian_of(process)
+        {
+            kill(guardian);
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        run(folder, &["runs"]);
+        let left = (traces_of(process), leftovers(folder));
+        assert_eq!(left, (vec![], vec![]), "round {round}: {}", words.join(" "));
+        for name in ["run-age", "run-memory", "run-bench", "run-limits", "a.img", "b.img", "l.img"] {
+            let _ = fs::remove_dir_all(folder.join(name)).or_else(|_| fs::remove_file(folder.join(name)));
+        }
+    }
+    println!("{} verbs, 100 kills in {}", verbs.len(), text(folder));
+}

@@ -1,0 +1,347 @@
+//! The lab, tried as a user would.
+
+use assert_cmd::Command;
+use std::path::Path;
+
+fn senesce() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+}
+
+fn qemu_processes(scratch: &Path) -> usize {
+    let wanted = scratch.to_string_lossy().into_owned();
+    std::fs::read_dir("/proc")
+        .expect("list /proc")
+        .flatten()
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .filter(|line| {
+            let text = String::from_utf8_lossy(line);
+            text.starts_with("qemu-system") && text.contains(&wanted)
+        })
+        .count()
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn exit_status_output_and_record_come_back() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let record = room.path().join("lab.json");
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["lab", "run", "--drive", "zns,size=1G,zone=64M,cap=62M,open=14,active=14"])
+        .arg(format!("--json={}", record.display()))
+        .args(["--", "sh", "-c", "cat /sys/block/nvme0n1/queue/zoned; echo to-stderr >&2; touch /etc/changed; exit 7"])
+        .output()
+        .expect("run senesce");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "host-managed\n");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("to-stderr"));
+    assert!(!Path::new("/etc/changed").exists(), "the host's files are not changed");
+    let value: serde_json::Value = serde_json::from_slice(&std::fs::read(record).expect("record")).expect("JSON");
+    assert_eq!(value["exit_status"], 7);
+    assert_eq!(value["drives"][0]["lba"], 4096);
+    assert!(value["boot_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0));
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_share_carries_results_to_the_host() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let share = room.path().join("results");
+    senesce()
+        .current_dir(room.path())
+        .args(["lab", "run", "--share", "results", "--", "sh", "-c", "echo measured > results/value"])
+        .assert()
+        .success();
+    assert_eq!(std::fs::read_to_string(share.join("value")).expect("result"), "measured\n");
+}
+
+/// `senesce lab run WORDS`: its exit status, what it printed, and what it said on standard error.
+fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let output = senesce().current_dir(room.path()).args(["lab", "run"]).args(words).output().expect("run senesce");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_missing_command_and_a_hang_end_clearly() {
+    let (code, _, said) = lab_run(&["--", "no-such-command"]);
+    assert_eq!(code, Some(127), "{said}");
+    assert!(said.contains("cannot run no-such-command in the guest"), "{said}");
+    let (code, _, said) = lab_run(&["--time-limit", "20s", "--", "sleep", "1000"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("--time-limit"), "{said}");
+}
+
+/// A guest that could not even boot in its time is not given the same time again.
+#[test]
+#[ignore = "needs the lab"]
+fn a_time_limit_is_kept_while_booting() {
+    let (code, _, said) = lab_run(&["--accelerator", "tcg", "--time-limit", "1s", "--", "sleep", "1000"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("--time-limit") && !said.contains("booted again"), "{said}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn output_streams_and_a_guest_that_hangs_says_where() {
+    let script = "echo before; echo trouble >/dev/ttyS0; sleep 1000";
+    let attempt = || lab_run(&["--time-limit", "40s", "--", "sh", "-c", script]);
+    let (mut code, mut out, mut said) = attempt();
+    for _ in 0..2 {
+        // A busy host may need all of the time to boot.
+        if out.is_empty() {
+            (code, out, said) = attempt();
+        }
+    }
+    assert_eq!(code, Some(125), "{said}");
+    assert_eq!(out, "before\n");
+    assert!(said.contains("trouble"), "the console's last lines are shown: {said}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_panic_and_a_guest_out_of_memory_are_told_from_a_failing_command() {
+    let (code, _, said) = lab_run(&["--", "sh", "-c", "echo c >/proc/sysrq-trigger"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("panicked") && said.contains("sysrq"), "{said}");
+    let (code, _, said) = lab_run(&["--memory", "512M", "--", "sh", "-c", "head -c 2000000000 /dev/zero | tail"]);
+    assert_eq!(code, Some(125), "{said}");
+    assert!(said.contains("ran out of memory") && said.contains("--memory"), "{said}");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn ctrl_c_ends_the_guest() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+        .current_dir(room.path())
+        .env("TMPDIR", room.path())
+        .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
+        .spawn()
+        .expect("start senesce");
+    wait_for_guest(room.path());
+    let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(interrupted.expect("send SIGINT").success());
+    assert_eq!(child.wait().expect("reap").code(), Some(130));
+    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_reader_that_goes_away_ends_the_guest_quietly() {
+    use std::io::Read;
+    let room = tempfile::tempdir().expect("temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+        .current_dir(room.path())
+        .env("TMPDIR", room.path())
+        .args(["lab", "run", "--accelerator", "tcg", "--", "sh", "-c", "while sleep 0.01; do echo line; done"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("start senesce");
+    let mut first = [0; 5];
+    child.stdout.take().expect("pipe").read_exact(&mut first).expect("first line");
+    let output = child.wait_with_output().expect("reap");
+    assert_eq!(output.status.code(), Some(141), "as a shell says of SIGPIPE");
+    // A guest that was booted again says so; nothing else is said.
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.lines().all(|line| line.ends_with("; booted again")), "{said}");
+    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+}
+
+const STUDY: &str = r#"
+name = "what the host lacks"
+size = "512M"
+repetitions = 1
+noise = false
+[[file_system]]
+kind = "f2fs"
+[[file_system]]
+kind = "nilfs2"
+[[file_system]]
+kind = "zoned-btrfs"
+[[file_system]]
+kind = "zoned-f2fs"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "agrawal"
+fullness = 0.2
+overwrites = 0.3
+data = "write"
+truncate = "drop"
+[[workload]]
+personality = "webserver"
+scale = 0.02
+seconds = 0.5
+[[cell]]
+lab = true
+"#;
+
+#[test]
+#[ignore = "long: a study in an emulated machine takes minutes; needs the lab"]
+fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    std::fs::write(room.path().join("study.toml"), STUDY).expect("study");
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["-q", "study", "study.toml", "--out", "run", "--json"])
+        .output()
+        .expect("run senesce");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
+    assert!(!events.contains("failed-run"), "{said}\n{events}");
+    let guests: Vec<_> = std::fs::read_dir(room.path().join("run/lab")).expect("lab").flatten().collect();
+    assert_eq!(guests.len(), 1);
+    assert!(guests[0].path().join("run/summary.json").exists(), "the guest's own run directory is complete");
+    senesce().current_dir(room.path()).args(["report", "run"]).assert().success();
+    let report = std::fs::read_to_string(room.path().join("run/report.html")).expect("report");
+    assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
+}
+
+/// One small job per room: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
+#[test]
+#[ignore = "needs the lab, db_bench"]
+fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let reproduce = |words: &[&str]| -> serde_json::Value {
+        let output = senesce()
+            .current_dir(room.path())
+            .args(["-q", "reproduce"])
+            .args(words)
+            .args(["--scale", "smoke", "--json"])
+            .output()
+            .expect("run senesce");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let every = "file-systems=ext4,xfs,btrfs,f2fs,nilfs2,zoned-btrfs,zoned-f2fs";
+    let tested = reproduce(&["lab-selftest", "--set", every, "--set", "time-limit=3min"]).to_string();
+    assert!(tested.contains("\"working\":7"), "{tested}");
+    let database = reproduce(&["zns-rocksdb", "--set", "benchmarks=fillrandom,readwhilewriting-limited"]).to_string();
+    for word in ["fillrandom", "readwhilewriting-limited", "\"file_system\":"] {
+        assert!(database.contains(word), "{word}: {database}");
+    }
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let script = r#"
+        set -e
+        d=/dev/nvme0n1
+        senesce image stitch $d --slices 4 --size 64M --json=/tmp/stitch -- sh -c '
+            echo {}; mkfs.ext4 -q {}; mkdir -p /mnt/x; mount {} /mnt/x; head -c 40000000 /dev/urandom >/mnt/x/f; umount /mnt/x'
+        cat /tmp/stitch
+        test ! -e /dev/dm-0
+        dd if=$d bs=1M skip=1008 count=16 2>/dev/null | tr -d '\0' | wc -c
+        senesce image stitch $d --slices 4 --size 64M -- true && exit 90
+        senesce image stitch $d --slices 4 --size 64M --erase $d -- mount -r {} /mnt/x
+        test -e /mnt/x/f; umount /mnt/x
+        senesce image stitch $d --slices 4 --size 64M --erase $d & sleep 4; test -e /dev/dm-0
+        kill -9 $!; wait $! || true; sleep 1; test ! -e /dev/dm-0
+        senesce image stitch $d --slices 3 --size 64M --erase $d -- true || echo status $?
+    "#;
+    let output = senesce()
+        .current_dir(room.path())
+        .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "8min", "--", "sh", "-c", script])
+        .output()
+        .expect("run senesce");
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{out}{errors}");
+    for word in ["/dev/dm-0", "\"offset\": 352321536", "status 2"] {
+        assert!(out.contains(word), "{word}: {out}{errors}");
+    }
+    assert!(errors.contains("--erase /dev/nvme0n1"), "the drive holds something: {errors}");
+    assert!(errors.contains("the nearest size is"), "{errors}");
+}
+
+/// What lies in a zone in the middle of a drive is data like any other.
+#[test]
+#[ignore = "needs the lab"]
+fn a_zoned_drive_that_holds_data_is_refused_until_it_is_named() {
+    let script = r#"
+        set -e
+        cd /tmp
+        dd if=/dev/urandom of=/dev/nvme0n1 bs=1M count=1 seek=192 oflag=direct status=none
+        senesce -q bench auto webserver --scale 0.01 --time 1s --fs btrfs --out run || echo status $?
+        dd if=/dev/nvme0n1 bs=1M count=1 skip=192 iflag=direct status=none | tr -d '\0' | wc -c | sed 's/....$/0000/'
+    "#;
+    let words = ["--drive", "zns,size=1G,zone=64M", "--time-limit", "8min", "--", "sh", "-c", script];
+    let (code, out, said) = lab_run(&words);
+    assert_eq!((code, out.as_str()), (Some(0), "status 3\n1040000\n"), "{said}");
+    assert!(said.contains("1 of 16 zones are not empty, the first is zone 3"), "{said}");
+    assert!(said.contains("--erase /dev/nvme0n1"), "{said}");
+}
+
+/// Hosts often have control groups of version 1 only; the guest has version 2.
+#[test]
+#[ignore = "long: a workload and four commits in an emulated machine take a minute; needs the lab"]
+fn limits_by_control_groups_of_version_2_are_entered_and_left() {
+    let script = r#"
+        set -e
+        cd /tmp
+        senesce -q bench memory:64M webserver --scale 0.01 --time 1s --memory 600M --cpus 1.5 --out limited >/dev/null
+        grep -o '"cgroup.[a-z]*.max": "[^"]*"' limited/env.json
+        (while sleep 0.05; do cat /sys/fs/cgroup/senesce-*/io.max 2>/dev/null || true; done) >seen &
+        senesce -q reproduce io-scheduler --scale smoke --set rate-limit=256K --set request-limit=500 --out slowed >/dev/null
+        kill $!
+        sort -u seen | cut -d' ' -f2- | sed 's/^/io.max /'
+        test -z "$(ls -d /sys/fs/cgroup/senesce-* 2>/dev/null)" && echo left
+    "#;
+    let (code, out, said) = lab_run(&["--time-limit", "5min", "--", "sh", "-c", script]);
+    assert_eq!(code, Some(0), "{out}{said}");
+    for words in [
+        r#""cgroup.memory.max": "629145600""#,
+        r#""cgroup.cpu.max": "150000 100000""#,
+        "io.max rbps=262144 wbps=262144 riops=500 wiops=500",
+        "left",
+    ] {
+        assert!(out.lines().any(|line| line == words), "{words}: {out}{said}");
+    }
+}
+
+fn wait_for_guest(scratch: &Path) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while qemu_processes(scratch) == 0 && std::time::Instant::now() < deadline {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(qemu_processes(scratch), 1, "the guest runs");
+}
+
+#[test]
+#[ignore = "needs the lab"]
+fn a_killed_senesce_leaves_no_guest() {
+    let room = tempfile::tempdir().expect("temporary folder");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
+        .current_dir(room.path())
+        .env("TMPDIR", room.path())
+        .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
+        .spawn()
+        .expect("start senesce");
+    wait_for_guest(room.path());
+    child.kill().expect("kill -9");
+    child.wait().expect("reap");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+}
+
+#[test]
+fn wrong_words_are_usage_errors_before_anything_starts() {
+    for (words, said) in [
+        (vec!["lab", "run", "--drive", "zns,zone=64M,cap=65M", "--", "true"], "at most the zone size"),
+        (vec!["lab", "run", "--memory", "1g5", "--", "true"], "is not a size"),
+        (vec!["lab", "run"], "COMMAND"),
+    ] {
+        let output = senesce().args(&words).output().expect("run senesce");
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains(said), "{words:?}");
+    }
+}

@@ -1,0 +1,18 @@
+//! What the command line must do, tried from outside.
+
+mod age;
+mod age_trouble;
+mod bench;
+mod common;
+mod device;
+mod kill;
+mod lab;
+mod layout;
+mod objects;
+mod outputs;
+mod smoke;
+mod study;
+mod tutorials;
+mod words;
+mod zns;
+mod zoned_drive;

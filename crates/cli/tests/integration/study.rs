@@ -1,0 +1,211 @@
+//! `senesce study`, tried as a user would.
+
+use crate::common::{json, leftovers, run, senesce};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+const STUDY: &str = r#"
+name = "does age matter"
+size = "64M"
+images = 2
+repetitions = 2
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "ext4"
+name = "ext4 without journal"
+mkfs = "-O ^has_journal"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "wang_os"
+fullness = 0.4
+overwrites = 1.5
+truncate = "drop"
+[[state]]
+kind = "copy"
+of = "aged"
+[[workload]]
+personality = "webserver"
+scale = 0.02
+seconds = 0.2
+set = { memsize = "1m", meanappendsize = "1k" }
+[[cell]]
+state = "aged"
+memory = "512M"
+cpus = 1.5
+device_state = "precondition 0.5"
+[[cell]]
+state = "copy"
+device_state = "discard"
+"#;
+
+fn study(room: &Path, text: &str, words: &[&str]) -> Output {
+    std::fs::write(room.join("study.toml"), text).expect("write the study");
+    run(room, &[&["study", "study.toml"], words].concat())
+}
+
+fn refused(room: &Path, text: &str) -> String {
+    let output = study(room, text, &["--dry-run"]);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.stdout.is_empty());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_killed_study_goes_on_and_measures_every_cell_once() {
+    let room = tempfile::tempdir().expect("room");
+    std::fs::write(room.path().join("study.toml"), STUDY).expect("write the study");
+    let words = ["study", "study.toml", "--out", "run", "--json"];
+    let mut child = senesce(room.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
+    let events = room.path().join("run/events.jsonl");
+    let runs = || std::fs::read_to_string(&events).unwrap_or_default().matches("\"kind\":\"run\"").count();
+    let begun = Instant::now();
+    while runs() < 3 && begun.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("kill -9");
+    child.wait().expect("wait");
+    let before = runs();
+    assert!(before >= 3);
+    let in_memory = format!("/dev/shm/senesce-study-{}", child.id());
+    let gone = || !Path::new(&in_memory).exists();
+    while !gone() && begun.elapsed() < Duration::from_secs(150) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gone(), "{in_memory} stays in memory");
+    assert!(!room.path().join("run/summary.json").exists());
+    let partial = run(room.path(), &["report", "run", "--out", "partial.html"]);
+    assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
+
+    let result = json(&run(room.path(), &words));
+    // Two file systems, three states, four values each, and every fresh value once more for the noise.
+    assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(32), &Value::from(32)));
+    assert_eq!(result["runs_failed"], 0, "{result}");
+    let cells = result["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 6);
+    for cell in cells {
+        let values: usize =
+            cell["values"].as_array().expect("groups").iter().map(|one| one.as_array().unwrap().len()).sum();
+        assert_eq!(values, 4, "{cell}");
+        assert!(cell["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
+    }
+    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    let again = run(room.path(), &words);
+    assert!(String::from_utf8_lossy(&again.stderr).contains("already done"));
+
+    let other = study(room.path(), &STUDY.replace("0.4", "0.5"), &["--out", "run"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("holds another run"));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_interrupted_study_says_so_and_how_it_goes_on() {
+    let room = tempfile::tempdir().expect("room");
+    let endless = STUDY.replace("images = 2", "images = 500");
+    assert_ne!(endless, STUDY);
+    std::fs::write(room.path().join("study.toml"), endless).expect("write the study");
+    let mut child = senesce(room.path())
+        .args(["study", "study.toml"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("start");
+    while std::fs::read_dir(room.path().join("senesce-runs")).map_or(0, Iterator::count) == 0 {
+        assert!(child.try_wait().expect("wait").is_none(), "it ended before it began");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+    let output = child.wait_with_output().expect("wait");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{words}");
+    assert!(words.contains("the same command continues it"), "{words}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
+    let room = tempfile::tempdir().expect("room");
+    let text = STUDY.replace("mkfs = \"-O ^has_journal\"", "mkfs = \"-O no_such_feature\"").replace("images = 2", "");
+    let output = study(room.path(), &text, &["--json"]);
+    assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(16), &Value::from(8)));
+    let events =
+        std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
+    let report = run(room.path(), &["report", &events.path().to_string_lossy(), "--text"]);
+    assert!(
+        String::from_utf8_lossy(&report.stdout).contains("Failed runs"),
+        "{}",
+        String::from_utf8_lossy(&report.stderr)
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_before_the_start() {
+    let room = tempfile::tempdir().expect("room");
+    let wrong = |from: &str, to: &str| refused(room.path(), &STUDY.replacen(from, to, 1));
+    assert!(wrong("\"wang_os\"", "\"wang_so\"").contains("did you mean 'wang_os'"));
+    assert!(wrong("of = \"aged\"", "of = \"agd\"").contains("did you mean 'aged'"));
+    assert!(wrong("scale = 0.02", "scale = 20").contains("needs"));
+    assert!(wrong("precondition 0.5", "precondtion 0.5").contains("full-rewrite"));
+    assert!(wrong("state = \"aged\"", "state = \"aged\"\nkernel = \"9.9\"").contains("kernel"));
+    assert!(wrong("memory = \"512M\"", "memroy = \"512M\"").contains("did you mean `memory`"));
+    assert!(wrong("memory = \"512M\"", "memory = \"128M\"").contains("164 MiB"));
+    assert!(wrong("size = \"64M\"", "size = \"4M\"").contains("at least 8 MiB"));
+    assert!(wrong("repetitions = 2", "repetitions = 0").contains("at least 1"));
+    assert!(refused(room.path(), "").contains("name"));
+    let missing = run(room.path(), &["study", "none.toml"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+#[test]
+#[cfg_attr(feature = "mpi", ignore = "needs a senesce without MPI")]
+fn a_launcher_without_mpi_is_a_missing_requirement() {
+    let room = tempfile::tempdir().expect("room");
+    let text = STUDY.replacen("seconds = 0.2", "seconds = 0.2\nlauncher = \"mpirun -n 2\"", 1);
+    let output = study(room.path(), &text, &["--dry-run"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("make mpi"), "{said}");
+}
+
+const ZONED: &str = r#"
+name = "zoned"
+size = "512M"
+[[file_system]]
+kind = "zoned-f2fs"
+[[state]]
+kind = "fresh"
+[[workload]]
+personality = "webserver"
+scale = 0.02
+"#;
+
+/// Nothing but the guest's control share gives a study the drives of a machine.
+#[test]
+fn a_variable_does_not_make_a_host_the_guest() {
+    let room = tempfile::tempdir().expect("room");
+    std::fs::write(room.path().join("study.toml"), ZONED).expect("write the study");
+    let output = senesce(room.path()).args(["study", "study.toml"]).env("SENESCE_LAB", "1").output().expect("run");
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("lab = true"), "{said}");
+    assert!(!room.path().join("senesce-runs").exists());
+}
+
+#[test]
+fn a_dry_run_estimates_and_writes_nothing() {
+    let room = tempfile::tempdir().expect("room");
+    let output = study(room.path(), STUDY, &["--dry-run", "--json"]);
+    let plan = json(&output);
+    assert!(plan["estimated_seconds"].as_f64().is_some_and(|seconds| seconds > 10.0), "{plan}");
+    assert!(plan["bytes_to_write"].as_u64().is_some_and(|bytes| bytes > 64 << 20));
+    assert!(!room.path().join("senesce-runs").exists());
+}

@@ -1,0 +1,150 @@
+//! Runs that are ended in their middle, and the test body of all drives on those of the lab guest: QEMU's ZNS drive and zoned
+//! null_blk. The guest runs this same test program, with the drive and the ways to it in its environment.
+
+#[path = "../../../zoned/tests/integration/body/device.rs"]
+mod body;
+
+use senesce_zoned::hardware::Submission;
+use senesce_zoned::sim::HostPath;
+use std::path::Path;
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const DRIVE: &str = "SENESCE_TEST_ZONED_DEVICE";
+const WAYS: &str = "SENESCE_TEST_ZONED_WAYS";
+
+/// The drive to be tested: the lab's guest names it to the tests that it runs.
+fn drive() -> String {
+    std::env::var(DRIVE).expect("a zoned drive of the guest")
+}
+
+#[test]
+#[ignore = "needs a zoned drive"]
+fn a_drive_passes_the_body() {
+    let path = drive();
+    for word in std::env::var(WAYS).unwrap().split_whitespace() {
+        match word {
+            "ioctl" => body::drive(Path::new(&path), HostPath::Direct, Submission::Ioctl),
+            way => body::drive(Path::new(&path), HostPath::from_name(way).unwrap(), Submission::IoUring),
+        }
+        println!("passed: {word} on {path}");
+    }
+}
+
+fn long_run(room: &Path, device: &str, way: &str) -> Child {
+    let words = ["zns", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
+    let mut child = crate::common::senesce(room)
+        .args(words)
+        .args(["--erase", device])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !room.join("run/plan.toml").exists() && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it runs");
+    child
+}
+
+fn usable(room: &Path, device: &str, way: &str) {
+    crate::common::run(room, &["report", "run"]);
+    let words = ["zns", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
+    let result = crate::common::json(&crate::common::run(room, &words));
+    assert_eq!(result["actors"][0]["errors"], 0, "{result}");
+    assert_eq!(result["actors"][0]["commands"], 100, "{result}");
+}
+
+/// Ends a run in its middle: the record is partial but readable, and the drive can be used again.
+fn ended_runs_are_survived(device: &str, way: &str) {
+    let room = tempfile::tempdir().unwrap();
+    let mut child = long_run(room.path(), device, way);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
+    usable(room.path(), device, way);
+
+    let room = tempfile::tempdir().unwrap();
+    let mut child = long_run(room.path(), device, way);
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
+    let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).unwrap();
+    assert!(events.contains("\"interrupted\":true"), "{events}");
+    usable(room.path(), device, way);
+}
+
+#[test]
+fn ended_runs_on_a_simulated_drive_are_survived() {
+    ended_runs_are_survived("sim:zn540", "direct");
+}
+
+#[test]
+#[ignore = "needs a zoned drive"]
+fn ended_runs_on_a_drive_are_survived() {
+    let path = drive();
+    let ways = std::env::var(WAYS).unwrap();
+    ended_runs_are_survived(&path, ways.split_whitespace().next().unwrap());
+}
+
+fn lab(room: &Path, drives: &[&str], script: &str) -> Output {
+    let own = std::env::current_exe().unwrap();
+    let tests = "--exact --nocapture --test-threads=1 a_drive_passes_the_body ended_runs_on_a_drive_are_survived";
+    let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
+    let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
+    command.current_dir(room).args(["lab", "run", "--time-limit", "10m"]);
+    for drive in drives {
+        command.args(["--drive", drive]);
+    }
+    command.args(["--", "sh", "-ec", &script]).output().unwrap()
+}
+
+const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
+
+#[test]
+#[ignore = "needs the lab"]
+fn the_guest_lists_its_only_zoned_drive() {
+    let room = tempfile::tempdir().unwrap();
+    let output = lab(room.path(), &[ZNS], "PROGRAM zones auto list --json");
+    let value = crate::common::json(&output);
+    let zones = value["zones"].as_array().unwrap();
+    assert_eq!(zones.len(), 16);
+    assert!(zones.iter().all(|zone| zone["state"] == "empty" && zone["capacity"] == (62 << 20) / 4096), "{value}");
+    assert_eq!((&value["geometry"]["max_open"], &value["geometry"]["max_active"]), (&14.into(), &14.into()));
+}
+
+fn passed(output: &Output, ways: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}\n{errors}");
+    for way in ways {
+        assert!(text.contains(&format!("passed: {way} on")), "{way}: {text}\n{errors}");
+    }
+    assert!(text.contains("2 passed"), "{text}");
+}
+
+#[test]
+#[ignore = "long: boots an emulated machine for a minute; needs the lab"]
+fn the_zns_drive_of_the_lab_passes_the_body() {
+    let room = tempfile::tempdir().unwrap();
+    let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS");
+    passed(&lab(room.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"]);
+}
+
+#[test]
+#[ignore = "long: boots an emulated machine for a minute; needs the lab"]
+fn zoned_null_blk_in_the_lab_passes_the_body() {
+    let room = tempfile::tempdir().unwrap();
+    let script = format!(
+        "/run/senesce-lab/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \
+         cd /sys/kernel/config/nullb; mkdir zoned; cd zoned; \
+         echo 1 > zoned; echo 1024 > size; echo 64 > zone_size; echo 62 > zone_capacity; echo 14 > zone_max_open; \
+         echo 14 > zone_max_active; echo 4096 > blocksize; echo 1 > power; cd /; \
+         export {DRIVE}=/dev/zoned {WAYS}='none mq-deadline'; TESTS"
+    );
+    passed(&lab(room.path(), &[], &script), &["none", "mq-deadline"]);
+}

@@ -1,0 +1,262 @@
+//! Stores that somebody made to do harm: nothing is written outside of the destination, and nothing crashes.
+
+use rand::RngExt;
+use senesce_core::Seed;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Silent;
+use senesce_objstore::store::checkout::{CheckoutOptions, CheckoutReport, checkout};
+use senesce_objstore::store::commit::{CommitOptions, commit};
+use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode};
+use senesce_objstore::store::verify::verify;
+use senesce_objstore::{Layout, Store, StoreSettings};
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+#[path = "../../../../fuzz/shared/store_checkout.rs"]
+mod store_checkout;
+
+#[test]
+fn the_corpus_of_the_fuzz_target_stays_inside() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let room = store_checkout::Room::new(folder.path());
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/store_checkout");
+    let files: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 3);
+    files.iter().for_each(|path| room.exercise(&fs::read(path).unwrap()));
+}
+
+/// A room with a place that nothing may be written to, and a store with one snapshot of one file.
+struct Room {
+    folder: tempfile::TempDir,
+    header: Header,
+    file: EntryKind,
+}
+
+impl Room {
+    fn new() -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        fs::create_dir_all(folder.path().join("outside/sub")).unwrap();
+        fs::write(folder.path().join("outside/precious"), "precious").unwrap();
+        let work = folder.path().join("work");
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("file"), "planted").unwrap();
+        let mut store = Store::create(&folder.path().join("store"), StoreSettings::default()).unwrap();
+        let options = CommitOptions { layout: Layout::Pack, threads: 1, log_slower_than: None };
+        commit(&mut store, &work, &options, &Silent, &Interrupt::new()).unwrap();
+        let snapshot = decode(1, &fs::read(folder.path().join("store/snapshots/000001")).unwrap());
+        let file = snapshot.entries[0].kind.clone();
+        Self { header: snapshot.header.unwrap(), file, folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn entry(&self, path: &str, kind: EntryKind) -> Entry {
+        Entry { path: path.into(), mode: 0o644, uid: 0, gid: 0, modified: (1, 2), kind }
+    }
+
+    fn link(&self, path: &str, to: &Path) -> Entry {
+        self.entry(path, EntryKind::Link { to: to.to_string_lossy().into_owned() })
+    }
+
+    /// Checks out a snapshot of these entries.
+    fn check_out(&self, entries: &[Entry], options: CheckoutOptions) -> CheckoutReport {
+        fs::write(self.path("store/snapshots/000001"), encode(&self.header, entries)).unwrap();
+        let back = self.path("back");
+        let _ = fs::remove_dir_all(&back);
+        let store = Store::open(&self.path("store")).unwrap();
+        checkout(&store, None, &back, options, &Silent, &Interrupt::new()).unwrap()
+    }
+
+    /// Names, inodes and times of everything outside.
+    fn outside(&self) -> Vec<(PathBuf, u64, u32, i64, i64, u32)> {
+        let mut paths = vec![self.path("outside"), self.path("outside/sub")];
+        for folder in ["outside", "outside/sub", ""] {
+            paths.extend(fs::read_dir(self.path(folder)).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        paths.retain(|path| !path.ends_with("back") && !path.ends_with("store"));
+        paths.sort();
+        let facts = |path: PathBuf| {
+            let found = path.symlink_metadata().unwrap();
+            (path, found.ino(), found.mode(), found.mtime(), found.mtime_nsec(), found.uid())
+        };
+        paths.into_iter().map(facts).collect()
+    }
+}
+
+#[test]
+fn links_of_a_store_lead_nowhere() {
+    let room = Room::new();
+    let before = room.outside();
+    let out = room.path("outside");
+    let attacks: Vec<Vec<Entry>> = vec![
+        vec![room.link("l", &out), room.link("l/planted", Path::new("x"))],
+        vec![room.link("l", &out), room.entry("l/planted", room.file.clone())],
+        vec![room.link("l", &out), room.entry("l/planted", EntryKind::Directory)],
+        vec![room.link("l", &out), room.entry("l/sub", EntryKind::Directory), room.link("l/sub/x", Path::new("y"))],
+        vec![room.link("d", &out), room.entry("d", EntryKind::Directory), room.entry("d/planted", room.file.clone())],
+        vec![
+            room.entry("d", EntryKind::Directory),
+            room.link("d/up", Path::new("..")),
+            room.link("d/up/../../outside/x", &out),
+        ],
+        vec![room.link("l", Path::new("../outside")), room.link("l/precious", Path::new("x"))],
+        vec![room.entry("../outside/planted", room.file.clone()), room.entry("/outside/planted", room.file.clone())],
+    ];
+    for entries in attacks {
+        let report = room.check_out(&entries, CheckoutOptions::default());
+        assert!(!report.lost.is_empty(), "{entries:?}");
+        assert_eq!(room.outside(), before, "{entries:?}");
+    }
+}
+
+#[test]
+fn setuid_bits_come_back_only_when_asked() {
+    let room = Room::new();
+    let entry = Entry { mode: 0o6755, ..room.entry("program", room.file.clone()) };
+    let shared = Entry { mode: 0o1777, ..room.entry("tmp", EntryKind::Directory) };
+    let mode = |name: &str| fs::metadata(room.path("back").join(name)).unwrap().mode() & 0o7777;
+    let report = room.check_out(&[entry.clone(), shared.clone()], CheckoutOptions::default());
+    assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o755, 0o777, 2));
+    let report = room.check_out(&[entry, shared], CheckoutOptions { special_bits: true });
+    assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o6755, 0o1777, 0));
+}
+
+#[test]
+fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
+    let room = Room::new();
+    let before = room.outside();
+    let mut random = Seed(0x20).stream("objstore/crafted");
+    let parts = ["a", "b", "l", "..", ".", "", "/", "outside", "sub", "%2E%2E", "%00", "precious", "\u{1b}[31m"];
+    let targets = ["..", "/", ".", "a", "l", "../outside", "../../outside", "", "/proc/self/cwd", "/dev/null"];
+    for _ in 0..1000 {
+        let mut entries = Vec::new();
+        for _ in 0..random.random_range(1..8) {
+            let length = random.random_range(1..4);
+            let path: Vec<&str> = (0..length).map(|_| parts[random.random_range(0..parts.len())]).collect();
+            let kind = match random.random_range(0..3) {
+                0 => room.file.clone(),
+                1 => EntryKind::Directory,
+                _ => EntryKind::Link { to: targets[random.random_range(0..targets.len())].into() },
+            };
+            let modified = (random.random::<i64>() >> random.random_range(0..60), random.random());
+            entries.push(Entry { mode: random.random(), modified, ..room.entry(&path.join("/"), kind) });
+        }
+        room.check_out(&entries, CheckoutOptions { special_bits: random.random() });
+        assert_eq!(room.outside(), before, "{entries:?}");
+    }
+}
+
+#[test]
+fn a_thousand_damaged_stores_do_not_crash() {
+    let room = Room::new();
+    let before = room.outside();
+    let mut random = Seed(0x21).stream("objstore/damaged");
+    let pack = fs::read_dir(room.path("store/packs")).unwrap().next().unwrap().unwrap().path();
+    let files = [room.path("store/snapshots/000001"), room.path("store/store.json"), pack];
+    let whole: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
+    for _ in 0..1000 {
+        for (path, whole) in files.iter().zip(&whole) {
+            let mut bytes = whole.clone();
+            match random.random_range(0..4) {
+                0 => bytes.truncate(random.random_range(0..bytes.len())),
+                1 => {
+                    for _ in 0..random.random_range(1..6) {
+                        let at = random.random_range(0..bytes.len());
+                        bytes[at] = random.random();
+                    }
+                }
+                2 => bytes.extend((0..random.random_range(1..40)).map(|_| random.random::<u8>())),
+                _ => {}
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        let back = room.path("back");
+        let _ = fs::remove_dir_all(&back);
+        if let Ok(store) = Store::open(&room.path("store")) {
+            let _ = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new());
+            let _ = verify(&store, &Silent, &Interrupt::new());
+        }
+    }
+    assert_eq!(room.outside(), before);
+}
+
+/// Commits `work` once more, as loose objects.
+fn commit_again(room: &Room) -> Result<(), String> {
+    let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
+    let mut store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
+    let done = commit(&mut store, &room.path("work"), &options, &Silent, &Interrupt::new());
+    done.map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_commit_writes_through_no_link_of_its_store() {
+    let room = Room::new();
+    fs::write(room.path("work/file"), "another").unwrap();
+    let (outside, precious) = (room.path("outside"), room.path("outside/precious"));
+    let before = room.outside();
+    for (name, to) in [("lock", &precious), ("objects", &outside), ("packs", &outside), ("snapshots", &outside)] {
+        let (place, kept) = (room.path("store").join(name), room.path("kept"));
+        fs::rename(&place, &kept).unwrap();
+        symlink(to, &place).unwrap();
+        assert!(commit_again(&room).is_err(), "{name}");
+        fs::remove_file(&place).unwrap();
+        fs::rename(&kept, &place).unwrap();
+        assert_eq!(room.outside(), before, "{name}");
+    }
+    for first in 0..256 {
+        symlink(&outside, room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+    }
+    let refused = commit_again(&room).unwrap_err();
+    assert!(refused.contains("objects"), "{refused}");
+    assert_eq!(room.outside(), before);
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    for first in 0..256 {
+        fs::remove_file(room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+    }
+    commit_again(&room).unwrap();
+}
+
+#[test]
+fn objects_and_packs_without_an_end_are_told_and_not_read() {
+    let room = Room::new();
+    let back = room.path("back");
+    let check_out = |room: &Room| {
+        let _ = fs::remove_dir_all(&back);
+        let store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
+        let _ = verify(&store, &Silent, &Interrupt::new());
+        let done = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new());
+        done.map_err(|error| error.to_string())
+    };
+    fs::write(room.path("work/file"), "another").unwrap();
+    commit_again(&room).unwrap();
+    let folder = fs::read_dir(room.path("store/objects")).unwrap().next().unwrap().unwrap().path();
+    let object = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&object).unwrap();
+    symlink("/dev/zero", &object).unwrap();
+    let report = check_out(&room).unwrap();
+    assert!(report.lost[0].problem.contains("no regular file"), "{:?}", report.lost);
+
+    let pack = room.path("store/packs/large.pack");
+    symlink("/dev/zero", &pack).unwrap();
+    assert!(check_out(&room).unwrap_err().contains("no regular file"));
+    fs::remove_file(&pack).unwrap();
+    // An index as long as the file: 8 TiB, all holes.
+    let file = fs::File::create(&pack).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let trailer = [&(((8u64 << 40) - 1000) / 44).to_le_bytes()[..], &[0; 32], b"SNSINDX1"].concat();
+    file.write_all_at(&trailer, (8 << 40) - trailer.len() as u64).unwrap();
+    let store = Store::open(&room.path("store")).unwrap();
+    let problem = store.packs().iter().find_map(|pack| pack.problem.clone()).unwrap();
+    assert!(problem.contains("number of index entries"), "{problem}");
+}
+
+#[test]
+fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
+    let room = Room::new();
+    let snapshots = room.path("store/snapshots");
+    fs::rename(snapshots.join("000001"), snapshots.join(u64::MAX.to_string())).unwrap();
+    assert!(commit_again(&room).unwrap_err().contains("no next number"));
+}

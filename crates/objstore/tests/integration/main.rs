@@ -1,0 +1,6 @@
+//! What the object stores must do, tried from outside.
+
+mod corpus;
+mod crafted;
+mod kill;
+mod store;

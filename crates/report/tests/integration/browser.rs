@@ -1,0 +1,92 @@
+//! The page as a browser shows it, at two widths: nothing sticks out, text can be read, the console stays silent, and
+//! nothing is asked of the network.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Measures the page inside a frame of each width and writes what it finds into the document.
+const PROBE: &str = r#"<!doctype html><body><script>
+const page = PAGE;
+const found = [];
+for (const width of [400, 1400]) {
+  const frame = document.createElement('iframe');
+  frame.style.width = width + 'px';
+  frame.style.height = '3000px';
+  frame.onload = () => {
+    const inner = frame.contentDocument;
+    const shown = [...inner.querySelectorAll('svg.fig')].filter(one => one.getBoundingClientRect().width > 0);
+    const sizes = shown.flatMap(one => {
+      const zoom = one.getBoundingClientRect().width / one.viewBox.baseVal.width;
+      return [...one.querySelectorAll('text')].map(text => parseFloat(text.getAttribute('font-size')) * zoom);
+    });
+    const out = shown.flatMap(one => {
+      const edge = one.getBoundingClientRect();
+      return [...one.querySelectorAll('text')].filter(text => {
+        const place = text.getBoundingClientRect();
+        return place.left < edge.left - 3 || place.right > edge.right + 3 || place.bottom > edge.bottom + 3;
+      }).map(text => text.textContent);
+    });
+    found.push({ width, overflow: inner.documentElement.scrollWidth - inner.documentElement.clientWidth,
+      figures: shown.length, smallest: Math.min(...sizes), out });
+    if (found.length == 2) document.body.innerHTML = '<pre>' + JSON.stringify(found) + '</pre>';
+  };
+  frame.srcdoc = page;
+  document.body.append(frame);
+}
+</script></body>"#;
+
+#[test]
+#[ignore = "needs chromium"]
+fn the_page_stands_at_both_widths_and_asks_for_nothing() {
+    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| runs(name)).unwrap();
+    let room = tempfile::tempdir().unwrap();
+    let html = senesce_report::render_html(
+        &crate::common::analysis(),
+        &crate::common::record(&room.path().join("run"), false),
+    );
+    let quoted = serde_json::to_string(&html).unwrap().replace("</", "<\\/");
+    let probe = room.path().join("probe.html");
+    std::fs::write(&probe, PROBE.replace("PAGE", &quoted)).unwrap();
+    let (dom, console) = visit(browser, room.path(), &probe);
+
+    let start = dom.find("<pre>").unwrap_or_else(|| panic!("the probe did not finish: {console}")) + 5;
+    let found: serde_json::Value = serde_json::from_str(&dom[start..dom.find("</pre>").unwrap()]).unwrap();
+    for view in found.as_array().unwrap() {
+        assert_eq!(view["overflow"], 0, "{view}");
+        assert_eq!(view["figures"], crate::common::all_figures().len(), "{view}");
+        assert!(view["smallest"].as_f64().unwrap() >= 9.5, "{view}");
+        assert_eq!(view["out"].as_array().unwrap().len(), 0, "{view}");
+    }
+    assert!(!console.contains(":CONSOLE"), "{console}");
+    assert_eq!(requests_of_pages(room.path()), Vec::<String>::new());
+
+    let greedy = room.path().join("greedy.html");
+    std::fs::write(&greedy, "<img src='http://127.0.0.1:9/x.png'>").unwrap();
+    visit(browser, room.path(), &greedy);
+    assert_ne!(requests_of_pages(room.path()), Vec::<String>::new(), "this test would see a request");
+}
+
+/// Requests in the network log that a page began; the browser's own have no origin.
+fn requests_of_pages(room: &Path) -> Vec<String> {
+    let network = std::fs::read_to_string(room.join("network.json")).unwrap();
+    let initiators = network.split("\"initiator\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_string());
+    initiators.filter(|origin| origin != "not an origin").collect()
+}
+
+fn runs(name: &str) -> bool {
+    Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn visit(browser: &str, room: &Path, page: &Path) -> (String, String) {
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"])
+        .args(["--virtual-time-budget=8000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", room.join("profile").display()))
+        .arg(format!("--log-net-log={}", room.join("network.json").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}

@@ -1,0 +1,134 @@
+//! What programs see on a mount: descriptors that pass the kernel's cache beside descriptors that use it.
+
+use senesce_core::Bytes;
+use senesce_tierfs::Options;
+use senesce_tierfs::pair::{MakeRequest, make};
+use senesce_tierfs::serve::{Memory, MountRequest, Server};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Mounts a small file system in `room`.
+fn mount(room: &Path) -> (Server, PathBuf) {
+    let (nvm, cold, mount_point) = (room.join("nvm"), room.join("cold"), room.join("mount"));
+    std::fs::create_dir(&mount_point).unwrap();
+    let size = Some(Bytes::mib(16));
+    make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: Vec::new() })
+        .unwrap();
+    let request = MountRequest {
+        memory: Memory::File(nvm),
+        cold,
+        mount_point: mount_point.clone(),
+        options: Options::default(),
+        threads: 2,
+        cold_latency: None,
+    };
+    (Server::start(request).unwrap(), mount_point)
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn a_new_file_reads_the_same_while_its_maker_writes_on() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    for readable in [false, true] {
+        let path = mount_point.join(format!("log-{readable}"));
+        let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
+        let mut expected = Vec::new();
+        for round in 0..40u8 {
+            // Unaligned, over the end, and over what a reader has cached.
+            let (at, piece) = (usize::from(round) * 1000 / 3, vec![round; 3000]);
+            expected.resize(expected.len().max(at + piece.len()), 0);
+            expected[at..at + piece.len()].copy_from_slice(&piece);
+            maker.write_all_at(&piece, at as u64).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), expected, "after write {round}");
+        }
+        let other = File::options().write(true).open(&path).unwrap();
+        other.write_all_at(b"other", 4094).unwrap();
+        expected[4094..4099].copy_from_slice(b"other");
+        maker.write_all_at(b"maker", 4097).unwrap();
+        expected[4097..4102].copy_from_slice(b"maker");
+        assert_eq!(std::fs::read(&path).unwrap(), expected);
+        if readable {
+            assert_eq!(read_all(&maker), expected);
+        }
+    }
+    server.stop().unwrap();
+}
+
+fn read_all(file: &File) -> Vec<u8> {
+    let mut data = vec![0; file.metadata().unwrap().len() as usize];
+    file.read_exact_at(&mut data, 0).unwrap();
+    data
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    let path = mount_point.join("mapped");
+    let maker = File::options().write(true).read(true).create_new(true).open(&path).unwrap();
+    maker.set_len(3 * 4096).unwrap();
+    let other = File::options().write(true).read(true).open(&path).unwrap();
+    // SAFETY: nobody truncates the file while it is mapped.
+    let mut map = unsafe { memmap2::MmapMut::map_mut(&maker).unwrap() };
+    let mut expected = vec![0; 3 * 4096];
+    for round in 1..20u8 {
+        let at = usize::from(round) * 600;
+        map[at..at + 4].copy_from_slice(&[round; 4]);
+        expected[at..at + 4].copy_from_slice(&[round; 4]);
+        assert_eq!(read_all(&maker), expected, "by its maker, {round}");
+        assert_eq!(read_all(&other), expected, "by another, {round}");
+        for (writer, offset) in [(&maker, 10), (&other, 20)] {
+            writer.write_all_at(&[round; 8], (at + offset) as u64).unwrap();
+            expected[at + offset..at + offset + 8].copy_from_slice(&[round; 8]);
+            assert_eq!(map[..], expected, "in the map, {round}");
+        }
+    }
+    map[5] = 99;
+    expected[5] = 99;
+    map.flush().unwrap();
+    drop((map, maker, other));
+    assert_eq!(std::fs::read(&path).unwrap(), expected);
+    server.stop().unwrap();
+}
+
+#[test]
+#[ignore = "needs FUSE, file capabilities"]
+fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
+    const NAME: &str = "security.capability";
+    // VFS_CAP_REVISION_2, CAP_NET_RAW permitted (include/uapi/linux/capability.h).
+    let capability = [0, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    for readable in [false, true] {
+        let path = mount_point.join(format!("program-{readable}"));
+        let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
+        maker.write_all_at(b"#!", 0).unwrap();
+        rustix::fs::setxattr(&path, NAME, &capability, rustix::fs::XattrFlags::empty()).unwrap();
+        let mut value = [0; 64];
+        assert_eq!(rustix::fs::getxattr(&path, NAME, &mut value).unwrap(), capability.len());
+        maker.write_all_at(b"more", 2).unwrap();
+        let after = rustix::fs::getxattr(&path, NAME, &mut value);
+        assert_eq!(after, Err(rustix::io::Errno::NODATA), "opened for reading too: {readable}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn times_before_1970_keep_their_fraction() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    let path = mount_point.join("old");
+    std::fs::write(&path, "old").unwrap();
+    for (seconds, fraction) in [(-315_619_200, 250_000_000), (-1, 900_000_000), (-7, 0), (7, 1)] {
+        let time = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: fraction };
+        let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty()).unwrap();
+        let found = std::fs::metadata(&path).unwrap();
+        assert_eq!((found.mtime(), found.mtime_nsec()), (seconds, fraction));
+    }
+    server.stop().unwrap();
+}

@@ -1,0 +1,260 @@
+//! No request is lost in silence: traces beside another tracer, under changes of the recording, and of every kind of request.
+
+use crate::common::tracers::{OtherTracer, TraceFs};
+use crate::common::*;
+use senesce_volume::trace::Problem;
+use senesce_volume::{BlockDevice, BlockTrace, FileSystem, LoopDevice, OpenOptions, Operation, TraceSession, open};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A loop device of 16 MiB and what it needs to stay.
+struct Loop {
+    device: BlockDevice,
+    direct: fs::File,
+    _attached: LoopDevice,
+    _room: tempfile::TempDir,
+}
+
+impl Loop {
+    fn new() -> Self {
+        let room = room();
+        let mut file = tempfile::tempfile_in(room.path()).unwrap();
+        file.write_all(&vec![7; 16 << 20]).unwrap();
+        let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
+        let direct = fs::File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(attached.path());
+        let device = BlockDevice::open(attached.path()).unwrap();
+        Self { device, direct: direct.unwrap(), _attached: attached, _room: room }
+    }
+
+    /// Reads blocks, one by one, from offsets of which the second byte is no text.
+    fn read_blocks(&self, count: u64) {
+        let mut memory = vec![0u8; 8192];
+        let at = memory.as_ptr().align_offset(4096);
+        for block in 0..count {
+            self.direct.read_exact_at(&mut memory[at..at + 4096], block % 200 * 65536 + 0xF000).unwrap();
+        }
+    }
+}
+
+fn reads(trace: &BlockTrace) -> usize {
+    trace.iter().filter(|request| request.operation == Operation::Read).count()
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn foreign_bytes_behind_the_letters_lose_no_request() {
+    let target = Loop::new();
+    let _other = OtherTracer::start();
+    for round in 0..10 {
+        let session = TraceSession::start(&target.device).unwrap();
+        target.read_blocks(100);
+        let trace = session.stop().unwrap();
+        assert_eq!(trace.problems(), [], "round {round}");
+        assert!(reads(&trace) >= 100, "round {round}: {} of 100 reads", reads(&trace));
+        assert_eq!(trace.device_stat().unwrap().reads, reads(&trace) as u64);
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_self_test_agrees_beside_another_tracer() {
+    let _other = OtherTracer::start();
+    let found = senesce_volume::trace::self_test().unwrap();
+    assert!(found.agrees() && found.asked == 256, "{found:?}");
+}
+
+/// Reads blocks while `disturb` is applied to the recording in the middle; the trace must say what is wrong.
+fn disturbed(disturb: impl FnOnce(&Path)) -> BlockTrace {
+    let (target, tracefs) = (Loop::new(), TraceFs::mount());
+    let session = TraceSession::start(&target.device).unwrap();
+    target.read_blocks(50);
+    disturb(&tracefs.recording(&target.device));
+    target.read_blocks(50);
+    let trace = session.stop().unwrap();
+    assert!(trace.valid().is_err(), "{:?}", trace.device_stat());
+    trace
+}
+
+fn disagrees(trace: &BlockTrace, name: &str) -> bool {
+    let found = |problem: &Problem| matches!(problem, Problem::Disagrees { quantity, .. } if quantity == name);
+    trace.problems().iter().any(found)
+}
+
+fn changed(trace: &BlockTrace, name: &str) -> bool {
+    let found = |problem: &Problem| matches!(problem, Problem::Changed { setting, .. } if setting.ends_with(name));
+    trace.problems().iter().any(found)
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_recording_that_somebody_changed_is_not_valid() {
+    let trace = disturbed(|instance| fs::write(instance.join("tracing_on"), "0").unwrap());
+    assert!(changed(&trace, "tracing_on") && disagrees(&trace, "reads"), "{:?}", trace.problems());
+    let trace = disturbed(|instance| fs::write(instance.join("events/block/block_rq_issue/enable"), "0").unwrap());
+    assert!(changed(&trace, "enable"), "{:?}", trace.problems());
+    assert!(trace.problems().iter().any(|one| matches!(one, Problem::Unmatched { .. })), "{:?}", trace.problems());
+    let filter = "events/block/block_rq_complete/filter";
+    let trace = disturbed(|instance| fs::write(instance.join(filter), "nr_sector > 9").unwrap());
+    assert!(changed(&trace, "filter") && disagrees(&trace, "reads"), "{:?}", trace.problems());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_change_that_was_taken_back_is_found_by_the_counters_of_the_device() {
+    let (target, tracefs) = (Loop::new(), TraceFs::mount());
+    let session = TraceSession::start(&target.device).unwrap();
+    target.read_blocks(50);
+    let switch = tracefs.recording(&target.device).join("tracing_on");
+    fs::write(&switch, "0").unwrap();
+    target.read_blocks(1);
+    fs::write(&switch, "1").unwrap();
+    target.read_blocks(50);
+    let trace = session.stop().unwrap();
+    assert!(disagrees(&trace, "reads") && disagrees(&trace, "read_bytes"), "{:?}", trace.problems());
+    assert!(!changed(&trace, "tracing_on"));
+    // Whoever empties the buffer takes events away, too.
+    let trace = disturbed(|instance| fs::write(instance.join("trace"), "").unwrap());
+    assert!(!trace.is_valid());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_that_does_not_count_is_made_to_count() {
+    let target = Loop::new();
+    let before = target.device.set_queue("iostats", "0").unwrap();
+    let session = TraceSession::start(&target.device).unwrap();
+    target.read_blocks(20);
+    let trace = session.stop().unwrap();
+    assert_eq!(trace.problems(), []);
+    assert_eq!(trace.device_stat().unwrap().reads, 20);
+    assert_eq!(target.device.queue("iostats").as_deref(), Some("0"), "it is as it was");
+    target.device.set_queue("iostats", &before).unwrap();
+}
+
+/// Writes of all kinds: journal commits, direct and synchronous writes, flushes without data, zeroing and discards.
+fn all_kinds_of_requests(mount_point: &Path) {
+    for number in 0..30 {
+        let mut file = fs::File::create(mount_point.join(format!("file{number}"))).unwrap();
+        file.write_all(&vec![number; 50_000]).unwrap();
+        file.sync_all().unwrap();
+        file.sync_all().unwrap();
+        file.write_all(&[1; 10]).unwrap();
+        file.sync_data().unwrap();
+    }
+    for number in 0..20 {
+        fs::remove_file(mount_point.join(format!("file{number}"))).unwrap();
+    }
+    let trimmed = Command::new("fstrim").arg(mount_point).status();
+    assert!(trimmed.is_ok_and(|status| status.success()), "fstrim");
+    Command::new("sync").arg("-f").arg(mount_point).status().unwrap();
+    assert!(Command::new("sh").arg("-c").arg(format!("cat {}/* | wc -c", mount_point.display())).output().is_ok());
+}
+
+/// Every kind of request, thrice.
+fn agrees_with_the_counters_of_its_device(file_system: FileSystem, size: &str) {
+    let room = room();
+    let path = room.path().join("a.img");
+    let mut target = open(&image(&path, size), &OpenOptions::fresh(file_system)).unwrap();
+    for round in 0..3 {
+        let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
+        all_kinds_of_requests(target.mount_point());
+        target.sync().unwrap();
+        let trace = session.stop().unwrap();
+        let device = trace.device_stat().unwrap();
+        assert_eq!(trace.problems(), [], "{file_system}, round {round}: {device:?}");
+        assert!(device.writes > 60 && device.flushes > 30 && device.discards > 0, "{device:?}");
+        target.remount().unwrap();
+    }
+    target.close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn ext4_agrees_with_the_counters_of_its_device() {
+    agrees_with_the_counters_of_its_device(FileSystem::Ext4, "64M");
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn xfs_agrees_with_the_counters_of_its_device() {
+    agrees_with_the_counters_of_its_device(FileSystem::Xfs, "300M");
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn btrfs_agrees_with_the_counters_of_its_device() {
+    agrees_with_the_counters_of_its_device(FileSystem::Btrfs, "128M");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn zeroing_discards_and_flushes_of_a_device_agree() {
+    let target = Loop::new();
+    let path = target.device.path();
+    let session = TraceSession::start(&target.device).unwrap();
+    for (program, words) in [
+        ("blkdiscard", &["-o", "1M", "-l", "1M"][..]),
+        ("blkdiscard", &["-z", "-o", "4M", "-l", "2M"]),
+        ("blkdiscard", &["-z", "-o", "0", "-l", "4096"]),
+    ] {
+        assert!(Command::new(program).args(words).arg(path).status().unwrap().success(), "{program}");
+    }
+    for _ in 0..5 {
+        target.direct.sync_all().unwrap();
+    }
+    let trace = session.stop().unwrap();
+    assert_eq!(trace.problems(), [], "{:?}", trace.device_stat());
+    let device = trace.device_stat().unwrap();
+    // Where the image's file system cannot zero a range, the kernel writes the zeroes after it tried.
+    assert!(device.discard_bytes == 1 << 20 && device.write_bytes >= (2 << 20) + 4096, "{device:?}");
+    assert_eq!(device.flushes, trace.iter().filter(|request| request.operation == Operation::Flush).count() as u64);
+    assert!(device.flushes >= 5);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn many_requests_at_the_same_places_agree() {
+    let target = Loop::new();
+    let session = TraceSession::start(&target.device).unwrap();
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| target.read_blocks(400)))));
+    let trace = session.stop().unwrap();
+    assert_eq!(trace.problems(), []);
+    assert_eq!(reads(&trace), 1600);
+    assert!(trace.iter().all(|request| request.latency_ns.is_some()));
+}
+
+#[test]
+#[ignore = "needs loop devices, partitions"]
+fn a_partition_agrees_with_its_own_counters() {
+    let room = room();
+    let file = tempfile::tempfile_in(room.path()).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
+    let sfdisk = Command::new("sfdisk").arg("-q").arg(attached.path()).stdin(std::process::Stdio::piped()).spawn();
+    let mut sfdisk = sfdisk.unwrap();
+    sfdisk.stdin.take().unwrap().write_all(b"2048,32768\n34816,\n").unwrap();
+    assert!(sfdisk.wait().unwrap().success());
+    assert!(Command::new("partx").arg("-u").arg(attached.path()).status().unwrap().success());
+    let partition = |number: u8| PathBuf::from(format!("{}p{number}", attached.path().display()));
+    let mounts = [room.path().join("1"), room.path().join("2")];
+    for (number, mount) in mounts.iter().enumerate() {
+        fs::create_dir(mount).unwrap();
+        let part = partition(number as u8 + 1);
+        assert!(Command::new("mkfs.ext4").arg("-q").arg(&part).status().unwrap().success());
+        assert!(Command::new("mount").arg(&part).arg(mount).status().unwrap().success());
+    }
+    let device = BlockDevice::open(&partition(2)).unwrap();
+    let session = TraceSession::start(&device).unwrap();
+    std::thread::scope(|scope| mounts.iter().for_each(|mount| drop(scope.spawn(|| all_kinds_of_requests(mount)))));
+    let trace = session.stop().unwrap();
+    for mount in &mounts {
+        assert!(Command::new("umount").arg(mount).status().unwrap().success());
+    }
+    assert!(Command::new("partx").arg("-d").arg(attached.path()).status().unwrap().success());
+    assert_eq!(trace.problems(), [], "{:?}", trace.device_stat());
+    assert!(trace.device_stat().unwrap().writes > 60);
+    assert!(trace.iter().all(|request| request.end_sector() * 512 <= device.size().0.max(47 << 20)));
+}

@@ -1,0 +1,423 @@
+//! The guard in more than forty situations, in images and on loop devices alone. Whatever it refuses keeps its bytes and its
+//! inode, and what is in use is refused with `--erase` too.
+
+use crate::common::room;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::{ClaimedDevice, ClaimedDirectory, LoopDevice, OpenOptions, TargetError, TargetSpec, open};
+use std::any::Any;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = 160 * MIB;
+
+/// What the guard must answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Answer {
+    /// Nothing is there: it may be used.
+    Free,
+    /// It holds something: only with `--erase`.
+    Holds,
+    /// It is in use or no target at all: never.
+    Never,
+}
+use Answer::{Free, Holds, Never};
+
+/// A state of a target, and what holds it.
+struct Situation {
+    name: &'static str,
+    target: PathBuf,
+    answer: Answer,
+    /// What the refusal must say.
+    said: &'static str,
+    /// Dropped in order when it was looked at.
+    _held: Vec<Box<dyn Any>>,
+}
+
+/// Undoes by a program.
+struct Undo(Vec<String>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        let words: Vec<&str> = self.0.iter().map(String::as_str).collect();
+        assert!(run(&words), "{words:?}");
+    }
+}
+
+fn run(words: &[&str]) -> bool {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn undo(words: &[&str]) -> Box<dyn Any> {
+    Box::new(Undo(words.iter().map(|word| (*word).to_string()).collect()))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// An image with bytes at places.
+fn image(room: &Path, name: &str, content: &[(u64, &[u8])]) -> PathBuf {
+    let path = room.join(name);
+    let file = File::create(&path).unwrap();
+    file.set_len(SIZE).unwrap();
+    content.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
+    path
+}
+
+fn attach(path: &Path) -> LoopDevice {
+    LoopDevice::attach(&File::options().read(true).write(true).open(path).unwrap(), "guard test", false).unwrap()
+}
+
+/// A second loop device over something, made by losetup(8).
+fn losetup(path: &Path, offset: u64) -> (PathBuf, Box<dyn Any>) {
+    let output = Command::new("losetup").args(["-f", "--show", "-o", &offset.to_string()]).arg(path).output().unwrap();
+    let name = String::from_utf8(output.stdout).unwrap().trim().to_string();
+    assert!(name.starts_with("/dev/loop"), "{}", String::from_utf8_lossy(&output.stderr));
+    let undo = undo(&["losetup", "-d", &name]);
+    (name.into(), undo)
+}
+
+fn mount(device: &Path, room: &Path, name: &str, options: &str) -> Box<dyn Any> {
+    let point = room.join(name);
+    fs::create_dir(&point).unwrap();
+    assert!(run(&["mount", "-o", options, text(device), text(&point)]), "mount {}", device.display());
+    undo(&["umount", text(&point)])
+}
+
+fn mkfs(device: &Path) {
+    // Nothing is left for the kernel to initialise after the mount.
+    let lazy = "lazy_itable_init=0,lazy_journal_init=0";
+    assert!(run(&["mkfs.ext4", "-q", "-F", "-E", lazy, text(device)]), "mkfs.ext4 {}", device.display());
+}
+
+/// Signatures on a device without anything else, each at its place.
+fn signatures(room: &Path, list: &mut Vec<Situation>) {
+    let known: &[(&'static str, u64, &[u8], &'static str)] = &[
+        ("ext4", 1080, &[0x53, 0xEF], "ext4"),
+        ("xfs", 0, b"XFSB", "xfs"),
+        ("btrfs", 0x10040, b"_BHRfS_M", "btrfs"),
+        ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2], "f2fs"),
+        ("ntfs", 3, b"NTFS    ", "ntfs"),
+        ("zfs", 128 << 10, &[0x0c, 0xb1, 0xba, 0x00], "zfs"),
+        ("LUKS", 0, b"LUKS\xba\xbe", "LUKS"),
+        ("LVM", 512, b"LABELONE", "LVM"),
+        ("md", 4096, &[0xfc, 0x4e, 0x2b, 0xa9], "md RAID"),
+        ("swap space", 4086, b"SWAPSPACE2", "swap space"),
+        ("GPT", 512, b"EFI PART", "GUID partition table"),
+        ("GPT at the end", SIZE - 512, b"EFI PART", "GUID partition table at its end"),
+        ("unknown data at the beginning", 77, b"diary", "unknown kind"),
+        ("unknown data at the end", SIZE - 9, b"diary", "unknown kind"),
+        ("a partition behind a zeroed MiB", MIB + 1080, &[0x53, 0xEF], "where a partition may have begun"),
+        ("an old partition behind 63 sectors", 63 * 512, b"XFSB", "xfs"),
+        ("a backup superblock alone", 128 * MIB + 56, &[0x53, 0xEF], "copy of a superblock"),
+        ("a btrfs mirror alone", 64 * MIB + 64, b"_BHRfS_M", "copy of a superblock of btrfs"),
+        ("unknown data in the middle", (SIZE / 1024 * 513) & !4095, b"diary", "unknown kind at"),
+    ];
+    for (number, (name, at, bytes, said)) in known.iter().enumerate() {
+        let device = attach(&image(room, &format!("signature-{number}"), &[(*at, bytes)]));
+        let target = device.path().to_path_buf();
+        list.push(Situation { name, target, answer: Holds, said, _held: vec![Box::new(device)] });
+    }
+}
+
+/// Devices that somebody uses: upwards, sideways and downwards.
+fn devices_in_use(room: &Path, list: &mut Vec<Situation>) {
+    let mut push = |name, target: PathBuf, answer, said, held| {
+        list.push(Situation { name, target, answer, said, _held: held });
+    };
+    let empty = attach(&image(room, "empty", &[]));
+    push("an empty device", empty.path().to_path_buf(), Free, "", vec![Box::new(empty)]);
+
+    for (name, options) in [("mounted", "rw"), ("mounted for reading", "ro")] {
+        let device = attach(&image(room, name, &[]));
+        mkfs(device.path());
+        let mounted = mount(device.path(), room, &format!("{name}-point"), options);
+        push(name, device.path().to_path_buf(), Never, "is mounted on", vec![mounted, Box::new(device)]);
+    }
+
+    let lower = attach(&image(room, "lower", &[]));
+    mkfs(lower.path());
+    let (upper, detach) = losetup(lower.path(), 0);
+    push("below another loop device", lower.path().to_path_buf(), Never, "is attached to", vec![]);
+    push("over a loop device in no other use", upper.clone(), Holds, "ext4", vec![detach, Box::new(lower)]);
+
+    let device = attach(&image(room, "under-mounted-upper", &[]));
+    mkfs(device.path());
+    let (upper, detach) = losetup(device.path(), 0);
+    let mounted = mount(&upper, room, "upper-point", "ro");
+    push(
+        "below a mounted loop device",
+        device.path().to_path_buf(),
+        Never,
+        "is attached to",
+        vec![mounted, detach, Box::new(device)],
+    );
+
+    let file = image(room, "shared", &[]);
+    let first = attach(&file);
+    mkfs(first.path());
+    let mounted = mount(first.path(), room, "shared-point", "ro");
+    let (second, detach) = losetup(&file, 0);
+    let (third, detach_third) = losetup(&file, 64 * MIB);
+    push("over a file that is mounted through another loop device", second.clone(), Never, "is attached to", vec![]);
+    push(
+        "the same with an offset",
+        third,
+        Never,
+        "which is mounted on",
+        vec![detach_third, detach, mounted, Box::new(first)],
+    );
+
+    let file = image(room, "twice", &[]);
+    let (first, detach) = losetup(&file, 0);
+    let (_, detach_second) = losetup(&file, 0);
+    push("over a file that is attached twice", first.clone(), Never, "is attached to", vec![detach_second, detach]);
+
+    let mounted_below = attach(&image(room, "mounted-below", &[]));
+    mkfs(mounted_below.path());
+    let mounted = mount(mounted_below.path(), room, "below-point", "ro");
+    let (above, detach) = losetup(mounted_below.path(), 64 * MIB);
+    push(
+        "over a mounted device, with an offset",
+        above,
+        Never,
+        "is mounted on",
+        vec![detach, mounted, Box::new(mounted_below)],
+    );
+
+    let device = attach(&image(room, "swap", &[]));
+    assert!(run(&["mkswap", text(device.path())]));
+    if run(&["swapon", text(device.path())]) {
+        let off = undo(&["swapoff", text(device.path())]);
+        push("swapped to", device.path().to_path_buf(), Never, "swap space", vec![off, Box::new(device)]);
+    }
+    partitions(room, &mut push);
+}
+
+type Push<'a> = dyn FnMut(&'static str, PathBuf, Answer, &'static str, Vec<Box<dyn Any>>) + 'a;
+
+fn partitions(room: &Path, push: &mut Push) {
+    // One partition of type 0x83 from 1 MiB on (a DOS partition table).
+    let mut sector = [0u8; 512];
+    sector[446 + 4] = 0x83;
+    sector[446 + 8..446 + 12].copy_from_slice(&2048u32.to_le_bytes());
+    sector[446 + 12..446 + 16].copy_from_slice(&131_072u32.to_le_bytes());
+    sector[510] = 0x55;
+    sector[511] = 0xAA;
+    let table = attach(&image(room, "table", &[(0, &sector)]));
+    push("a partition table", table.path().to_path_buf(), Holds, "DOS partition table", vec![Box::new(table)]);
+
+    let disk = attach(&image(room, "disk", &[(0, &sector)]));
+    let partition = PathBuf::from(format!("{}p1", disk.path().display()));
+    if !run(&["partx", "-a", text(disk.path())]) || !partition.exists() {
+        return eprintln!("not looked at: partitions of loop devices cannot be made here");
+    }
+    let parts = undo(&["partx", "-d", text(disk.path())]);
+    mkfs(&partition);
+    let mounted = mount(&partition, room, "partition-point", "ro");
+    let (above, detach) = losetup(&partition, 0);
+    let (beside, detach_beside) = losetup(disk.path(), 80 * MIB);
+    push("a disk with a mounted partition, below a loop device", disk.path().to_path_buf(), Never, "/dev/loop", vec![]);
+    push("a mounted partition", partition.clone(), Never, "is mounted on", vec![]);
+    push("over a mounted partition", above.clone(), Never, "is mounted on", vec![]);
+    let held = vec![detach_beside, detach, mounted, parts, Box::new(disk) as Box<dyn Any>];
+    push("over another part of a disk with a mounted partition", beside.clone(), Never, "is mounted on", held);
+}
+
+/// Claims a device: what the refusal says.
+fn claim_device(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+    ClaimedDevice::claim(path, erase).map(drop)
+}
+
+/// A hash of what is not a hole, with its places.
+fn hash_of_data(path: &Path) -> String {
+    let file = File::open(path).unwrap();
+    let mut hasher = blake3::Hasher::new();
+    let mut at = 0;
+    while let Ok(start) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
+        at = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(start)).unwrap();
+        let mut bytes = vec![0; (at - start) as usize];
+        file.read_exact_at(&mut bytes, start).unwrap();
+        hasher.update(&start.to_le_bytes()).update(&bytes);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// Inode and bytes of all images.
+fn state(room: &Path) -> Vec<(PathBuf, u64, String)> {
+    let mut found: Vec<_> = fs::read_dir(room)
+        .unwrap()
+        .flatten()
+        // The kernel writes to its swap space when it likes.
+        .filter(|entry| entry.file_type().unwrap().is_file() && entry.file_name() != "swap")
+        .map(|entry| (entry.path(), entry.metadata().unwrap().ino(), hash_of_data(&entry.path())))
+        .collect();
+    found.sort();
+    found
+}
+
+fn judge(situation: &Situation, claim: impl Fn(&Path, Option<&str>) -> Result<(), TargetError>) {
+    let Situation { name, target, answer, said, .. } = situation;
+    let erase = target.to_string_lossy().into_owned();
+    for word in [None, Some("/dev/another"), Some(&*erase)] {
+        let allowed = *answer == Free || *answer == Holds && word == Some(&*erase);
+        match claim(target, word) {
+            Ok(()) => assert!(allowed, "{name}: taken with --erase {word:?}"),
+            Err(error) => {
+                assert!(!allowed, "{name}: refused with --erase {word:?}: {error}");
+                let code = error.exit_code();
+                assert!(matches!(code, ExitCode::Refused | ExitCode::Usage | ExitCode::RunFailed), "{name}: {error}");
+                assert!(error.to_string().contains(said), "{name}: {error} (should say: {said})");
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn devices() {
+    let room = room();
+    let mut list = Vec::new();
+    signatures(room.path(), &mut list);
+    devices_in_use(room.path(), &mut list);
+    rustix::fs::sync();
+    let before = state(room.path());
+    list.iter().for_each(|situation| judge(situation, claim_device));
+    let changed: Vec<_> = state(room.path()).into_iter().filter(|one| !before.contains(one)).map(|one| one.0).collect();
+    assert_eq!(changed, Vec::<PathBuf>::new(), "a claim writes nothing");
+    println!("{} situations of devices", list.len());
+    assert!(list.len() >= 30, "{}", list.len());
+    list.into_iter().for_each(drop);
+}
+
+/// Opens an image: what is made of it where that is allowed is thrown away.
+fn claim_image(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+    let spec = TargetSpec::Image { path: path.into(), size: None };
+    open(&spec, &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn images() {
+    let room = room();
+    let room = room.path();
+    let mut list = Vec::new();
+    let mut push = |name, target: PathBuf, answer, said, held| {
+        list.push(Situation { name, target, answer, said, _held: held });
+    };
+    push("an image with data", image(room, "data", &[(100 * MIB, b"diary")]), Holds, "it holds data", vec![]);
+    push("an image with a file system", image(room, "fs", &[(1080, &[0x53, 0xEF])]), Holds, "ext4", vec![]);
+    let hard = room.join("hard");
+    fs::hard_link(image(room, "linked", &[(0, b"diary")]), &hard).unwrap();
+    push("a second name of an image with data", hard, Holds, "unknown kind", vec![]);
+    let link = room.join("link");
+    symlink(image(room, "linked-to", &[(0, b"diary")]), &link).unwrap();
+    push("a link to an image with data", link, Holds, "unknown kind", vec![]);
+    symlink("nowhere", room.join("dangling")).unwrap();
+    push("a link that leads nowhere", room.join("dangling"), Never, "", vec![]);
+    fs::create_dir(room.join("folder")).unwrap();
+    push("a directory", room.join("folder"), Never, "", vec![]);
+    push("a device node", "/dev/null".into(), Never, "regular file", vec![]);
+    push("an image that is not there, without a size", room.join("missing"), Never, "does not exist", vec![]);
+
+    let attached = image(room, "attached", &[]);
+    let (_, detach) = losetup(&attached, 0);
+    push("an empty image that is attached", attached, Never, "is attached to", vec![detach]);
+    let mounted = image(room, "mounted", &[]);
+    let device = attach(&mounted);
+    mkfs(device.path());
+    let point = mount(device.path(), room, "mounted-point", "ro");
+    push("a mounted image", mounted, Never, "is attached to", vec![point, Box::new(device)]);
+    let part = image(room, "part", &[]);
+    let (device, detach) = losetup(&part, 64 * MIB);
+    mkfs(&device);
+    let point = mount(&device, room, "part-point", "ro");
+    push("an image of which a part is mounted", part, Never, "is attached to", vec![point, detach]);
+    let locked = image(room, "locked", &[]);
+    let lock = File::open(&locked).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    push("an image that another run has", locked, Never, "is using it", vec![Box::new(lock)]);
+
+    rustix::fs::sync();
+    let before = state(room);
+    let images: Vec<_> = list.iter().filter(|one| one.answer == Never).collect();
+    images.iter().for_each(|situation| judge(situation, claim_image));
+    let refused = |one: &&Situation| one.answer == Holds;
+    for situation in list.iter().filter(refused) {
+        for word in [None, Some("/another")] {
+            let error = claim_image(&situation.target, word).unwrap_err();
+            assert!(error.to_string().contains(situation.said), "{}: {error}", situation.name);
+            assert_eq!(error.exit_code(), ExitCode::Refused);
+        }
+    }
+    assert_eq!(state(room), before);
+    list.iter().filter(refused).for_each(|situation| judge(situation, claim_image));
+    assert!(!room.join("nowhere").exists());
+    println!("{} situations of images", list.len());
+}
+
+#[test]
+#[ignore = "needs swap files"]
+fn a_swap_file_is_refused_whatever_is_said() {
+    // Swap files cannot lie in memory.
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("swap file");
+    fs::write(&path, vec![0; 8 << 20]).unwrap();
+    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    assert!(run(&["mkswap", text(&path)]) && run(&["swapon", text(&path)]));
+    let off = undo(&["swapoff", text(&path)]);
+    let before = fs::read(&path).unwrap();
+    for word in [None, Some(text(&path))] {
+        let error = claim_image(&path, word).unwrap_err();
+        assert!(error.to_string().contains("swap space"), "{error}");
+        assert_eq!(error.exit_code(), ExitCode::Refused);
+    }
+    let (device, detach) = losetup(&path, 0);
+    let error = ClaimedDevice::claim(&device, Some(text(&device))).unwrap_err();
+    assert!(error.to_string().contains("swap file"), "{error}");
+    drop(detach);
+    assert_eq!(fs::read(&path).unwrap(), before);
+    drop(off);
+}
+
+#[test]
+fn directories() {
+    let room = room();
+    let room = room.path();
+    let take = |path: &Path, erase: Option<&str>| {
+        let spec = TargetSpec::Directory(path.into());
+        open(&spec, &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()
+    };
+    let made = |name: &str, file: Option<&str>| {
+        fs::create_dir(room.join(name)).unwrap();
+        file.iter().for_each(|file| fs::write(room.join(name).join(file), "precious").unwrap());
+        room.join(name)
+    };
+    let file = room.join("file");
+    fs::write(&file, "precious").unwrap();
+    let held = made("held", None);
+    let lock = File::open(&held).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let situations: Vec<(&str, PathBuf, Answer, &str)> = vec![
+        ("missing", room.join("not/there"), Never, "no such directory"),
+        ("empty", made("empty", None), Free, ""),
+        ("with files of others", made("full", Some("thesis")), Holds, "is not empty"),
+        ("with our marker", made("ours", Some(".senesce")), Free, ""),
+        ("a fresh ext4", made("fresh", Some("lost+found")), Free, ""),
+        ("a file", file.clone(), Never, ""),
+        ("held by another run", held, Never, "is using it"),
+    ];
+    for (name, target, answer, said) in situations {
+        let situation = Situation { name, target, answer, said, _held: vec![] };
+        judge(&situation, take);
+    }
+    assert_eq!(fs::read(room.join("full/thesis")).unwrap(), b"precious");
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+    assert!(!room.join("not").exists());
+    ClaimedDirectory::claim(&room.join("empty"), None).unwrap();
+}

@@ -1,0 +1,10 @@
+//! What volumes must do, tried from outside.
+
+mod cold;
+mod common;
+mod complete_traces;
+mod guard;
+mod proven_rollback;
+mod snapshots;
+mod targets;
+mod traces;

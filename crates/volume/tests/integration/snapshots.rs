@@ -1,0 +1,169 @@
+//! Going back: every byte as it was, whatever happened in between.
+
+use crate::common::*;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::snapshot::{Method, Scope, Snapshots, Verify};
+use senesce_volume::{FileSystem, LoopDevice, OpenOptions, TargetSpec, open};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// A closed image with some files.
+fn filled(folder: &Path, file_system: FileSystem, size: &str) -> (PathBuf, TargetSpec) {
+    let path = folder.join("a.img");
+    let target = open(&image(&path, size), &OpenOptions::fresh(file_system)).unwrap();
+    for number in 0..40 {
+        fs::write(target.mount_point().join(format!("old{number}")), vec![number; 100_000]).unwrap();
+    }
+    target.close().unwrap();
+    (path.clone(), TargetSpec::Image { path, size: None })
+}
+
+/// Writes, overwrites, truncates, deletes and discards.
+fn disturb(mount_point: &Path) {
+    for number in 0..20 {
+        fs::write(mount_point.join(format!("new{number}")), vec![0xAA; 300_000]).unwrap();
+        fs::remove_file(mount_point.join(format!("old{number}"))).unwrap();
+    }
+    let file = fs::File::options().write(true).open(mount_point.join("old30")).unwrap();
+    file.write_all_at(&[9; 5000], 4000).unwrap();
+    file.sync_all().unwrap();
+    fs::File::options().write(true).open(mount_point.join("old31")).unwrap().set_len(10).unwrap();
+    let trimmed = std::process::Command::new("fstrim").arg(mount_point).status();
+    assert!(trimmed.is_ok_and(|status| status.success()), "fstrim");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_traced_command_is_undone_to_the_byte() {
+    for (file_system, size) in [(FileSystem::Ext4, "64M"), (FileSystem::Xfs, "300M"), (FileSystem::Btrfs, "128M")] {
+        let room = room();
+        let (path, spec) = filled(room.path(), file_system, size);
+        let before = fs::read(&path).unwrap();
+        let mut snapshots = Snapshots::of(&spec, None).unwrap();
+        snapshots.create("clean", Method::Reflink).unwrap();
+        for round in 0..2 {
+            let traced = snapshots
+                .run_and_rollback("clean", "", Verify::Auto, |point| {
+                    disturb(point);
+                    Ok(())
+                })
+                .unwrap();
+            traced.result.unwrap();
+            assert_eq!(traced.rollback.method, "trace", "round {round}");
+            let verification = traced.rollback.verification;
+            assert_eq!((traced.rollback.verified, verification.scope), (true, Scope::All), "{file_system}");
+            assert_eq!(verification.differing_bytes, 0, "the trace told of everything on {file_system}");
+            assert!(traced.rollback.restored_bytes > 6_000_000 && traced.trace.len() > 10, "{:?}", traced.rollback);
+            assert!(fs::read(&path).unwrap() == before, "{file_system}");
+        }
+        assert_eq!(snapshots.rollback("clean", false).unwrap().method, "unchanged");
+        drop(snapshots);
+        assert_eq!(left_over(room.path()), Vec::<String>::new());
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_change_without_a_trace_is_noticed_and_undone_by_comparing() {
+    let room = room();
+    let (path, spec) = filled(room.path(), FileSystem::Ext4, "64M");
+    let before = fs::read(&path).unwrap();
+    Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
+    let target = open(&spec, &OpenOptions::existing()).unwrap();
+    disturb(target.mount_point());
+    target.close().unwrap();
+    assert!(fs::read(&path).unwrap() != before);
+
+    let mut snapshots = Snapshots::of(&spec, None).unwrap();
+    let error = snapshots.run_and_rollback("clean", "", Verify::Auto, |_| Ok(())).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(error.to_string().contains("changed since the snapshot"), "{error}");
+    let report = snapshots.rollback("clean", false).unwrap();
+    assert_eq!((report.method.as_str(), report.verified), ("comparison", true));
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+fn wrong_names_and_sizes_write_nothing() {
+    let room = room();
+    let path = room.path().join("a.img");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let spec = TargetSpec::Image { path: path.clone(), size: None };
+    let mut snapshots = Snapshots::of(&spec, None).unwrap();
+    snapshots.create("clean", Method::Copy).unwrap();
+    assert_eq!(snapshots.create("clean", Method::Copy).unwrap_err().exit_code(), ExitCode::Refused);
+    assert_eq!(snapshots.create("../x", Method::Copy).unwrap_err().exit_code(), ExitCode::Usage);
+    assert!(snapshots.rollback("other", false).unwrap_err().to_string().contains("there are: clean"));
+    drop(snapshots);
+    fs::write(&path, vec![2; 2 << 20]).unwrap();
+    let error = Snapshots::of(&spec, None).unwrap().rollback("clean", false).unwrap_err();
+    assert!(error.to_string().contains("another size"), "{error}");
+    assert!(fs::read(&path).unwrap().iter().all(|byte| *byte == 2));
+    assert!(Snapshots::of(&TargetSpec::Directory("/tmp".into()), None).is_err());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_is_saved_and_restored() {
+    let room = room();
+    let file = tempfile::tempfile_in(room.path()).unwrap();
+    file.set_len(32 << 20).unwrap();
+    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let spec = TargetSpec::Device(device.path().into());
+    open(&spec, &OpenOptions::default()).unwrap().close().unwrap();
+    let mut snapshots = Snapshots::of(&spec, Some(room.path())).unwrap();
+    snapshots.create("clean", Method::Reflink).unwrap();
+    let traced = snapshots
+        .run_and_rollback("clean", "", Verify::Auto, |point| {
+            fs::write(point.join("new"), vec![5; 1 << 20]).unwrap();
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!((traced.rollback.method.as_str(), traced.rollback.verified), ("trace", true));
+    drop(snapshots);
+
+    let target = open(&spec, &OpenOptions::existing()).unwrap();
+    fs::write(target.mount_point().join("new"), vec![5; 1 << 20]).unwrap();
+    target.close().unwrap();
+    let report = Snapshots::of(&spec, Some(room.path())).unwrap().rollback("clean", true).unwrap();
+    assert_eq!((report.method.as_str(), report.verified), ("copy", true));
+    let report = Snapshots::of(&spec, Some(room.path())).unwrap().rollback("clean", false).unwrap();
+    assert_eq!((report.method.as_str(), report.verified), ("unchanged", true));
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn child_that_is_killed_in_a_traced_command() {
+    let Some(path) = is_child() else { return };
+    let spec = TargetSpec::Image { path, size: None };
+    let mut snapshots = Snapshots::of(&spec, None).unwrap();
+    let _ = snapshots.run_and_rollback("clean", "", Verify::Auto, |point| {
+        disturb(point);
+        println!("ready");
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        Ok(())
+    });
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_kill_in_the_middle_is_completed_by_the_next_call() {
+    let room = room();
+    let (path, spec) = filled(room.path(), FileSystem::Ext4, "64M");
+    let before = fs::read(&path).unwrap();
+    Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
+    let mut process =
+        child("snapshots::child_that_is_killed_in_a_traced_command", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    assert!(lines.by_ref().map(Result::unwrap).any(|line| line.ends_with("ready")));
+    process.kill().unwrap();
+    process.wait().unwrap();
+
+    let report = Snapshots::of(&spec, None).unwrap().rollback("clean", false).unwrap();
+    assert!(report.note.unwrap().contains("interrupted"));
+    assert!(fs::read(&path).unwrap() == before);
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}

@@ -1,0 +1,340 @@
+//! Opening, refusing and undoing on loop images.
+
+use crate::common::*;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::{
+    ClaimedDevice, FileSystem, LoopDevice, MARKER, OpenOptions, Remounted, TargetError, TargetSpec, open, visit,
+};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+fn minimal_size(file_system: FileSystem) -> &'static str {
+    match file_system {
+        FileSystem::Xfs => "300M",
+        FileSystem::Btrfs => "128M",
+        _ => "64M",
+    }
+}
+
+/// From an empty image to an empty machine.
+fn is_made_used_checked_and_undone(file_system: FileSystem) {
+    let room = room();
+    let path = room.path().join("a.img");
+    let spec = image(&path, minimal_size(file_system));
+    let mut target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();
+    fs::write(target.directory().path().join("file"), vec![7; 100_000]).unwrap();
+    target.sync().unwrap();
+    assert_eq!(target.remount().unwrap(), Remounted::Yes);
+    assert_eq!(fs::read(target.mount_point().join("file")).unwrap().len(), 100_000);
+    let report = target.check_file_system().unwrap();
+    assert!(report.as_ref().is_none_or(|report| report.clean), "{report:?}");
+    assert_eq!(target.kernel_warnings(), Vec::<String>::new());
+    let facts = target.environment();
+    assert_eq!(facts.0["fs.name"], file_system.name());
+    assert!(facts.0["mkfs.version"].as_str().unwrap().contains('.'), "{facts:?}");
+    assert!(facts.0["fs.features"].as_str().unwrap().len() > 20, "{facts:?}");
+    assert!(facts.0.contains_key("queue.scheduler"));
+    target.close().unwrap();
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+
+    let again = open(&spec, &OpenOptions::existing()).unwrap();
+    assert_eq!(again.file_system(), Some(file_system));
+    assert!(again.mount_point().join("file").exists());
+    drop(again);
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn ext4_is_made_used_checked_and_undone() {
+    is_made_used_checked_and_undone(FileSystem::Ext4);
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn xfs_is_made_used_checked_and_undone() {
+    is_made_used_checked_and_undone(FileSystem::Xfs);
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn btrfs_is_made_used_checked_and_undone() {
+    is_made_used_checked_and_undone(FileSystem::Btrfs);
+}
+
+#[test]
+#[ignore = "needs loop devices, F2FS"]
+fn f2fs_is_made_used_checked_and_undone() {
+    is_made_used_checked_and_undone(FileSystem::F2fs);
+}
+
+#[test]
+#[ignore = "needs loop devices, NILFS2"]
+fn nilfs2_is_made_used_checked_and_undone() {
+    is_made_used_checked_and_undone(FileSystem::Nilfs2);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_image_in_use_or_not_ours_is_refused() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let spec = image(&path, "32M");
+    let target = open(&spec, &OpenOptions::default()).unwrap();
+    let refused = |options: &OpenOptions| open(&spec, options).unwrap_err();
+    assert_eq!(refused(&OpenOptions::existing()).exit_code(), ExitCode::Refused, "a second run");
+    fs::remove_file(target.mount_point().join(MARKER)).unwrap();
+    fs::write(target.mount_point().join("thesis.txt"), "precious").unwrap();
+    target.close().unwrap();
+
+    assert_eq!(refused(&OpenOptions::default()).exit_code(), ExitCode::Refused, "it holds a file system");
+    assert_eq!(refused(&OpenOptions::existing()).exit_code(), ExitCode::Refused, "no marker");
+    let erase = Some(path.to_string_lossy().into_owned());
+    let wrong = OpenOptions { erase: Some("/dev/sda".into()), ..OpenOptions::default() };
+    assert_eq!(refused(&wrong).exit_code(), ExitCode::Refused);
+    open(&spec, &OpenOptions { erase: erase.clone(), ..OpenOptions::existing() }).unwrap().close().unwrap();
+    open(&spec, &OpenOptions { erase, ..OpenOptions::default() }).unwrap().close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_mounted_device_is_refused_whatever_is_said() {
+    let room = room();
+    let target = open_image(&room.path().join("a.img"), "32M");
+    let device = target.block_device().unwrap().to_path_buf();
+    let name = device.to_string_lossy().into_owned();
+    let error = ClaimedDevice::claim(&device, Some(&name)).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(error.to_string().contains("is mounted on"), "{error}");
+    let system = senesce_volume::BlockDevice::below(std::path::Path::new("/"));
+    if let Some(system) = system {
+        let error = ClaimedDevice::claim(system.path(), Some(&system.path().to_string_lossy())).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    }
+    target.close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_is_claimed_by_path_and_mounted() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(32 << 20).unwrap();
+    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    let spec = TargetSpec::Device(device.path().into());
+    let target = open(&spec, &OpenOptions::default()).unwrap();
+    assert_eq!(target.capacity().0, 32 << 20);
+    target.close().unwrap();
+    let error = open(&spec, &OpenOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("ext2, ext3 or ext4"), "{error}");
+    let erase = Some(device.path().to_string_lossy().into_owned());
+    open(&spec, &OpenOptions { erase, ..OpenOptions::default() }).unwrap().close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn inspecting_alters_nothing() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let target = open_image(&path, "32M");
+    fs::write(target.mount_point().join("file"), "content").unwrap();
+    target.close().unwrap();
+    let before = fs::read(&path).unwrap();
+    let visited = visit(&image(&path, "32M"), &OpenOptions::inspect()).unwrap();
+    assert_eq!(fs::read_to_string(visited.mount_point().join("file")).unwrap(), "content");
+    visited.close().unwrap();
+    assert!(fs::read(&path).unwrap() == before);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
+    let room = room();
+    let path = room.path().join("foreign.img");
+    let mut content = vec![0; 32 << 20];
+    content[3..11].copy_from_slice(b"NTFS    ");
+    fs::write(&path, content).unwrap();
+    let erase = Some(path.to_string_lossy().into_owned());
+    let options = OpenOptions { keep_existing: true, erase, ..OpenOptions::fresh(FileSystem::Ext4) };
+    let error = open(&image(&path, "32M"), &options).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Usage);
+    assert!(error.to_string().contains("no file system that senesce can mount"), "{error}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
+    let target = open(&image(&path, "32M"), &options).unwrap();
+    fs::write(target.mount_point().join("file"), "aged in memory").unwrap();
+    target.close().unwrap();
+    let again = open(&image(&path, "32M"), &OpenOptions::existing()).unwrap();
+    assert_eq!(fs::read_to_string(again.mount_point().join("file")).unwrap(), "aged in memory");
+    again.close().unwrap();
+
+    let memory = open(&"memory:32M".parse().unwrap(), &OpenOptions::default()).unwrap();
+    fs::write(memory.mount_point().join("file"), "gone").unwrap();
+    let point = memory.mount_point().to_path_buf();
+    memory.close().unwrap();
+    assert!(!point.exists());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn queue_settings_come_back() {
+    let room = room();
+    let mut target = open_image(&room.path().join("a.img"), "32M");
+    let device = target.block_device_info().unwrap();
+    let before = (device.queue("scheduler"), device.queue("read_ahead_kb"));
+    target.set_scheduler("mq-deadline").unwrap();
+    target.set_read_ahead(0).unwrap();
+    assert_eq!(device.queue("read_ahead_kb").unwrap(), "0");
+    assert_eq!(target.environment().0["queue.scheduler"], "mq-deadline");
+    target.close().unwrap();
+    assert_eq!((device.queue("scheduler"), device.queue("read_ahead_kb")), before);
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
+    let options = OpenOptions { file_system: Some(FileSystem::Btrfs), ..OpenOptions::default() };
+    let _other_image_in_memory = open(&"memory:32M".parse().unwrap(), &OpenOptions::default()).unwrap();
+    let mut target = open(&"memory:128M".parse().unwrap(), &options).unwrap();
+    for _ in 0..2 {
+        let files = target.set_read_ahead(0).unwrap();
+        assert_eq!(files.len(), 2, "{files:?}");
+        assert!(files.iter().all(|file| fs::read_to_string(file).unwrap().trim() == "0"));
+        target.remount().unwrap();
+        assert_ne!(fs::read_to_string(&files[1]).unwrap().trim(), "0", "a new mount has a setting of its own");
+    }
+    target.close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_panic_leaves_nothing() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let result = std::panic::catch_unwind(|| {
+        let target = open_image(&path, "32M");
+        let _open_file = fs::File::create(target.mount_point().join("held")).unwrap();
+        panic!("expected by this test");
+    });
+    assert!(result.is_err());
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn child_that_holds_a_target() {
+    let Some(path) = is_child() else { return };
+    let target = open_image(&path, "64M");
+    fs::write(target.mount_point().join("file"), vec![1; 20 << 20]).unwrap();
+    println!("ready {}", target.mount_point().display());
+    std::thread::sleep(std::time::Duration::from_secs(300));
+}
+
+/// Starts that process; where it has mounted its target.
+fn start_child(path: &Path) -> (std::process::Child, PathBuf) {
+    let mut process = child("targets::child_that_holds_a_target", path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
+    (process, line.strip_prefix("ready ").unwrap().into())
+}
+
+fn is_mounted(point: &Path) -> bool {
+    fs::read_to_string("/proc/mounts").unwrap().contains(&*point.to_string_lossy())
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let (mut killed, point) = start_child(&path);
+    let (mut living, spared) = start_child(&room.path().join("b.img"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+
+    let again = open(&image(&path, "64M"), &OpenOptions::existing()).unwrap();
+    assert_eq!(fs::metadata(again.mount_point().join("file")).unwrap().len(), 20 << 20);
+    assert!(!point.exists());
+    again.close().unwrap();
+    assert_eq!(left_over(&path), Vec::<String>::new());
+    assert!(is_mounted(&spared) && living.try_wait().unwrap().is_none());
+
+    living.kill().unwrap();
+    living.wait().unwrap();
+    // A claim of another test may come first; then this waits for it.
+    senesce_volume::guardian::sweep();
+    assert!(!spared.exists());
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}
+
+/// Runs a program that the system may lack; `false` when it cannot do it.
+fn can(program: &str, arguments: &[&str]) -> bool {
+    std::process::Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+#[test]
+#[ignore = "needs loop devices, swap space"]
+fn swap_space_is_refused_whatever_is_said() {
+    let file = tempfile::tempfile_in("/dev/shm").unwrap();
+    file.set_len(16 << 20).unwrap();
+    let device = LoopDevice::attach(&file, "test swap", false).unwrap();
+    let name = device.path().to_string_lossy().into_owned();
+    assert!(can("mkswap", &[&name]));
+    let refused = || ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
+    assert!(refused().contains("a signature of swap space"), "{}", refused());
+    assert!(can("swapon", &[&name]));
+    let error = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
+    assert!(can("swapoff", &[&name]));
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(error.to_string().contains("swap space"), "{error}");
+}
+
+#[test]
+#[ignore = "needs loop devices, partitions"]
+fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused() {
+    let room = room();
+    let path = room.path().join("disk.img");
+    let file = fs::File::create_new(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let table = room.path().join("table");
+    fs::write(&table, "label: dos\nstart=2048, size=65536, type=83\n").unwrap();
+    let made = can("sh", &["-c", &format!("sfdisk -q {} < {}", path.display(), table.display())]);
+    let device =
+        LoopDevice::attach(&fs::File::options().read(true).write(true).open(&path).unwrap(), "disk", false).unwrap();
+    let name = device.path().to_string_lossy().into_owned();
+    // The kernel is asked to read the partitions, which it does for loop devices only on demand.
+    let partition = std::path::PathBuf::from(format!("{name}p1"));
+    assert!(made && can("partx", &["-a", &name]) && partition.exists());
+    let unused = ClaimedDevice::claim(device.path(), None).unwrap_err().to_string();
+    let target = open(&TargetSpec::Device(partition.clone()), &OpenOptions::default()).unwrap();
+    let disk = ClaimedDevice::claim(device.path(), Some(&name)).unwrap_err();
+    target.close().unwrap();
+    let whole = can("mkfs.ext4", &["-q", "-F", &name]);
+    assert!(can("partx", &["-d", &name]) && whole);
+    assert!(unused.contains("partition table"), "{unused}");
+    assert!(disk.to_string().contains("p1 is mounted on"), "{disk}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_missing_file_system_and_a_bad_option_leave_nothing() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let wrong = OpenOptions { mount_options: "no_such_option".into(), ..OpenOptions::default() };
+    let error = open(&image(&path, "32M"), &wrong).unwrap_err();
+    assert!(matches!(error, TargetError::Program { .. }), "{error}");
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}

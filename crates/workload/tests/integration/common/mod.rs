@@ -1,0 +1,73 @@
+//! What the integration tests share.
+
+use senesce_core::interrupt::Interrupt;
+use senesce_core::progress::Silent;
+use senesce_volume::ClaimedDirectory;
+use senesce_workload::{Bench, Finished, Length, Options, Repetition, Workload, WorkloadError};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A directory that goes away with the test, in memory where there is room for it.
+pub struct Room {
+    directory: tempfile::TempDir,
+    claimed: ClaimedDirectory,
+}
+
+impl Room {
+    pub fn new() -> Self {
+        let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
+        let directory = tempfile::tempdir_in(place).unwrap();
+        let claimed = ClaimedDirectory::claim(directory.path(), None).unwrap();
+        Self { directory, claimed }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn claimed(&self) -> &ClaimedDirectory {
+        &self.claimed
+    }
+
+    /// The path of an entry of a file set.
+    pub fn entry(&self, path: &str) -> PathBuf {
+        self.path().join(path)
+    }
+}
+
+pub fn workload(text: &str) -> Workload {
+    Workload::parse("test.f", text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub fn operations(count: u64) -> Options {
+    Options { length: Some(Length::Operations(count)), stuck_after: Duration::from_secs(10), ..Options::default() }
+}
+
+pub fn time(milliseconds: u64) -> Options {
+    let length = Some(Length::Time(Duration::from_millis(milliseconds)));
+    Options {
+        length,
+        interval: Some(Duration::from_millis(100)),
+        stuck_after: Duration::from_secs(10),
+        ..Options::default()
+    }
+}
+
+pub fn try_run(room: &Room, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
+    let interrupt = Interrupt::new();
+    Bench::prepare(workload, room.claimed(), options, &Silent, &interrupt)?.run(room.claimed(), &Silent, &interrupt)
+}
+
+pub fn run(room: &Room, text: &str, options: Options) -> Repetition {
+    try_run(room, &workload(text), options).unwrap_or_else(|error| panic!("{error}")).repetition
+}
+
+pub fn valid(repetition: Repetition) -> Repetition {
+    assert!(repetition.valid, "{:?}", repetition.reason);
+    repetition
+}
+
+pub fn count(repetition: &Repetition, flowop: &str) -> u64 {
+    repetition.flowops.iter().find(|(name, _)| name == flowop).map_or(0, |(_, result)| result.count)
+}

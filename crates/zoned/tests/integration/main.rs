@@ -1,0 +1,7 @@
+//! What zoned devices must do, tried from outside.
+
+mod allocations;
+mod device_body;
+mod measured_points;
+mod simulation;
+mod state_machine;

@@ -1,0 +1,95 @@
+//! `sim:zn540` on a sample of the measured points that were held out of its fit.
+
+use senesce_core::Seed;
+use senesce_zoned::ZonedError;
+use senesce_zoned::fit::error::{Summary, compare};
+use senesce_zoned::fit::points::{Metric, Point, Points};
+use senesce_zoned::sim::model::Model;
+
+const POINTS: &str = include_str!("../../../../data/zns/t12_measured_points.csv");
+const BESIDE: &str = include_str!("../../../../data/zns/t13_command_interference.csv");
+
+fn all() -> Vec<Point> {
+    let mut points = Points::default();
+    points.single("t12", POINTS).unwrap();
+    points.commands_beside("t13", BESIDE).unwrap();
+    points.into_vec()
+}
+
+/// Errors of one metric over every so many-th held-out point that `wanted` takes.
+fn errors(metric: Metric, every: usize, wanted: impl Fn(&Point) -> bool) -> Summary {
+    let model = Model::load("zn540").unwrap();
+    let held = all().into_iter().filter(|point| point.held_out() && wanted(point)).step_by(every);
+    let compared = held.flat_map(|point| compare(&model, &point, Seed(42)).unwrap());
+    Summary::of(compared.filter(|value| value.metric == metric).map(|value| value.error())).unwrap()
+}
+
+fn single(point: &Point, op: &str, lbaf: u32) -> bool {
+    point.job.actors.len() == 1 && point.job.lbaf == Some(lbaf) && point.key.starts_with(&format!("op={op},"))
+}
+
+#[test]
+fn blocks_of_4_kib() {
+    let found = errors(Metric::Iops, 6, |point| single(point, "write", 4096) || single(point, "append", 4096));
+    assert!(found.count > 10 && found.median < 0.012 && found.p90 < 0.06, "{found:?}");
+}
+
+#[test]
+fn blocks_of_512_b() {
+    let found = errors(Metric::Iops, 6, |point| single(point, "write", 512) || single(point, "append", 512));
+    assert!(found.count > 10 && found.median < 0.03 && found.p90 < 0.15, "{found:?}");
+    let found = errors(Metric::P95, 6, |point| single(point, "append", 512));
+    assert!(found.median < 0.25, "{found:?}");
+}
+
+#[test]
+fn one_stream_of_reads() {
+    let shallow = |point: &Point| {
+        let actor = &point.job.actors[0];
+        single(point, "seqread", 512) && actor.zones.count() == 1 && actor.qd <= 64
+    };
+    let found = errors(Metric::Iops, 1, shallow);
+    assert!(found.count > 20 && found.median < 0.05, "{found:?}");
+}
+
+#[test]
+fn writes_beside_resets() {
+    // A reset every two seconds is too seldom for the time that a point runs.
+    let often = |point: &Point| point.key.starts_with("reset-on-write") && !point.key.ends_with("second=1%");
+    let wanted = |point: &Point| often(point) && point.job.actors[0].zones.count() >= 3;
+    let found = errors(Metric::Iops, 3, wanted);
+    assert!(found.median < 0.03 && found.p90 < 0.06, "{found:?}");
+}
+
+/// The same condition of two tables is one point, and the split does not move.
+#[test]
+fn points_count_once_and_stay_where_they_are() {
+    let once = all().len();
+    let mut twice = Points::default();
+    twice.single("t12", POINTS).unwrap();
+    twice.single("again", POINTS).unwrap();
+    twice.commands_beside("t13", BESIDE).unwrap();
+    let twice = twice.into_vec();
+    assert_eq!(twice.len(), once);
+    let held = twice.iter().filter(|point| point.held_out()).count();
+    assert!((once / 4..once * 5 / 12).contains(&held), "{held} of {once}");
+    let given = "op=append,bs=4096,qd=4,zones=1,path=direct,lbaf=4096";
+    assert!(twice.iter().any(|point| point.key == given && !point.held_out()));
+}
+
+#[test]
+fn bad_tables_are_errors_that_name_the_place() {
+    let fails = |text: &str, words: &str| {
+        let error: ZonedError = Points::default().single("mine", text).unwrap_err();
+        assert!(error.to_string().contains("mine") && error.to_string().contains(words), "{error}");
+    };
+    let header = "lbaf,engine,sched,op,bs,zones,qd,iops,p95_us";
+    fails("", "no line");
+    fails("engine,op,zones\n", "the column iops is missing");
+    fails(&format!("{header}\nlbaf2,spdk,-,append,4096,1,4\n"), "line 2");
+    fails(&format!("{header}\nlbaf2,spdk,-,append,4096,1,4,-3,\n"), "iops is '-3'");
+    fails(&format!("{header}\nlbaf2,spdk,-,append,4096,1,4,NaN,\n"), "iops is 'NaN'");
+    fails(&format!("{header}\nlbaf7,spdk,-,append,4096,1,4,10,\n"), "lbaf is 'lbaf7'");
+    fails(&format!("{header}\nlbaf2,spdk,-,apend,4096,1,4,10,\n"), "op is 'apend'");
+    fails(&format!("{header}\nlbaf2,spdk,-,append,4096,1,4,10,0\n"), "p95_us is '0'");
+}
