@@ -3,12 +3,14 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi lab demo test test-long build requirements fmt lint lint-long docs bench clean
+.PHONY: mpi lab demo test test-long build requirements dist book fmt lint lint-long docs bench clean
 
+# What tests need; `scripts/requirements demo|lab` asks for less.
 requirements:
-	@scripts/requirements
+	@scripts/requirements test
 
-build: requirements
+build:
+	@scripts/requirements demo
 	$(CARGO) build --release -p senesce-cli
 
 # The program with `--mpi`, for many nodes; see docs/mpi.md. Any MPI that has mpicc will do instead of Open MPI.
@@ -16,7 +18,7 @@ mpi:
 	@scripts/requirements-mpi
 	$(CARGO) build --release -p senesce-cli --features mpi
 
-# The main job: ages a file system to the Agrawal profile and writes the report.
+# The main job at its smallest: ages a file system and writes the report.
 demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
@@ -33,6 +35,7 @@ test: requirements
 	@scripts/test $(if $(LISTED),--listed $(LISTED)) --workspace
 
 lab:
+	@scripts/requirements lab
 	$(CARGO) build -p senesce-cli
 	@$(SET_UP_LAB)
 
@@ -42,6 +45,14 @@ test-long: requirements build
 	@$(SET_UP_LAB)
 	@scripts/test --long --workspace
 	@for script in tests/long/*; do echo "== $$script"; "$$script" || exit 1; done
+
+# Static binary, .deb, wheel and their sums in target/dist; see docs/packages.md.
+dist:
+	@scripts/dist
+
+# The pages of `senesce doc` and the guides as a book in target/book (needs mdbook).
+book:
+	@scripts/book
 
 fmt:
 	$(CARGO) fmt --all --check
@@ -60,7 +71,7 @@ docs:
 	@scripts/check-docs
 
 # Ratios against other programs and bare system calls; results are committed under benches/results.
-bench: build
+bench: requirements build
 	$(CARGO) bench -p senesce-benches
 
 clean:

@@ -15,7 +15,9 @@ macro_rules! println {
     ($($words:tt)*) => { crate::output::print(format_args!($($words)*)) };
 }
 
+mod arguments;
 mod display;
+mod groups;
 mod output;
 mod ranks;
 mod registry;
@@ -23,8 +25,11 @@ mod session;
 mod table;
 mod verbs;
 
-use clap::{Arg, ArgAction, Command};
-use senesce_core::ExitCode;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap_complete::CompleteEnv;
+use senesce_core::parameter::suggest;
+use senesce_core::{ExitCode, Failure};
 use session::Session;
 
 /// The whole command line: global flags and one subcommand per verb.
@@ -32,10 +37,14 @@ fn command() -> Command {
     let root = Command::new("senesce")
         .version(ranks::VERSION)
         .about("Ages file systems, measures them fresh and aged, and explains the difference by their layout")
+        .help_template(format!(
+            "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
+            groups::list()
+        ))
         .after_help(
             "Exit codes: 0 done, 1 negative verdict, 2 usage, 3 refused for safety, 4 a requirement is missing, \
              5 I/O failure (record kept), 125 the lab failed, 130 interrupted (record kept).\n\
-             Begin with `senesce doctor`, then `senesce age image:/tmp/old.img,size=1G --profile agrawal`.",
+             Begin with `senesce demo`, then `senesce doctor` and `senesce VERB --help`.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -52,12 +61,23 @@ fn main() -> std::process::ExitCode {
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
     restore_broken_pipe();
-    let matches = command().get_matches();
+    CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
+    let matches = match understood() {
+        Ok(matches) => matches,
+        Err(failure) => {
+            eprintln!("senesce: {failure}");
+            return code(failure.exit_code());
+        }
+    };
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
     let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
     let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
         return code(ExitCode::Usage);
     };
+    if let Err(failure) = has_processes() {
+        eprintln!("senesce: {failure}");
+        return code(failure.exit_code());
+    }
     // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.
     if name != "doctor" {
         senesce_volume::guardian::sweep();
@@ -70,6 +90,30 @@ fn main() -> std::process::ExitCode {
             code(failure.exit_code())
         }
     }
+}
+
+/// The words of the command line. Help, version and most mistakes end the process here, in clap's words.
+fn understood() -> Result<ArgMatches, Failure> {
+    command().try_get_matches().map_err(|error| match (error.kind(), error.get(ContextKind::InvalidSubcommand)) {
+        (ErrorKind::InvalidSubcommand, Some(ContextValue::String(word))) if is_verb_position(word) => {
+            let hint = suggest(word, table::VERBS.iter().map(|verb| verb.name));
+            Failure::usage(format!("there is no verb '{word}'{hint}; `senesce --help` lists them"))
+        }
+        _ => error.exit(),
+    })
+}
+
+/// Mounts, processes and devices are looked up there; without it the guard would be blind.
+fn has_processes() -> Result<(), Failure> {
+    match std::path::Path::new("/proc/self/exe").symlink_metadata() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Failure::new(ExitCode::Missing, "there is no /proc; mount it: mount -t proc proc /proc")),
+    }
+}
+
+/// Whether a word stands where the verb does: only flags are before it.
+fn is_verb_position(word: &str) -> bool {
+    std::env::args().skip(1).find(|argument| !argument.starts_with('-')).is_some_and(|first| first == word)
 }
 
 fn code(exit: ExitCode) -> std::process::ExitCode {

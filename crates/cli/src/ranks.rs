@@ -4,11 +4,11 @@ use senesce_cluster::{Cluster, HAS_MPI, Hello, join_mpi};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
 
-/// Version of the program and whether it can do `--mpi`.
+/// Version of the program, the commit that it was built from with its date, and whether it can do `--mpi`.
 pub const VERSION: &str = if HAS_MPI {
-    concat!(env!("CARGO_PKG_VERSION"), " (with MPI)")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), "with MPI)")
 } else {
-    concat!(env!("CARGO_PKG_VERSION"), " (without MPI)")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), "without MPI)")
 };
 
 /// Joins them. All must have the same arguments and the same `facts` (contents of files that the arguments name).

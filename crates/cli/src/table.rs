@@ -43,6 +43,7 @@ fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure
 
 /// All verbs, in the order of the help.
 pub const VERBS: &[Entry] = &[
+    Entry::of::<verbs::demo::Demo>(),
     Entry::of::<verbs::age::Age>(),
     Entry::of::<verbs::verify::Verify>(),
     Entry::of::<verbs::experiments::Experiments>(),

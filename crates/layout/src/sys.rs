@@ -26,7 +26,7 @@ pub const BTRFS_IOC_DEV_INFO: c_ulong = 0xD000_941E;
 pub fn ioctl(file: impl AsFd, request: c_ulong, argument: &mut [u64]) -> io::Result<()> {
     // SAFETY: the buffer is at least as long as the structure whose length is part of `request` plus the array whose
     // length the caller wrote into it; the kernel writes no further, and any bit pattern is a valid u64.
-    let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), request, argument.as_mut_ptr()) };
+    let result = unsafe { libc::ioctl(file.as_fd().as_raw_fd(), request as _, argument.as_mut_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -12,8 +12,18 @@ pub struct Registry {
     pub verbs: &'static [&'static [&'static dyn RunKind]],
 }
 
-/// Doc pages of verbs: name and text.
+/// Doc pages beside those of experiments: name and text.
 pub const PAGES: &[(&str, &str)] = &[
+    ("aging", include_str!("../../../docs/guide/aging.md")),
+    ("how-to", include_str!("../../../docs/guide/how-to.md")),
+    ("mail-server", include_str!("../../../docs/tutorials/mail-server.md")),
+    ("regression", include_str!("../../../docs/tutorials/regression.md")),
+    ("slow-disk", include_str!("../../../docs/tutorials/slow-disk.md")),
+    ("troubleshooting", include_str!("../../../docs/guide/troubleshooting.md")),
+    ("glossary", include_str!("../../../docs/guide/glossary.md")),
+    ("packages", include_str!("../../../docs/guide/packages.md")),
+    ("demo", include_str!("../../../docs/verbs/demo.md")),
+    ("runs", include_str!("../../../docs/verbs/runs.md")),
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("bench", include_str!("../../../docs/verbs/bench.md")),

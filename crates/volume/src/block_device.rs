@@ -191,7 +191,7 @@ impl BlockDevice {
         const BLKFLSBUF: libc::c_ulong = 0x1261;
         let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
         // SAFETY: BLKFLSBUF takes no argument and the descriptor is open.
-        match unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF, 0) } {
+        match unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF as _, 0) } {
             0 => Ok(()),
             _ => Err(TargetError::io("flush the buffers of", &self.path)(std::io::Error::last_os_error())),
         }

@@ -24,7 +24,7 @@ pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
         buffer[0] = sector;
         buffer[1] = number_and_flags(AT_ONCE as u32);
         // SAFETY: the request takes a header followed by as many zones as it says, for which the buffer has room.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE, buffer.as_mut_ptr()) };
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE as _, buffer.as_mut_ptr()) };
         if result != 0 {
             return Err(TargetError::io("report the zones of", path)(std::io::Error::last_os_error()));
         }

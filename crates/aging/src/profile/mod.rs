@@ -72,6 +72,11 @@ const DIRECTORY_LIMIT: u32 = 10_000_000;
 /// Most bins of one histogram.
 const BIN_LIMIT: usize = 2048;
 
+/// The names of the profiles that come with the program.
+pub fn builtin_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|(name, _)| *name)
+}
+
 impl Profile {
     /// One of the profiles that come with the program.
     pub fn builtin(name: &str) -> Result<Self, AgingError> {

@@ -1,6 +1,7 @@
 //! `senesce age`: the main job.
 
 use crate::Exit;
+use crate::arguments;
 use crate::ranks;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
@@ -8,6 +9,7 @@ use crate::verbs::carry::show;
 use crate::verbs::report::output_failed;
 use crate::verbs::reproduce::print_plan;
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use senesce_aging::parts::MOST_PARTS;
 use senesce_aging::{Churn, Clock, CommitShare, Profile, Truncate};
 use senesce_cluster::Cluster;
@@ -19,7 +21,7 @@ use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use senesce_exp_aging::age::{
     self, AgeSpec, check_target, parse_shard, parse_until, plan_only, profile_hash, resume, run_by_ranks,
 };
-use senesce_runs::run::{Conduct, Run, conduct};
+use senesce_runs::run::{Conduct, Outcome, Run, conduct};
 use senesce_volume::FileSystem;
 use std::path::PathBuf;
 
@@ -30,13 +32,14 @@ pub struct Age {
     #[arg(required_unless_present_any = ["resume", "plan_only"])]
     target: Option<String>,
     /// Built-in profile (see `senesce profile list`) or a TOML file
-    #[arg(long, default_value = "agrawal")]
+    #[arg(long, default_value = "agrawal", add = ArgValueCompleter::new(arguments::complete_profile))]
     profile: String,
     /// Allocated bytes of files over the raw size
     #[arg(
         long,
         value_name = "SHARE",
-        help = "Allocated bytes of files over the raw size [default: the profile's own, else 0.8]"
+        value_parser = arguments::share,
+        help = "Allocated bytes of files over the raw size, 80% or 0.8 [default: the profile's own, else 80%]"
     )]
     fullness: Option<f64>,
     /// Raw size of the volume; needed for a directory and for --plan-only
@@ -76,6 +79,7 @@ pub struct Age {
     #[arg(
         long,
         value_name = "NAME",
+        add = ArgValueCompleter::new(arguments::complete_file_system),
         help_heading = "Target",
         help = "File system to make on an image or device [default: ext4]"
     )]
@@ -144,7 +148,8 @@ pub struct Age {
     #[arg(long, conflicts_with = "out")]
     again: bool,
     /// Continue an interrupted run; limits given here replace its own
-    #[arg(long, value_name = "RUNDIR", conflicts_with_all = ["target", "out", "plan_only", "again"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["target", "out", "plan_only", "again"],
+          value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     resume: Option<PathBuf>,
     /// Plan and measure without any target
     #[arg(long)]
@@ -205,14 +210,25 @@ impl Verb for Age {
             println!("{}", serde_json::to_string_pretty(&value).map_err(|error| output_failed(error.into()))?);
             return Ok(ExitCode::Done.into());
         }
-        session.progress().say(&format!("seed {}", spec.seed.0));
-        spec.summary()?;
-        crate::output::create_target(self.create, &spec.target)?;
-        show(&conduct::<age::Age>(&spec, spec.seed, &how)?, self.json, session)
+        show(&self.begin(&spec, &how)?, self.json, session)
     }
 }
 
 impl Age {
+    /// Ages as the options say; the record is kept in `out`, or where it belongs. Prints nothing.
+    pub fn conducted_into(self, out: Option<PathBuf>, session: &Session) -> Result<Outcome, Failure> {
+        let interrupt = session.interrupt()?;
+        let age = Self { out, ..self };
+        age.begin(&age.spec()?, &age.conduct(session.progress(), &interrupt, None))
+    }
+
+    fn begin(&self, spec: &AgeSpec, how: &Conduct<'_>) -> Result<Outcome, Failure> {
+        how.progress.say(&format!("seed {}", spec.seed.0));
+        spec.summary()?;
+        crate::output::create_target(self.create, &spec.target)?;
+        conduct::<age::Age>(spec, spec.seed, how)
+    }
+
     fn conduct<'a>(
         &self,
         progress: &'a dyn Progress,
@@ -244,10 +260,7 @@ impl Age {
             None => {
                 check_target(self.target.as_deref())?;
                 let spec = self.spec()?;
-                session.progress().say(&format!("seed {}", spec.seed.0));
-                spec.summary()?;
-                crate::output::create_target(self.create, &spec.target)?;
-                conduct::<age::Age>(&spec, spec.seed, &how)
+                self.begin(&spec, &how)
             }
         });
         match led {

@@ -1,6 +1,7 @@
 //! `senesce compare`: runs against a reference, in words.
 
 use crate::Exit;
+use crate::arguments;
 use crate::display::print_analysis;
 use crate::output::Output;
 use crate::registry::REGISTRY;
@@ -8,6 +9,7 @@ use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
+use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
 use senesce_core::{Failure, Record};
 use senesce_report::junit::{self, Case, Status};
@@ -21,10 +23,12 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Compare {
     /// Run directories. Without --against the first is the reference of the others
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
+          add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
     /// Reference runs, pooled; the RUNs before it are pooled too
-    #[arg(long, num_args = 1.., value_name = "RUN")]
+    #[arg(long, num_args = 1.., value_name = "RUN", value_parser = arguments::run(),
+          add = ArgValueCompleter::new(arguments::complete_run))]
     against: Vec<PathBuf>,
     /// Gate: no judged metric may lose this share (5% or 0.05); exit 1 when one does
     #[arg(long, value_name = "SHARE")]

@@ -3,14 +3,20 @@
 use crate::Exit;
 use crate::session::Session;
 use crate::table::Verb;
+use crate::verbs::report::output_failed;
 use clap::Args;
+use clap_complete::env::Shells;
 use senesce_core::{ExitCode, Failure};
+
+/// The variable that makes senesce answer a shell that completes its words.
+pub const VARIABLE: &str = "COMPLETE";
 
 /// Print shell completions
 #[derive(Args)]
 pub struct Completions {
     /// Shell
-    shell: clap_complete::Shell,
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
 }
 
 impl Verb for Completions {
@@ -18,7 +24,10 @@ impl Verb for Completions {
     const ABOUT: &'static str = "Print completions for bash, zsh, fish, elvish or powershell";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        clap_complete::generate(self.shell, &mut crate::command(), "senesce", &mut std::io::stdout().lock());
+        let shells = Shells::builtins();
+        let shell = shells.completer(&self.shell).ok_or_else(|| Failure::usage("no such shell"))?;
+        let mut out = std::io::stdout().lock();
+        shell.write_registration(VARIABLE, "senesce", "senesce", "senesce", &mut out).map_err(output_failed)?;
         Ok(ExitCode::Done.into())
     }
 }

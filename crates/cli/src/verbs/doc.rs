@@ -11,6 +11,7 @@ use senesce_core::{ExitCode, Failure};
 #[derive(Args)]
 pub struct Doc {
     /// Experiment or verb; without it, the list of pages
+    #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_page))]
     name: Option<String>,
 }
 

@@ -1,11 +1,13 @@
 //! `senesce export`: tidy tables of runs for other programs.
 
 use crate::Exit;
+use crate::arguments;
 use crate::output::Output;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use senesce_core::failure::errno_words;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record, Table};
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 #[command(group = clap::ArgGroup::new("form").required(true).multiple(true))]
 pub struct Export {
     /// Run directories
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
+          add = ArgValueCompleter::new(arguments::complete_run))]
     runs: Vec<PathBuf>,
     /// Every measured value of all runs as one CSV table; `-` or no FILE: standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", group = "form")]

@@ -65,7 +65,12 @@ struct Run {
     )]
     shares: Vec<PathBuf>,
     /// Kernel release from the cache
-    #[arg(long, value_name = "RELEASE", help = "Kernel release from the cache [default: the newest]")]
+    #[arg(
+        long,
+        value_name = "RELEASE",
+        add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_kernel),
+        help = "Kernel release from the cache [default: the newest]"
+    )]
     kernel: Option<String>,
     /// kvm or tcg instead of probing
     #[arg(long, value_parser = ["kvm", "tcg"])]

@@ -1,16 +1,26 @@
-//! `senesce man`: the manual page.
+//! `senesce man`: the manual pages.
 
 use crate::Exit;
+use crate::groups::{GROUPS, verbs};
 use crate::session::Session;
 use crate::table::Verb;
-use clap::Args;
+use crate::verbs::report::output_failed;
+use clap::{Args, Command};
+use clap_mangen::Man as Page;
+use senesce_core::failure::failed;
+use senesce_core::parameter::suggest;
 use senesce_core::{ExitCode, Failure};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-/// Print the manual page in roff
+/// Print a manual page in roff, or write all
 #[derive(Args)]
 pub struct Man {
     /// The verb to describe; without it, senesce itself
     verb: Option<String>,
+    /// Write all pages into this directory, as senesce.1, senesce-age.1 and so on
+    #[arg(long, value_name = "DIR", conflicts_with = "verb")]
+    dir: Option<PathBuf>,
 }
 
 impl Verb for Man {
@@ -18,18 +28,86 @@ impl Verb for Man {
     const ABOUT: &'static str = "Print the manual page in roff (senesce man | man -l -)";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let root = crate::command();
-        let command = match &self.verb {
-            None => root,
-            Some(name) => root
-                .get_subcommands()
-                .find(|command| command.get_name() == name)
-                .cloned()
-                .ok_or_else(|| Failure::usage(format!("there is no verb '{name}'; `senesce --help` lists them")))?,
-        };
-        clap_mangen::Man::new(command)
-            .render(&mut std::io::stdout().lock())
-            .map_err(crate::verbs::report::output_failed)?;
+        let root = complete(crate::command());
+        if let Some(directory) = &self.dir {
+            return write_all(root, directory);
+        }
+        let mut out = io::stdout().lock();
+        match &self.verb {
+            None => render_root(root, &mut out),
+            Some(name) => Page::new(of_verb(&root, name)?).render(&mut out),
+        }
+        .map_err(output_failed)?;
         Ok(ExitCode::Done.into())
     }
+}
+
+/// Names pages `senesce-age` and not `age`, and leaves out the help of helps.
+fn complete(root: Command) -> Command {
+    let mut root = root.disable_help_subcommand(true);
+    root.build();
+    root
+}
+
+fn of_verb(root: &Command, name: &str) -> Result<Command, Failure> {
+    let mut known = root.get_subcommands();
+    known.find(|command| command.get_name() == name).map(named).ok_or_else(|| {
+        let hint = suggest(name, root.get_subcommands().map(Command::get_name));
+        Failure::usage(format!("there is no verb '{name}'{hint}; `senesce --help` lists them"))
+    })
+}
+
+/// A command under the name of its page.
+fn named(command: &Command) -> Command {
+    let name = command.get_display_name().unwrap_or(command.get_name()).to_string();
+    command.clone().name(name)
+}
+
+fn render_root(root: Command, out: &mut dyn Write) -> io::Result<()> {
+    let page = Page::new(root);
+    page.render_title(out)?;
+    page.render_name_section(out)?;
+    page.render_synopsis_section(out)?;
+    page.render_description_section(out)?;
+    page.render_options_section(out)?;
+    for (title, names) in GROUPS {
+        writeln!(out, ".SH \"{}\"", title.to_uppercase())?;
+        for verb in verbs(names) {
+            let about = (verb.command)().get_about().map(ToString::to_string).unwrap_or_default();
+            writeln!(out, ".TP\n\\fBsenesce\\-{}\\fR(1)\n{}", escaped(verb.name), escaped(&about))?;
+        }
+    }
+    page.render_extra_section(out)?;
+    page.render_version_section(out)
+}
+
+/// Hyphens that stay hyphens; a leading point or apostrophe would be a request (groff_char(7), groff(7)).
+fn escaped(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('-', "\\-");
+    if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }
+}
+
+fn write_all(root: Command, directory: &Path) -> Result<Exit, Failure> {
+    std::fs::create_dir_all(directory).map_err(failed("make directory", directory))?;
+    let mut page = Vec::new();
+    render_root(root.clone(), &mut page).map_err(output_failed)?;
+    write(directory, "senesce", &page)?;
+    write_below(&root, directory)?;
+    Ok(ExitCode::Done.into())
+}
+
+fn write_below(parent: &Command, directory: &Path) -> Result<(), Failure> {
+    for command in parent.get_subcommands().filter(|command| !command.is_hide_set()) {
+        let command = named(command);
+        let mut page = Vec::new();
+        Page::new(command.clone()).render(&mut page).map_err(output_failed)?;
+        write(directory, command.get_name(), &page)?;
+        write_below(&command, directory)?;
+    }
+    Ok(())
+}
+
+fn write(directory: &Path, name: &str, page: &[u8]) -> Result<(), Failure> {
+    let file = directory.join(format!("{name}.1"));
+    std::fs::write(&file, page).map_err(failed("write", &file))
 }

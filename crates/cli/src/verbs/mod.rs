@@ -7,6 +7,7 @@ pub mod bundle;
 pub mod carry;
 pub mod compare;
 pub mod completions;
+pub mod demo;
 pub mod device;
 pub mod doc;
 pub mod doctor;

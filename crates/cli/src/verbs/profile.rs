@@ -57,12 +57,13 @@ enum Action {
 #[derive(Args)]
 struct Show {
     /// Name of a built-in profile, or path of a TOML file
+    #[arg(add = clap_complete::ArgValueCompleter::new(crate::arguments::complete_profile))]
     profile: String,
     /// Size of a volume to plan for
     #[arg(long)]
     size: Option<Bytes>,
     /// Allocated bytes of files over the size of the volume
-    #[arg(long)]
+    #[arg(long, value_name = "SHARE", value_parser = crate::arguments::share)]
     fullness: Option<f64>,
     /// What becomes of sizes that cannot fit
     #[arg(long, value_enum, default_value = "refuse")]

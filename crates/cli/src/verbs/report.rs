@@ -1,12 +1,14 @@
 //! `senesce report RUN`: the HTML report of a run, from its record alone.
 
 use crate::Exit;
+use crate::arguments;
 use crate::display::print_analysis;
 use crate::output::Output;
 use crate::registry::REGISTRY;
 use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure, Record};
 use std::path::{Path, PathBuf};
@@ -14,8 +16,10 @@ use std::path::{Path, PathBuf};
 /// Write the report of a run; needs neither root nor the device
 #[derive(Args)]
 pub struct Report {
-    /// Run directory
-    run: PathBuf,
+    /// Run directories; each gets its own report
+    #[arg(required = true, value_name = "RUN", value_parser = arguments::run(),
+          add = ArgValueCompleter::new(arguments::complete_run))]
+    runs: Vec<PathBuf>,
     /// File to write
     #[arg(long, short, value_name = "FILE", help = "File to write [default: RUN/report.html]")]
     out: Option<PathBuf>,
@@ -34,21 +38,52 @@ impl Verb for Report {
     const ABOUT: &'static str = "Write the report of a run as one HTML file, from its record alone";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let record = Record::open(&self.run)?;
-        let analysis = REGISTRY.analyse(&record)?;
-        if self.json || self.text {
-            if self.text && record.is_partial() {
-                println!("The run did not complete: this is its partial record.\n");
-            }
-            print_analysis(&analysis, self.json).map_err(output_failed)?;
-            return Ok(ExitCode::Done.into());
+        arguments::one_output(&self.out, &self.runs)?;
+        if self.json && self.runs.len() > 1 {
+            return print_results(&self.runs);
         }
-        let file = self.out.unwrap_or_else(|| self.run.join("report.html"));
-        let html = senesce_report::render_html(&analysis, &record);
-        self.output.write(&file, Format::Html, html.as_bytes())?;
-        say_written(&file);
+        for run in &self.runs {
+            self.report(run)?;
+        }
         Ok(ExitCode::Done.into())
     }
+}
+
+impl Report {
+    fn report(&self, run: &Path) -> Result<(), Failure> {
+        if !(self.json || self.text) {
+            let file = write(run, self.out.as_deref(), self.output)?;
+            say_written(&file);
+            return Ok(());
+        }
+        let record = Record::open(run)?;
+        let analysis = REGISTRY.analyse(&record)?;
+        if self.text && record.is_partial() {
+            println!("The run did not complete: this is its partial record.\n");
+        }
+        print_analysis(&analysis, self.json).map_err(output_failed)
+    }
+}
+
+/// The results of several runs as one JSON array.
+fn print_results(runs: &[PathBuf]) -> Result<Exit, Failure> {
+    let result = |run: &PathBuf| Ok(REGISTRY.analyse(&Record::open(run)?)?.result);
+    let results = runs.iter().map(result).collect::<Result<Vec<_>, Failure>>()?;
+    println!("{:#}", serde_json::Value::Array(results));
+    Ok(ExitCode::Done.into())
+}
+
+fn write(run: &Path, out: Option<&Path>, output: Output) -> Result<PathBuf, Failure> {
+    let record = Record::open(run)?;
+    let analysis = REGISTRY.analyse(&record)?;
+    let file = out.map_or_else(|| run.join("report.html"), PathBuf::from);
+    output.write(&file, Format::Html, senesce_report::render_html(&analysis, &record).as_bytes())?;
+    Ok(file)
+}
+
+/// Writes the report of a run into its directory, as `senesce report RUN` does.
+pub fn write_default(run: &Path) -> Result<PathBuf, Failure> {
+    write(run, None, Output::default())
 }
 
 /// Names the file, unless standard output or a device took its content.

@@ -1,6 +1,7 @@
 //! `senesce runs`: the run directories there are.
 
 use crate::Exit;
+use crate::arguments::run_paths;
 use crate::display::print_table;
 use crate::session::{Session, runs_directory};
 use crate::table::Verb;
@@ -61,16 +62,4 @@ impl Verb for Runs {
         }
         Ok(ExitCode::Done.into())
     }
-}
-
-fn run_paths(directory: &PathBuf) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.join("plan.toml").exists())
-        .collect();
-    paths.sort();
-    paths
 }

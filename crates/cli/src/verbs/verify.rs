@@ -1,10 +1,12 @@
 //! `senesce verify RUN`.
 
 use crate::Exit;
+use crate::arguments;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
+use clap_complete::ArgValueCompleter;
 use senesce_core::{ExitCode, Failure};
 use senesce_exp_aging::age::verify;
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Verify {
     /// Run directory of an aging
+    #[arg(value_parser = arguments::run(), add = ArgValueCompleter::new(arguments::complete_run))]
     run: PathBuf,
     /// Print JSON
     #[arg(long)]

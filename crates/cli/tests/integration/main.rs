@@ -12,5 +12,7 @@ mod objects;
 mod outputs;
 mod smoke;
 mod study;
+mod tutorials;
+mod words;
 mod zns;
 mod zoned_drive;

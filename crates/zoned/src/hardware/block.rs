@@ -119,7 +119,7 @@ impl ZonedBlockDevice {
             sectors: self.geometry.zone_blocks * per_block,
         };
         // SAFETY: all four requests take a `struct blk_zone_range`.
-        match unsafe { libc::ioctl(self.file.as_raw_fd(), request, std::ptr::from_ref(&range)) } {
+        match unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, std::ptr::from_ref(&range)) } {
             0 => Ok(command.block),
             _ => {
                 let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
@@ -195,7 +195,7 @@ fn report(file: &File, path: &str, geometry: &Geometry, first: u32, count: u32) 
         buffer.sector = geometry.start(next) * per_block;
         buffer.zones = (count - zones.len() as u32).min(REPORT_ZONES as u32);
         // SAFETY: the request takes a `struct blk_zone_report` followed by as many entries as its `nr_zones` says.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE, std::ptr::from_mut(&mut *buffer)) };
+        let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE as _, std::ptr::from_mut(&mut *buffer)) };
         if result != 0 {
             let source = io::Error::last_os_error();
             let remedy = "the kernel needs CONFIG_BLK_DEV_ZONED";

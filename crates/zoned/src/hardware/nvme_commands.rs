@@ -91,7 +91,7 @@ pub fn run_io(file: &File, command: &mut Passthrough) -> i32 {
 
 fn ioctl(file: &File, request: libc::c_ulong, command: &mut Passthrough) -> i32 {
     // SAFETY: the structure is the one the request number names; its data pointer is null or covers `data_len` bytes.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(command)) };
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, std::ptr::from_mut(command)) };
     if result < 0 { -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { result }
 }
 
@@ -173,7 +173,7 @@ impl Identity {
     /// Asks the namespace behind an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
         // SAFETY: the request takes no argument.
-        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID) };
+        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID as _) };
         if namespace <= 0 {
             let source = io::Error::last_os_error();
             return Err(ZonedError::Io {

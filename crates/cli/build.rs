@@ -1,0 +1,35 @@
+//! Says from which commit the program is built: by the tarball's own word, else by git, else not at all.
+//! The same commit gives the same bytes: the date is the commit's.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=commit.txt");
+    let built = archived().or_else(checked_out).map_or_else(String::new, |commit| format!("{commit}; "));
+    println!("cargo::rustc-env=SENESCE_BUILT={built}");
+}
+
+/// `commit.txt` after `git archive` filled it in.
+fn archived() -> Option<String> {
+    let text = std::fs::read_to_string("commit.txt").ok()?;
+    let text = text.trim();
+    (!text.is_empty() && !text.starts_with("$Format")).then(|| text.to_string())
+}
+
+/// What git says, if this source is in git: a repository that merely lies around it is another's.
+fn checked_out() -> Option<String> {
+    git(&["ls-files", "--error-unmatch", "build.rs"])?;
+    let head = git(&["rev-parse", "--git-path", "logs/HEAD"])?;
+    if Path::new(&head).exists() {
+        println!("cargo::rerun-if-changed={head}");
+    }
+    git(&["log", "-1", "--abbrev=12", "--format=%h, %cs"])
+}
+
+fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_string();
+    (!text.is_empty()).then_some(text)
+}

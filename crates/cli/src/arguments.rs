@@ -1,0 +1,160 @@
+//! Words that mean the same to every verb: runs, shares; and what completions offer for them.
+
+use crate::registry::REGISTRY;
+use crate::session::runs_directory;
+use clap::builder::{PathBufValueParser, TypedValueParser};
+use clap_complete::engine::CompletionCandidate;
+use senesce_core::Failure;
+use senesce_volume::FileSystem;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Least length of a word that is taken for the beginning of a run's hash.
+const LEAST_PREFIX: usize = 3;
+
+/// Reads a RUN: a run directory, `latest`, or the beginning of the name or of the hash of one in `senesce-runs`.
+pub fn run() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|word| find_run(&word, &runs_directory()))
+}
+
+/// A path that exists is itself; any other word must name exactly one run, or it is left for whoever opens it to refuse.
+fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
+    let Some(text) = word.to_str().filter(|_| !word.exists()) else {
+        return Ok(word.into());
+    };
+    if text == "latest" {
+        let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
+        return newest.ok_or_else(|| format!("no run is in {}; name its directory", runs.display()));
+    }
+    if text.len() < LEAST_PREFIX || text.contains('/') {
+        return Ok(word.into());
+    }
+    let mut found: Vec<PathBuf> = run_paths(runs).into_iter().filter(|path| begins(path, text)).collect();
+    match found.len() {
+        0 => Ok(word.into()),
+        1 => Ok(found.remove(0)),
+        _ => {
+            let names: Vec<String> = found.iter().map(|path| name(path).to_string()).collect();
+            Err(format!("several runs begin so: {}; write more of it", names.join(", ")))
+        }
+    }
+}
+
+fn begins(path: &Path, text: &str) -> bool {
+    let name = name(path);
+    name.starts_with(text) || name.rsplit_once('-').is_some_and(|(_, hash)| hash.starts_with(text))
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    path.join("events.jsonl").metadata().and_then(|found| found.modified()).ok()
+}
+
+/// The run directories in a directory, by name.
+pub fn run_paths(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = entries.filter(|path| path.join("plan.toml").exists()).collect();
+    paths.sort();
+    paths
+}
+
+/// One output file cannot take what several runs give.
+pub fn one_output(out: &Option<PathBuf>, runs: &[PathBuf]) -> Result<(), Failure> {
+    match out {
+        Some(_) if runs.len() > 1 => {
+            Err(Failure::usage("--out names one file and there are several RUNs; leave it out"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a fullness: `80%` or `0.8`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is not a share: write 80% or 0.8");
+    let (number, of) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |percent| (percent.trim(), 100.0));
+    let share = number.parse::<f64>().map_err(|_| wrong())? / of;
+    if share.is_finite() { Ok(share) } else { Err(wrong()) }
+}
+
+/// For completions: the runs of `senesce-runs`, `latest`, and directories.
+pub fn complete_run(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let known = run_paths(&runs_directory()).into_iter().map(|path| path.display().to_string());
+    matching(begun, known.chain(["latest".to_string()]))
+}
+
+/// For completions: the built-in profiles.
+pub fn complete_profile(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let names = senesce_aging::profile::builtin_names();
+    matching(begun, names.map(str::to_string))
+}
+
+/// For completions: the file systems.
+pub fn complete_file_system(begun: &OsStr) -> Vec<CompletionCandidate> {
+    matching(begun, FileSystem::ALL.iter().map(ToString::to_string))
+}
+
+/// For completions: the doc pages.
+pub fn complete_page(begun: &OsStr) -> Vec<CompletionCandidate> {
+    matching(begun, REGISTRY.pages().into_iter().map(str::to_string))
+}
+
+/// For completions: the releases of the kernels in the cache.
+pub fn complete_kernel(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let kernels = senesce_lab::cached_kernels().unwrap_or_default();
+    matching(begun, kernels.into_iter().map(|kernel| kernel.version))
+}
+
+fn matching(begun: &OsStr, known: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    let begun = begun.to_string_lossy();
+    known.filter(|name| name.starts_with(&*begun)).map(CompletionCandidate::new).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::time::Duration;
+
+    fn runs(room: &Path) {
+        for (age, name) in ["age-1f2e3d4c", "zns-1f2e0000", "bench-77aa00ff"].iter().enumerate() {
+            let path = room.join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("plan.toml"), "").unwrap();
+            let events = File::create(path.join("events.jsonl")).unwrap();
+            events.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(100 - age as u64)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_run_is_found_by_name_hash_or_time() {
+        let room = tempfile::tempdir().unwrap();
+        runs(room.path());
+        let find = |word: &str| find_run(Path::new(word), room.path());
+        for (word, run) in
+            [("latest", "age-1f2e3d4c"), ("1f2e3", "age-1f2e3d4c"), ("77a", "bench-77aa00ff"), ("zns", "zns-1f2e0000")]
+        {
+            assert_eq!(find(word), Ok(room.path().join(run)), "{word}");
+        }
+        let several = find("1f2e").unwrap_err();
+        assert!(several.contains("age-1f2e3d4c, zns-1f2e0000"), "{several}");
+        for word in ["1f", "nothing", "a/77aa"] {
+            assert_eq!(find(word), Ok(PathBuf::from(word)), "is refused where it is opened");
+        }
+        assert_eq!(find(&room.path().to_string_lossy()), Ok(room.path().into()), "a path is itself");
+        assert!(find_run(Path::new("latest"), Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn a_fullness_is_a_share_or_a_percentage() {
+        assert_eq!(share("80%"), Ok(0.8));
+        assert_eq!(share(" 12.5 % "), Ok(0.125));
+        assert_eq!(share("0.8"), Ok(0.8));
+        for wrong in ["", "%", "80 percent", "NaN", "inf%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! `senesce demo`: an aging in seconds, with whatever this machine allows.
+
+use crate::Exit;
+use crate::registry::REGISTRY;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
+use crate::verbs::age::Age;
+use crate::verbs::carry::show;
+use crate::verbs::report;
+use clap::{Args, Command, FromArgMatches};
+use senesce_core::{Bytes, ExitCode, Failure, Level};
+use senesce_runs::run::{Conduct, Outcome};
+use senesce_volume::ScratchDirectory;
+use senesce_volume::scratch_directory::MEMORY;
+use std::path::{Path, PathBuf};
+
+/// How large a volume is aged, and what the demo therefore needs free with some to spare.
+const SIZE: &str = "1G";
+const ROOM: Bytes = Bytes::mib(1200);
+/// The profile with few files: its ages are exact after some 40 000 operations, which take seconds.
+const PROFILE: [&str; 3] = ["--profile", "meyer", "--truncate-sizes"];
+/// Measures the simulated drive where nothing can be aged.
+const SIMULATED: &str = "zns-intra-zone";
+
+/// Age something small and write its report, in seconds
+#[derive(Args)]
+pub struct Demo {
+    /// Where to try: an image in memory (root), a scratch directory, the simulated drive
+    #[arg(long, value_parser = ["image", "directory", "simulator"],
+          help = "Where to try: an image in memory (root), a scratch directory, the simulated drive [default: the first that works]")]
+    on: Option<String>,
+    /// Run directory
+    #[arg(long, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
+    out: Option<PathBuf>,
+}
+
+impl Verb for Demo {
+    const NAME: &'static str = "demo";
+    const ABOUT: &'static str =
+        "Age something small in seconds, with whatever this machine allows, and write the report";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let outcome = match self.on.as_deref() {
+            Some("image") => self.image(session)?,
+            Some("directory") => self.directory(session)?,
+            Some(_) => self.simulator(session)?,
+            None => self.first_that_works(session)?,
+        };
+        let exit = show(&outcome, false, session)?;
+        println!("report: {}", report::write_default(&outcome.path)?.display());
+        Ok(exit)
+    }
+}
+
+impl Demo {
+    fn first_that_works(&self, session: &Session) -> Result<Outcome, Failure> {
+        type Try = fn(&Demo, &Session) -> Result<Outcome, Failure>;
+        let ways: [(&str, Try); 2] = [("an image in memory", Demo::image), ("a scratch directory", Demo::directory)];
+        for (name, way) in ways {
+            match way(self, session) {
+                Err(failure) if is_missing(&failure) => {
+                    session.progress().say(&format!("not on {name}: {failure}"));
+                }
+                other => return other,
+            }
+        }
+        self.simulator(session)
+    }
+
+    fn image(&self, session: &Session) -> Result<Outcome, Failure> {
+        self.age(&[&format!("memory:{SIZE}")], session)
+    }
+
+    fn directory(&self, session: &Session) -> Result<Outcome, Failure> {
+        let scratch = scratch()?;
+        let target = scratch.path().to_string_lossy().into_owned();
+        session.progress().say(
+            "left out: an image of its own file system, its free space, its check and cold caches; these need root, \
+             loop devices and mkfs.ext4 (`senesce doctor` says which is missing)",
+        );
+        // Commits on a disk that others use too would take minutes.
+        self.age(&[&target, "--size", SIZE, "--commit-share", "none"], session)
+    }
+
+    /// What `senesce age` with these words does.
+    fn age(&self, words: &[&str], session: &Session) -> Result<Outcome, Failure> {
+        let words = [words, &PROFILE, &["--threads", "2"]].concat();
+        session.progress().say(&format!("senesce age {}", words.join(" ")));
+        let command = Age::augment_args(Command::new(Age::NAME).no_binary_name(true));
+        let matches = command.try_get_matches_from(words).map_err(not_understood)?;
+        let age = Age::from_arg_matches(&matches).map_err(not_understood)?;
+        age.conducted_into(self.out.clone(), session)
+    }
+
+    fn simulator(&self, session: &Session) -> Result<Outcome, Failure> {
+        session.progress().say(&format!(
+            "nothing is aged: this is a simulated zoned drive (senesce reproduce {SIMULATED} --scale smoke)"
+        ));
+        let experiment = REGISTRY.experiment(SIMULATED)?;
+        let command = experiment.arguments(Command::new(SIMULATED).no_binary_name(true));
+        let chosen = command.try_get_matches_from([""; 0]).map_err(not_understood)?;
+        let how = Conduct {
+            out: self.out.clone(),
+            runs: runs_directory(),
+            again: false,
+            erase: None,
+            scale: Some(Level::Smoke),
+            only: None,
+            progress: session.progress(),
+            interrupt: &session.interrupt()?,
+            cluster: None,
+        };
+        experiment.reproduce(Level::Smoke, &chosen, &how)
+    }
+}
+
+fn is_missing(failure: &Failure) -> bool {
+    failure.exit_code() == ExitCode::Missing
+}
+
+fn not_understood(error: clap::Error) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+/// A directory of this process alone, in memory if there is room, else on a disk.
+fn scratch() -> Result<ScratchDirectory, Failure> {
+    let places = [PathBuf::from(MEMORY), PathBuf::from("."), std::env::temp_dir()];
+    let place = places.iter().find(|place| has_room(place)).ok_or_else(|| {
+        let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        let words = format!("{ROOM} free and writable in none of {}; set TMPDIR to such a place", names.join(", "));
+        Failure::new(ExitCode::Missing, words)
+    })?;
+    Ok(ScratchDirectory::create(place, "demo")?)
+}
+
+fn has_room(place: &Path) -> bool {
+    let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok();
+    writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM.0)
+}

@@ -1,0 +1,160 @@
+//! The words of the command line: how runs are named, what is suggested and completed, what help, manual and version say.
+
+use crate::common::{json, room, run, senesce};
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn printed(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", said(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Two finished runs in `senesce-runs`; their names.
+fn two_runs(folder: &Path) -> Vec<String> {
+    for seed in ["1", "2"] {
+        let words = ["zns", "sim:zn540", "--op", "write", "--time", "1ms", "--seed", seed];
+        printed(&run(folder, &words));
+    }
+    let list = json(&run(folder, &["runs", "--json"]));
+    list.as_array().expect("a list").iter().map(|one| one["run"].as_str().expect("run").to_string()).collect()
+}
+
+#[test]
+fn runs_are_named_by_path_time_or_hash() {
+    let room = room();
+    let runs = two_runs(room.path());
+    assert_eq!(runs.len(), 2);
+    let by_path = json(&run(room.path(), &["report", &runs[0], "--json"]));
+    let hash = runs[0].rsplit_once('-').expect("a hash").1;
+    assert_eq!(json(&run(room.path(), &["report", &hash[..6], "--json"])), by_path);
+    let both = json(&run(room.path(), &["report", &runs[0], &runs[1], "--json"]));
+    assert_eq!(both[0], by_path);
+    assert_eq!(both.as_array().map(Vec::len), Some(2));
+    let reports = printed(&run(room.path(), &["report", &runs[0], "latest"]));
+    assert_eq!(reports.lines().count(), 2, "{reports}");
+    let several = run(room.path(), &["report", "zns"]);
+    assert_eq!(several.status.code(), Some(2));
+    assert!(said(&several).contains("several runs begin so"), "{}", said(&several));
+    let one_file = run(room.path(), &["report", &runs[0], &runs[1], "--out", "x.html"]);
+    assert_eq!((one_file.status.code(), room.path().join("x.html").exists()), (Some(2), false));
+}
+
+#[test]
+fn a_verb_that_there_is_not_gets_a_suggestion() {
+    let room = room();
+    let ended = run(room.path(), &["-q", "lyout", "."]);
+    assert_eq!(ended.status.code(), Some(2));
+    let words = "there is no verb 'lyout', did you mean 'layout'?; `senesce --help` lists them";
+    assert!(said(&ended).contains(words), "{}", said(&ended));
+    let page = run(room.path(), &["man", "lyout"]);
+    assert!(said(&page).contains("did you mean 'layout'?"), "{}", said(&page));
+    let inner = run(room.path(), &["lab", "rn"]);
+    assert!(said(&inner).contains("'run'"), "{}", said(&inner));
+}
+
+#[test]
+fn a_fullness_may_be_a_percentage() {
+    let room = room();
+    let plan = |fullness: &str| {
+        let words = ["age", "--plan-only", "--size", "1G", "--profile", "pramod", "--fullness", fullness];
+        json(&run(room.path(), &words))
+    };
+    assert_eq!(plan("80%"), plan("0.8"));
+    assert_eq!(run(room.path(), &["age", "--plan-only", "--size", "1G", "--fullness", "full"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_help_has_groups_and_the_version_its_commit() {
+    let room = room();
+    let help = printed(&run(room.path(), &["--help"]));
+    for word in ["Age:", "Look:", "Measure:", "Compare:", "Stores:", "Records:", "\n  demo ", "Options:"] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    assert!(!help.contains('\u{1b}'), "no colours in a pipe");
+    let version = printed(&run(room.path(), &["--version"]));
+    assert!(version.starts_with("senesce 0.") && version.trim().ends_with("MPI)"), "{version}");
+}
+
+#[test]
+fn every_verb_has_a_manual_page_of_its_name() {
+    let room = room();
+    printed(&run(room.path(), &["man", "--dir", "man"]));
+    let page = |name: &str| std::fs::read_to_string(room.path().join(format!("man/{name}.1"))).expect(name);
+    let root = page("senesce");
+    for verb in ["age", "compare", "demo", "run-and-rollback"] {
+        let name = format!("senesce-{verb}");
+        assert!(root.contains(&format!("senesce\\-{}\\fR(1)", verb.replace('-', "\\-"))), "{verb}");
+        assert!(page(&name).contains(".SH NAME"), "{verb}");
+    }
+    assert!(page("senesce-lab-run").contains("senesce lab run"));
+    assert_eq!(printed(&run(room.path(), &["man", "age"])), page("senesce-age"));
+}
+
+/// What a shell gets that asks for the word after `words`.
+fn completed(folder: &Path, words: &[&str]) -> Vec<String> {
+    let index = words.len().to_string();
+    let mut command = senesce(folder);
+    command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", index).env("_CLAP_IFS", "\n");
+    let output = command.env("_CLAP_COMPLETE_COMP_TYPE", "9").arg("--").arg("senesce").args(words).output();
+    printed(&output.expect("run")).lines().map(str::to_string).collect()
+}
+
+#[test]
+fn completions_know_what_there_is() {
+    let room = room();
+    let runs = two_runs(room.path());
+    assert_eq!(completed(room.path(), &["prof"]), ["profile"]);
+    assert_eq!(completed(room.path(), &["age", "--profile", "wang"]), ["wang_os", "wang_lanl"]);
+    assert_eq!(completed(room.path(), &["age", "--fs", "x"]), ["xfs"]);
+    assert_eq!(completed(room.path(), &["reproduce", "mail"]), ["mail-aging"]);
+    assert_eq!(completed(room.path(), &["report", "lat"]), ["latest"]);
+    assert_eq!(completed(room.path(), &["export", "senesce-runs/z"]), runs);
+    assert_eq!(completed(room.path(), &["doc", "gloss"]), ["glossary"]);
+}
+
+/// Has a shell read the registration and complete `senesce report lat`.
+fn shell_completes(shell: &str, script: &str) {
+    let room = room();
+    let registration = printed(&run(room.path(), &["completions", shell]));
+    std::fs::write(room.path().join("registration"), registration).expect("write");
+    let program = Path::new(assert_cmd::cargo::cargo_bin!("senesce")).parent().expect("folder").to_path_buf();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(shell).args(["-c", script]).current_dir(room.path()).env("PATH", path).output();
+    let found = printed(&output.expect(shell));
+    assert_eq!(found.trim(), "latest", "{shell}");
+}
+
+#[test]
+fn bash_completes() {
+    let script = "source ./registration; COMP_WORDS=(senesce report lat); COMP_CWORD=2; COMP_TYPE=9; \
+                  _clap_complete_senesce senesce lat report; echo \"${COMPREPLY[@]}\"";
+    shell_completes("bash", script);
+}
+
+#[test]
+#[ignore = "needs fish"]
+fn fish_completes() {
+    shell_completes("fish", "source ./registration; complete -C 'senesce report lat'");
+}
+
+/// compadd and _describe stand for the parts of zsh's completion that need a terminal.
+#[test]
+#[ignore = "needs zsh"]
+fn zsh_completes() {
+    let script = "compdef() { : }; _describe() { local name=${@[-1]}; print -l ${(P)name} }; \
+                  words=(senesce report lat); CURRENT=3; source ./registration; _clap_dynamic_completer_senesce";
+    shell_completes("zsh", script);
+}
+
+#[test]
+fn the_demo_shows_a_report_anywhere() {
+    let room = room();
+    let text = printed(&run(room.path(), &["demo", "--on", "simulator"]));
+    let report = text.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
+    let html = std::fs::read_to_string(room.path().join(report)).expect("the report");
+    assert!(html.starts_with("<!doctype html>"));
+}
