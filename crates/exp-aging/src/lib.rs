@@ -8,8 +8,8 @@ pub mod aged_server;
 pub mod aged_webserver;
 pub mod aging_clock;
 pub mod compressed_aging;
-pub mod equal_layouts;
 pub mod early_enospc;
+pub mod equal_layouts;
 pub mod free_space;
 
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
