@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use senesce_aging::profile::{AgeRow, DepthRow, SizeRow};
-use senesce_aging::{AgingPlan, Clock, Compression, Kind, Limit, PlanSpec, Profile};
+use senesce_aging::{AgingPlan, Clock, Compression, Limit, OperationKind, PlanSpec, Profile};
 use senesce_core::{Bytes, Seed};
 use std::sync::Arc;
 
@@ -54,8 +54,8 @@ proptest! {
         let (mut creates, mut deletes) = (0, 0);
         for (place, operation) in (0..).zip(plan.operations()) {
             match operation.kind {
-                Kind::Create => creates += 1,
-                Kind::Delete => deletes += 1,
+                OperationKind::Create => creates += 1,
+                OperationKind::Delete => deletes += 1,
             }
             prop_assert!(place >= fill || deletes == 0);
         }
@@ -100,7 +100,7 @@ proptest! {
         while let Some(operation) = planner.next() {
             let bytes = operation.file.size.next_multiple_of(4096);
             largest = largest.max(bytes);
-            freed += if operation.kind == Kind::Delete { bytes } else { 0 };
+            freed += if operation.kind == OperationKind::Delete { bytes } else { 0 };
             prop_assert!(freed <= between + largest);
             freed = if planner.commit_follows() { 0 } else { freed };
         }
