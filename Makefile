@@ -3,7 +3,7 @@ CARGO ?= cargo
 SENESCE = target/release/senesce
 DEMO_OUT ?= senesce-runs/demo
 
-.PHONY: mpi lab demo test test-long build requirements fmt lint docs bench clean
+.PHONY: mpi lab demo test test-long build requirements fmt lint lint-long docs bench clean
 
 requirements:
 	@scripts/requirements
@@ -48,6 +48,12 @@ fmt:
 
 lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# Licences, sources and versions of what is used (deny.toml), and what is named but not used. Asks for its programs where they
+# are missing: cargo install --locked cargo-deny cargo-machete
+lint-long: lint
+	$(CARGO) deny check bans licenses sources
+	$(CARGO) machete --with-metadata crates benches fuzz
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items

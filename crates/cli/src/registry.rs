@@ -8,6 +8,7 @@ pub const REGISTRY: Registry = Registry {
     experiments: &[
         senesce_exp_aging::EXPERIMENTS,
         senesce_exp_fragmentation::EXPERIMENTS,
+        senesce_exp_drive::EXPERIMENTS,
         senesce_exp_objects::EXPERIMENTS,
         senesce_exp_tier::EXPERIMENTS,
         senesce_exp_zns::EXPERIMENTS,

@@ -75,7 +75,7 @@ impl Progress for Bar {
         };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         self.0.set_style(style.progress_chars("=> "));
-        self.0.set_prefix(format!("{name}, {unit}"));
+        self.0.set_prefix(visible_line(&format!("{name}, {unit}")).into_owned());
         if total > 0 {
             self.0.set_length(total);
         } else {

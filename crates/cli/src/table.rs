@@ -54,6 +54,8 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::bench::Bench>(),
     Entry::of::<verbs::layout::Layout>(),
+    Entry::of::<verbs::prognosis::Prognosis>(),
+    Entry::of::<verbs::twin::Twin>(),
     Entry::of::<verbs::trace::Trace>(),
     Entry::of::<verbs::image::Image>(),
     Entry::of::<verbs::snapshot::Snapshot>(),

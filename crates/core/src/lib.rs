@@ -8,6 +8,7 @@ pub mod beneath;
 pub mod environment;
 pub mod failure;
 pub mod finite;
+pub mod input;
 pub mod interrupt;
 pub mod machine;
 pub mod measurement;

@@ -91,7 +91,7 @@ impl Plan {
     /// # Errors
     /// In words: what could not be read, or what is no plan.
     pub fn read(path: &std::path::Path) -> Result<Self, Failure> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::input::text(path)
             .map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_words(&error))))?;
         let no_plan = |error: toml::de::Error| format!("{} is no plan: {}", path.display(), error.message());
         toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))

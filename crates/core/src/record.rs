@@ -10,6 +10,7 @@ mod lines;
 pub use error::RecordError;
 
 use crate::environment::Environment;
+use crate::input;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
@@ -54,8 +55,11 @@ impl RunDirectory {
     /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
     /// with another plan is refused.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
-        fs::create_dir_all(path.join("histograms")).map_err(io_error("make run directory", path))?;
+        refuse_foreign(path)?;
+        let histograms = path.join("histograms");
+        fs::create_dir_all(&histograms).map_err(io_error("make run directory", path))?;
         let lock = lock(path)?;
+        refuse_foreign(path)?;
         if path.join("plan.toml").exists() {
             let record = Record::open(path)?;
             let differences = record.plan.differences(plan);
@@ -63,10 +67,6 @@ impl RunDirectory {
                 return Err(RecordError::OtherPlan { path: path.into(), differences: differences.join("; ") });
             }
             return Self::reopen(path, lock, record);
-        }
-        let others = fs::read_dir(path).map_err(io_error("list", path))?.flatten();
-        if others.into_iter().any(|entry| !["histograms", "lock"].contains(&&*entry.file_name().to_string_lossy())) {
-            return Err(RecordError::NotEmpty { path: path.into() });
         }
         write_atomically(&path.join("format"), FORMAT.to_string().as_bytes())?;
         write_atomically(&path.join("env.json"), &pretty(environment))?;
@@ -211,6 +211,21 @@ impl Witness {
     }
 }
 
+/// A directory that is there must be a run's, or hold no more than the beginning of one. Its folder is no link.
+fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(io_error("list", path))?,
+    };
+    let is_run = path.join("plan.toml").exists();
+    let is_ours = |entry: fs::DirEntry| match &*entry.file_name().to_string_lossy() {
+        "histograms" => entry.file_type().is_ok_and(|kind| kind.is_dir()),
+        "lock" => true,
+        _ => is_run,
+    };
+    if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+}
+
 fn open_events(path: &Path) -> Result<File, RecordError> {
     let file = path.join("events.jsonl");
     own_file().append(true).open(&file).map_err(io_error("open", &file))
@@ -267,22 +282,24 @@ impl Record {
     /// Reads a run directory, complete or partial.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
-        let format = fs::read_to_string(path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
+        let format = input::regular_text(&path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
         if format.trim() != FORMAT.to_string() {
             return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
         }
-        let text = fs::read_to_string(path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
+        let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
         let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        let environment = fs::read(path.join("env.json"))
+        let environment = input::regular(&path.join("env.json"))
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok())
             .unwrap_or_default();
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
-        let summary = match fs::read(path.join("summary.json")) {
+        let file = path.join("summary.json");
+        let summary = match input::regular(&file) {
             Ok(text) => {
                 Some(serde_json::from_slice(&text).map_err(|error| not_a_run(format!("summary.json ({error})")))?)
             }
-            Err(_) => None,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(io_error("read", &file)(error)),
         };
         Ok(Self { path: path.into(), plan, environment, events, summary, valid_event_bytes })
     }
@@ -304,7 +321,7 @@ impl Record {
 /// When there is none of this name, or it is damaged.
 pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordError> {
     let path = path.join("histograms").join(format!("{name}.hdr"));
-    let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+    let bytes = input::regular(&path).map_err(io_error("read", &path))?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| RecordError::Damaged {
         path,
         line: 1,
@@ -432,5 +449,38 @@ mod tests {
         fs::write(room.path().join("thesis.txt"), "precious").unwrap();
         assert!(matches!(open(room.path(), "1G"), Err(RecordError::NotEmpty { .. })));
         assert!(matches!(Record::open(room.path()), Err(RecordError::NotARun { .. })));
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "nothing was made in it");
+    }
+
+    #[test]
+    fn histograms_are_not_written_through_a_link() {
+        let room = tempfile::tempdir().unwrap();
+        let (path, outside) = (room.path().join("run"), room.path().join("outside"));
+        fs::create_dir_all(&path).unwrap();
+        fs::create_dir(&outside).unwrap();
+        std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
+        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
+        fs::remove_file(path.join("histograms")).unwrap();
+        drop(open(&path, "1G").unwrap());
+        fs::remove_dir(path.join("histograms")).unwrap();
+        std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
+        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_record_of_devices_is_refused_and_not_read_for_ever() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        drop(open(&path, "1G").unwrap());
+        for name in ["events.jsonl", "summary.json", "plan.toml", "format"] {
+            let file = path.join(name);
+            let whole = fs::read(&file).ok();
+            let _ = fs::remove_file(&file);
+            std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+            assert!(Record::open(&path).is_err(), "{name}");
+            fs::remove_file(&file).unwrap();
+            whole.iter().for_each(|bytes| fs::write(&file, bytes).unwrap());
+        }
     }
 }

@@ -39,7 +39,8 @@ struct Here {
     begin: f64,
     /// When the arm starts to move.
     commanded: f64,
-    place: SectorPosition,
+    cylinder: u64,
+    head: u64,
     /// Whether the next place of the stream can be served without a pause.
     goes_on: bool,
 }
@@ -122,19 +123,20 @@ impl DiskState {
             self.interface_free_ns = from_cache;
             return from_cache;
         }
-        let positioned = self.positioned(start, false, at);
-        let seeking = positioned + self.layout.transfer_ns(start, end);
-        match self.streaming(start, end, at) {
+        let (target, end_ns) = (self.layout.place(start), self.layout.end_ns(end));
+        let positioned = self.arrives(&self.here(at), &target, false, f64::INFINITY);
+        let seeking = positioned + (end_ns - target.stream_ns);
+        match self.streaming(start, end_ns, at) {
             Some((segment, passed)) if passed <= seeking => {
                 self.segments.extend(segment, end);
                 self.segments.touch(segment);
-                self.moved(end, passed);
+                self.moved(end_ns, passed);
                 self.reading = Some(Reading { segment, limit: self.limit(end) });
                 passed.max(from_cache)
             }
             _ => {
                 let segment = self.segments.open(start, end);
-                self.moved(end, seeking);
+                self.moved(end_ns, seeking);
                 self.reading = Some(Reading { segment, limit: self.limit(end) });
                 self.over_interface(positioned, seeking, end - start)
             }
@@ -172,30 +174,45 @@ impl DiskState {
         }
     }
 
-    /// The segment being read, and when the head has passed `end` if the stream just goes on.
-    fn streaming(&self, start: u64, end: u64, at: f64) -> Option<(usize, f64)> {
-        let reading = self.reading?;
-        let near = start <= reading.limit && start >= self.segments.start(reading.segment);
-        if !near || self.reached(at) >= reading.limit {
-            return None;
-        }
-        let passed = self.head_at_ns + (self.layout.end_ns(end) - self.head_ns).max(0.0);
-        Some((reading.segment, passed.max(at)))
+    /// Whether an address lies in what is read on, or will be.
+    fn is_near(&self, start: u64) -> bool {
+        self.reading.is_some_and(|reading| start <= reading.limit && start >= self.segments.start(reading.segment))
     }
 
-    /// When the head stands before the first sector of an access that reached the drive at `at`.
-    fn positioned(&self, start: u64, writes: bool, at: f64) -> f64 {
-        self.arrives(&self.here(at), &self.layout.place(start), writes, f64::INFINITY)
+    /// The segment being read, and when the head has passed `end` if the stream just goes on.
+    /// `end_ns` is its place in the stream.
+    fn streaming(&self, start: u64, end_ns: f64, at: f64) -> Option<(usize, f64)> {
+        let reading = self.reading?;
+        if !self.is_near(start) || self.reached(at) >= reading.limit {
+            return None;
+        }
+        let passed = self.head_at_ns + (end_ns - self.head_ns).max(0.0);
+        Some((reading.segment, passed.max(at)))
     }
 
     /// Where the head is when a command that reached the drive at `at` is taken up.
     fn here(&self, at: f64) -> Here {
         let begin = at.max(self.free_ns);
         let commanded = begin + self.disk.command_us * 1e3;
-        let place = self.layout.place(self.reached(commanded).min(self.disk.capacity_bytes - SECTOR));
+        let (cylinder, head) = self.above(commanded);
         // A command that was there before the head had finished goes on without a pause.
         let goes_on = self.reading.is_none() && at <= self.free_ns;
-        Here { begin, commanded, place, goes_on }
+        Here { begin, commanded, cylinder, head, goes_on }
+    }
+
+    /// Cylinder and head that the drive is at: at the end of what it reads ahead where it has come so far.
+    fn above(&self, at: f64) -> (u64, u64) {
+        let streamed = match self.reading {
+            Some(_) => self.head_ns + (at - self.head_at_ns).max(0.0),
+            None => self.head_ns,
+        };
+        let (address, cylinder, head) = self.layout.reached(streamed);
+        let limit = self.reading.map_or(u64::MAX, |reading| reading.limit).min(self.disk.capacity_bytes - SECTOR);
+        if address <= limit {
+            return (cylinder, head);
+        }
+        let place = self.layout.place(limit);
+        (place.cylinder, place.head)
     }
 
     /// When the head stands before a place; any later time than `bound` where it is later.
@@ -204,10 +221,9 @@ impl DiskState {
             return here.begin;
         }
         let settle = if writes { self.disk.write_settle_ms * 1e6 } else { 0.0 };
-        let moved = if here.place.cylinder != target.cylinder {
-            let stroke = self.layout.stroke(here.place.cylinder, target.cylinder);
-            self.disk.seek.ms(stroke) * 1e6 + settle
-        } else if here.place.head != target.head {
+        let moved = if here.cylinder != target.cylinder {
+            self.layout.seek_ns(here.cylinder, target.cylinder) + settle
+        } else if here.head != target.head {
             self.disk.head_switch_ms * 1e6 + settle
         } else {
             0.0
@@ -220,16 +236,19 @@ impl DiskState {
     fn wait(&self, stream_ns: f64, at: f64) -> f64 {
         let rotation = self.layout.rotation_ns;
         let ahead = stream_ns - at;
-        let wait = ahead - (ahead / rotation).floor() * rotation;
+        // Rounded towards zero, then down: the processor has an instruction for the one and none for the other.
+        let turns = (ahead / rotation) as i64 as f64;
+        let wait = ahead - turns * rotation;
+        let wait = if wait < 0.0 { wait + rotation } else { wait };
         // Less than two nanoseconds short of a rotation is the place itself, missed by rounding.
         if rotation - wait < 2.0 { 0.0 } else { wait }
     }
 
-    /// The head has finished an access that ends before `end`.
-    fn moved(&mut self, end: u64, done: f64) {
+    /// The head has finished an access that ends at `end_ns` of the stream.
+    fn moved(&mut self, end_ns: f64, done: f64) {
         self.free_ns = self.free_ns.max(done);
         self.head_at_ns = done;
-        self.head_ns = self.layout.end_ns(end);
+        self.head_ns = end_ns;
     }
 
     fn write_through(&mut self, start: u64, end: u64, at: f64) -> f64 {
@@ -239,10 +258,11 @@ impl DiskState {
                 self.segments.extend(reading.segment, reached);
             }
         }
-        let done = self.positioned(start, true, at) + self.layout.transfer_ns(start, end);
+        let (target, end_ns) = (self.layout.place(start), self.layout.end_ns(end));
+        let done = self.arrives(&self.here(at), &target, true, f64::INFINITY) + (end_ns - target.stream_ns);
         self.reading = None;
         self.segments.forget(start, end);
-        self.moved(end, done);
+        self.moved(end_ns, done);
         done
     }
 

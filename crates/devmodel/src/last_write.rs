@@ -4,6 +4,9 @@
 //! if it were new. What a block's earlier writes left behind is invalid, so only the last ones need be done again.
 
 use crate::request::{Operation, Request, SECTOR};
+use crate::ssd::amplification::desnoyers;
+use rand_pcg::rand_core::Rng;
+use senesce_core::Seed;
 
 /// Bytes of a block whose last write is recorded.
 pub const BLOCK: u64 = 4096;
@@ -113,6 +116,44 @@ impl LastWrites {
     }
 }
 
+/// The writes of a copy, with others between them that are overwritten later in it, so that a drive of `ratio` = physical / logical
+/// size ends in the steady state of random overwriting: each stretch of what was written holds the share of valid pages that it
+/// would hold then. `runs`: each block once, in the order of their last writes. In all `ratio` times as many blocks are written.
+///
+/// By Desnoyers' model (ACM Transactions on Storage 10(2), 2014) of first-in-first-out cleaning, a page that was written s pages
+/// of flash ago is still valid with the probability exp(-s / (A L)), A being the write amplification and L the logical pages; over
+/// all physical pages these are L valid ones. The tool SPRandom of fio prepares drives in this way.
+pub fn steady_state(runs: &[Run], ratio: f64, seed: Seed) -> Vec<Run> {
+    let logical = runs.iter().map(|run| run.blocks).sum::<u64>() as f64;
+    let scale = desnoyers(ratio) * logical;
+    if !scale.is_finite() || runs.is_empty() {
+        return runs.to_vec();
+    }
+    let physical = ratio * logical;
+    // Valid blocks among the first `written` of all.
+    let valid = |written: f64| scale * (((written - physical) / scale).exp() - (-physical / scale).exp());
+    let mut random = seed.stream("devmodel/last-write/steady-state");
+    let (mut sequence, mut written, mut last) = (Vec::new(), 0u64, 0u64);
+    let mut next = 0;
+    while next < runs.len() {
+        let run = runs[next];
+        if valid((written + run.blocks) as f64) >= (last + run.blocks) as f64 || next + 1 == runs.len() {
+            next += 1;
+            last += run.blocks;
+            written += run.blocks;
+            sequence.push(run);
+        } else {
+            let later = next as u64 + random.next_u64() % (runs.len() - next) as u64;
+            let run = runs[later as usize];
+            // One block of it: overwriting at random does not follow runs.
+            let run = Run { block: run.block + random.next_u64() % run.blocks, blocks: 1 };
+            written += 1;
+            sequence.push(run);
+        }
+    }
+    sequence
+}
+
 impl Run {
     /// The write of these blocks; on a device of `bytes`, whose last block may be cut.
     pub fn request(&self, bytes: u64) -> Request {
@@ -153,6 +194,19 @@ mod tests {
         writes.record(&write(1, 1));
         assert_eq!(writes.order(), [1, 4, 3, 1, 2]);
         assert_eq!(writes.runs(Order::LastWrite, BLOCK)[..4], before);
+    }
+
+    #[test]
+    fn a_copy_in_the_steady_state_ends_with_the_same_blocks_and_writes_the_spare_area_too() {
+        let runs: Vec<Run> = (0..20_000).map(|number| Run { block: number * 7919 % 20_000 * 4, blocks: 4 }).collect();
+        let sequence = steady_state(&runs, 1.1, Seed(1));
+        let written: u64 = sequence.iter().map(|run| run.blocks).sum();
+        assert!((written as f64 / 80_000.0 - 1.1).abs() < 0.01, "{written}");
+        let mut order = LastWrites::new(80_000 * BLOCK);
+        sequence.iter().for_each(|run| order.record(&run.request(80_000 * BLOCK)));
+        assert_eq!(order.runs(Order::LastWrite, 4 * BLOCK), runs);
+        assert_eq!(steady_state(&runs, 1.0, Seed(1)), runs);
+        assert_eq!(steady_state(&[], 1.1, Seed(1)), []);
     }
 
     proptest! {

@@ -40,6 +40,19 @@ pub enum Parameters {
     ColdStore(ColdStore),
 }
 
+impl Parameters {
+    /// The word for the kind, as in device files.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Hdd(_) => "hdd",
+            Self::Ssd(_) => "ssd",
+            Self::Disk(_) => "disk",
+            Self::FlashSsd(_) => "flash-ssd",
+            Self::ColdStore(_) => "cold-store",
+        }
+    }
+}
+
 /// Parameters with their names.
 type Named = Vec<(&'static str, f64)>;
 
@@ -89,7 +102,8 @@ impl DeviceModel {
         if Self::builtin_names().any(|known| known == name) || !std::path::Path::new(name).exists() {
             return Self::builtin(name);
         }
-        let text = std::fs::read_to_string(name).map_err(|source| ModelError::File { path: name.into(), source })?;
+        let text = senesce_core::input::text(name.as_ref())
+            .map_err(|source| ModelError::File { path: name.into(), source })?;
         Self::from_toml(name, &text)
     }
 

@@ -1,8 +1,10 @@
 //! Replay: a trace as the device would serve it, back to back.
 
 use crate::Device;
-use crate::model::DeviceModel;
+use crate::model::{DeviceModel, Parameters};
 use crate::request::Request;
+use crate::simulate::history_of_reads;
+use crate::ssd::Drive;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,9 +24,28 @@ pub struct Modelled {
 
 impl DeviceModel {
     /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are left out: a request is issued
-    /// as soon as no more requests are open than its queue depth allows.
+    /// as soon as no more requests are open than its queue depth allows. A drive with a flash translation layer holds what the
+    /// trace reads without having written it, in the order of addresses.
     pub fn seconds(&self, trace: &[Request]) -> f64 {
-        busy_ns(&mut *self.start(), trace) as f64 * 1e-9
+        let history = match &self.parameters {
+            Parameters::FlashSsd(_) => history_of_reads(trace),
+            _ => Vec::new(),
+        };
+        self.seconds_after(&history, trace)
+    }
+
+    /// The same on a drive that was given a history of requests before, which takes no time; only drives with a flash
+    /// translation layer have a state that it changes.
+    pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> f64 {
+        let busy_ns = match &self.parameters {
+            Parameters::FlashSsd(flash) => {
+                let mut drive = Drive::new(flash);
+                history.iter().for_each(|request| drive.prepare_request(request));
+                busy_ns(&mut drive, trace)
+            }
+            _ => busy_ns(&mut *self.start(), trace),
+        };
+        busy_ns as f64 * 1e-9
     }
 
     /// The same with bytes and seconds per GiB.

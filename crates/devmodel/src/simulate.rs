@@ -10,6 +10,7 @@ pub use queue::{Finished, Queue};
 use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
 use crate::request::{Operation, Request, SECTOR};
+use crate::ssd::parameters::PAGE;
 use crate::ssd::{Drive, Hint};
 use outcome::Account;
 use queue::Immediate;
@@ -95,10 +96,30 @@ pub fn simulate_each<C: Into<Command>>(
     options: &Options,
     each: impl FnMut(&Finished),
 ) -> Result<Outcome, ModelError> {
+    simulate_after(model, [], trace, options, each)
+}
+
+/// The same after a history: requests that a drive with a flash translation layer was given before, in their order and without
+/// spending time, behind [`Options::before`]. Other devices have no state that it could change.
+///
+/// # Errors
+/// See [`simulate`]; the history is checked as the trace is.
+pub fn simulate_after<C: Into<Command>>(
+    model: &DeviceModel,
+    history: impl IntoIterator<Item = Request>,
+    trace: impl IntoIterator<Item = C>,
+    options: &Options,
+    each: impl FnMut(&Finished),
+) -> Result<Outcome, ModelError> {
     match &model.parameters {
         Parameters::FlashSsd(flash) => {
             let mut queue = Immediate::new(Drive::new(flash));
             bring(&mut queue.device, options, model)?;
+            let mut checked = Checked { model, index: 0, before_ns: 0 };
+            for request in history {
+                checked.check(&Request { issue_time_ns: 0, ..request })?;
+                queue.device.prepare_request(&request);
+            }
             let before = (queue.device.counters(), queue.device.map().erases().collect::<Vec<_>>());
             let account = run(model, trace, options, &mut queue, each)?;
             Ok(account.finish(model, Some((&queue.device, before))))
@@ -114,9 +135,27 @@ pub fn simulate_each<C: Into<Command>>(
     }
 }
 
+/// Writes of what a trace reads before it writes it, one page after the other in the order of addresses: the history of a drive
+/// of which nothing else is known.
+pub fn history_of_reads(trace: &[Request]) -> Vec<Request> {
+    let mut pages = std::collections::BTreeMap::new();
+    for request in trace {
+        let is_read = match request.operation {
+            Operation::Read => true,
+            Operation::Write => false,
+            Operation::Discard | Operation::Flush => continue,
+        };
+        for page in request.offset() / PAGE..request.end().div_ceil(PAGE) {
+            pages.entry(page).or_insert(is_read);
+        }
+    }
+    let read = pages.into_iter().filter_map(|(page, read)| read.then_some(page));
+    read.map(|page| Request::of_bytes(Operation::Write, page * PAGE, PAGE)).collect()
+}
+
 /// Brings a drive into its state before the trace.
 fn bring(drive: &mut Drive, options: &Options, model: &DeviceModel) -> Result<(), ModelError> {
-    let pages = model.capacity_bytes() / crate::ssd::parameters::PAGE;
+    let pages = model.capacity_bytes() / PAGE;
     let rounds = match options.before {
         Before::Empty => return Ok(()),
         Before::Filled => 0.0,

@@ -14,6 +14,7 @@ mod flash;
 pub mod map;
 mod mapping_cache;
 pub mod parameters;
+mod sized;
 
 pub use drive::{Drive, Hint};
 pub use parameters::Flash;

@@ -33,6 +33,7 @@ fn spec(target: &Path) -> AgeSpec {
         mount_options: String::new(),
         in_memory: false,
         data: "sparse".into(),
+        record_order: false,
         fsync_every: 0,
         clock: Clock::default(),
         pace: None,

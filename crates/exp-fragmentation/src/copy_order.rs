@@ -203,18 +203,18 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fragmentation::point;
+    use crate::fragmentation::{models, point};
     use senesce_devmodel::{DeviceModel, Request};
 
-    /// Reads of 4 KiB, each so many blocks behind the one before, timed on a reference drive.
+    /// Reads of 4 KiB, each so many blocks behind the one before, timed on a model.
     fn seconds(model: &DeviceModel, gap_blocks: u64) -> f64 {
         let reads: Vec<Request> = (0..500).map(|read| Request::read_bytes(read * gap_blocks * 4096, 4096)).collect();
         model.seconds(&reads)
     }
 
     #[test]
-    fn the_modelled_solid_state_drive_does_not_know_lengths_and_the_disk_drive_does() {
-        let (hdd, ssd) = (DeviceModel::reference_hdd().unwrap(), DeviceModel::reference_ssd().unwrap());
+    fn the_modelled_solid_state_drive_does_not_know_lengths_of_what_was_written_in_order_and_the_disk_drive_does() {
+        let (hdd, ssd) = (models::disk().unwrap(), models::flash().unwrap());
         assert_eq!(seconds(&ssd, 2), seconds(&ssd, 20_000));
         assert!(seconds(&hdd, 20_000) > 2.0 * seconds(&hdd, 2));
     }

@@ -2,7 +2,7 @@
 //! those of btrfs' logical address space, as in FIEMAP.
 
 use crate::btrfs_search::{Item, kind, node_size, search, tree, u64_at};
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::tree::Tree;
@@ -124,14 +124,14 @@ pub fn walk(
     shown: &Path,
     files: &Tree,
     extent_tree: &ExtentTree,
-    keep_map: bool,
+    keep: Keep,
 ) -> Result<Collected, LayoutError> {
     let order = files.by_inode();
     let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
     let parts = order
         .par_chunks(part)
         .map(|part| {
-            let mut reader = Reader::new(files, part, &extent_tree.shared, keep_map);
+            let mut reader = Reader::new(files, part, &extent_tree.shared, keep);
             let inode = |index: u32| files.files[index as usize].inode;
             let objects = inode(part[0])..=inode(part[part.len() - 1]);
             search(root, tree::OWN, objects, |item| reader.item(item))
@@ -151,8 +151,8 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep_map: bool) -> Self {
-        Self { files, wanted, shared, collector: Collector::new(keep_map), extents: Vec::new() }
+    fn new(files: &'a Tree, wanted: &'a [u32], shared: &'a HashSet<u64>, keep: Keep) -> Self {
+        Self { files, wanted, shared, collector: Collector::new(keep), extents: Vec::new() }
     }
 
     fn item(&mut self, item: Item<'_>) {

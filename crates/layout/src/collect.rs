@@ -2,7 +2,19 @@
 
 use crate::extent::Extent;
 use crate::map::MapExtent;
+use crate::runs::Runs;
 use crate::score::{FileShape, Totals};
+
+/// What a walk keeps beside shapes and totals.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Keep {
+    /// Every mapping (16 bytes each) for the layout map.
+    pub map: bool,
+    /// Where each file's data lie (16 bytes each run, 16 each file).
+    pub runs: bool,
+    /// Whether what may not be opened is counted instead of ending the walk.
+    pub skip_denied: bool,
+}
 
 /// Collects files in any order.
 #[derive(Debug, Default)]
@@ -10,7 +22,9 @@ pub struct Collector {
     shapes: Vec<(u32, FileShape)>,
     totals: Totals,
     map: Option<Vec<MapExtent>>,
+    runs: Option<Runs>,
     vanished: Vec<u32>,
+    denied: u64,
 }
 
 /// Everything that was collected, by file in `find` order.
@@ -22,23 +36,35 @@ pub struct Collected {
     pub totals: Totals,
     /// Mappings for the layout map; empty unless asked for.
     pub map: Vec<MapExtent>,
+    /// Where each file's data lie; empty unless asked for.
+    pub runs: Runs,
     /// Indices of files that were deleted during the walk, ascending.
     pub vanished: Vec<u32>,
+    /// Files that may not be opened.
+    pub denied: u64,
 }
 
 impl Collector {
-    /// An empty collector; `keep_map` keeps every mapping (16 bytes each) for the layout map.
-    pub fn new(keep_map: bool) -> Self {
-        Self { map: keep_map.then(Vec::new), ..Self::default() }
+    /// An empty collector.
+    pub fn new(keep: Keep) -> Self {
+        Self { map: keep.map.then(Vec::new), runs: keep.runs.then(Runs::default), ..Self::default() }
     }
 
     /// Adds the file with index `file`; its mappings are in the order of the file.
     pub fn file(&mut self, file: u32, extents: &[Extent]) {
         let shape = self.totals.file(extents);
         self.shapes.push((file, shape));
+        if let Some(runs) = &mut self.runs {
+            runs.add(file, extents);
+        }
         if let Some(map) = &mut self.map {
             map.extend(extents.iter().filter(|extent| extent.on_device()).flat_map(|e| MapExtent::pieces(file, e)));
         }
+    }
+
+    /// Notes a file that may not be opened.
+    pub fn denied(&mut self) {
+        self.denied += 1;
     }
 
     /// Notes a file that no longer exists.
@@ -55,6 +81,8 @@ impl Collector {
             }
             all.totals.merge(&part.totals);
             all.map.extend(part.map.unwrap_or_default());
+            all.runs.append(part.runs.unwrap_or_default());
+            all.denied += part.denied;
             all.vanished.extend(part.vanished);
         }
         all.vanished.sort_unstable();

@@ -1,7 +1,7 @@
 //! ext4 by its inode tables, read from the block device through the page cache that the mounted file system uses too. No
 //! file is opened; the tables are read in the order in which they lie on the device.
 
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::ext4_format::{self, Content, Geometry, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET};
 use crate::extent::Extent;
@@ -58,19 +58,13 @@ impl InodeTables {
 
     /// Reads the extents of every file of the tree. Files that are mapped in a way this reader does not know are asked of
     /// the kernel, one by one.
-    pub fn walk(
-        &self,
-        root: BorrowedFd<'_>,
-        shown: &Path,
-        tree: &Tree,
-        keep_map: bool,
-    ) -> Result<Collected, LayoutError> {
+    pub fn walk(&self, root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
         let order = tree.by_inode();
         let part = order.len().div_ceil(4 * rayon::current_num_threads()).max(1024);
         let parts = order
             .par_chunks(part)
             .map(|part| {
-                let mut reader = Reader::new(self, tree, keep_map);
+                let mut reader = Reader::new(self, tree, keep);
                 reader.read(part).map_err(|source| LayoutError::io("read the inode tables of", shown, source))?;
                 Ok((reader.collector, reader.unknown))
             })
@@ -78,7 +72,7 @@ impl InodeTables {
         let (mut collectors, unknown): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let unknown = unknown.concat();
         if !unknown.is_empty() {
-            collectors.extend(fiemap::read_files(root, shown, tree, unknown, keep_map)?);
+            collectors.extend(fiemap::read_files(root, shown, tree, unknown, keep)?);
         }
         Ok(Collector::merge(collectors, tree.files.len()))
     }
@@ -95,11 +89,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(tables: &'a InodeTables, tree: &'a Tree, keep_map: bool) -> Self {
+    fn new(tables: &'a InodeTables, tree: &'a Tree, keep: Keep) -> Self {
         Self {
             tables,
             tree,
-            collector: Collector::new(keep_map),
+            collector: Collector::new(keep),
             unknown: Vec::new(),
             piece: Vec::new(),
             node: vec![0; tables.geometry.block_size as usize],

@@ -98,6 +98,42 @@ impl Geometry {
     }
 }
 
+/// What the superblock says of how space is given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Features {
+    /// Blocks of the file system.
+    pub blocks: u64,
+    /// Blocks per cluster: 1 without bigalloc.
+    pub cluster_blocks: u64,
+    /// Whether files are mapped by extents.
+    pub extents: bool,
+    /// Whether small files lie in their inodes.
+    pub inline_data: bool,
+}
+
+const INCOMPAT_EXTENTS: u32 = 0x40;
+const INCOMPAT_INLINE_DATA: u32 = 0x8000;
+const RO_COMPAT_BIGALLOC: u32 = 0x200;
+
+impl Features {
+    /// From the superblock; `None` if it is not one of ext4.
+    pub fn parse(superblock: &[u8]) -> Option<Self> {
+        if u16_at(superblock, 0x38)? != MAGIC {
+            return None;
+        }
+        let incompat = u32_at(superblock, 0x60)?;
+        let high = if incompat & INCOMPAT_64BIT != 0 { u64::from(u32_at(superblock, 0x150)?) } else { 0 };
+        let bigalloc = u32_at(superblock, 0x64)? & RO_COMPAT_BIGALLOC != 0;
+        let shift = u32_at(superblock, 0x1C)?.checked_sub(u32_at(superblock, 0x18)?).filter(|shift| *shift < 32)?;
+        Some(Self {
+            blocks: u64::from(u32_at(superblock, 0x4)?) | high << 32,
+            cluster_blocks: if bigalloc { 1 << shift } else { 1 },
+            extents: incompat & INCOMPAT_EXTENTS != 0,
+            inline_data: incompat & INCOMPAT_INLINE_DATA != 0,
+        })
+    }
+}
+
 /// What an inode says of its file's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {

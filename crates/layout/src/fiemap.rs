@@ -1,6 +1,6 @@
 //! Extents by FIEMAP (linux/fiemap.h), file by file: works on every file system with extents and needs no root.
 
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::sys::{self, pair, split};
@@ -81,8 +81,8 @@ fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
 
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
 /// inodes lie in tables (ext4, xfs), that is the order on the device.
-pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep_map: bool) -> Result<Collected, LayoutError> {
-    let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep_map)?;
+pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
+    let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
 
@@ -92,16 +92,16 @@ pub fn read_files(
     shown: &Path,
     tree: &Tree,
     mut files: Vec<u32>,
-    keep_map: bool,
+    keep: Keep,
 ) -> Result<Vec<Collector>, LayoutError> {
     sort_for_reading(tree, &mut files);
     let batches = batches(tree, &files);
     let next = AtomicUsize::new(0);
     let work = || {
         let _descriptors = OwnDescriptors::keeping(root);
-        let (mut collector, mut fiemap, mut extents) = (Collector::new(keep_map), Fiemap::default(), Vec::new());
+        let (mut collector, mut fiemap, mut extents) = (Collector::new(keep), Fiemap::default(), Vec::new());
         while let Some(batch) = batches.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read_batch(root, shown, tree, batch, &mut collector, &mut fiemap, &mut extents)?;
+            read_batch(root, shown, tree, (batch, keep.skip_denied), &mut collector, &mut fiemap, &mut extents)?;
         }
         Ok(collector)
     };
@@ -160,7 +160,7 @@ fn read_batch(
     root: BorrowedFd<'_>,
     shown: &Path,
     tree: &Tree,
-    batch: &[u32],
+    (batch, skip_denied): (&[u32], bool),
     collector: &mut Collector,
     fiemap: &mut Fiemap,
     extents: &mut Vec<Extent>,
@@ -172,6 +172,10 @@ fn read_batch(
             batch.iter().for_each(|index| collector.vanished(*index));
             return Ok(());
         }
+        Err(Errno::ACCESS) if skip_denied => {
+            batch.iter().for_each(|_| collector.denied());
+            return Ok(());
+        }
         Err(errno) => {
             let shown = shown.join(tree.path(&tree.files[batch[0] as usize]));
             return Err(LayoutError::io("open directory of", shown, errno));
@@ -180,9 +184,17 @@ fn read_batch(
     for &index in batch {
         let file = &tree.files[index as usize];
         let error = |operation, source: io::Error| LayoutError::io(operation, shown.join(tree.path(file)), source);
-        let Some(handle) = open_file(&directory, tree.name(file)).map_err(|errno| error("open", errno.into()))? else {
-            collector.vanished(index);
-            continue;
+        let handle = match open_file(&directory, tree.name(file)) {
+            Ok(Some(handle)) => handle,
+            Ok(None) => {
+                collector.vanished(index);
+                continue;
+            }
+            Err(Errno::ACCESS) if skip_denied => {
+                collector.denied();
+                continue;
+            }
+            Err(errno) => return Err(error("open", errno.into())),
         };
         extents.clear();
         fiemap.read(&handle, extents).map_err(|source| error("read the extents of", source))?;

@@ -1,13 +1,14 @@
 //! From a target to its layout.
 
 use crate::btrfs::{self, ExtentTree};
-use crate::collect::Collected;
+use crate::collect::{Collected, Keep};
 use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
 use crate::map::LayoutMap;
 use crate::method::{FileSystem, Method};
 use crate::place::ShownDirectory;
+use crate::runs::FileRuns;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
@@ -28,6 +29,16 @@ pub struct Options {
     pub per_file: bool,
     /// Keep every mapping for the layout map.
     pub map: bool,
+    /// Keep where each file's data lie, in the order of reading.
+    pub runs: bool,
+    /// Go on where a directory or file may not be opened, and count it, instead of giving up.
+    pub skip_denied: bool,
+}
+
+impl Options {
+    fn keep(&self) -> Keep {
+        Keep { map: self.map, runs: self.runs, skip_denied: self.skip_denied }
+    }
 }
 
 /// The layout of a target.
@@ -42,6 +53,8 @@ pub struct Layout {
     pub files: Vec<FileLayout>,
     /// Where the files lie, if asked for.
     pub map: Option<LayoutMap>,
+    /// Where each file's data lie, if asked for.
+    pub runs: Option<FileRuns>,
 }
 
 impl Layout {
@@ -130,27 +143,27 @@ impl<'a> Examination<'a> {
         let source = self.source(options.method)?;
         let (tree, collected, method, free_space) = match source {
             Source::Fiemap => {
-                let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
+                let (tree, free) = rayon::join(|| self.tree(options.skip_denied), || self.free_space());
                 let tree = tree?;
-                let collected = fiemap::walk(self.root(), self.shown, &tree, options.map)?;
+                let collected = fiemap::walk(self.root(), self.shown, &tree, options.keep())?;
                 (tree, collected, Method::Fiemap, free?)
             }
             Source::InodeTables(tables) => {
-                let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
+                let (tree, free) = rayon::join(|| self.tree(options.skip_denied), || self.free_space());
                 let tree = tree?;
-                let collected = tables.walk(self.root(), self.shown, &tree, options.map)?;
+                let collected = tables.walk(self.root(), self.shown, &tree, options.keep())?;
                 (tree, collected, Method::InodeTables, free?)
             }
             Source::ReverseMap(geometry) => {
                 let read = || ReverseMap::read(self.root(), self.shown, self.device, &geometry, self.threads);
-                let (tree, records) = rayon::join(|| self.tree(), read);
+                let (tree, records) = rayon::join(|| self.tree(options.skip_denied), read);
                 let (tree, records) = (tree?, records?);
-                let collected = records.assign(&tree, options.map);
+                let collected = records.assign(&tree, options.keep());
                 (tree, collected, Method::ReverseMap, Ok(records.free))
             }
             Source::TreeSearch(extents) => {
-                let tree = self.tree()?;
-                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, options.map);
+                let tree = self.tree(options.skip_denied)?;
+                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, options.keep());
                 let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
                 let (collected, free) = rayon::join(walk, free);
                 (tree, collected?, Method::TreeSearch, Ok(free?))
@@ -174,6 +187,7 @@ impl<'a> Examination<'a> {
             method,
             free_space,
         };
+        let runs = options.runs.then(|| std::mem::take(&mut collected.runs));
         let map = options.map.then(|| {
             let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
             LayoutMap::new(std::mem::take(&mut collected.map), names)
@@ -182,11 +196,12 @@ impl<'a> Examination<'a> {
             summary: LayoutSummary::new(circumstances, &tree, &collected),
             files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
             map,
+            runs: runs.map(|runs| FileRuns::new(tree, runs)),
         }
     }
 
-    fn tree(&self) -> Result<Tree, LayoutError> {
-        Tree::read(self.root(), self.shown)
+    fn tree(&self, skip_denied: bool) -> Result<Tree, LayoutError> {
+        Tree::read(self.root(), self.shown, skip_denied)
     }
 
     fn source(&self, wanted: Option<Method>) -> Result<Source, LayoutError> {

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 mod btrfs;
+pub mod btrfs_chunks;
 mod btrfs_free;
 mod btrfs_search;
 mod collect;
@@ -15,12 +16,14 @@ mod fsmap;
 mod layout;
 pub mod map;
 pub mod method;
-mod place;
+pub mod place;
+pub mod room;
+pub mod runs;
 pub mod score;
 pub mod summary;
 mod sys;
 mod tree;
-mod xfs;
+pub mod xfs;
 
 pub use error::LayoutError;
 pub use extent::{Extent, ExtentKind};
@@ -28,5 +31,8 @@ pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};
 pub use map::LayoutMap;
-pub use method::Method;
+pub use method::{FileSystem, Method};
+pub use place::ShownDirectory;
+pub use room::Room;
+pub use runs::{FileRuns, Run};
 pub use summary::{FileLayout, LayoutSummary};

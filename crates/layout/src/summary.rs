@@ -62,6 +62,10 @@ pub struct LayoutSummary {
     pub vanished: u64,
     /// Mount points and subvolumes inside the target, which were not entered.
     pub other_file_systems: u64,
+    /// Directories that were read, the target included.
+    pub directories: u64,
+    /// Directories and files that may not be opened; none unless the examination was told to go on there.
+    pub denied: u64,
 }
 
 /// Where it was measured and how.
@@ -118,6 +122,8 @@ impl LayoutSummary {
             extra_links: tree.extra_links,
             vanished: vanished + tree.vanished_directories,
             other_file_systems: tree.other_file_systems,
+            directories: tree.directories() - tree.denied_directories,
+            denied: collected.denied + tree.denied_directories,
         }
     }
 }

@@ -15,6 +15,13 @@ pub const BTRFS_IOC_TREE_SEARCH_V2: c_ulong = 0xC070_9411;
 /// `BTRFS_IOC_FS_INFO`, linux/btrfs.h: `_IOR(0x94, 31, struct btrfs_ioctl_fs_info_args)`.
 pub const BTRFS_IOC_FS_INFO: c_ulong = 0x8400_941F;
 
+/// `XFS_IOC_FSCOUNTS`, xfs_fs.h: `_IOR('X', 113, struct xfs_fsop_counts)`.
+pub const XFS_IOC_FSCOUNTS: c_ulong = 0x8020_5871;
+/// `BTRFS_IOC_SPACE_INFO`, linux/btrfs.h: `_IOWR(0x94, 20, struct btrfs_ioctl_space_args)`.
+pub const BTRFS_IOC_SPACE_INFO: c_ulong = 0xC010_9414;
+/// `BTRFS_IOC_DEV_INFO`, linux/btrfs.h: `_IOWR(0x94, 30, struct btrfs_ioctl_dev_info_args)`.
+pub const BTRFS_IOC_DEV_INFO: c_ulong = 0xD000_941E;
+
 /// Calls an ioctl whose argument is a buffer of u64 words: all structures used here are made of 8-byte aligned fields.
 pub fn ioctl(file: impl AsFd, request: c_ulong, argument: &mut [u64]) -> io::Result<()> {
     // SAFETY: the buffer is at least as long as the structure whose length is part of `request` plus the array whose

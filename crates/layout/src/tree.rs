@@ -28,7 +28,7 @@ pub struct File {
 }
 
 /// One directory with the names of its entries.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Directory {
     /// Path below the root, without a slash at either end.
     path: Vec<u8>,
@@ -43,7 +43,7 @@ enum Entry {
 }
 
 /// All regular files below a directory, in `find` order, each inode once.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Tree {
     directories: Vec<Directory>,
     /// The files. Of several hard links the first in `find` order stands here.
@@ -54,6 +54,8 @@ pub struct Tree {
     pub other_file_systems: u64,
     /// Directories that disappeared during the walk.
     pub vanished_directories: u64,
+    /// Directories that may not be read.
+    pub denied_directories: u64,
 }
 
 struct Listing {
@@ -67,17 +69,21 @@ enum Outcome {
     Read,
     OtherFileSystem,
     Vanished,
+    Denied,
 }
 
 impl Tree {
-    /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors.
-    pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
+    /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors. With `skip_denied`, directories
+    /// that may not be read are counted and left out.
+    pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
         let device = rustix::fs::fstat(root).map_err(|errno| LayoutError::io("stat", shown, errno))?.st_dev;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
         let mut level = vec![(0u32, Vec::new())];
         while !level.is_empty() {
-            let listings: Vec<_> =
-                level.par_iter().map(|(_, path)| list(root, shown, path, device)).collect::<Result<_, _>>()?;
+            let listings: Vec<_> = level
+                .par_iter()
+                .map(|(_, path)| list(root, shown, path, device, skip_denied))
+                .collect::<Result<_, _>>()?;
             let mut next = Vec::new();
             for ((index, _), listing) in level.into_iter().zip(listings) {
                 tree.add(index, listing, &mut next);
@@ -92,6 +98,7 @@ impl Tree {
     fn add(&mut self, index: u32, mut listing: Listing, next: &mut Vec<(u32, Vec<u8>)>) {
         self.other_file_systems += u64::from(listing.outcome == Outcome::OtherFileSystem);
         self.vanished_directories += u64::from(listing.outcome == Outcome::Vanished);
+        self.denied_directories += u64::from(listing.outcome == Outcome::Denied);
         for entry in &mut listing.directory.entries {
             if let Entry::File(file) = entry {
                 file.directory = index;
@@ -159,6 +166,11 @@ impl Tree {
         &self.directories[directory as usize].path
     }
 
+    /// Number of directories, the root included.
+    pub fn directories(&self) -> u64 {
+        self.directories.len() as u64
+    }
+
     /// A file's path below the root.
     pub fn path(&self, file: &File) -> PathBuf {
         Path::new(OsStr::from_bytes(self.directory_path(file.directory))).join(OsStr::from_bytes(self.name(file)))
@@ -187,7 +199,13 @@ pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errn
     Ok(current)
 }
 
-fn list(root: BorrowedFd<'_>, shown: &Path, path: &[u8], device: u64) -> Result<Listing, LayoutError> {
+fn list(
+    root: BorrowedFd<'_>,
+    shown: &Path,
+    path: &[u8],
+    device: u64,
+    skip_denied: bool,
+) -> Result<Listing, LayoutError> {
     let mut listing = Listing {
         directory: Directory { path: path.to_vec(), ..Directory::default() },
         subdirectories: Vec::new(),
@@ -198,6 +216,10 @@ fn list(root: BorrowedFd<'_>, shown: &Path, path: &[u8], device: u64) -> Result<
         Ok(handle) => handle,
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) if !path.is_empty() => {
             listing.outcome = Outcome::Vanished;
+            return Ok(listing);
+        }
+        Err(Errno::ACCESS) if skip_denied && !path.is_empty() => {
+            listing.outcome = Outcome::Denied;
             return Ok(listing);
         }
         Err(errno) => return Err(error("open directory", errno)),
@@ -249,7 +271,7 @@ mod tests {
 
     fn read(path: &Path) -> Tree {
         let root = fs::File::open(path).unwrap();
-        Tree::read(root.as_fd(), path).unwrap()
+        Tree::read(root.as_fd(), path, false).unwrap()
     }
 
     #[test]

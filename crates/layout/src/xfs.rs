@@ -1,6 +1,6 @@
 //! xfs made with rmapbt=1: the reverse map tells the owner of every extent, so that no file needs to be opened.
 
-use crate::collect::{Collected, Collector};
+use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::free::{FreeSpace, Histogram};
@@ -13,6 +13,10 @@ use std::path::Path;
 
 /// `XFS_FSOP_GEOM_FLAGS_RMAPBT`, xfs_fs.h.
 const GEOMETRY_RMAPBT: u32 = 1 << 19;
+/// `XFS_FSOP_GEOM_FLAGS_FINOBT`, `_SPINODES`, `_REFLINK`.
+const GEOMETRY_FINOBT: u32 = 1 << 16;
+const GEOMETRY_SPINODES: u32 = 1 << 18;
+const GEOMETRY_REFLINK: u32 = 1 << 20;
 
 /// What is needed of struct xfs_fsop_geom_v1.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +27,16 @@ pub struct Geometry {
     groups: u64,
     has_realtime: bool,
     rmapbt: bool,
+    /// Bytes per inode.
+    pub inode_size: u32,
+    /// Most percent of the space that inodes may take; 0: no limit.
+    pub inode_percent: u32,
+    /// Whether a chunk of inodes may be partly filled (sparse inodes).
+    pub sparse_inodes: bool,
+    /// Whether it has a reference count tree.
+    pub reflink: bool,
+    /// Whether it has a tree of free inodes.
+    pub free_inode_tree: bool,
 }
 
 impl Geometry {
@@ -33,13 +47,34 @@ impl Geometry {
             .map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
         let (block_size, _) = sys::split(words[0]);
         let (group_blocks, groups) = sys::split(words[1]);
+        let flags = sys::split(words[11]).1;
         Ok(Self {
             block_size,
             group_bytes: u64::from(group_blocks) * u64::from(block_size),
             groups: u64::from(groups),
             has_realtime: words[5] != 0,
-            rmapbt: sys::split(words[11]).1 & GEOMETRY_RMAPBT != 0,
+            rmapbt: flags & GEOMETRY_RMAPBT != 0,
+            inode_size: sys::split(words[3]).0,
+            inode_percent: sys::split(words[3]).1,
+            sparse_inodes: flags & GEOMETRY_SPINODES != 0,
+            reflink: flags & GEOMETRY_REFLINK != 0,
+            free_inode_tree: flags & GEOMETRY_FINOBT != 0,
         })
+    }
+
+    /// Allocation groups.
+    pub fn groups(&self) -> u64 {
+        self.groups
+    }
+
+    /// Blocks of an allocation group; the last one may have fewer.
+    pub fn group_blocks(&self) -> u64 {
+        self.group_bytes / u64::from(self.block_size)
+    }
+
+    /// Whether it has a reverse map.
+    pub fn reverse_map(&self) -> bool {
+        self.rmapbt
     }
 
     /// Whether GETFSMAP gives the owner of every extent of every file.
@@ -121,8 +156,8 @@ impl ReverseMap {
     }
 
     /// Gives every file of the tree its mappings.
-    pub fn assign(&self, tree: &Tree, keep_map: bool) -> Collected {
-        let mut collector = Collector::new(keep_map);
+    pub fn assign(&self, tree: &Tree, keep: Keep) -> Collected {
+        let mut collector = Collector::new(keep);
         let mut groups = self.owned.chunk_by(|one, next| one.inode == next.inode).peekable();
         let mut extents = Vec::new();
         for index in tree.by_inode() {

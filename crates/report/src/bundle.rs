@@ -1,13 +1,15 @@
 //! Everything that an artifact evaluator needs, in one archive with fixed times and order.
 
 use crate::{csv, data, render_html, render_pdf, render_svg};
+use senesce_core::Bytes;
 use senesce_core::analysis::{Analysis, Table};
 use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::input::open_regular;
 use senesce_core::record::Record;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Seek, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
@@ -28,6 +30,20 @@ pub enum BundleError {
     /// The archive could not be written.
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
+    /// The run directory holds more than an archive is made of in memory.
+    #[error("{path} holds more than {MOST_BYTES}, the limit of a bundle; move what is no part of the run out of it")]
+    TooLarge {
+        /// The run directory.
+        path: PathBuf,
+    },
+    /// A file of the run directory has a name that an archive must not hold.
+    #[error(
+        "{path:?} has a control character, a backslash, a colon or no text in its name; rename it or move it out of the run directory"
+    )]
+    Name {
+        /// The file.
+        path: PathBuf,
+    },
     /// A figure could not be drawn.
     #[error(transparent)]
     Pdf(#[from] crate::pdf::PdfError),
@@ -38,6 +54,9 @@ impl Classify for BundleError {
         ExitCode::RunFailed
     }
 }
+
+/// What the files of a run directory may hold together.
+pub const MOST_BYTES: Bytes = Bytes::gib(2);
 
 /// Files of a run directory that belong to this machine alone, or are made anew.
 const LEFT_OUT: [&str; 2] = ["lock", "report.html"];
@@ -50,7 +69,8 @@ pub fn write(
     out: impl Write + Seek,
 ) -> Result<(), BundleError> {
     let mut files = made_files(record, analysis, measurements)?;
-    collect(&record.path, Path::new("run"), &mut files)?;
+    let mut left = MOST_BYTES.0;
+    collect(&record.path, Path::new("run"), &mut files, &mut left)?;
     let sums: String = files
         .iter()
         .map(|(name, bytes)| format!("{:x}  {name}\n", HexDigest(Sha256::digest(bytes).to_vec())))
@@ -118,7 +138,13 @@ fn readme(record: &Record, analysis: &Analysis) -> String {
     )
 }
 
-fn collect(directory: &Path, name: &Path, files: &mut Files) -> Result<(), BundleError> {
+/// A name that is one and the same file wherever the archive is unpacked, and one line of SHA256SUMS.
+fn is_plain(name: &str) -> bool {
+    !name.contains(['\\', '\u{fffd}', ':']) && !name.chars().any(char::is_control)
+}
+
+/// Regular files, `left` bytes in all; links are not followed.
+fn collect(directory: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
     let error = |operation, path: &Path| {
         let path = path.to_path_buf();
         move |source| BundleError::Io { operation, path, source }
@@ -128,10 +154,21 @@ fn collect(directory: &Path, name: &Path, files: &mut Files) -> Result<(), Bundl
         let (path, inner) = (entry.path(), name.join(entry.file_name()));
         let kind = entry.file_type().map_err(error("look at", &path))?;
         if kind.is_dir() {
-            collect(&path, &inner, files)?;
+            collect(&path, &inner, files, left)?;
         } else if kind.is_file() && !LEFT_OUT.iter().any(|left_out| entry.file_name() == *left_out) {
-            let bytes = fs::read(&path).map_err(error("read", &path))?;
-            files.insert(inner.to_string_lossy().into_owned(), bytes);
+            let inner = inner.to_string_lossy().into_owned();
+            if !is_plain(&inner) {
+                return Err(BundleError::Name { path });
+            }
+            let mut bytes = Vec::new();
+            let file = open_regular(&path).map_err(error("open", &path))?;
+            if file.metadata().map_err(error("look at", &path))?.len() > *left {
+                return Err(BundleError::TooLarge { path: directory.into() });
+            }
+            file.take(*left + 1).read_to_end(&mut bytes).map_err(error("read", &path))?;
+            let rest = left.checked_sub(bytes.len() as u64);
+            *left = rest.ok_or_else(|| BundleError::TooLarge { path: directory.into() })?;
+            files.insert(inner, bytes);
         }
     }
     Ok(())

@@ -12,9 +12,11 @@ pub mod measurements;
 pub mod registry;
 pub mod run;
 pub mod shared_directory;
+pub mod simulated;
 pub mod study;
 pub mod trace;
 pub mod tree;
+pub mod write_order;
 
 use run::{RunKind, verb};
 

@@ -1,15 +1,17 @@
 //! `senesce trace`: the requests that a command caused on one device, their layout score and their modelled time.
 
 use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
+use crate::simulated::{self, Held};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Seed, failure::errno_words};
-use senesce_devmodel::{DeviceModel, Modelled};
+use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
     BlockTrace, DeviceStat, MountedTarget, OpenOptions, TargetSpec, TraceSession, VisitedDirectory, visit,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -43,6 +45,8 @@ pub struct TraceRequest {
     pub warm: bool,
     /// The command.
     pub command: CommandLine,
+    /// Models that the requests are timed on, beside the reference drives.
+    pub models: Vec<(String, DeviceModel)>,
 }
 
 /// What came of it.
@@ -73,6 +77,9 @@ pub struct Summary {
     pub hdd: Option<Modelled>,
     /// On the reference solid-state drive (no flash translation layer). `None`: the trace is not valid.
     pub ssd: Option<Modelled>,
+    /// On the models that were asked for, each drive holding what is read; by the name that was asked for.
+    #[serde(default)]
+    pub models: BTreeMap<String, Outcome>,
     /// What the device completed by its own counters. `None`: recorded elsewhere.
     #[serde(default)]
     pub device_stat: Option<DeviceStat>,
@@ -91,9 +98,25 @@ impl Summary {
             measures: Measures::of(trace),
             hdd: time(DeviceModel::reference_hdd()?),
             ssd: time(DeviceModel::reference_ssd()?),
+            models: BTreeMap::new(),
             device_stat: trace.device_stat(),
             problems: trace.problems().to_vec(),
         })
+    }
+
+    /// The same with the time on other models; an invalid trace is timed on none.
+    ///
+    /// # Errors
+    /// A trace that a model does not take.
+    pub fn on_models(trace: &BlockTrace, models: &[(String, DeviceModel)]) -> Result<Self, Failure> {
+        let mut summary = Self::of(trace)?;
+        if trace.is_valid() {
+            for (name, model) in models {
+                let outcome = simulated::simulate(model, trace, Held::WhatIsRead, &Options::default())?;
+                summary.models.insert(name.clone(), outcome);
+            }
+        }
+        Ok(summary)
     }
 
     /// Whether no request is known to be missing.
@@ -112,7 +135,7 @@ impl Summary {
         let if_valid = |value: Value| if self.is_valid() { value } else { Value::Null };
         let latency = |summary: LatencySummary| (summary.count > 0).then_some(summary);
         let seconds = |modelled: &Option<Modelled>| modelled.as_ref().map(|modelled| modelled.seconds);
-        json!({
+        let mut value = json!({
             "device": self.device,
             "valid": self.is_valid(),
             "reasons": self.reasons(),
@@ -135,7 +158,12 @@ impl Summary {
             "lost_events": measures.lost_events,
             "modelled_seconds": {"hdd": seconds(&self.hdd), "ssd": seconds(&self.ssd)},
             "modelled": {"hdd": self.hdd, "ssd": self.ssd},
-        })
+        });
+        for (name, outcome) in &self.models {
+            value["modelled_seconds"][name] = json!(outcome.seconds);
+            value["modelled"][name] = json!(outcome);
+        }
+        value
     }
 }
 
@@ -169,7 +197,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     let environment = environment(&mut target);
     let closed = target.close().map_err(Failure::from);
     Ok(Traced {
-        summary: Summary::of(&trace)?,
+        summary: Summary::on_models(&trace, &request.models)?,
         trace,
         device_number: device.number(),
         exit_status,
@@ -311,6 +339,9 @@ impl Run for BlockTraceRun {
                 .push("recorded elsewhere: there are no counters of the device to compare the trace with".into());
         }
         analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+        if !summary.models.is_empty() {
+            analysis.tables.push(models(summary));
+        }
         analysis.tables = vec![totals(summary)];
         if summary.is_valid() {
             analysis.tables.push(latencies(summary));
@@ -358,6 +389,17 @@ fn totals(summary: &Summary) -> Table {
         ("other", measures.others, None),
     ] {
         table.row(vec![json!(kind), json!(requests), json!(bytes)]);
+    }
+    table
+}
+
+fn models(summary: &Summary) -> Table {
+    let columns = ["model", "time (s)", "rate (MiB/s)", "write amplification", "collision index"];
+    let mut table =
+        Table::new("models", "Modelled, each drive holding what is read in the order of addresses", &columns);
+    for (name, one) in &summary.models {
+        let (factor, index) = (json!(one.write_amplification), json!(one.collision_index));
+        table.row(vec![json!(name), json!(one.seconds), json!(one.mib_per_s), factor, index]);
     }
     table
 }
@@ -443,6 +485,17 @@ mod tests {
                 > analysis.result["modelled_seconds"]["ssd"].as_f64().unwrap()
         );
         assert_eq!(BlockTrace::load(&out.join(TRACE_FILE)).unwrap(), trace);
+    }
+
+    #[test]
+    fn a_trace_is_timed_on_the_models_that_were_asked_for() {
+        let list = (0..40).map(|index| Request { issue_ns: index, ..Request::new(Operation::Read, index * 512, 64) });
+        let trace = BlockTrace::from_requests("loop7", 1 << 30, list.collect());
+        let model = |name: &str| (name.to_string(), DeviceModel::builtin(name).unwrap());
+        let json = Summary::on_models(&trace, &[model("ssd:fast24"), model("hdd:atlas-10k")]).unwrap().to_json();
+        let seconds = |name: &str| json["modelled_seconds"][name].as_f64().unwrap();
+        assert!(seconds("ssd:fast24") < seconds("hdd:atlas-10k"), "{json}");
+        assert_eq!(json["modelled"]["ssd:fast24"]["collision_index"], 1.0);
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Comparison over whole run directories.
+//! Comparison over whole run directories, and studies of others.
+
+mod foreign;
 
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};

@@ -5,6 +5,7 @@ use crate::format::BLOCK;
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -35,15 +36,24 @@ pub struct FileCold {
 impl FileCold {
     /// Opens `path`, bypassing the page cache where its file system allows that.
     pub fn open(path: &Path) -> Result<Self, TierError> {
+        Self::open_at(path, path)
+    }
+
+    /// Opens once more what is open, whatever has its name by now.
+    pub(crate) fn of(file: &File, path: &Path) -> Result<Self, TierError> {
+        Self::open_at(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), path)
+    }
+
+    fn open_at(place: &Path, path: &Path) -> Result<Self, TierError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         // A device that is opened so is one that mkfs and mount refuse (open(2), O_EXCL).
-        let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
+        let is_device = place.metadata().is_ok_and(|found| found.file_type().is_block_device());
         let alone = if is_device { libc::O_EXCL } else { 0 };
-        let direct = options.clone().custom_flags(libc::O_DIRECT | alone).open(path);
+        let direct = options.clone().custom_flags(libc::O_DIRECT | alone).open(place);
         let (file, direct) = match direct {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                (options.custom_flags(alone).open(path).map_err(io_error("open", path))?, false)
+                (options.custom_flags(alone).open(place).map_err(io_error("open", path))?, false)
             }
             other => (other.map_err(io_error("open", path))?, true),
         };

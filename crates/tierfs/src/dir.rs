@@ -177,7 +177,8 @@ pub fn scan_block(
             return Err(format!("a directory record at byte {at} of block {block} is malformed"));
         }
         if ino != 0 && at >= from {
-            region.read(byte(block) + at + entry::HEADER, &mut name[..length]);
+            // SAFETY: the caller has locked the directory, or the region is not mounted.
+            unsafe { region.read(byte(block) + at + entry::HEADER, &mut name[..length]) };
             let position = first_position + (at / UNIT) as u32;
             if !visit(Entry { ino: ino as u32, kind: entry::kind(word), position }, &name[..length]) {
                 return Ok(false);
@@ -215,7 +216,8 @@ impl TierFs {
         let at = self.record_at(names, position);
         let length = entry::name_length(self.region.load(at + 8));
         let mut found = [0; crate::format::MAX_NAME];
-        self.region.read(at + entry::HEADER, &mut found[..length]);
+        // SAFETY: who has its names has the directory locked.
+        unsafe { self.region.read(at + entry::HEADER, &mut found[..length]) };
         &found[..length] == name
     }
 
@@ -285,7 +287,8 @@ impl TierFs {
             self.region.persist(start + record, LEAST_RECORD);
         }
         if name.len() > 4 {
-            self.region.write(start + 16, &name[4..]);
+            // SAFETY: the record is free, and the directory locked for writing.
+            unsafe { self.region.write(start + 16, &name[4..]) };
             self.region.persist(start + 16, name.len() - 4);
         }
         self.region.commit(start + 8, entry::encode(record, name, kind));
@@ -318,7 +321,8 @@ impl TierFs {
         let mut change = self.begin(most_blocks(names.root, index, index), false)?;
         let leaf = |change: &mut Change<'_>, _: u64, old: Pointer| {
             let block = if old.is_resident() { old.address() } else { change.take()? };
-            self.region.zero(byte(block), BLOCK);
+            // SAFETY: the block is fresh, or one behind the end of the locked directory.
+            unsafe { self.region.zero(byte(block), BLOCK) };
             self.region.store(byte(block) + 8, entry::encode(BLOCK, b"", 0));
             self.region.persist_block(block);
             Ok(Pointer::resident(block))

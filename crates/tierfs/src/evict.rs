@@ -216,7 +216,8 @@ impl TierFs {
                     let here = cursor.get(u64::from(candidate.leaf.index)) == Pointer::resident(candidate.block);
                     if file.is_file() && here {
                         self.heat.begin_snapshot(candidate.block);
-                        self.region.read(byte(candidate.block), &mut buffer[kept.len() * BLOCK..][..BLOCK]);
+                        // SAFETY: the inode is locked.
+                        unsafe { self.region.read(byte(candidate.block), &mut buffer[kept.len() * BLOCK..][..BLOCK]) };
                         kept.push(*candidate);
                     }
                 }

@@ -168,15 +168,18 @@ impl TierFs {
             let defined = (write.old_size.max(base) - base) as usize;
             let at = byte(old.address());
             self.heat.change(old.address());
-            self.region.zero(at + defined, part.start - defined);
-            self.region.write(at + part.start, source);
+            // SAFETY: the inode is locked for writing.
+            unsafe { self.region.zero(at + defined, part.start - defined) };
+            // SAFETY: the inode is locked for writing.
+            unsafe { self.region.write(at + part.start, source) };
             self.region.persist(at + defined, part.end - defined);
             return Ok(old);
         }
         let valid = write.old_size.saturating_sub(base).min(B) as usize;
         let block = change.take()?;
         self.fill_around(block, old, valid, &part)?;
-        self.region.write(byte(block) + part.start, source);
+        // SAFETY: the block is fresh.
+        unsafe { self.region.write(byte(block) + part.start, source) };
         self.region.persist_block(block);
         self.adopt(block, Leaf { ino, index: index as u32 });
         change.drop_tree(old, 0);
@@ -191,15 +194,21 @@ impl TierFs {
             // SAFETY: the block is fresh.
             self.read_slots(old.address(), unsafe { self.region.fresh_block(block) })?;
         } else if old.is_resident() {
-            self.region.copy_within_blocks(old.address(), block, head.clone());
-            self.region.copy_within_blocks(old.address(), block, tail.clone());
+            // SAFETY: the block is fresh, and the inode of the old one locked for writing.
+            unsafe { self.region.copy_within_blocks(old.address(), block, head.clone()) };
+            // SAFETY: as above.
+            unsafe { self.region.copy_within_blocks(old.address(), block, tail.clone()) };
         } else {
-            self.region.zero(byte(block), part.start);
-            self.region.zero(byte(block) + part.end, BLOCK - part.end);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.zero(byte(block), part.start) };
+            // SAFETY: the block is fresh.
+            unsafe { self.region.zero(byte(block) + part.end, BLOCK - part.end) };
             return Ok(());
         }
-        self.region.zero(byte(block) + head.end, part.start - head.end);
-        self.region.zero(byte(block) + tail.end, BLOCK - tail.end);
+        // SAFETY: the block is fresh.
+        unsafe { self.region.zero(byte(block) + head.end, part.start - head.end) };
+        // SAFETY: the block is fresh.
+        unsafe { self.region.zero(byte(block) + tail.end, BLOCK - tail.end) };
         Ok(())
     }
 
@@ -225,7 +234,8 @@ impl TierFs {
                     stale.push(index);
                 } else {
                     self.heat.change(pointer.address());
-                    self.region.zero(byte(pointer.address()), BLOCK);
+                    // SAFETY: the inode is locked for writing.
+                    unsafe { self.region.zero(byte(pointer.address()), BLOCK) };
                     self.region.persist_block(pointer.address());
                 }
                 true
@@ -248,7 +258,8 @@ impl TierFs {
         let old = Cursor::new(&self.region, root).get(index);
         if old.is_resident() {
             self.heat.change(old.address());
-            self.region.zero(byte(old.address()) + tail, BLOCK - tail);
+            // SAFETY: the inode is locked for writing.
+            unsafe { self.region.zero(byte(old.address()) + tail, BLOCK - tail) };
             self.region.persist(byte(old.address()) + tail, BLOCK - tail);
         }
         if !old.is_cold() {

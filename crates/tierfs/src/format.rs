@@ -5,6 +5,7 @@
 
 use crate::error::TierError;
 use std::path::Path;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Bytes of a block of the region and of a slot of the cold store.
 pub const BLOCK: usize = 4096;
@@ -132,7 +133,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
 /// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
 pub struct Pointer(pub u64);
 
 const COLD_BIT: u64 = 1 << 63;
@@ -199,7 +201,7 @@ impl Pointer {
 
 /// The changeable part of an inode. Each inode holds two copies; a selector word says which one counts, so that any
 /// change of several fields becomes visible by one 8-byte store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Inode {
     /// File type and permission bits, as in `st_mode`.

@@ -107,7 +107,8 @@ impl TierFs {
                     return Ok(old);
                 }
                 let block = change.take()?;
-                self.region.zero(byte(block), BLOCK);
+                // SAFETY: the block is fresh.
+                unsafe { self.region.zero(byte(block), BLOCK) };
                 self.region.persist_block(block);
                 self.adopt(block, Leaf { ino, index: index as u32 });
                 Ok(Pointer::resident(block))

@@ -172,8 +172,10 @@ impl TierFs {
         if !new.target.is_empty() {
             let mut change = self.begin(1, false)?;
             let block = change.take()?;
-            self.region.zero(byte(block), BLOCK);
-            self.region.write(byte(block), new.target);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.zero(byte(block), BLOCK) };
+            // SAFETY: the block is fresh.
+            unsafe { self.region.write(byte(block), new.target) };
             self.region.persist_block(block);
             inode.root = Pointer::resident(block);
             change.keep();
@@ -299,7 +301,8 @@ impl TierFs {
         }
         let mut target = vec![0; inode.size.min(BLOCK as u64) as usize];
         if inode.root.is_resident() {
-            self.region.read(byte(inode.root.address()), &mut target);
+            // SAFETY: the inode is locked.
+            unsafe { self.region.read(byte(inode.root.address()), &mut target) };
         }
         Ok(target)
     }

@@ -71,7 +71,8 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
         return Err(TierError::Usage(format!("a region needs at least {least}; choose a larger --nvm-size")));
     }
-    region.zero(0, 2 * BLOCK);
+    // SAFETY: nobody else knows the region yet.
+    unsafe { region.zero(0, 2 * BLOCK) };
     let time = now();
     let mode = libc::S_IFDIR | 0o755;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -80,7 +81,8 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
     region.store(superblock::INODE_TREE, Pointer::resident(1).0);
     region.store(superblock::STATE, superblock::CLEAN);
     region.persist(0, 2 * BLOCK);
-    region.write(0, &identity.encode_region());
+    // SAFETY: as above.
+    unsafe { region.write(0, &identity.encode_region()) };
     region.persist(0, BLOCK);
     if region.nvm().failed() {
         let source = std::io::Error::from_raw_os_error(libc::EIO);
@@ -220,7 +222,8 @@ impl TierFs {
         let mut added = 0;
         let leaf = |change: &mut Change<'_>, _: u64, _: Pointer| {
             added = change.take()?;
-            self.region.zero(byte(added), BLOCK);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.zero(byte(added), BLOCK) };
             self.region.persist_block(added);
             Ok(Pointer::resident(added))
         };

@@ -56,7 +56,7 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
     let identity = Identity { pair: random_identity()?, blocks, slots: cold_bytes / BLOCK as u64 };
 
     cold.prepare(&request.cold, cold_bytes)?;
-    write_cold_header(&request.cold, &identity)?;
+    write_cold_header(&cold, &request.cold, &identity)?;
     reserve(&nvm, &request.nvm, nvm_bytes)?;
     format_region(Box::new(MappedNvm::map(nvm, &request.nvm, false)?), &identity)?;
     created.0.clear();
@@ -85,7 +85,7 @@ pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), T
     let bytes = claim.size(path, None, nvm_bytes)?;
     let identity = Identity { pair: random_identity()?, blocks: 0, slots: bytes / BLOCK as u64 };
     claim.prepare(path, bytes)?;
-    write_cold_header(path, &identity)?;
+    write_cold_header(&claim, path, &identity)?;
     created.0.clear();
     drop(claim);
     Ok((open_cold(path)?, identity))
@@ -176,6 +176,14 @@ impl ColdClaim {
         Ok(slots * BLOCK as u64)
     }
 
+    /// What was looked at and locked.
+    fn file(&self) -> &File {
+        match self {
+            Self::File(file) => file,
+            Self::Device(device) => device.file(),
+        }
+    }
+
     fn prepare(&self, path: &Path, bytes: u64) -> Result<(), TierError> {
         match self {
             Self::File(file) => {
@@ -191,8 +199,8 @@ fn is_block_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_block_device())
 }
 
-fn write_cold_header(path: &Path, identity: &Identity) -> Result<(), TierError> {
-    let store = FileCold::open(path)?;
+fn write_cold_header(claim: &ColdClaim, path: &Path, identity: &Identity) -> Result<(), TierError> {
+    let store = FileCold::of(claim.file(), path)?;
     let mut header = AlignedBuffer::new(1);
     let bytes = identity.encode_cold();
     header[..bytes.len()].copy_from_slice(&bytes);
@@ -277,143 +285,4 @@ pub fn check_pair(nvm: &Path, cold: &Path) -> Result<CheckReport, TierError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::fs;
-
-    struct Room {
-        folder: tempfile::TempDir,
-    }
-
-    impl Room {
-        fn new() -> Self {
-            Self { folder: tempfile::tempdir().unwrap() }
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.folder.path().join(name)
-        }
-
-        fn make(&self, nvm: &str, cold: &str) -> Result<Made, TierError> {
-            make(&MakeRequest {
-                nvm: self.path(nvm),
-                nvm_size: Some(Bytes::mib(1)),
-                cold: self.path(cold),
-                cold_size: None,
-                erase: Vec::new(),
-            })
-        }
-
-        fn open(&self, nvm: &str, cold: &str) -> Result<OpenPair, TierError> {
-            open(&self.path(nvm), &self.path(cold), false)
-        }
-    }
-
-    #[test]
-    fn a_pair_is_made_checked_and_opened_once() {
-        let room = Room::new();
-        let made = room.make("n", "c").unwrap();
-        assert_eq!((made.nvm_bytes, made.cold_bytes), (1 << 20, 8 << 20));
-        let report = check_pair(&room.path("n"), &room.path("c")).unwrap();
-        assert!(report.clean && report.problems.is_empty(), "{report:?}");
-        let held = room.open("n", "c").unwrap();
-        assert!(matches!(room.open("n", "c"), Err(TierError::InUse { .. })));
-        assert!(matches!(check_pair(&room.path("n"), &room.path("c")), Err(TierError::InUse { .. })));
-        drop(held);
-        assert!(room.open("n", "c").is_ok());
-    }
-
-    #[test]
-    fn both_halves_are_for_their_owner_alone() {
-        let room = Room::new();
-        fs::write(room.path("n"), "").unwrap();
-        fs::set_permissions(room.path("n"), Permissions::from_mode(0o666)).unwrap();
-        room.make("n", "c").unwrap();
-        for name in ["n", "c"] {
-            let mode = fs::metadata(room.path(name)).unwrap().permissions().mode();
-            assert_eq!(mode & 0o7777, 0o600, "{name}");
-        }
-        std::os::unix::fs::symlink(room.path("nowhere"), room.path("link")).unwrap();
-        assert!(room.make("link", "c2").is_err());
-        assert!(!room.path("nowhere").exists());
-    }
-
-    #[test]
-    fn foreign_and_mixed_halves_are_refused_and_left_alone() {
-        let room = Room::new();
-        room.make("n", "c").unwrap();
-        room.make("n2", "c2").unwrap();
-        fs::write(room.path("foreign"), vec![b'x'; 1 << 20]).unwrap();
-        fs::write(room.path("empty"), b"").unwrap();
-        let before = fs::read(room.path("n")).unwrap();
-        let words = |result: Result<OpenPair, TierError>| result.err().unwrap().to_string();
-        assert!(words(room.open("n", "c2")).contains("two different file systems"));
-        assert!(words(room.open("c", "n")).contains("swapped"));
-        assert!(words(room.open("foreign", "c")).contains("not the region"));
-        assert!(words(room.open("n", "foreign")).contains("not the cold store"));
-        assert!(words(room.open("n", "empty")).contains("shorter than a header"));
-        assert!(words(room.open("empty", "c")).contains("0 bytes"));
-        assert!(words(room.open("missing", "c")).contains("ENOENT"));
-        assert_eq!(fs::read(room.path("n")).unwrap(), before);
-    }
-
-    #[test]
-    fn a_mount_refuses_what_a_check_refuses() {
-        use crate::format::superblock;
-        use std::os::unix::fs::FileExt;
-        let room = Room::new();
-        room.make("n", "c").unwrap();
-        let region = File::options().write(true).open(room.path("n")).unwrap();
-        region.write_all_at(&7u64.to_le_bytes(), superblock::STATE as u64).unwrap();
-        let report = check_pair(&room.path("n"), &room.path("c")).unwrap();
-        assert!(report.problems.iter().any(|problem| problem.contains("state word")), "{report:?}");
-        let pair = room.open("n", "c").unwrap();
-        let options = crate::Options {
-            mode: crate::Mode::Bpfs,
-            threshold: Bytes::mib(1),
-            period: std::time::Duration::from_millis(10),
-            promotion: crate::Promotion::Always,
-        };
-        let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &room.path("n"), &options);
-        assert!(matches!(mounted.err(), Some(TierError::Damaged { .. })));
-    }
-
-    #[test]
-    fn truncated_halves_are_refused() {
-        let room = Room::new();
-        room.make("n", "c").unwrap();
-        File::options().write(true).open(room.path("c")).unwrap().set_len(1 << 20).unwrap();
-        assert!(matches!(room.open("n", "c"), Err(TierError::Truncated { expected: 8388608, .. })));
-        File::options().write(true).open(room.path("n")).unwrap().set_len(1 << 19).unwrap();
-        assert!(matches!(room.open("n", "c"), Err(TierError::Truncated { found: 524288, .. })));
-    }
-
-    #[test]
-    fn data_are_not_overwritten_unless_named() {
-        let room = Room::new();
-        fs::write(room.path("thesis"), b"precious").unwrap();
-        assert!(matches!(room.make("thesis", "c"), Err(TierError::Target(_))));
-        assert!(matches!(room.make("n", "thesis"), Err(TierError::Target(_))));
-        assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
-        assert!(!room.path("n").exists() && !room.path("c").exists(), "what was begun is removed");
-        room.make("n", "c").unwrap();
-        assert!(room.make("n", "c").is_err(), "it holds a file system");
-        let erase = vec![room.path("thesis").display().to_string()];
-        let request = MakeRequest {
-            nvm: room.path("thesis"),
-            nvm_size: Some(Bytes::mib(1)),
-            cold: room.path("c3"),
-            cold_size: Some(Bytes::kib(32)),
-            erase,
-        };
-        assert!(matches!(make(&request), Err(TierError::Usage(_))), "the cold store is too small");
-        assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
-        make(&MakeRequest { cold_size: Some(Bytes::mib(4)), ..request.clone() }).unwrap();
-        let both = ["thesis", "c3"].map(|name| room.path(name).display().to_string());
-        for half in &both {
-            let one = MakeRequest { erase: vec![half.clone()], ..request.clone() };
-            assert!(matches!(make(&one), Err(TierError::Target(_))), "the other half is not named");
-        }
-        make(&MakeRequest { cold_size: Some(Bytes::mib(4)), erase: both.into(), ..request }).unwrap();
-    }
-}
+mod tests;

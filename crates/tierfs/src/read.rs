@@ -82,7 +82,8 @@ impl TierFs {
             let pointer = cursor.get(at / B);
             if pointer.is_resident() {
                 self.heat.touch(pointer.address());
-                self.region.read(byte(pointer.address()) + within, &mut out[done..done + len]);
+                // SAFETY: the caller has locked the inode.
+                unsafe { self.region.read(byte(pointer.address()) + within, &mut out[done..done + len]) };
             } else if pointer.is_cold() {
                 add_to_runs(&mut runs, at / B, pointer.address());
             } else {
@@ -133,7 +134,8 @@ impl TierFs {
                 continue;
             }
             let Ok(fresh) = change.take() else { break };
-            self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.write(byte(fresh), &data[block * BLOCK..][..BLOCK]) };
             self.region.persist_block(fresh);
             self.adopt(fresh, Leaf { ino, index: index as u32 });
             self.swing(offset, &mut cursor, index, Pointer::resident(fresh));

@@ -66,27 +66,39 @@ impl Region {
     }
 
     /// Copies out of the region.
-    pub fn read(&self, offset: usize, into: &mut [u8]) {
-        // SAFETY: in bounds; `into` is not in the region.
+    ///
+    /// # Safety
+    /// Nobody writes these bytes meanwhile: their inode is locked, or the region is not mounted.
+    pub unsafe fn read(&self, offset: usize, into: &mut [u8]) {
+        // SAFETY: in bounds; `into` is not in the region; the caller keeps writers out.
         unsafe { std::ptr::copy_nonoverlapping(self.at(offset, into.len()), into.as_mut_ptr(), into.len()) }
     }
 
     /// Copies into the region.
-    pub fn write(&self, offset: usize, from: &[u8]) {
-        // SAFETY: in bounds; `from` is not in the region.
+    ///
+    /// # Safety
+    /// Nobody reads or writes these bytes meanwhile: their block is fresh, or their inode is locked for writing.
+    pub unsafe fn write(&self, offset: usize, from: &[u8]) {
+        // SAFETY: in bounds; `from` is not in the region; the caller alone uses the bytes.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.at(offset, from.len()), from.len()) }
     }
 
     /// Zeros bytes.
-    pub fn zero(&self, offset: usize, len: usize) {
-        // SAFETY: in bounds.
+    ///
+    /// # Safety
+    /// As for [`Self::write`].
+    pub unsafe fn zero(&self, offset: usize, len: usize) {
+        // SAFETY: in bounds; the caller alone uses the bytes.
         unsafe { std::ptr::write_bytes(self.at(offset, len), 0, len) }
     }
 
     /// Copies `range` of block `from` to the same place in block `to`.
-    pub fn copy_within_blocks(&self, from: u32, to: u32, range: std::ops::Range<usize>) {
+    ///
+    /// # Safety
+    /// As for [`Self::read`] of one and [`Self::write`] of the other.
+    pub unsafe fn copy_within_blocks(&self, from: u32, to: u32, range: std::ops::Range<usize>) {
         let source = self.at(byte(from) + range.start, range.len());
-        // SAFETY: both in bounds; two different blocks do not overlap.
+        // SAFETY: both in bounds; `copy` allows that they overlap; the caller keeps others out.
         unsafe { std::ptr::copy(source, self.at(byte(to) + range.start, range.len()), range.len()) }
     }
 
@@ -119,21 +131,24 @@ impl Region {
         self.nvm.persist(byte(block), BLOCK);
     }
 
-    /// Reads a copy of an inode.
+    /// Reads a copy of an inode, word by word: whoever reads it while it is written gets a mixture, and no other harm.
     pub fn load_inode(&self, offset: usize) -> Inode {
-        let mut bytes = [0; inode::COPY_BYTES];
-        self.read(offset, &mut bytes);
-        // SAFETY: `Inode` is plain numbers without padding; every pattern of bits is a value.
-        unsafe { std::mem::transmute(bytes) }
+        let words: [u64; INODE_WORDS] =
+            std::array::from_fn(|index| self.word(offset + 8 * index).load(Ordering::Acquire));
+        zerocopy::transmute!(words)
     }
 
-    /// Writes a copy of an inode.
+    /// Writes a copy of an inode, word by word.
     pub fn store_inode(&self, offset: usize, value: &Inode) {
-        // SAFETY: as above.
-        let bytes: [u8; inode::COPY_BYTES] = unsafe { std::mem::transmute(*value) };
-        self.write(offset, &bytes);
+        let words: [u64; INODE_WORDS] = zerocopy::transmute!(*value);
+        for (index, word) in words.into_iter().enumerate() {
+            self.word(offset + 8 * index).store(word, Ordering::Release);
+        }
     }
 }
+
+/// Words of a copy of an inode.
+const INODE_WORDS: usize = inode::COPY_BYTES / 8;
 
 /// Byte offset of a block.
 pub fn byte(block: u32) -> usize {

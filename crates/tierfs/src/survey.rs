@@ -282,7 +282,8 @@ impl Walker<'_> {
             count += self.mark_tree(inode.xattr, 0, 0, &what, &mut |_, pointer| {
                 let mut block = [0; BLOCK];
                 if pointer.is_resident() {
-                    self.region.read(byte(pointer.address()), &mut block);
+                    // SAFETY: nothing is written while the region is surveyed.
+                    unsafe { self.region.read(byte(pointer.address()), &mut block) };
                 }
                 if pointer.is_cold() || xattr::decode(&block).is_none() {
                     self.problem(format!("the extended attributes of {what} are malformed"));

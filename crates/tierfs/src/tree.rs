@@ -180,7 +180,8 @@ where
 
     fn grow(&mut self, root: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
-        self.region.zero(byte(node), BLOCK);
+        // SAFETY: the node is fresh.
+        unsafe { self.region.zero(byte(node), BLOCK) };
         self.region.store(byte(node), root.plain().0);
         self.region.persist_block(node);
         Ok(Pointer::resident(node).with_height(root.height() + 1))
@@ -223,9 +224,11 @@ where
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {
-            self.region.zero(byte(node), BLOCK);
+            // SAFETY: the node is fresh.
+            unsafe { self.region.zero(byte(node), BLOCK) };
         } else {
-            self.region.copy_within_blocks(old.address(), node, 0..BLOCK);
+            // SAFETY: the node is fresh, and the inode of the old one locked for writing.
+            unsafe { self.region.copy_within_blocks(old.address(), node, 0..BLOCK) };
             self.change.drop_tree(old, 0);
         }
         Ok(Pointer::resident(node))

@@ -53,7 +53,8 @@ impl TierFs {
             return Ok(Vec::new());
         }
         let mut block = [0; BLOCK];
-        self.region.read(byte(inode.xattr.address()), &mut block);
+        // SAFETY: the caller has locked the inode.
+        unsafe { self.region.read(byte(inode.xattr.address()), &mut block) };
         decode(&block).ok_or(Errno::IO)
     }
 
@@ -126,7 +127,8 @@ impl TierFs {
         if !attributes.is_empty() {
             let encoded = encode(&attributes).ok_or(Errno::NOSPC)?;
             let block = change.take()?;
-            self.region.write(byte(block), &encoded);
+            // SAFETY: the block is fresh.
+            unsafe { self.region.write(byte(block), &encoded) };
             self.region.persist_block(block);
             inode.xattr = Pointer::resident(block);
         }

@@ -3,7 +3,8 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::{guard, guardian, lock};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{AtFlags, FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use senesce_core::Bytes;
 use std::fs::{self, File};
 use std::io::Write;
@@ -47,12 +48,20 @@ impl ClaimedDirectory {
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
-        let marked = path.join(MARKER).exists();
+        let marker = Marker::of(&handle, path)?;
+        let marked = marker == Marker::Ours;
         let foreign = fs::read_dir(path)
             .map_err(TargetError::io("list", path))?
             .flatten()
             .filter(|entry| entry.file_name() != MARKER && entry.file_name() != "lost+found")
             .count();
+        if let Marker::Foreign(found) = marker {
+            return Err(TargetError::refused(
+                path.display(),
+                format!("its marker {MARKER} {found}"),
+                format!("look who made it and remove {}; no flag allows it", path.join(MARKER).display()),
+            ));
+        }
         if foreign > 0 && !marked && erase != Some(&*path.to_string_lossy()) {
             return Err(TargetError::refused(
                 path.display(),
@@ -61,7 +70,7 @@ impl ClaimedDirectory {
             ));
         }
         if !marked {
-            write_marker(&path.join(MARKER)).map_err(TargetError::io("write the marker into", path))?;
+            write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
         }
         Ok(Self { path: path.into(), handle })
     }
@@ -101,11 +110,38 @@ impl Rooted for ClaimedDirectory {
     }
 }
 
+/// What has the marker's name in a directory.
+#[derive(Debug, PartialEq)]
+enum Marker {
+    Missing,
+    Ours,
+    /// What it is instead: it would be followed, or it was put there by somebody who must not give this away.
+    Foreign(String),
+}
+
+impl Marker {
+    /// Ours is a regular file of this user or of root.
+    fn of(directory: &File, path: &Path) -> Result<Self, TargetError> {
+        let found = match rustix::fs::statat(directory, MARKER, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(Self::Missing),
+            found => found.map_err(TargetError::errno("look at the marker in", path))?,
+        };
+        let own = [rustix::process::geteuid().as_raw(), 0];
+        Ok(match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile if own.contains(&found.st_uid) => Self::Ours,
+            FileType::RegularFile => Self::Foreign(format!("belongs to user {}", found.st_uid)),
+            FileType::Symlink => Self::Foreign("is a symbolic link".into()),
+            _ => Self::Foreign("is no regular file".into()),
+        })
+    }
+}
+
 /// Writes the marker into blocks that are allocated before. Otherwise ext4 allocates them when some thread of the kernel writes
 /// back, with 2 MiB more that it keeps for small files on the processor where that thread ran (fs/ext4/mballoc.c, "locality
 /// group preallocation"): where the files of a run lie would depend on it.
-fn write_marker(path: &Path) -> std::io::Result<()> {
-    let mut file = File::create(path)?;
+fn write_marker(directory: &File) -> std::io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::WRONLY | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::openat(directory, MARKER, flags, Mode::from_raw_mode(0o644))?);
     // Where a file system cannot do it nothing is kept either.
     let _ = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, MARKER_TEXT.len() as u64);
     file.write_all(MARKER_TEXT.as_bytes())
@@ -240,6 +276,32 @@ mod tests {
         let path = room.path().to_string_lossy().into_owned();
         assert!(ClaimedDirectory::claim(room.path(), Some(&path)).is_ok());
         assert!(ClaimedDirectory::claim(room.path(), None).is_ok(), "now it carries the marker");
+    }
+
+    #[test]
+    fn a_planted_marker_is_neither_believed_nor_written_through() {
+        let room = tempfile::tempdir().unwrap();
+        let (target, outside) = (room.path().join("target"), room.path().join("outside"));
+        fs::create_dir(&target).unwrap();
+        let marker = target.join(MARKER);
+        let path = target.to_string_lossy().into_owned();
+        std::os::unix::fs::symlink(&outside, &marker).unwrap();
+        for existing in [false, true] {
+            for erase in [None, Some(&*path)] {
+                let error = ClaimedDirectory::claim(&target, erase).unwrap_err();
+                assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+            }
+            assert_eq!(outside.exists(), existing);
+            fs::write(&outside, "precious").unwrap();
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"precious");
+        fs::remove_file(&marker).unwrap();
+        if rustix::process::geteuid().is_root() {
+            fs::write(&marker, "").unwrap();
+            std::os::unix::fs::chown(&marker, Some(1234), None).unwrap();
+            let words = ClaimedDirectory::claim(&target, None).unwrap_err().to_string();
+            assert!(words.contains("belongs to user 1234"), "{words}");
+        }
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub fn image_pack(bytes: &[u8]) {
     let _ = PackManifest::read(&mut &*bytes, Path::new("fuzz"));
 }
 
+/// A page of the kernel's trace ring buffer, with the event formats that kernels have had.
+pub fn trace_page(bytes: &[u8]) {
+    crate::trace::judge_page(bytes);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,8 +42,13 @@ mod tests {
 
     #[test]
     fn the_corpus_passes() {
-        let targets: [Target; 4] =
-            [("blktrace", blktrace), ("blkparse", blkparse), ("block_trace", block_trace), ("image_pack", image_pack)];
+        let targets: [Target; 5] = [
+            ("blktrace", blktrace),
+            ("blkparse", blkparse),
+            ("block_trace", block_trace),
+            ("image_pack", image_pack),
+            ("trace_page", trace_page),
+        ];
         for (name, target) in targets {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
             let files: Vec<_> = std::fs::read_dir(&folder).unwrap().flatten().collect();

@@ -169,6 +169,8 @@ const FLAGS: &[(&str, MountFlags)] = &[
     ("nodev", MountFlags::NODEV),
     ("nosuid", MountFlags::NOSUID),
     ("noexec", MountFlags::NOEXEC),
+    // Linux 5.10.
+    ("nosymfollow", MountFlags::NOSYMFOLLOW),
 ];
 
 /// Splits options into those of the mount(2) flags and those that the file system reads itself.
@@ -180,6 +182,7 @@ fn parse_options(options: &str) -> Result<(MountFlags, Option<CString>), TargetE
         match (word, FLAGS.iter().find(|(name, _)| *name == word)) {
             ("dev", _) => flags -= MountFlags::NODEV,
             ("suid", _) => flags -= MountFlags::NOSUID,
+            ("symfollow", _) => flags -= MountFlags::NOSYMFOLLOW,
             (_, Some((_, flag))) => flags |= *flag,
             (_, None) => data.push(word),
         }
@@ -201,5 +204,7 @@ mod tests {
         assert_eq!(data.unwrap().to_str().unwrap(), "data=writeback,discard");
         assert_eq!(parse_options("").unwrap(), (careful, None));
         assert_eq!(parse_options("dev,suid").unwrap(), (MountFlags::empty(), None));
+        assert_eq!(parse_options("nosymfollow").unwrap(), (careful | MountFlags::NOSYMFOLLOW, None));
+        assert_eq!(parse_options("nosymfollow,symfollow").unwrap(), (careful, None));
     }
 }

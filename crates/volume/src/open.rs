@@ -104,7 +104,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
                 true => ClaimedDevice::claim_unused(path)?,
                 false => ClaimedDevice::claim(path, options.erase.as_deref())?,
             };
-            let made = make_and_mount(&claimed, claimed.lock_handle(), keep, options)?;
+            let made = make_and_mount::<D>(&claimed, claimed.lock_handle(), options)?;
             finish(spec, made, Backing::Device(claimed), options)
         }
     }
@@ -155,7 +155,7 @@ fn stage_image<D: Rooted>(
 ) -> Result<MountedTarget<D>, TargetError> {
     let device = LoopDevice::attach(image.active(), name, options.read_only)?;
     let claimed = ClaimedDevice::claim_unused(device.path())?;
-    let made = make_and_mount(&claimed, image.lock_handle(), options.keep_existing, options)?;
+    let made = make_and_mount::<D>(&claimed, image.lock_handle(), options)?;
     drop(claimed);
     finish(spec, made, Backing::Image { device, image }, options)
 }
@@ -167,21 +167,23 @@ struct Made {
     mkfs_command: Option<String>,
 }
 
-fn make_and_mount(
+fn make_and_mount<D: Rooted>(
     device: &ClaimedDevice,
     lock: Option<File>,
-    keep: bool,
     options: &OpenOptions,
 ) -> Result<Made, TargetError> {
     let log = KernelLog::since_now(device.device().name());
-    let (file_system, mkfs_command) = if keep {
+    let (file_system, mkfs_command) = if options.keep_existing {
         (existing_file_system(device, options.file_system)?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
         (file_system, Some(file_system.make(device, &options.mkfs_options)?))
     };
     let inspect = if options.read_only { file_system.inspect_options() } else { "" };
-    let mount_options = [inspect, &options.mount_options].into_iter().filter(|text| !text.is_empty());
+    // What is kept may be somebody else's work: a link in it must not lead our own writing out of it. Commands of the user's, which
+    // get a visited target, may need links.
+    let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
+    let mount_options = [inspect, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
     let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
     Ok(Made { mount, log, capacity: device.size(), mkfs_command })
 }

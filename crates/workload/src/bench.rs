@@ -1,10 +1,11 @@
 //! Preparing a workload on a claimed directory, and running it.
 
+use crate::engine::account::missing_files;
 use crate::engine::backend::{Backend, Null, System};
 use crate::engine::clock::Clock;
 use crate::engine::conduct::{Length, Measure, conduct, semaphores};
 use crate::engine::latency::Latencies;
-use crate::engine::program::{Programs, Target};
+use crate::engine::program::{Program, Programs, Target};
 use crate::engine::shared::{ActiveFileset, Shared, Totals};
 use crate::engine::synchronize::{EventGenerator, Waits};
 use crate::error::WorkloadError;
@@ -268,11 +269,20 @@ impl Bench {
             messages: Mutex::new(notes),
             programs,
         });
-        let (repetition, sample) = conduct(shared.clone(), semaphores, &measure, progress, interrupt)?;
+        let (mut repetition, sample) = conduct(shared.clone(), semaphores, &measure, progress, interrupt)?;
+        if self.options.execution == Execution::System && repetition.valid && !self.has_foreign_files() {
+            let found = missing_files(&shared.programs, &shared.filesets);
+            repetition.refute(found.map_err(WorkloadError::io("count the files of", directory.path()))?);
+        }
         let names = shared.programs.flowops.iter().enumerate();
         let histograms =
             names.map(|(index, (name, _))| (name.clone(), sample.latencies.flowop(index).to_histogram())).collect();
         Ok(Finished { repetition, histograms })
+    }
+
+    /// Whether files that no operation made may lie in a file set.
+    fn has_foreign_files(&self) -> bool {
+        self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree)
     }
 
     fn open_filesets(&self, directory: &ClaimedDirectory) -> Result<Vec<ActiveFileset>, WorkloadError> {
@@ -317,7 +327,8 @@ fn needs_totals(programs: &Programs) -> bool {
 
 /// Thread memory must fit, or the run measures swapping.
 fn check_memory(programs: &Programs) -> Result<(), WorkloadError> {
-    let wanted: u64 = programs.list.iter().map(|program| program.instances.saturating_mul(program.memsize)).sum();
+    let of_one = |program: &Program| program.instances.saturating_mul(program.memsize);
+    let wanted = programs.list.iter().map(of_one).fold(0, u64::saturating_add);
     match senesce_core::machine::memory_available() {
         Some(available) if wanted > available.0 => Err(WorkloadError::Missing {
             what: format!("{} of thread memory (memsize of all threads; {available} available)", Bytes(wanted)),

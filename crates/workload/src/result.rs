@@ -183,6 +183,14 @@ impl Repetition {
         Self { reason: Some(reason.into()), ..Self::default() }
     }
 
+    /// Where another account contradicts it, it does not count, and has no rates that could be taken for a result.
+    pub fn refute(&mut self, contradiction: Option<String>) {
+        if let Some(contradiction) = contradiction {
+            (self.valid, self.reason) = (false, Some(contradiction));
+            (self.ops_per_second, self.mb_per_second) = (0.0, 0.0);
+        }
+    }
+
     /// Rates from counts, bytes and seconds.
     pub fn rate(count: u64, seconds: f64) -> f64 {
         if seconds > 0.0 { count as f64 / seconds } else { 0.0 }

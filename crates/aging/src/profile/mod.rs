@@ -93,7 +93,7 @@ impl Profile {
             return Self::builtin(name_or_path);
         }
         let path = Path::new(name_or_path);
-        let text = std::fs::read_to_string(path).map_err(|source| AgingError::io("read profile", path, source))?;
+        let text = senesce_core::input::text(path).map_err(|source| AgingError::io("read profile", path, source))?;
         Self::parse(name_or_path, &text)
     }
 

@@ -95,6 +95,11 @@ pub struct Age {
     /// How files get their content
     #[arg(long, value_parser = ["fallocate", "write", "sparse"], default_value = "fallocate", help_heading = "Execution")]
     data: String,
+    /// Record in which order the blocks of an image were last written, for `image copy --order last-write`
+    #[arg(long, help_heading = "Execution", conflicts_with_all = ["mpi", "plan_only"],
+          help = "Record in which order the blocks of an image were last written, in IMAGE.order, for `image copy --order last-write`; \
+                  with --data write")]
+    record_order: bool,
     /// fsync after every N creates; 0: never
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Execution")]
     fsync_every: u64,
@@ -287,6 +292,7 @@ impl Age {
             mount_options: self.mount_options.clone(),
             in_memory: self.in_memory,
             data: self.data.clone(),
+            record_order: self.record_order,
             fsync_every: self.fsync_every,
             clock: self.clock(),
             pace: self.pace,

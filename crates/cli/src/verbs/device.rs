@@ -9,11 +9,18 @@ use clap::{Args, Subcommand};
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
 use senesce_core::{ExitCode, Failure, Seed};
-use senesce_devmodel::{DeviceModel, measure};
+use senesce_devmodel::simulate::Before;
+use senesce_devmodel::ssd::alignment::measure_alignment;
+use senesce_devmodel::{DeviceModel, Options, Outcome, Pacing, measure};
+use senesce_runs::simulated::{self, Held};
 use senesce_volume::DeviceProbe;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Reads at each alignment.
+const ALIGNED_READS: usize = 2000;
 
 /// Measure a device, or show the models that traces are timed on
 #[derive(Args)]
@@ -32,6 +39,8 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
+    /// Time a block trace on a model: seconds, latencies, bandwidth, and what a drive does inside
+    Simulate(Simulate),
     /// Print the device file of a built-in model, with its sources
     Show {
         /// Name from `senesce device list`
@@ -51,19 +60,113 @@ struct Measure {
     /// Print the model as JSON
     #[arg(long)]
     json: bool,
+    /// Find stripe and dies of an SSD by random reads at many alignments instead; prints JSON
+    #[arg(long, conflicts_with = "out")]
+    alignment: bool,
     /// Chooses the places that are read
     #[arg(long, default_value_t = DEFAULT_SEED.0)]
     seed: u64,
 }
 
+#[derive(Args)]
+struct Simulate {
+    /// Name from `senesce device list`, or a device file
+    model: String,
+    /// File of `trace --save`, run directory of `trace --out`, or text of blkparse (#MAJOR,MINOR behind it chooses a device)
+    trace: PathBuf,
+    /// Requests at the device at a time
+    #[arg(long, value_name = "N", conflicts_with = "issue_times", value_parser = clap::value_parser!(u32).range(1..),
+        help = "Requests at the device at a time [default: as many as were there when it was recorded]")]
+    depth: Option<u32>,
+    /// Issue requests at their recorded times, pauses of the host included
+    #[arg(long)]
+    issue_times: bool,
+    /// What a drive with a flash translation layer held before
+    #[arg(
+        long,
+        value_name = "STATE",
+        default_value = "read",
+        help = "What a flash drive held before: read (what the trace reads without writing it), empty, filled, or overwritten:N \
+                (filled, then overwritten at random N times over)"
+    )]
+    before: StateBefore,
+    /// Chooses the places of `--before overwritten:N`
+    #[arg(long, default_value_t = DEFAULT_SEED.0)]
+    seed: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a drive held before a trace.
+#[derive(Debug, Clone, Copy)]
+struct StateBefore(Held, Before);
+
+impl FromStr for StateBefore {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let state = match text {
+            "read" => return Ok(Self(Held::WhatIsRead, Before::Empty)),
+            "empty" => Before::Empty,
+            "filled" => Before::Filled,
+            _ => {
+                let rounds = text.strip_prefix("overwritten:").and_then(|rounds| rounds.parse().ok());
+                Before::Overwritten(rounds.ok_or("expected read, empty, filled or overwritten:N")?)
+            }
+        };
+        Ok(Self(Held::AsOptions, state))
+    }
+}
+
+impl Simulate {
+    /// Gives what goes to standard output.
+    fn run(&self) -> Result<String, Failure> {
+        let model = DeviceModel::load(&self.model)?;
+        let trace = simulated::load(&self.trace)?;
+        let pacing = match (self.depth, self.issue_times) {
+            (Some(depth), _) => Pacing::Depth(depth),
+            (None, true) => Pacing::IssueTime,
+            (None, false) => Pacing::QueueDepth,
+        };
+        let StateBefore(held, before) = self.before;
+        let options = Options { pacing, before, seed: self.seed, ..Options::default() };
+        let outcome = simulated::simulate(&model, &trace, held, &options)?;
+        Ok(if self.json { format!("{:#}\n", json!(outcome)) } else { in_words(&outcome) })
+    }
+}
+
+/// A few lines for people; what does not apply is left out.
+fn in_words(outcome: &Outcome) -> String {
+    let mut lines =
+        vec![format!("modelled on {}: {} requests in {:.6} s", outcome.device, outcome.requests, outcome.seconds)];
+    let mut line = |name: &str, words: Option<String>| lines.extend(words.map(|words| format!("  {name:<22}{words}")));
+    line("rate", outcome.mib_per_s.map(|rate| format!("{rate:.1} MiB/s")));
+    for (name, latency) in [("read", &outcome.read), ("write", &outcome.write), ("discard and flush", &outcome.other)] {
+        let us = |ns: f64| ns / 1e3;
+        line(
+            name,
+            latency.as_ref().map(|one| {
+                let (mean, p99, most) = (us(one.mean_ns), us(one.p99_ns as f64), us(one.max_ns as f64));
+                format!("{} requests: mean {mean:.1} us, 99 % below {p99:.1} us, at most {most:.1} us", one.count)
+            }),
+        );
+    }
+    line("write amplification", outcome.write_amplification.map(|factor| format!("{factor:.3}")));
+    line("collision index", outcome.collision_index.map(|index| format!("{index:.3}")));
+    line("erases", outcome.erases.map(|count| count.to_string()));
+    lines.join("\n") + "\n"
+}
+
 impl Verb for Device {
     const NAME: &'static str = "device";
-    const ABOUT: &'static str = "Measure a device by reading it; list and show the models that traces are timed on";
+    const ABOUT: &'static str = "Measure a device by reading it; list and show device models, and time traces on them";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {
             Action::Measure(options) => options.run(session)?,
             Action::List { json } => list(json)?,
+            Action::Simulate(options) => options.run()?,
             Action::Show { name } => DeviceModel::builtin(&name)?.to_toml()?,
         };
         session.clear();
@@ -77,6 +180,11 @@ impl Measure {
     fn run(self, session: &Session) -> Result<String, Failure> {
         self.output.check(self.out.as_deref(), Format::Text, b"name =")?;
         let mut probe = DeviceProbe::open(&self.device)?;
+        if self.alignment {
+            session.progress().phase(&format!("read {} at many alignments", self.device.display()), 0, "reads");
+            let seen = measure_alignment(&mut probe, ALIGNED_READS, Seed(self.seed))?;
+            return Ok(format!("{:#}\n", json!(seen)));
+        }
         session.progress().phase(&format!("measure {}, reading only", self.device.display()), 0, "reads");
         let rotational = probe.rotational();
         let name = self.device.display().to_string();
@@ -98,8 +206,13 @@ fn list(json: bool) -> Result<String, Failure> {
         .map(|name| DeviceModel::builtin(name).map(|model| (name, model)))
         .collect::<Result<Vec<_>, _>>()?;
     if json {
-        let models: Vec<_> = models.iter().map(|(name, model)| json!({"id": name, "model": model})).collect();
+        let one = |(name, model): &(&str, DeviceModel)| {
+            let kind = model.parameters.kind();
+            json!({"id": name, "name": name, "kind": kind, "description": model.name, "sources": model.sources, "model": model})
+        };
+        let models: Vec<_> = models.iter().map(one).collect();
         return Ok(format!("{:#}\n", json!(models)));
     }
-    Ok(models.iter().map(|(name, model)| format!("{name:<14} {}\n", model.name)).collect())
+    let width = models.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    Ok(models.iter().map(|(name, model)| format!("{name:<width$}  {}\n", model.name)).collect())
 }

@@ -6,15 +6,18 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use senesce_core::output::Format;
-use senesce_core::{Bytes, ExitCode, Failure, Table};
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Bytes, ExitCode, Failure, Seed, Table};
+use senesce_devmodel::last_write::{LastWrites, Order};
 use senesce_runs::trace::{CommandLine, run_command};
+use senesce_runs::write_order::{self, Copying};
 use senesce_volume::images::{self, Extent};
 use senesce_volume::{ClaimedDevice, ImageStore, Stitched};
 use serde::Serialize;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Copy, pack and keep images
@@ -33,8 +36,25 @@ enum Action {
         /// File or block device to write
         destination: PathBuf,
         /// Write every block, also those that hold nothing
-        #[arg(long)]
+        #[arg(long, conflicts_with = "order")]
         full: bool,
+        /// Order of the writes; each reaches the destination before the next
+        #[arg(
+            long,
+            value_enum,
+            help = "Order of the writes, each at the destination before the next: by address, or as the blocks were last written, \
+            which leaves a flash drive as old as the image [default: as is fastest]"
+        )]
+        order: Option<OrderWord>,
+        /// Trace of all that was written to the image, instead of the order that `age --record-order` left; several: oldest first
+        #[arg(long, value_name = "TRACE", requires = "order")]
+        history: Vec<PathBuf>,
+        /// Bring a flash drive with this share of spare area into the steady state of random overwriting in the same pass
+        #[arg(long, value_name = "OP", requires = "order", value_parser = spare_share)]
+        steady_state: Option<f64>,
+        /// Chooses what --steady-state writes more than once
+        #[arg(long, default_value_t = DEFAULT_SEED.0)]
+        seed: u64,
         /// Allow the loss of what the destination holds, by repeating its path or serial number
         #[arg(long, value_name = "IDENTITY")]
         erase: Option<String>,
@@ -78,6 +98,43 @@ enum Action {
     },
 }
 
+/// In which order a copy writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderWord {
+    /// From the first address to the last
+    Address,
+    /// As the blocks were last written
+    LastWrite,
+}
+
+impl OrderWord {
+    fn order(self) -> Order {
+        match self {
+            Self::Address => Order::Address,
+            Self::LastWrite => Order::LastWrite,
+        }
+    }
+
+    /// The recorded order; by address none is needed.
+    fn writes(self, image: &Path, history: &[PathBuf]) -> Result<LastWrites, Failure> {
+        match (self, history) {
+            (Self::Address, _) => Ok(LastWrites::new(0)),
+            (Self::LastWrite, []) => write_order::load(image),
+            (Self::LastWrite, traces) => write_order::of_traces(image, traces),
+        }
+    }
+}
+
+/// `7%` or `0.07`.
+fn spare_share(text: &str) -> Result<f64, String> {
+    let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share = number.trim().parse::<f64>().map(|number| number / unit);
+    share
+        .ok()
+        .filter(|share| (0.01..=4.0).contains(share))
+        .ok_or_else(|| "expected a share of 1 % to 400 %, for example 7% or 0.07".into())
+}
+
 #[derive(Args)]
 struct Stitch {
     /// The large block device
@@ -108,9 +165,19 @@ impl Verb for Image {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         match self.action {
-            Action::Copy { image, destination, full, erase, json } => {
-                let extent = if full { Extent::Full } else { Extent::Used };
-                let report = images::copy(&image, &destination, extent, erase.as_deref())?;
+            Action::Copy { image, destination, full, order, history, steady_state, seed, erase, json } => {
+                let erase = erase.as_deref();
+                let report = match order {
+                    None => {
+                        let extent = if full { Extent::Full } else { Extent::Used };
+                        images::copy(&image, &destination, extent, erase)?
+                    }
+                    Some(word) => {
+                        let writes = word.writes(&image, &history)?;
+                        let copying = Copying { order: word.order(), steady_state, seed: Seed(seed) };
+                        write_order::copy(&image, &destination, &writes, &copying, erase)?
+                    }
+                };
                 let (copied, size) = (Bytes(report.copied_bytes), Bytes(report.size_bytes));
                 let seconds = report.elapsed_seconds;
                 say(json, &report, &format!("{copied} of {size} copied in {seconds:.2} s and verified"))

@@ -7,6 +7,7 @@ use crate::table::Verb;
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{Environment, ExitCode, Failure};
+use senesce_devmodel::DeviceModel;
 use senesce_runs::trace::{self, CommandLine, TraceRequest, Traced};
 use senesce_volume::trace::blkparse;
 use senesce_volume::{BlockTrace, TargetSpec};
@@ -36,6 +37,13 @@ pub struct Trace {
     /// Mount options for an image or a device
     #[arg(long, default_value = "", value_name = "OPTIONS")]
     mount_options: String,
+    /// Time the requests on a model, too; may be given several times
+    #[arg(
+        long = "model",
+        value_name = "MODEL",
+        help = "Time the requests on a model of `senesce device list` or a device file, too; may be given several times"
+    )]
+    models: Vec<String>,
     /// Mount without writing, not even the journal
     #[arg(long)]
     read_only: bool,
@@ -59,6 +67,8 @@ impl Verb for Trace {
         let output_to_stderr = self.text.as_deref() == Some(Path::new("-"));
         self.output.check(self.json.as_deref(), Format::Json, b"")?;
         self.output.check(self.save.as_deref(), Format::Text, &BlockTrace::new("", 0).to_bytes())?;
+        let model = |name: &String| DeviceModel::load(name).map(|model| (name.clone(), model));
+        let models = self.models.iter().map(model).collect::<Result<Vec<_>, _>>()?;
         let interrupt = session.interrupt()?;
         let request = TraceRequest {
             target,
@@ -66,6 +76,7 @@ impl Verb for Trace {
             read_only: self.read_only,
             warm: self.warm,
             command: CommandLine { words: self.command.clone(), output_to_stderr },
+            models,
         };
         if let Some(out) = &self.out {
             trace::refuse_record(out)?;

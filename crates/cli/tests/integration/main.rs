@@ -5,6 +5,7 @@ mod age_trouble;
 mod architecture;
 mod bench;
 mod common;
+mod device;
 mod kill;
 mod lab;
 mod layout;

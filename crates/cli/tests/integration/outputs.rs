@@ -2,7 +2,8 @@
 
 use crate::common::{json, room, run};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 /// A small finished run.
@@ -12,40 +13,187 @@ fn record(folder: &Path) {
     assert!(folder.join("run/summary.json").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
+/// Every verb that writes a file of the user's.
+const VERBS: &[&[&str]] = &[
+    &["report", "run", "--out", "FILE"],
+    &["bundle", "run", "--out", "FILE"],
+    &["export", "run", "--csv", "FILE"],
+    &["export", "run", "--json", "FILE"],
+    &["compare", "run", "run", "--markdown", "FILE"],
+    &["compare", "run", "run", "--junit", "FILE"],
+    &["zones", "sim:zn540", "list", "--svg", "FILE"],
+    &["layout", ".", "--svg", "FILE"],
+    &["profile", "capture", ".", "--out", "FILE"],
+    &["lab", "run", "--json", "FILE", "--", "true"],
+    &["trace", ".", "--json", "FILE", "--", "true"],
+    &["trace", ".", "--save", "FILE", "--", "true"],
+];
+
+/// Those of them that end at once and whatever there is on the machine.
+const QUICK: [usize; 7] = [0, 1, 2, 3, 4, 6, 8];
+
+fn with(verb: &[&str], file: &str) -> Vec<String> {
+    verb.iter().map(|word| if *word == "FILE" { file } else { word }.to_string()).collect()
+}
+
+/// What a verb must do with something that has the name of its output.
+#[derive(Clone, Copy, PartialEq)]
+enum Must {
+    /// Refuse it, with `--force` too.
+    Refuse,
+    /// Refuse it unless `--force` is said.
+    Keep,
+    /// Write into it.
+    WriteInto,
+}
+
+/// Makes one of each kind in `folder`: its name, and what must become of it.
+fn kinds(folder: &Path) -> Vec<(&'static str, Must)> {
+    use Must::{Keep, Refuse, WriteInto};
+    let at = |name: &str| folder.join(name);
+    fs::write(at("disk.img"), [vec![0; 1080], vec![0x53, 0xEF], vec![7; 4096]].concat()).unwrap();
+    fs::write(at("zeros.img"), vec![0; 8192]).unwrap();
+    fs::write(at("letter.txt"), "Dear diary, ").unwrap();
+    fs::write(at("program"), b"\x7fELF\x02\x01\x01").unwrap();
+    fs::write(at("picture.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    fs::write(at("archive.tar"), [&b"name"[..], &[0; 508], b"ustar"].concat()).unwrap();
+    fs::write(at("read-only"), "mine").unwrap();
+    fs::set_permissions(at("read-only"), fs::Permissions::from_mode(0o400)).unwrap();
+    fs::write(at("program-s"), "mine").unwrap();
+    fs::set_permissions(at("program-s"), fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::hard_link(at("disk.img"), at("second-name")).unwrap();
+    symlink("disk.img", at("link")).unwrap();
+    symlink("nowhere", at("dangling")).unwrap();
+    symlink("/dev/null", at("to-null")).unwrap();
+    fs::create_dir(at("folder")).unwrap();
+    symlink("folder", at("to-folder")).unwrap();
+    drop(UnixListener::bind(at("socket")).unwrap());
+    let mut all = vec![
+        ("disk.img", Keep),
+        ("zeros.img", Keep),
+        ("letter.txt", Keep),
+        ("program", Keep),
+        ("picture.png", Keep),
+        ("archive.tar", Keep),
+        ("read-only", Keep),
+        ("program-s", Keep),
+        ("second-name", Keep),
+        ("link", Refuse),
+        ("dangling", Refuse),
+        ("folder", Refuse),
+        ("to-folder", Refuse),
+        ("socket", Refuse),
+        ("missing/folder/file", Refuse),
+        ("to-null", WriteInto),
+        ("/dev/null", WriteInto),
+    ];
+    let node = |name: &str, kind, major, minor| {
+        let (mode, device) = (rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR, rustix::fs::makedev(major, minor));
+        rustix::fs::mknodat(rustix::fs::CWD, at(name), kind, mode, device).is_ok()
+    };
+    // A loop device that nobody has made: also a mistake harms nobody.
+    if node("block-device", rustix::fs::FileType::BlockDevice, 7, 250) {
+        all.push(("block-device", Refuse));
+    }
+    if node("null-node", rustix::fs::FileType::CharacterDevice, 1, 3) {
+        all.push(("null-node", WriteInto));
+    }
+    all
+}
+
+/// What a refusal names: the file, or the folder that is not there.
+fn named(file: &str) -> &str {
+    file.rsplit_once('/').map_or(file, |(folder, _)| folder)
+}
+
+/// Kind, inode, mode, owner, device and bytes of everything in `folder` and of /dev/null.
+fn state(folder: &Path) -> Vec<(String, [u64; 5], Vec<u8>)> {
+    let entries = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let mut paths: Vec<_> = entries.filter(|path| !path.ends_with("run") && !path.ends_with(".cache")).collect();
+    paths.push("/dev/null".into());
+    paths.sort();
+    let facts = |path: std::path::PathBuf| {
+        let found = path.symlink_metadata().unwrap();
+        let numbers = [found.ino(), found.mode().into(), found.uid().into(), found.rdev(), found.nlink()];
+        let bytes = if found.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
+        (path.display().to_string(), numbers, bytes)
+    };
+    paths.into_iter().map(facts).collect()
+}
+
 #[test]
 fn no_verb_replaces_data_by_its_output() {
     let room = room();
     let folder = room.path();
     record(folder);
-    fs::write(folder.join("disk.img"), "precious").unwrap();
-    std::os::unix::fs::symlink("disk.img", folder.join("link")).unwrap();
-    let before = fs::metadata(folder.join("disk.img")).unwrap().ino();
-    let verbs: &[&[&str]] = &[
-        &["report", "run", "--out", "FILE"],
-        &["bundle", "run", "--out", "FILE"],
-        &["export", "run", "--csv", "FILE"],
-        &["export", "run", "--json", "FILE"],
-        &["compare", "run", "run", "--markdown", "FILE"],
-        &["compare", "run", "run", "--junit", "FILE"],
-        &["zones", "sim:zn540", "list", "--svg", "FILE"],
-        &["layout", ".", "--svg", "FILE"],
-        &["profile", "capture", ".", "--out", "FILE"],
-        &["lab", "run", "--json", "FILE", "--", "true"],
-        &["trace", ".", "--json", "FILE", "--", "true"],
-        &["trace", ".", "--save", "FILE", "--", "true"],
-    ];
-    for verb in verbs {
-        for file in ["disk.img", "link"] {
-            let words: Vec<&str> = verb.iter().map(|word| if *word == "FILE" { file } else { word }).collect();
-            let ended = run(folder, &words);
-            let said = String::from_utf8_lossy(&ended.stderr);
-            assert_eq!(ended.status.code(), Some(3), "{words:?}: {said}");
-            assert!(said.contains(file), "{said}");
+    let kinds = kinds(folder);
+    assert!(kinds.len() >= 17, "{}", kinds.len());
+    let before = state(folder);
+    for (number, verb) in VERBS.iter().enumerate() {
+        for (file, must) in &kinds {
+            // What is written for and takes long is tried with what is refused alone, which comes before any work.
+            if *must == Must::WriteInto && !QUICK.contains(&number) {
+                continue;
+            }
+            let words = with(verb, file);
+            let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+            let (code, said) = (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned());
+            match must {
+                Must::WriteInto => assert!(matches!(code, Some(0 | 1)), "{words:?}: {said}"),
+                _ => {
+                    assert!(matches!(code, Some(2 | 3 | 5)) && said.contains(named(file)), "{words:?}: {code:?} {said}")
+                }
+            }
+            assert_eq!(state(folder), before, "{words:?}");
         }
     }
-    let after = fs::metadata(folder.join("disk.img")).unwrap();
-    assert_eq!((after.ino(), fs::read(folder.join("disk.img")).unwrap().as_slice()), (before, &b"precious"[..]));
-    assert!(folder.join("link").symlink_metadata().unwrap().is_symlink());
+    println!("{} verbs, {} kinds of targets", VERBS.len(), kinds.len());
+    for (file, _) in kinds.iter().filter(|(_, must)| *must == Must::Refuse) {
+        let ended = run(folder, &["report", "run", "--force", "--out", *file]);
+        assert!(matches!(ended.status.code(), Some(2 | 3 | 5)), "{file}: --force does not allow everything");
+    }
+    assert_eq!(state(folder), before);
+}
+
+#[test]
+fn planted_names_of_temporary_files_are_not_written_through() {
+    let room = room();
+    let folder = room.path();
+    record(folder);
+    fs::write(folder.join("precious"), "precious").unwrap();
+    for number in QUICK {
+        let file = format!("out-{number}");
+        for planted in [format!("{file}.part"), format!(".{file}.part"), format!("{file}.tmp"), format!("{file}~")] {
+            symlink("precious", folder.join(planted)).unwrap();
+        }
+        let words = with(VERBS[number], &file);
+        let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(folder.join(&file).is_file(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+    assert_eq!(fs::read(folder.join("precious")).unwrap(), b"precious");
+    let parts = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.file_type().unwrap().is_file());
+    assert_eq!(parts.count(), 1 + QUICK.len(), "nothing but the outputs is left");
+}
+
+#[test]
+fn a_pipe_is_written_into_and_stays_a_pipe() {
+    let room = room();
+    let folder = room.path();
+    record(folder);
+    let pipe = folder.join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for (verb, begin) in [(0, "<!doctype html>"), (1, "PK"), (3, "{")] {
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        let words = with(VERBS[verb], "pipe");
+        let ended = run(folder, &words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(ended.status.success(), "{words:?}: {}", String::from_utf8_lossy(&ended.stderr));
+        assert!(reader.join().unwrap().starts_with(begin.as_bytes()), "{words:?}");
+        assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo());
+    }
 }
 
 #[test]

@@ -4,7 +4,6 @@ use super::Event;
 use super::error::{RecordError, io_error};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 use std::time::Instant;
@@ -39,8 +38,8 @@ struct Line<'a> {
 
 /// All events, and the bytes of their lines; a torn last line is left out.
 pub(super) fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
-    let file = match File::open(path) {
-        Ok(file) => file,
+    let file = match crate::input::open_for_memory(path) {
+        Ok((file, _)) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
         Err(error) => return Err(io_error("open", path)(error)),
     };

@@ -51,7 +51,11 @@ impl DiskState {
             Operation::Read if self.segments.holding(start, end).is_some() => here.begin,
             Operation::Read => {
                 let arrives = self.arrives(here, place, false, bound);
-                self.streaming(start, end, here.begin).map_or(arrives, |(_, passed)| passed.min(arrives))
+                if !self.is_near(start) {
+                    return arrives;
+                }
+                let streamed = self.streaming(start, self.layout.end_ns(end), here.begin);
+                streamed.map_or(arrives, |(_, passed)| passed.min(arrives))
             }
             Operation::Write if self.disk.write_cache_bytes == 0 => self.arrives(here, place, true, bound),
             _ => here.begin,

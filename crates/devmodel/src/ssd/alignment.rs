@@ -3,9 +3,13 @@
 
 use crate::error::ModelError;
 use crate::measure::Probe;
+use crate::replay::busy_ns;
+use crate::request::Request;
+use crate::ssd::{Drive, Flash, Hint};
 use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 use serde::{Deserialize, Serialize};
+use std::io;
 
 /// Alignments go up to this, in steps of 4 KiB (the study's script).
 pub const GREATEST_BYTES: u64 = 1 << 20;
@@ -27,6 +31,37 @@ pub struct Alignment {
     pub stripe_bytes: Option<u64>,
     /// Neighbouring bytes on one die; none: no alignment stands out.
     pub die_bytes: Option<u64>,
+}
+
+/// A modelled drive of which as much as is read was written in order before.
+pub struct WrittenInOrder {
+    drive: Drive,
+    capacity_bytes: u64,
+}
+
+impl WrittenInOrder {
+    /// Writes the drive.
+    pub fn new(flash: &Flash) -> Self {
+        let mut drive = Drive::new(flash);
+        drive.prepare(0..SPAN.min(flash.capacity_bytes) / STEP, Hint::None);
+        Self { drive, capacity_bytes: flash.capacity_bytes }
+    }
+}
+
+impl Probe for WrittenInOrder {
+    fn size(&self) -> u64 {
+        self.capacity_bytes
+    }
+
+    fn read(&mut self, offset: u64, bytes: u64) -> io::Result<u64> {
+        self.read_many(&[offset], bytes, 1)
+    }
+
+    fn read_many(&mut self, offsets: &[u64], bytes: u64, depth: u32) -> io::Result<u64> {
+        self.drive.rest();
+        let one = |offset: &u64| Request { queue_depth: depth, ..Request::read_bytes(*offset, bytes) };
+        Ok(busy_ns(&mut self.drive, &offsets.iter().map(one).collect::<Vec<_>>()))
+    }
 }
 
 /// Measures a device that was written in order before (the order of writing decides where data are). `reads`: at each
@@ -71,34 +106,12 @@ fn granularity(rates: &[(u64, f64)]) -> (Option<u64>, Option<u64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
-    use crate::ssd::{Drive, Flash, Hint, fast24};
-    use std::io;
-
-    struct Written(Drive, Flash);
-
-    impl Probe for Written {
-        fn size(&self) -> u64 {
-            self.1.capacity_bytes
-        }
-
-        fn read(&mut self, offset: u64, bytes: u64) -> io::Result<u64> {
-            self.read_many(&[offset], bytes, 1)
-        }
-
-        fn read_many(&mut self, offsets: &[u64], bytes: u64, depth: u32) -> io::Result<u64> {
-            self.0.rest();
-            let one = |offset: &u64| Request { queue_depth: depth, ..Request::read_bytes(*offset, bytes) };
-            Ok(crate::replay::busy_ns(&mut self.0, &offsets.iter().map(one).collect::<Vec<_>>()))
-        }
-    }
+    use crate::ssd::fast24;
 
     fn found(change: impl FnOnce(&mut Flash)) -> (Option<u64>, Option<u64>) {
         let mut flash = fast24::drive_of_the_study().unwrap();
         change(&mut flash);
-        let mut drive = Drive::new(&flash);
-        drive.prepare(0..SPAN / STEP, Hint::None);
-        let seen = measure_alignment(&mut Written(drive, flash), 600, Seed(1)).unwrap();
+        let seen = measure_alignment(&mut WrittenInOrder::new(&flash), 600, Seed(1)).unwrap();
         (seen.stripe_bytes, seen.die_bytes)
     }
 

@@ -76,6 +76,21 @@ impl Drive {
         }
     }
 
+    /// Writes or discards what a request says without spending time; reads and flushes change nothing.
+    pub fn prepare_request(&mut self, request: &Request) {
+        match request.operation {
+            Operation::Write => self.prepare(self.pages(request.offset(), request.end()), Hint::None),
+            Operation::Discard => self.discard(request),
+            Operation::Read | Operation::Flush => {}
+        }
+    }
+
+    /// Forgets the pages that a request covers.
+    fn discard(&mut self, request: &Request) {
+        let pages = request.offset().div_ceil(PAGE)..(request.end() / PAGE).min(self.flash.logical_pages());
+        pages.for_each(|page| self.map.discard(page));
+    }
+
     /// Lets all work end and starts the clock again at 0.
     pub fn rest(&mut self) {
         self.units = Units::new(&self.flash);
@@ -107,9 +122,7 @@ impl Drive {
             Operation::Read => self.read(request, at_ns),
             Operation::Write => self.write(request, hint, at_ns),
             Operation::Discard => {
-                // Only pages that it covers.
-                let pages = request.offset().div_ceil(PAGE)..(request.end() / PAGE).min(self.flash.logical_pages());
-                pages.for_each(|page| self.map.discard(page));
+                self.discard(request);
                 at_ns + ns(self.flash.firmware.write_us)
             }
             Operation::Flush => self.units.programmed.max(at_ns) + ns(self.flash.firmware.write_us),

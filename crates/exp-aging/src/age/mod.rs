@@ -22,6 +22,7 @@ use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
 use run::Start;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finding, Plan, Seed, Verdict};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
+use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
 use serde_json::{Value, json};
 
@@ -31,6 +32,8 @@ pub struct Age {
     start: Start,
     /// None: it is closed.
     target: Option<MountedTarget>,
+    /// The recording of the order of writes, if there is to be one.
+    recording: Option<Recording>,
 }
 
 impl Run for Age {
@@ -41,6 +44,7 @@ impl Run for Age {
     type Step = usize;
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
+        spec.check_recording()?;
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
         let target = spec.target.clone().unwrap_or_else(|| "-".into());
         Ok(vec![Planned::new(0, "age", target).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds)])

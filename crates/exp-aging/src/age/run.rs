@@ -12,8 +12,10 @@ use senesce_aging::{Leftover, Summary, leftovers};
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, ExitCode, Failure, Progress, Record, RunDirectory};
+use senesce_devmodel::last_write::LastWrites;
 use senesce_layout::Layout;
 use senesce_runs::run::{Conduct, Context, Outcome, Recorded, conduct, interrupted, spec_of};
+use senesce_runs::write_order::{self, Recording};
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -109,6 +111,7 @@ pub fn last_checkpoint(recorded: &Recorded<Age>) -> Option<Checkpoint> {
 pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Failure> {
     let mut course = Course::of(spec, context.recorded().events());
     let start = Start::of(&course.spec, context.recorded());
+    let earlier = earlier_order(&course.spec, start.continues)?;
     let target = open_own(&course.spec, start.continues, context)?;
     if start.continues {
         context.progress.say(&format!("continuing after operation {}", start.operation));
@@ -118,7 +121,34 @@ pub fn begin(spec: &AgeSpec, context: &mut Context<'_, Age>) -> Result<Age, Fail
         course = Course::new(course.spec);
         context.record_now(Event::Spec(Box::new(course.spec.clone())))?;
     }
-    Ok(Age { course, start, target: Some(target) })
+    let recording = course.spec.record_order.then(|| Recording::begin(&target, earlier)).transpose()?;
+    Ok(Age { course, start, target: Some(target), recording })
+}
+
+/// What an earlier part of the run recorded of the order of writes; of a part that was killed nothing is complete.
+fn earlier_order(spec: &AgeSpec, continues: bool) -> Result<Option<LastWrites>, Failure> {
+    match spec.target.as_deref().map(str::parse) {
+        Some(Ok(TargetSpec::Image { path, .. })) if spec.record_order && continues => {
+            write_order::load(&path).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Closes the target. The order of its writes is complete once it is unmounted, and is kept beside the image.
+fn close(target: MountedTarget, recording: Option<Recording>, context: &mut Context<'_, Age>) -> Result<(), Failure> {
+    let (Some(recording), Some(image)) = (recording, target.spec().path().map(Path::to_path_buf)) else {
+        return Ok(target.close()?);
+    };
+    // The aging is as good without it.
+    match target.close_with(|_| Ok(recording.end()))? {
+        Ok(order) => {
+            let path = write_order::save(&order, &image)?;
+            context.progress.say(&format!("{}: the order of the last writes of all blocks", path.display()));
+        }
+        Err(invalid) => context.caveat(format!("aged without a record of the order of writes: {invalid}")),
+    }
+    Ok(())
 }
 
 fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> Result<MountedTarget, Failure> {
@@ -212,7 +242,9 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     }
     let warned = record_kernel_warnings(target, context)?;
     context.progress.phase("writing back", 0, "");
-    age.target.take().map_or(Ok(()), MountedTarget::close)?;
+    if let Some(target) = age.target.take() {
+        close(target, age.recording.take(), context)?;
+    }
     context.record_now(Event::Closed(operations))?;
     if warned {
         let words = format!(

@@ -92,6 +92,9 @@ pub struct AgeSpec {
     pub in_memory: bool,
     /// How files get their content.
     pub data: String,
+    /// Record the order of the last writes of the image's blocks.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub record_order: bool,
     /// fsync after every so many creates; 0: never.
     pub fsync_every: u64,
     /// When the file system has to commit.
@@ -110,6 +113,11 @@ pub struct AgeSpec {
 
 fn one() -> u32 {
     1
+}
+
+// Serde wants a reference.
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 // Serde wants a reference.
@@ -177,6 +185,22 @@ impl AgeSpec {
         let part = self.plan_of(0)?.summary().clone();
         let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
         whole.ok_or_else(|| Failure::usage("a plan has at least one part"))
+    }
+
+    /// Whether the order of writes can be recorded, if it is to be.
+    pub fn check_recording(&self) -> Result<(), Failure> {
+        if !self.record_order {
+            return Ok(());
+        }
+        if self.data != "write" {
+            return Err(Failure::usage(
+                "--record-order needs --data write: other files have no blocks that are written",
+            ));
+        }
+        match self.target.as_deref().map(str::parse) {
+            Some(Ok(TargetSpec::Image { .. })) => Ok(()),
+            _ => Err(Failure::usage("--record-order is for images: the order is kept beside the file, as IMAGE.order")),
+        }
     }
 
     /// What the counts of all parts together mean.

@@ -5,7 +5,7 @@ use super::experiment::{Event, Fragmentation};
 use super::point::{Clock, Point, read_ahead_words};
 use super::rounds::Sequential;
 use super::sketch::Sketch;
-use super::{Procedure, beside, figures};
+use super::{Procedure, beside, figures, models};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finding, Finite, Table, Verdict};
 use senesce_runs::run::Recorded;
@@ -107,7 +107,11 @@ impl Seen {
 pub fn analyse<P: Procedure>(own: &P::Parameters, recorded: &Recorded<Fragmentation<P>>) -> Result<Analysis, Failure> {
     let seen = Seen::of(recorded.events(), P::STORY.round);
     let published = published_of::<P>(own)?;
-    let mut caveats = vec!["modelled: seconds on the reference drives; no flash translation layer".to_string()];
+    let mut caveats = vec![format!(
+        "modelled: seconds on {} and {}; the flash drive was given the requests that were traced while the files were written",
+        models::DISK,
+        models::FLASH
+    )];
     caveats.extend(by_bytes_read(&seen));
     let mut findings = claims(&seen, &published);
     findings.extend(beside::findings(&seen, &published));
@@ -291,12 +295,9 @@ fn note(seen: &Seen, clock: Clock, points: usize) -> String {
     let on = seen.settings.iter().copied().max().flatten();
     match overall(&seen.correlations, clock, on) {
         _ if points < 8 => "too few points to say more".into(),
-        Some(found) if clock == Clock::Ssd => format!(
-            "the model takes the same time for every single 4 KiB read, wherever it is, so without read-ahead only larger \
-             requests tell layouts apart; with read-ahead {} the correlation is {}",
-            read_ahead_words(on),
-            words(&found)
-        ),
+        Some(found) if clock == Clock::Ssd => {
+            format!("with read-ahead {} the correlation is {}", read_ahead_words(on), words(&found))
+        }
         _ => String::new(),
     }
 }

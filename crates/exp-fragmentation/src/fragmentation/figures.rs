@@ -2,11 +2,12 @@
 
 use super::analysis::Seen;
 use super::correlations::{overall, pairs, words};
+use super::models;
 use super::point::{Clock, Point, Reading, read_ahead_words};
 use super::sketch::Sketch;
 use super::strips::{Lens, blocks, strips};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
-use senesce_devmodel::{DeviceModel, Parameters};
+use senesce_devmodel::DeviceModel;
 use std::collections::BTreeSet;
 
 /// All figures there are data for.
@@ -59,21 +60,11 @@ pub fn sequential(seen: &Seen, clock: Clock) -> Option<f64> {
     }
 }
 
-/// The same of the reference drives.
+/// The same of the modelled drives.
 pub fn modelled_sequential() -> [(Clock, Option<f64>); 2] {
-    let cost = |model: DeviceModel| {
-        let mb_per_s = match model.parameters {
-            Parameters::Hdd(hdd) => hdd.outer_mb_per_s,
-            Parameters::Ssd(ssd) => ssd.read_mb_per_s,
-            // The reference models are of the kinds above.
-            Parameters::Disk(disk) => disk.interface_mb_per_s,
-            Parameters::FlashSsd(flash) => flash.timing.interface_mib_per_s * 1.048_576,
-            Parameters::ColdStore(store) => store.mb_per_s,
-        };
-        f64::from(1u32 << 30) / (mb_per_s * 1e6)
-    };
-    let (hdd, ssd) = (DeviceModel::reference_hdd(), DeviceModel::reference_ssd());
-    [(Clock::Hdd, hdd.ok().map(cost)), (Clock::Ssd, ssd.ok().map(cost))]
+    let cost = |model: &DeviceModel| models::sequential_seconds_per_gib(model);
+    let (disk, flash) = (models::disk().ok(), models::flash().ok());
+    [(Clock::Hdd, disk.as_ref().and_then(cost)), (Clock::Ssd, flash.as_ref().and_then(cost))]
 }
 
 /// Devices with the read-ahead setting of their figures; the solid-state drive is shown with read-ahead too.
@@ -106,8 +97,8 @@ fn short(clock: Clock) -> &'static str {
 pub fn device_words(seen: &Seen, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),
-        Clock::Hdd => "modelled: reference disk drive (Seagate ST500DM002)".into(),
-        Clock::Ssd => "modelled: reference solid-state drive (Samsung 850 EVO), no flash translation layer".into(),
+        Clock::Hdd => format!("modelled: disk drive {}", models::DISK),
+        Clock::Ssd => format!("modelled: solid-state drive {} after the traced writes", models::FLASH),
     }
 }
 

@@ -9,6 +9,7 @@ pub mod beside;
 pub mod correlations;
 pub mod experiment;
 pub mod figures;
+pub mod models;
 pub mod parameters;
 pub mod point;
 pub mod read;

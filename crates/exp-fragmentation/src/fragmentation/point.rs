@@ -62,9 +62,9 @@ pub struct Traced {
     pub seek_distance_bytes: u64,
     /// Read requests.
     pub requests: u64,
-    /// Modelled seconds on the reference disk drive.
+    /// Modelled seconds on the disk drive.
     pub hdd_seconds: f64,
-    /// Modelled seconds on the reference solid-state drive.
+    /// Modelled seconds on the solid-state drive.
     pub ssd_seconds: f64,
     /// Seconds to compute all this from the trace.
     pub analysis_seconds: f64,
@@ -75,9 +75,9 @@ pub struct Traced {
 pub enum Clock {
     /// Measured on the volume itself.
     Wall,
-    /// Modelled on the reference disk drive.
+    /// Modelled on the disk drive.
     Hdd,
-    /// Modelled on the reference solid-state drive.
+    /// Modelled on the solid-state drive.
     Ssd,
 }
 

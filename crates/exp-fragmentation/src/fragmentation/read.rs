@@ -1,12 +1,12 @@
 //! Cold reads of a volume: seconds, layout scores, modelled seconds.
 
+use super::models;
 use super::parameters::Common;
 use super::point::{Point, Reading, Traced, read_ahead_words};
 use super::volume::Volume;
 use senesce_core::Failure;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
-use senesce_devmodel::DeviceModel;
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::cold::{self, ColdAccount, NotCold};
 use senesce_runs::tree::check;
@@ -81,7 +81,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
             seconds: cold.seconds,
             bytes: cold.bytes_read,
             account,
-            traced: trace.as_ref().map(analyse).transpose()?,
+            traced: trace.as_ref().map(|trace| analyse(trace, volume, &mut without)).transpose()?,
         });
     }
     let layout = layout(volume, &mut without)?;
@@ -150,18 +150,24 @@ fn traced(
 }
 
 /// What a trace tells, with the time it takes to compute.
-fn analyse(trace: &BlockTrace) -> Result<Traced, Failure> {
+fn analyse(trace: &BlockTrace, volume: &Volume, without: &mut Vec<String>) -> Result<Traced, Failure> {
     let begin = Instant::now();
     let requests = trace.valid()?.for_models();
     let Measures { reads, layout, .. } = Measures::of(trace);
+    let written = volume.history().unwrap_or_else(|reason| {
+        without.push(format!(
+            "measured without the history of the flash drive ({reason}): it holds the blocks in the order of their addresses"
+        ));
+        &[]
+    });
     Ok(Traced {
         dynamic_layout_score: layout.score,
         discontinuities: layout.discontinuities,
         log2_blocks: layout.log2_blocks,
         seek_distance_bytes: layout.seek_distance_bytes,
         requests: reads,
-        hdd_seconds: DeviceModel::reference_hdd()?.seconds(&requests),
-        ssd_seconds: DeviceModel::reference_ssd()?.seconds(&requests),
+        hdd_seconds: models::disk()?.seconds(&requests),
+        ssd_seconds: models::flash()?.seconds_after(&models::history(written, &requests), &requests),
         analysis_seconds: begin.elapsed().as_secs_f64(),
     })
 }

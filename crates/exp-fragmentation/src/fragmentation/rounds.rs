@@ -157,9 +157,10 @@ impl<P: Procedure> Fragmentation<P> {
     }
 
     fn advance(&self, aging: &mut Aging<P::State>, round: u64, interrupt: &Interrupt) -> Result<(), Failure> {
-        self.procedure.advance(&mut aging.state, aging.volume.folder(), round, interrupt)?;
+        let state = &mut aging.state;
+        aging.volume.write(|folder| self.procedure.advance(state, folder, round, interrupt))?;
         aging.reached = Some(round);
-        aging.volume.sync()
+        Ok(())
     }
 
     /// Copies files in their order onto a fresh volume and reads it; whether a reading counts.
@@ -175,12 +176,10 @@ impl<P: Procedure> Fragmentation<P> {
         let place = if P::AGES_ON { self.place.second(context.path())? } else { self.place.clone() };
         let draw = common.draw(state.fs, &format!("unaged/{}", state.round), context.seed);
         let mut volume = Volume::fresh(&place, state.fs, draw, context)?;
-        let mut writer = Writer::new(volume.folder(), context.interrupt);
-        for (path, content) in files {
-            writer.write(path, content)?;
-        }
-        drop(writer);
-        volume.sync()?;
+        volume.write(|folder| {
+            let mut writer = Writer::new(folder, context.interrupt);
+            files.iter().try_for_each(|(path, content)| writer.write(path, content))
+        })?;
         let state = State { write_seconds: begun.elapsed().as_secs_f64(), ..*state };
         let seen = read(&mut volume, &state, common, context.interrupt)?;
         let drawn = is_drawn.then(|| Sketch::of(&volume, &seen)).transpose()?;

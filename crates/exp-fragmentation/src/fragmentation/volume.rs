@@ -3,9 +3,12 @@
 use rand::Rng;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure, Seed};
+use senesce_devmodel::{Operation, Request};
 use senesce_runs::run::{Context, Run};
 use senesce_runs::tree::Tree;
-use senesce_volume::{BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, guard, open};
+use senesce_volume::{
+    BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, guard, open,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,6 +62,8 @@ impl VolumeSource {
 pub struct Volume {
     target: MountedTarget,
     folder: PathBuf,
+    /// What the device was given while files were written; none where that could not be traced, with why.
+    history: Result<Vec<Request>, String>,
 }
 
 impl Volume {
@@ -91,7 +96,49 @@ impl Volume {
             fs::remove_dir_all(&folder).map_err(failed("empty", &folder))?;
         }
         fs::create_dir(&folder).map_err(failed("make folder", &folder))?;
-        Ok(Self { target, folder })
+        Ok(Self { target, folder, history: Ok(Vec::new()) })
+    }
+
+    /// Writes to it and writes that back, with the requests traced. They add to its history.
+    ///
+    /// # Errors
+    /// Those of the writing.
+    pub fn write(&mut self, writing: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<(), Failure> {
+        let session = match (&self.history, self.device()) {
+            (Err(_), _) => None,
+            (Ok(_), None) => {
+                self.history = Err("there is no block device below".into());
+                None
+            }
+            (Ok(_), Some(device)) => match TraceSession::start(&device) {
+                Ok(session) => Some(session),
+                Err(error) => {
+                    self.history = Err(error.to_string());
+                    None
+                }
+            },
+        };
+        writing(&self.folder)?;
+        self.sync()?;
+        let Some(session) = session else { return Ok(()) };
+        let written = session.stop().and_then(|trace| {
+            let requests = trace.valid()?.for_models();
+            Ok(requests.into_iter().filter(|request| !matches!(request.operation, Operation::Read | Operation::Flush)))
+        });
+        match (written, &mut self.history) {
+            (Ok(written), Ok(history)) => history.extend(written),
+            (Err(error), _) => self.history = Err(error.to_string()),
+            (Ok(_), Err(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// What the device was given while its files were written, in the order of issue.
+    ///
+    /// # Errors
+    /// Why that is not known.
+    pub fn history(&self) -> Result<&[Request], &str> {
+        self.history.as_deref().map_err(String::as_str)
     }
 
     /// Where the files lie.

@@ -87,7 +87,11 @@ pub fn commit(
         return Err(StoreError::NoSource(source.into()));
     }
     let _lock = store.lock()?;
-    let number = store.snapshot_numbers()?.last().copied().unwrap_or(0) + 1;
+    let last = store.snapshot_numbers()?.last().copied().unwrap_or(0);
+    let number = last.checked_add(1).ok_or_else(|| StoreError::NotAStore {
+        path: store.path().into(),
+        problem: format!("its snapshot {last} has no next number"),
+    })?;
     progress.phase("list", 0, "entries");
     let (items, others) = walk(source, store.path())?;
     progress.phase("commit", items.len() as u64, "entries");

@@ -11,7 +11,7 @@
 use crate::error::{StoreError, io};
 use crate::object_id::ObjectId;
 use crate::scheme::Scheme;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
@@ -146,36 +146,55 @@ impl LooseWriter {
             let (Staged::Unnamed(id, _) | Staged::Named(id)) = staged;
             let hex = id.hex();
             let path = self.scheme.path(&hex);
-            let outcome = match self.name(staged, number, &path) {
-                Err(Errno::NOENT) => {
-                    let folder = self.objects.join(self.scheme.directory(&hex));
-                    fs::create_dir_all(&folder).map_err(io("make directory", &folder))?;
-                    self.name(staged, number, &path)
-                }
+            let (folder, name) = path.rsplit_once('/').unwrap_or((".", &path));
+            let folder = match self.folder(folder) {
+                Err(Errno::NOENT) => self.make_folder(folder),
                 other => other,
             };
+            let outcome = folder.and_then(|folder| self.name(staged, number, &folder, name));
             outcome.map_err(|errno| io("put in place", &self.objects.join(&path))(errno))?;
         }
         self.staged_bytes = 0;
         Ok(())
     }
 
-    fn name(&self, staged: &Staged, number: usize, path: &str) -> rustix::io::Result<()> {
+    /// A folder below `objects`. A store may come from somebody else: no link in it leads what is written elsewhere.
+    fn folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
+        let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+        rustix::fs::openat2(&self.objects_fd, path, flags, Mode::empty(), within)
+    }
+
+    fn make_folder(&self, path: &str) -> rustix::io::Result<OwnedFd> {
+        let mut folder = self.folder(".")?;
+        let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
+        for end in ends {
+            let name = path[..end].rsplit('/').next().unwrap_or_default();
+            match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            folder = self.folder(&path[..end])?;
+        }
+        Ok(folder)
+    }
+
+    fn name(&self, staged: &Staged, number: usize, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
         let Staged::Unnamed(_, file) = staged else {
-            return rustix::fs::renameat(&self.staging_fd, number.to_string(), &self.objects_fd, path);
+            return rustix::fs::renameat(&self.staging_fd, number.to_string(), folder, name);
         };
-        let link = || rustix::fs::linkat(file, "", &self.objects_fd, path, AtFlags::EMPTY_PATH);
+        let link = || rustix::fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH);
         match link() {
             // A damaged object of that name: see `has`.
             Err(Errno::EXIST) => {
-                rustix::fs::unlinkat(&self.objects_fd, path, AtFlags::empty())?;
+                rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
                 link()
             }
             // Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE).
             Err(Errno::NOENT) if !rustix::process::geteuid().is_root() => {
                 use std::os::fd::AsRawFd;
                 let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-                rustix::fs::linkat(CWD, from, &self.objects_fd, path, AtFlags::SYMLINK_FOLLOW)
+                rustix::fs::linkat(CWD, from, folder, name, AtFlags::SYMLINK_FOLLOW)
             }
             other => other,
         }

@@ -27,14 +27,16 @@ use crate::error::{StoreError, io};
 use crate::object_id::{HashAlgorithm, ObjectId};
 use crate::scheme::Scheme;
 use pack::Pack;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use senesce_core::failure::errno_words;
+use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// What a store fixes when it is made.
@@ -140,10 +142,9 @@ impl Store {
 
     /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
-        const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
         fs::create_dir_all(path).map_err(io("make directory", path))?;
         for name in names(path)? {
-            let ours = FOLDERS.iter().any(|folder| name.ends_with(folder)) && name.is_dir();
+            let ours = FOLDERS.iter().any(|folder| name.ends_with(folder)) && is_directory(&name);
             let unused = ours && (name.ends_with("staging") || names(&name)?.is_empty());
             if !unused && !name.ends_with("lost+found") {
                 return Err(StoreError::Foreign(path.into()));
@@ -183,7 +184,7 @@ impl Store {
             }
             None => {
                 let path = self.loose_path(id);
-                fs::read(&path).map_err(|error| match error.kind() {
+                input::regular(&path).map_err(|error| match error.kind() {
                     ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
                     _ => format!("{}: {}", path.display(), errno_words(&error)),
                 })?
@@ -210,7 +211,7 @@ impl Store {
             return Err(StoreError::NoSnapshot { path: self.path.clone(), number: wanted, known });
         }
         let path = self.snapshot_path(wanted);
-        Ok(snapshot::decode(wanted, &fs::read(&path).map_err(io("read", &path))?))
+        Ok(snapshot::decode(wanted, &input::regular(&path).map_err(io("read", &path))?))
     }
 
     fn snapshot_path(&self, number: u64) -> PathBuf {
@@ -229,8 +230,17 @@ impl Store {
 
     /// Takes the writers' lock and removes what an interrupted commit left in `staging`.
     fn lock(&self) -> Result<File, StoreError> {
+        if let Some(folder) = FOLDERS.iter().map(|name| self.path.join(name)).find(|path| {
+            // The next commit makes it.
+            !is_directory(path) && !(path.ends_with("staging") && path.symlink_metadata().is_err())
+        }) {
+            let problem = format!("{} is no directory of its own", folder.display());
+            return Err(StoreError::NotAStore { path: self.path.clone(), problem });
+        }
         let path = self.path.join("lock");
-        let file = File::create(&path).map_err(io("open", &path))?;
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let file = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&path);
+        let file = file.map_err(io("open", &path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::InUse(self.path.clone())),
@@ -245,9 +255,18 @@ impl Store {
     }
 }
 
+/// What a store consists of, beside its files.
+const FOLDERS: [&str; 4] = ["objects", "packs", "snapshots", "staging"];
+
+/// A directory itself, and no link to one: nothing is written through it.
+fn is_directory(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_dir())
+}
+
 fn read_settings(path: &Path) -> Result<StoreSettings, StoreError> {
     let not_a_store = |problem: String| StoreError::NotAStore { path: path.into(), problem };
-    let text = fs::read(path.join("store.json")).map_err(|_| not_a_store("it has no readable store.json".into()))?;
+    let text =
+        input::regular(&path.join("store.json")).map_err(|_| not_a_store("it has no readable store.json".into()))?;
     let file: StoreFile = serde_json::from_slice(&text).map_err(|error| not_a_store(format!("store.json: {error}")))?;
     if file.senesce_store != FORMAT {
         return Err(not_a_store(format!("its format is {}, this program knows {FORMAT}", file.senesce_store)));

@@ -12,6 +12,10 @@
 
 use crate::error::{StoreError, io};
 use crate::object_id::{HashAlgorithm, ObjectId};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use senesce_core::input::open_regular;
+use senesce_core::machine::memory_available;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::FileExt;
@@ -116,7 +120,7 @@ pub struct Pack {
 impl Pack {
     /// Opens a pack and reads its index, or searches the records when the index is damaged.
     pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
-        let file = File::open(path).map_err(io("open pack", path))?;
+        let file = open_regular(path).map_err(io("open pack", path))?;
         let bytes = file.metadata().map_err(io("read the size of", path))?.len();
         let (entries, problem) = match read_index(&file, bytes, algorithm).map_err(io("read", path))? {
             Ok(entries) => (entries, None),
@@ -142,8 +146,10 @@ fn read_index(file: &impl ReadAt, bytes: u64, algorithm: HashAlgorithm) -> std::
     if &trailer[40..] != END {
         return Ok(Err("the pack is truncated or its end is damaged".into()));
     }
+    // The file may be sparse, and its index larger than memory.
+    let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 4).min(bytes - least);
     let index_bytes = number_u64(&trailer[..8]).checked_mul(ENTRY as u64);
-    let Some(index_bytes) = index_bytes.filter(|index_bytes| *index_bytes <= bytes - least) else {
+    let Some(index_bytes) = index_bytes.filter(|index_bytes| *index_bytes <= most) else {
         return Ok(Err("the number of index entries is damaged".into()));
     };
     let index = file.at(bytes - TRAILER as u64 - index_bytes, index_bytes as usize)?;
@@ -196,19 +202,27 @@ fn record_at(file: &impl ReadAt, at: u64, bytes: u64, algorithm: HashAlgorithm) 
 
 /// The next place at or after `at` where a record could begin; `bytes` when there is none.
 fn next_mark(file: &impl ReadAt, mut at: u64, bytes: u64) -> std::io::Result<u64> {
-    while at + RECORD_HEADER as u64 <= bytes {
+    loop {
+        at = file.next_data(at);
+        if at.saturating_add(RECORD_HEADER as u64) > bytes {
+            return Ok(bytes);
+        }
         let window = file.at(at, (bytes - at).min(1 << 16) as usize)?;
         if let Some(found) = window.windows(4).position(|four| four == RECORD) {
             return Ok(at + found as u64);
         }
         at += window.len().saturating_sub(3).max(1) as u64;
     }
-    Ok(bytes)
 }
 
 /// Reads at an offset: a file, or bytes in memory for tests and the fuzzer.
 trait ReadAt {
     fn at(&self, offset: u64, length: usize) -> std::io::Result<Vec<u8>>;
+
+    /// The next place that is not in a hole; a file may be sparse and longer than any disk.
+    fn next_data(&self, at: u64) -> u64 {
+        at
+    }
 }
 
 impl ReadAt for File {
@@ -216,6 +230,15 @@ impl ReadAt for File {
         let mut data = vec![0; length];
         self.read_exact_at(&mut data, offset)?;
         Ok(data)
+    }
+
+    fn next_data(&self, at: u64) -> u64 {
+        match rustix::fs::seek(self, SeekFrom::Data(at)) {
+            Ok(data) => data,
+            Err(Errno::NXIO) => u64::MAX,
+            // Its file system cannot tell.
+            Err(_) => at,
+        }
     }
 }
 

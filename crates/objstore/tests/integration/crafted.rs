@@ -10,8 +10,21 @@ use senesce_objstore::store::snapshot::{Entry, EntryKind, Header, decode, encode
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+
+#[path = "../../../../fuzz/shared/store_checkout.rs"]
+mod store_checkout;
+
+#[test]
+fn the_corpus_of_the_fuzz_target_stays_inside() {
+    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let room = store_checkout::Room::new(folder.path());
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/store_checkout");
+    let files: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 3);
+    files.iter().for_each(|path| room.exercise(&fs::read(path).unwrap()));
+}
 
 /// A room with a place that nothing may be written to, and a store with one snapshot of one file.
 struct Room {
@@ -168,4 +181,82 @@ fn a_thousand_damaged_stores_do_not_crash() {
         }
     }
     assert_eq!(room.outside(), before);
+}
+
+/// Commits `work` once more, as loose objects.
+fn commit_again(room: &Room) -> Result<(), String> {
+    let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
+    let mut store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
+    let done = commit(&mut store, &room.path("work"), &options, &Silent, &Interrupt::new());
+    done.map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_commit_writes_through_no_link_of_its_store() {
+    let room = Room::new();
+    fs::write(room.path("work/file"), "another").unwrap();
+    let (outside, precious) = (room.path("outside"), room.path("outside/precious"));
+    let before = room.outside();
+    for (name, to) in [("lock", &precious), ("objects", &outside), ("packs", &outside), ("snapshots", &outside)] {
+        let (place, kept) = (room.path("store").join(name), room.path("kept"));
+        fs::rename(&place, &kept).unwrap();
+        symlink(to, &place).unwrap();
+        assert!(commit_again(&room).is_err(), "{name}");
+        fs::remove_file(&place).unwrap();
+        fs::rename(&kept, &place).unwrap();
+        assert_eq!(room.outside(), before, "{name}");
+    }
+    for first in 0..256 {
+        symlink(&outside, room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+    }
+    let refused = commit_again(&room).unwrap_err();
+    assert!(refused.contains("objects"), "{refused}");
+    assert_eq!(room.outside(), before);
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+    for first in 0..256 {
+        fs::remove_file(room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+    }
+    commit_again(&room).unwrap();
+}
+
+#[test]
+fn objects_and_packs_without_an_end_are_told_and_not_read() {
+    let room = Room::new();
+    let back = room.path("back");
+    let check_out = |room: &Room| {
+        let _ = fs::remove_dir_all(&back);
+        let store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
+        let _ = verify(&store, &Silent, &Interrupt::new());
+        let done = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new());
+        done.map_err(|error| error.to_string())
+    };
+    fs::write(room.path("work/file"), "another").unwrap();
+    commit_again(&room).unwrap();
+    let folder = fs::read_dir(room.path("store/objects")).unwrap().next().unwrap().unwrap().path();
+    let object = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&object).unwrap();
+    symlink("/dev/zero", &object).unwrap();
+    let report = check_out(&room).unwrap();
+    assert!(report.lost[0].problem.contains("no regular file"), "{:?}", report.lost);
+
+    let pack = room.path("store/packs/large.pack");
+    symlink("/dev/zero", &pack).unwrap();
+    assert!(check_out(&room).unwrap_err().contains("no regular file"));
+    fs::remove_file(&pack).unwrap();
+    // An index as long as the file: 8 TiB, all holes.
+    let file = fs::File::create(&pack).unwrap();
+    file.set_len(8 << 40).unwrap();
+    let trailer = [&(((8u64 << 40) - 1000) / 44).to_le_bytes()[..], &[0; 32], b"SNSINDX1"].concat();
+    file.write_all_at(&trailer, (8 << 40) - trailer.len() as u64).unwrap();
+    let store = Store::open(&room.path("store")).unwrap();
+    let problem = store.packs().iter().find_map(|pack| pack.problem.clone()).unwrap();
+    assert!(problem.contains("number of index entries"), "{problem}");
+}
+
+#[test]
+fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
+    let room = Room::new();
+    let snapshots = room.path("store/snapshots");
+    fs::rename(snapshots.join("000001"), snapshots.join(u64::MAX.to_string())).unwrap();
+    assert!(commit_again(&room).unwrap_err().contains("no next number"));
 }

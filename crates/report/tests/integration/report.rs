@@ -1,5 +1,10 @@
 //! The page and its figures as files: the same bytes, well formed, safe, and complete.
 
+#[path = "../../../../fuzz/shared/bundle.rs"]
+mod bundle;
+#[path = "../../../../fuzz/shared/page.rs"]
+mod page;
+
 use proptest::prelude::*;
 use senesce_core::analysis::*;
 use senesce_report::{render_html, render_pdf, render_svg};
@@ -165,4 +170,72 @@ fn a_bundle_holds_everything_and_is_always_the_same() {
         assert!(names.iter().any(|known| known == name), "{name} of {names:?}");
     }
     assert!(!names.iter().any(|name| name == "run/lock"));
+}
+
+/// The files of a fuzz target's corpus.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    let found: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path())).collect();
+    assert!(!found.is_empty());
+    found.into_iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn words_of_the_corpus_stay_words() {
+    corpus("page").iter().for_each(|bytes| page::exercise(bytes));
+}
+
+#[test]
+fn bundles_of_the_corpus_hold_what_they_say() {
+    let room = tempfile::tempdir().unwrap();
+    let made = corpus("bundle").iter().filter(|bytes| bundle::exercise(room.path(), bytes)).count();
+    assert!(made > 0, "the sound run is in the corpus");
+}
+
+#[test]
+fn names_that_lead_out_of_a_bundle_are_refused() {
+    let room = tempfile::tempdir().unwrap();
+    for name in ["a\nb", "..\\x", "c:x", "\u{1b}[31m"] {
+        assert!(!bundle::exercise(room.path(), &[b"\x80", name.as_bytes()].concat()), "{name:?}");
+    }
+    assert!(bundle::exercise(room.path(), b"\x80plain name"));
+    assert!(bundle::exercise(room.path(), b"\xc0link"), "links are left out");
+}
+
+#[test]
+fn a_bundle_has_a_limit() {
+    let room = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&room.path().join("run"), true);
+    let large = std::fs::File::create(record.path.join("large")).unwrap();
+    large.set_len(senesce_report::bundle::MOST_BYTES.0 * 100).unwrap();
+    let table = Table::new("measurements", "", &["metric", "value"]);
+    let made =
+        senesce_report::bundle::write(&record, &crate::common::analysis(), &table, std::io::Cursor::new(Vec::new()));
+    assert!(made.unwrap_err().to_string().contains("the limit of a bundle"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_words_stay_words(bytes in prop::collection::vec("[<>\"'&;a-z\u{0}\u{1b}\u{9b}=/!-]{0,12}", 1..12)) {
+        page::exercise(bytes.concat().as_bytes());
+    }
+
+    #[test]
+    fn any_run_directory_is_bundled_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let room = tempfile::tempdir().unwrap();
+        bundle::exercise(room.path(), &bytes);
+    }
+}
+
+#[test]
+#[ignore = "long: a thousand bundles of damaged run directories"]
+fn a_thousand_damaged_run_directories_are_bundled_or_refused() {
+    use proptest::strategy::ValueTree;
+    let room = tempfile::tempdir().unwrap();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let bytes = prop::collection::vec(any::<u8>(), 0..60);
+    let made =
+        (0..1000).filter(|_| bundle::exercise(room.path(), &bytes.new_tree(&mut runner).unwrap().current())).count();
+    assert!((1..1000).contains(&made), "{made} of 1000 could be bundled");
 }

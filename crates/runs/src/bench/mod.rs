@@ -3,6 +3,7 @@
 mod analysis;
 mod measurements;
 mod plan;
+mod rank_repetitions;
 pub mod ranks;
 pub mod results;
 pub mod spec;

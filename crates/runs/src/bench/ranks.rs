@@ -3,6 +3,7 @@
 //! All ranks take the same steps; what only rank 0 does is marked so.
 
 use super::plan::of_repetition;
+pub use super::rank_repetitions::{RankRepetition, RankRepetitions};
 use super::spec::{Spec, Subject};
 use super::{Bench, Event, PreparedFacts};
 use crate::run::{Conduct, Context, Outcome, conduct, interrupted};
@@ -14,60 +15,11 @@ use senesce_core::{ExitCode, Failure, Progress, Record, Seed, Silent};
 use senesce_volume::{AppliedLimits, ClaimedDirectory, MountedTarget, TargetSpec, open};
 use senesce_workload::together::merge;
 use senesce_workload::{Bench as Prepared, Execution, Finished, Length, Options, Repetition, Workload};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What one rank did in one repetition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RankRepetition {
-    /// Its number.
-    pub rank: u32,
-    /// Its machine.
-    pub host: String,
-    /// Its clock minus that of rank 0, in seconds.
-    pub clock_offset_seconds: f64,
-    /// The offset is known to within this.
-    pub clock_error_seconds: f64,
-    /// When it began, in seconds after the agreed moment, by the clock of rank 0.
-    pub begin_seconds: f64,
-    /// When it was done, likewise.
-    pub end_seconds: f64,
-    /// What it measured.
-    pub result: Repetition,
-}
-
-/// All ranks of one repetition, in the record.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RankRepetitions {
-    /// Which repetition, from 1.
-    pub repetition: u64,
-    /// A row for each rank.
-    pub ranks: Vec<RankRepetition>,
-}
-
-/// A rank below this share of the median rate of all ranks is a straggler.
-const STRAGGLER: f64 = 0.9;
 /// From the last message before a start to the start: every rank must have heard of it.
 const LEAD_TIME: Duration = Duration::from_millis(200);
-
-impl RankRepetitions {
-    /// The ranks that are slower than the others, in words.
-    pub fn stragglers(&self) -> Vec<String> {
-        let mut rates: Vec<f64> = self.ranks.iter().map(|row| row.result.ops_per_second).collect();
-        rates.sort_by(f64::total_cmp);
-        let median = rates.get(rates.len() / 2).copied().unwrap_or(0.0);
-        let slow = self.ranks.iter().filter(|row| row.result.ops_per_second < STRAGGLER * median);
-        slow.map(|row| {
-            let share = row.result.ops_per_second / median * 100.0;
-            format!(
-                "repetition {}: rank {} on {} reached {share:.0} % of the median rate",
-                self.repetition, row.rank, row.host
-            )
-        })
-        .collect()
-    }
-}
 
 /// What can be measured by ranks: the workload of a subject. The others are refused.
 pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
@@ -282,8 +234,11 @@ impl Rank {
         };
         let rows = cluster.gather(&row)?;
         let parts = together.gather_finished(finished)?;
-        let whole =
-            rows.zip(parts).map(|(ranks, parts)| (RankRepetitions { repetition: number + 1, ranks }, merge(parts)));
+        let whole = rows.zip(parts).map(|(ranks, parts)| {
+            let (rows, mut whole) = (RankRepetitions { repetition: number + 1, ranks }, merge(parts));
+            whole.repetition.refute(rows.contradiction(&whole));
+            (rows, whole)
+        });
         Ok(RankDone { prepared: facts, note, whole })
     }
 }

@@ -199,7 +199,7 @@ pub fn workload_text(workload: &str) -> Result<Option<String>, Failure> {
     if !workload.ends_with(".f") && !workload.contains('/') {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(Path::new(workload));
+    let text = senesce_core::input::text(Path::new(workload));
     text.map(Some).map_err(|error| Failure::usage(format!("read workload file {workload}: {error}")))
 }
 

@@ -52,7 +52,8 @@ impl Importer for BlockTraces {
     }
 }
 
-fn split_device(source: &Path) -> (PathBuf, Option<(u32, u32)>) {
+/// A path, and the device that was chosen behind a `#`.
+pub(crate) fn split_device(source: &Path) -> (PathBuf, Option<(u32, u32)>) {
     let text = source.to_string_lossy();
     let chosen = text.rsplit_once('#').and_then(|(path, device)| {
         let (major, minor) = device.split_once(',')?;

@@ -2,11 +2,13 @@
 
 mod analysis;
 mod clones;
+mod concurrency;
 pub mod format;
 
 use super::{Importer, read_text};
 use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
 use clones::Joined;
+use concurrency::Concurrency;
 use format::{Direction, Output};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
@@ -129,7 +131,11 @@ fn imported(output: &Output, spec: Spec) -> Result<(Imported<Fio>, Vec<Named>), 
     let (jobs, of_clones) = clones::join(&output.jobs);
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
     let mut repetitions: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let mut caveats = output.caveats.clone();
     for (number, joined) in jobs.iter().enumerate() {
+        let concurrency = Concurrency::of(joined, &output.options);
+        caveats.extend(concurrency.and_then(|one| one.caveat(&joined.job.name)));
+        let counts = joined.job.error == 0 && !concurrency.is_some_and(Concurrency::is_impossible);
         for direction in &joined.job.directions {
             let mut histogram = String::new();
             if !direction.bins.is_empty() {
@@ -137,12 +143,14 @@ fn imported(output: &Output, spec: Spec) -> Result<(Imported<Fio>, Vec<Named>), 
                 histograms.push((histogram.clone(), to_histogram(&direction.bins)?));
             }
             events.push(Event::FioJob(job_event(joined, direction, histogram)));
+            if !counts {
+                continue;
+            }
             let repetition = repetitions.entry((&joined.job.name, direction.name)).or_insert(0);
             values.extend(measurements(joined, direction, *repetition));
             *repetition += 1;
         }
     }
-    let mut caveats = output.caveats.clone();
     caveats.extend(of_clones);
     caveats.extend(jobs.iter().filter_map(of_job));
     let environment = environment(output);
@@ -179,11 +187,7 @@ fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: 
     }
 }
 
-/// A job that ended with an error gives no measurement.
 fn measurements(Joined { job, .. }: &Joined, direction: &Direction, repetition: u32) -> Vec<Measurement> {
-    if job.error != 0 {
-        return Vec::new();
-    }
     let mut all: Vec<Measurement> = [
         Measurement::new("bandwidth", "bytes/s", Better::Higher, direction.bandwidth),
         Measurement::new("operations", "1/s", Better::Higher, direction.iops).map(Measurement::primary),

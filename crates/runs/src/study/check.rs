@@ -96,6 +96,12 @@ impl StudySpec {
     }
 
     fn check_state(&self, state: &StateSpec) -> Result<(), String> {
+        if let Some(fullness) = state.fullness.filter(|fullness| !(*fullness > 0.0 && *fullness < 1.0)) {
+            return Err(format!("fullness = {fullness}: must lie between 0 and 1, both excluded"));
+        }
+        if let Some(times) = state.overwrites.filter(|times| !(0.0..=1e9).contains(times)) {
+            return Err(format!("overwrites = {times}: must lie between 0 and 1000000000"));
+        }
         let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
         if needs_profile {
             Profile::load(&state.profile).map_err(|error| error.to_string())?;
@@ -115,6 +121,9 @@ impl StudySpec {
     }
 
     fn check_cell(&self, cell: &CellSpec) -> Result<(), String> {
+        if let Some(cpus) = cell.cpus.filter(|cpus| !(*cpus > 0.0 && *cpus <= 1e6)) {
+            return Err(format!("cell: cpus = {cpus}: must be above 0 and at most 1000000"));
+        }
         let named = |what, name: &str, known: Vec<&str>| match name {
             "" => Ok(()),
             _ => find(what, name, known.into_iter()).map(|_| ()).map_err(|problem| format!("cell: {problem}")),
@@ -155,6 +164,9 @@ impl WorkloadSpec {
         match said.count() + usize::from(self.cold_read) {
             1 => {}
             _ => return Err("say exactly one of personality, file, microbenchmark, cold_read".into()),
+        }
+        if let Some(scale) = self.scale.filter(|scale| !(*scale > 0.0 && *scale <= 1e9)) {
+            return Err(format!("scale = {scale}: must be above 0 and at most 1000000000"));
         }
         if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
             return Err("seconds must lie between 0.1 and 1000000".into());

@@ -79,7 +79,7 @@ impl Subject {
         let workload = match spec.file.as_str() {
             "" => builtin(&spec.personality, spec.scale.unwrap_or(1.0), &spec.set)?,
             file => {
-                let text = std::fs::read_to_string(file)
+                let text = senesce_core::input::text(file.as_ref())
                     .map_err(|error| Failure::usage(format!("read workload {file}: {}", errno_words(&error))))?;
                 Workload::parse(file, &text, &spec.set)?
             }

@@ -93,7 +93,8 @@ fn storm(promotion: Promotion) {
     let used = fs.stats();
     fs.close();
     let mut image = vec![0; 400 * BLOCK];
-    fs.region.read(0, &mut image);
+    // SAFETY: the file system is closed.
+    unsafe { fs.region.read(0, &mut image) };
     let report = check(anonymous(&image), std::path::Path::new("image")).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
     assert_eq!((report.resident_blocks, report.cold_blocks), (used.resident_blocks, used.cold_blocks));

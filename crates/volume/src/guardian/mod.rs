@@ -85,6 +85,11 @@ impl Guardian {
         Self::of(Owed::Mapping { name: name.into() })
     }
 
+    /// Will thaw the file system of a directory.
+    pub fn of_frozen(point: &Path) -> Result<Self, TargetError> {
+        Self::of(Owed::Frozen { point: point.into() })
+    }
+
     fn of(owed: Owed) -> Result<Self, TargetError> {
         watcher::start_once();
         Ok(Self { entry: Some(Entry::write(owed)?) })

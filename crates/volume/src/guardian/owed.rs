@@ -40,6 +40,8 @@ pub(super) enum Owed {
     Loop { path: PathBuf, device: u64, inode: u64 },
     /// A device of device mapper.
     Mapping { name: String },
+    /// A file system that was frozen there.
+    Frozen { point: PathBuf },
 }
 
 impl fmt::Display for Owed {
@@ -53,6 +55,7 @@ impl fmt::Display for Owed {
             Self::Process { process, .. } => write!(f, "process {process}"),
             Self::Loop { path, .. } => write!(f, "loop device {}", path.display()),
             Self::Mapping { name } => write!(f, "mapped device {name}"),
+            Self::Frozen { point } => write!(f, "frozen file system {}", point.display()),
         }
     }
 }
@@ -99,6 +102,7 @@ impl Owed {
             Self::Process { process, start_ticks } => end(*process, *start_ticks),
             Self::Loop { path, device, inode } => loop_device::detach(path, *device, *inode),
             Self::Mapping { name } => remove_mapping(name),
+            Self::Frozen { point } => thaw(point),
         }
     }
 }
@@ -111,6 +115,24 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno
             Err(Errno::BUSY) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
             result => return result,
         }
+    }
+}
+
+/// linux/fs.h, FITHAW: `_IOWR('X', 120, int)`. EINVAL: it is not frozen.
+fn thaw(point: &Path) -> io::Result<bool> {
+    use std::os::fd::AsRawFd;
+    const FITHAW: libc::c_ulong = 0xC004_5878;
+    let directory = match fs::File::open(point) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        other => other?,
+    };
+    // SAFETY: FITHAW takes no argument that is looked at, and the descriptor is open.
+    match unsafe { libc::ioctl(directory.as_raw_fd(), FITHAW as _, 0) } {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+            error => Err(error),
+        },
     }
 }
 

@@ -1,5 +1,6 @@
 //! Copying an image to a file or onto a device, with verification.
 
+use super::in_order;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::image_file::{refuse_other_kinds, replace};
@@ -27,6 +28,9 @@ pub struct CopyReport {
     pub size_bytes: u64,
     /// Bytes that were copied.
     pub copied_bytes: u64,
+    /// Bytes that were written; more where blocks are written several times.
+    #[serde(default)]
+    pub written_bytes: u64,
     /// Ranges they were in.
     pub extents: u64,
     /// Whether what was copied was read back and compared.
@@ -38,44 +42,97 @@ pub struct CopyReport {
 /// Copies the image at `from` to a file or block device at `to` and reads it back. A file that holds something and a device
 /// are guarded: `erase` repeats their identity. The image must not be in use.
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
+    copy_by(from, to, erase, |source, size| {
+        Ok(match extent {
+            Extent::Used => Course { ranges: sparse::data_ranges(source.file, size, from)?, way: Way::AsTheyLie },
+            Extent::Full => Course { ranges: vec![Range { start: 0, end: size }], way: Way::EveryBlock },
+        })
+    })
+}
+
+/// The same by writes in an order, each complete before the next, past the cache of the host. `order` is given the ranges of the
+/// image that hold data, and its size; its pieces must cover these ranges, may overlap, and are of whole blocks of 4 KiB but for
+/// the end of the image.
+///
+/// # Errors
+/// As [`copy`]; a piece behind the end of the image.
+pub fn copy_in_order(
+    from: &Path,
+    to: &Path,
+    erase: Option<&str>,
+    order: impl FnOnce(&[Range], u64) -> Result<Vec<Range>, TargetError>,
+) -> Result<CopyReport, TargetError> {
+    copy_by(from, to, erase, |source, size| {
+        let ranges = sparse::data_ranges(source.file, size, from)?;
+        let pieces = order(&ranges, size)?;
+        Ok(Course { ranges, way: Way::Pieces(pieces) })
+    })
+}
+
+/// What is copied, and how.
+struct Course {
+    /// What is read back.
+    ranges: Vec<Range>,
+    way: Way,
+}
+
+enum Way {
+    AsTheyLie,
+    EveryBlock,
+    Pieces(Vec<Range>),
+}
+
+impl Course {
+    fn written_bytes(&self) -> u64 {
+        let of = |ranges: &[Range]| ranges.iter().map(|range| range.length()).sum();
+        match &self.way {
+            Way::Pieces(pieces) => of(pieces),
+            Way::AsTheyLie | Way::EveryBlock => of(&self.ranges),
+        }
+    }
+}
+
+fn copy_by(
+    from: &Path,
+    to: &Path,
+    erase: Option<&str>,
+    course: impl FnOnce(Named, u64) -> Result<Course, TargetError>,
+) -> Result<CopyReport, TargetError> {
     let source = File::options().read(true).write(true).open(from).or_else(|_| File::open(from));
     let source = source.map_err(TargetError::io("open the image", from))?;
     lock::lock(&source, from)?;
     let size = source.metadata().map_err(TargetError::io("look at", from))?.len();
     let source = Named { file: &source, path: from };
-    let whole = Range { start: 0, end: size };
-    let ranges = match extent {
-        Extent::Used => sparse::data_ranges(source.file, size, from)?,
-        Extent::Full => vec![whole],
-    };
+    let course = course(source, size)?;
     let begin = Instant::now();
     let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());
     let elapsed_seconds = if is_device {
         let device = ClaimedDevice::claim(to, erase)?;
         check_room(size, device.size().0, to)?;
         device.check_again()?;
-        fill(source, Named { file: device.file(), path: to }, &ranges, extent)?;
+        fill(source, Named { file: device.file(), path: to }, &course)?;
         device.file().sync_all().map_err(TargetError::io("sync", to))?;
         let elapsed = begin.elapsed().as_secs_f64();
         device.device().flush_buffers()?;
-        verify(source, Named { file: device.file(), path: to }, &ranges)?;
+        verify(source, Named { file: device.file(), path: to }, &course.ranges)?;
         elapsed
     } else {
         guard_file(to, erase)?;
         replace(to, |part| {
             part.file.set_len(size).map_err(TargetError::io("set the size of", part.path))?;
-            fill(source, part, &ranges, extent)?;
+            fill(source, part, &course)?;
             part.file.sync_all().map_err(TargetError::io("sync", part.path))?;
             let elapsed = begin.elapsed().as_secs_f64();
             forget(part.file);
-            verify(source, part, &[whole])?;
+            verify(source, part, &[Range { start: 0, end: size }])?;
             Ok(elapsed)
         })?
     };
     Ok(CopyReport {
         size_bytes: size,
-        copied_bytes: ranges.iter().map(|range| range.length()).sum(),
-        extents: ranges.len() as u64,
+        copied_bytes: course.ranges.iter().map(|range| range.length()).sum(),
+        written_bytes: course.written_bytes(),
+        extents: course.ranges.len() as u64,
         verified: true,
         elapsed_seconds,
     })
@@ -100,15 +157,13 @@ fn check_room(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
     Err(TargetError::Usage(format!("{} has {there} bytes, the image needs {needed}", to.display())))
 }
 
-fn fill(from: Named, to: Named, ranges: &[Range], extent: Extent) -> Result<(), TargetError> {
-    for range in ranges {
-        match extent {
-            Extent::Used => sparse::copy_range(from, to, *range)?,
-            // The kernel's copy would keep holes; every block is to be written.
-            Extent::Full => write_all(from, to, *range)?,
-        }
+fn fill(from: Named, to: Named, course: &Course) -> Result<(), TargetError> {
+    match &course.way {
+        Way::AsTheyLie => course.ranges.iter().try_for_each(|range| sparse::copy_range(from, to, *range)),
+        // The kernel's copy would keep holes; every block is to be written.
+        Way::EveryBlock => course.ranges.iter().try_for_each(|range| write_all(from, to, *range)),
+        Way::Pieces(pieces) => in_order::write(from, to, pieces),
     }
-    Ok(())
 }
 
 fn write_all(from: Named, to: Named, range: Range) -> Result<(), TargetError> {

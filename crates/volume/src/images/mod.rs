@@ -1,9 +1,10 @@
 //! Images as goods: copied, packed for transport, kept in a store for studies.
 
 pub mod copy;
+mod in_order;
 pub mod pack;
 pub mod store;
 
-pub use copy::{CopyReport, Extent, copy};
+pub use copy::{CopyReport, Extent, copy, copy_in_order};
 pub use pack::{PackManifest, PackReport, pack, unpack};
 pub use store::{Entry, ImageStore, cache_folder};

@@ -60,6 +60,7 @@ impl PackManifest {
         let mut end = 0u64;
         for (start, length) in &manifest.ranges {
             let next = start.checked_add(*length).filter(|next| *start >= end && *next <= manifest.size_bytes);
+            let next = next.filter(|_| *length > 0);
             end = next.ok_or_else(|| TargetError::damaged(path, "its manifest has ranges outside the image"))?;
         }
         Ok(manifest)
@@ -218,6 +219,40 @@ mod tests {
         }
         assert!(!back.exists());
         assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_thousand_damaged_packs_leave_nothing_and_do_not_crash() {
+        use rand_pcg::rand_core::Rng;
+        let room = tempfile::tempdir().unwrap();
+        let (to, back) = (room.path().join("a.pack"), room.path().join("back/b.img"));
+        std::fs::create_dir(room.path().join("back")).unwrap();
+        pack(&image(room.path()), &to).unwrap();
+        let whole = std::fs::read(&to).unwrap();
+        let mut random = senesce_core::Seed(0x22).stream("volume/damaged-packs");
+        let mut below = |most: usize| random.next_u32() as usize % most;
+        let mut unpacked = 0;
+        for round in 0..1000 {
+            let mut bytes = whole.clone();
+            // The manifest is the half of the damage: it says how much is written and where.
+            let reach = if round % 2 == 0 { whole.len().min(250) } else { whole.len() };
+            for _ in 0..1 + below(4) {
+                bytes[below(reach)] = if below(2) == 0 { b'0' + below(10) as u8 } else { below(256) as u8 };
+            }
+            if below(4) == 0 {
+                bytes.truncate(below(whole.len()));
+            }
+            std::fs::write(&to, &bytes).unwrap();
+            match unpack(&to, &back) {
+                Ok(_) => {
+                    unpacked += 1;
+                    std::fs::remove_file(&back).unwrap();
+                }
+                Err(error) => assert!(error.to_string().contains("a.pack") || error.to_string().contains("b.img")),
+            }
+            assert_eq!(std::fs::read_dir(room.path().join("back")).unwrap().count(), 0);
+        }
+        assert!(unpacked < 500, "most of the damage is noticed: {unpacked}");
     }
 
     proptest! {

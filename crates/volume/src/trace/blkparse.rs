@@ -4,30 +4,70 @@ use super::blktrace::{assemble, choose};
 use super::packed::BlockTrace;
 use super::pairing::Event;
 use super::request::{Operation, Request};
+use super::validity::Problem;
 use crate::error::TargetError;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Reads such text. Lines of other actions (queue, merge, plug ...) and the summary at the end are passed over.
+/// Reads such text. Lines of other actions (queue, merge, plug ...) are passed over; of the summary at the end only the events
+/// that blkparse skipped are of interest.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let bytes = std::fs::read(path).map_err(TargetError::io("read", path))?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| {
-        TargetError::damaged(path, "it is no text; import binary traces with `senesce import blktrace`")
-    })?;
-    parse(text, path, device)
+    parse(&text_of(path)?, path, device)
+}
+
+/// The same of text in which every request must be there and in its order, to be timed.
+///
+/// # Errors
+/// Also for issue times that go down, and for completions whose request was never issued.
+pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
+    let text = text_of(path)?;
+    let (events, skipped, number) = read(&text, path, device)?;
+    check_order(&events, path)?;
+    let (trace, unmatched) = assemble(events.into_iter().map(|(_, event)| event).collect(), &number);
+    match unmatched {
+        0 => Ok(with_skipped(trace, skipped)),
+        _ => Err(TargetError::damaged(
+            path,
+            format!(
+                "{unmatched} requests are completed that were never issued in it: it is not complete, and cannot be timed; record \
+                 from a moment on in which the device is idle"
+            ),
+        )),
+    }
 }
 
 /// The same from text in memory.
 pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let mut events: BTreeMap<(u32, u32), Vec<Event>> = BTreeMap::new();
+    let (events, skipped, number) = read(text, path, device)?;
+    let (trace, _) = assemble(events.into_iter().map(|(_, event)| event).collect(), &number);
+    Ok(with_skipped(trace, skipped))
+}
+
+fn text_of(path: &Path) -> Result<String, TargetError> {
+    let bytes = std::fs::read(path).map_err(TargetError::io("read", path))?;
+    String::from_utf8(bytes)
+        .map_err(|_| TargetError::damaged(path, "it is no text; import binary traces with `senesce import blktrace`"))
+}
+
+/// Events with the numbers of their lines, from 1.
+type Numbered = Vec<(usize, Event)>;
+
+/// The events of one device, how many blkparse skipped, and the device's number in words.
+fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<(Numbered, u64, String), TargetError> {
+    let mut events: BTreeMap<(u32, u32), Numbered> = BTreeMap::new();
+    let (mut skipped, mut in_summary) = (0, false);
     for (index, line) in text.lines().enumerate() {
+        if in_summary {
+            skipped += skipped_events(line);
+            continue;
+        }
         let words: Vec<&str> = line.split_whitespace().collect();
         match parse_line(&words) {
-            Line::Event(number, event) => events.entry(number).or_default().push(event),
+            Line::Event(number, event) => events.entry(number).or_default().push((index + 1, event)),
             Line::Other => {}
             // The summary begins with the first CPU; nothing after it is an event.
-            Line::Summary => break,
+            Line::Summary => in_summary = true,
             Line::Wrong(problem) => {
                 return Err(TargetError::damaged(
                     path,
@@ -38,7 +78,45 @@ pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Bloc
     }
     let numbers: Vec<(u32, u32)> = events.keys().copied().collect();
     let chosen = choose(&numbers, device, path)?;
-    Ok(assemble(events.remove(&chosen).unwrap_or_default(), &format!("{},{}", chosen.0, chosen.1)))
+    Ok((events.remove(&chosen).unwrap_or_default(), skipped, format!("{},{}", chosen.0, chosen.1)))
+}
+
+/// Of a line such as `Skips: 2 forward (57 -   0.3%)`: events that were missing from the sequence (blkparse.c, `show_device_and_cpu_stats`).
+fn skipped_events(line: &str) -> u64 {
+    let count = line.trim().strip_prefix("Skips:").and_then(|rest| rest.split_once('(')).and_then(|(_, rest)| {
+        let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    });
+    count.unwrap_or(0)
+}
+
+fn with_skipped(mut trace: BlockTrace, skipped: u64) -> BlockTrace {
+    if skipped > 0 {
+        trace.set_account(None, vec![Problem::Lost { events: skipped }]);
+    }
+    trace
+}
+
+/// Issues must stand in the order of time.
+fn check_order(events: &Numbered, path: &Path) -> Result<(), TargetError> {
+    let issues = events.iter().filter(|(_, event)| matches!(event, Event::Issue(_)));
+    let mut before = 0;
+    for (line, event) in issues {
+        let now = event.time_ns();
+        if now < before {
+            let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
+            return Err(TargetError::damaged(
+                path,
+                format!(
+                    "line {line}: issued at {} s, but a line before it at {} s: times run backwards; sort the lines by time",
+                    seconds(now),
+                    seconds(before)
+                ),
+            ));
+        }
+        before = now;
+    }
+    Ok(())
 }
 
 enum Line {
@@ -162,6 +240,30 @@ CPU3 (8,0):
         assert_eq!(requests.len(), 3);
         assert_eq!(requests[0].latency_ns, Some(1_000_000));
         assert_eq!((requests[1].issue_ns, requests[1].sector, requests[1].sectors), (490_000, 1000, 16));
+    }
+
+    fn complete(text: &str) -> Result<BlockTrace, TargetError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        import_complete(file.path(), None)
+    }
+
+    #[test]
+    fn what_blkparse_skipped_makes_a_trace_invalid() {
+        let trace = parse(&format!("{TEXT}Skips: 2 forward (57 -   0.3%)\n"), Path::new("t"), None).unwrap();
+        assert_eq!(trace.problems(), [Problem::Lost { events: 57 }]);
+        assert!(parse(&format!("{TEXT}Skips: 0 forward (0 -   0.0%)\n"), Path::new("t"), None).unwrap().is_valid());
+    }
+
+    #[test]
+    fn a_text_that_is_to_be_timed_is_complete_and_in_order() {
+        assert_eq!(complete(TEXT).unwrap().len(), 3);
+        let words = |text: &str| complete(text).unwrap_err().to_string();
+        let backwards = "8,0 3 1 0.5 697 D R 8 + 8 [a]\n8,0 3 2 0.25 697 D R 16 + 8 [a]\n";
+        assert!(words(backwards).contains("line 2: issued at 0.250000000 s"), "{}", words(backwards));
+        assert!(parse(backwards, Path::new("t"), None).is_ok());
+        let halved = "8,0 3 1 0.5 697 C R 8 + 8 [a]\n8,0 3 2 0.75 697 D R 16 + 8 [a]\n";
+        assert!(words(halved).contains("1 requests are completed that were never issued"), "{}", words(halved));
     }
 
     #[test]

@@ -44,11 +44,12 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
         events.keys().map(|number| (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1))).collect();
     let chosen = choose(&numbers, device, path)?;
     let events = events.remove(&(chosen.0 << MINOR_BITS | chosen.1)).unwrap_or_default();
-    Ok(assemble(events, &format!("{},{}", chosen.0, chosen.1)))
+    Ok(assemble(events, &format!("{},{}", chosen.0, chosen.1)).0)
 }
 
-/// Puts events in the order of time, from the first on, and pairs them.
-pub(crate) fn assemble(mut events: Vec<Event>, device: &str) -> BlockTrace {
+/// Puts events in the order of time, from the first on, and pairs them. With the number of completions whose request was
+/// never issued.
+pub(crate) fn assemble(mut events: Vec<Event>, device: &str) -> (BlockTrace, u64) {
     events.sort_by_key(Event::time_ns);
     let start_ns = events.first().map_or(0, Event::time_ns);
     let mut pairing = Pairing::new(BlockTrace::new(device, 0));
@@ -56,7 +57,8 @@ pub(crate) fn assemble(mut events: Vec<Event>, device: &str) -> BlockTrace {
         event.relative_to(start_ns, 0);
         pairing.take(&event);
     }
-    pairing.finish().0
+    let (trace, tally, _) = pairing.finish();
+    (trace, tally.unmatched)
 }
 
 /// The one device of a trace, or the one that was asked for.

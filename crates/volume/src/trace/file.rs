@@ -111,6 +111,11 @@ impl BlockTrace {
         file.sync_all().map_err(TargetError::io("sync", path))
     }
 
+    /// Whether bytes begin as a trace file does.
+    pub fn is_saved(beginning: &[u8]) -> bool {
+        beginning.starts_with(br#"{"format":"senesce-block-trace"#)
+    }
+
     /// Reads a trace file.
     pub fn load(path: &Path) -> Result<Self, TargetError> {
         Self::from_bytes(&std::fs::read(path).map_err(TargetError::io("read", path))?, path)

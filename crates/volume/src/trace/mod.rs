@@ -17,6 +17,8 @@ mod tally;
 mod tracefs;
 mod validity;
 
+pub(crate) use ring_buffer::judge_page;
+
 pub use measures::{DynamicLayout, LatencySummary, Measures, QueueDepth};
 pub use packed::BlockTrace;
 pub use request::{Operation, Request};

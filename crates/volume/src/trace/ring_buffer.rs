@@ -117,6 +117,17 @@ pub(crate) fn parse_page(page: &[u8], formats: &Formats, events: &mut Vec<Event>
     count
 }
 
+/// Reads a page of somebody else and checks that every entry is accounted for.
+pub(crate) fn judge_page(bytes: &[u8]) {
+    let issue = EventFormat { id: 2104, sector: 16, nr_sector: 24, rwbs: 34, rwbs_length: 10 };
+    let formats =
+        Formats { issue, complete: EventFormat { id: 2107, ..issue }, requeue: EventFormat { id: 2108, ..issue } };
+    let mut events = Vec::new();
+    let count = parse_page(bytes, &formats, &mut events);
+    assert!(events.len() as u64 <= count.entries, "no event without an entry");
+    assert!(events.len() as u64 + count.undecoded >= count.entries, "an entry is neither understood nor counted");
+}
+
 /// One entry of a page.
 enum Entry<'a> {
     /// The rest of the page is empty.
@@ -189,6 +200,7 @@ fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::path::Path;
 
     const ISSUE: &str = "name: block_rq_issue\nID: 2104\nformat:\n\
         \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
@@ -196,6 +208,16 @@ mod tests {
         \tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\
         \tfield:unsigned int nr_sector;\toffset:24;\tsize:4;\tsigned:0;\n\
         \tfield:char rwbs[10];\toffset:34;\tsize:10;\tsigned:0;\n";
+
+    /// The corpus of the fuzz target holds this page.
+    #[test]
+    fn a_sound_page_is_judged() {
+        let parts = [(12, 5, event(2104, 800, 8, b"RA")), (TIME_EXTEND, 3, 2u32.to_ne_bytes().to_vec())];
+        let bytes = page(1000, &parts);
+        judge_page(&bytes);
+        let sound = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/trace_page/sound");
+        assert!(cfg!(target_endian = "big") || std::fs::read(sound).unwrap() == bytes);
+    }
 
     fn formats() -> Formats {
         let issue = EventFormat::parse(ISSUE).unwrap();

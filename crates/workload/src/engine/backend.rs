@@ -13,6 +13,8 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Whether asynchronous writes are really issued.
     const ASYNCHRONOUS: bool;
+    /// Whether operations are done, or only counted.
+    const EXECUTES: bool;
 
     /// Opens or creates a file; `size` is what the file set says about it.
     fn open(&self, root: BorrowedFd<'_>, path: &CStr, flags: OFlags, size: u64) -> Result<Self::Handle, Errno>;
@@ -72,6 +74,7 @@ impl Backend for System {
     type Handle = Descriptor;
 
     const ASYNCHRONOUS: bool = true;
+    const EXECUTES: bool = true;
 
     fn open(&self, root: BorrowedFd<'_>, path: &CStr, flags: OFlags, _size: u64) -> Result<Descriptor, Errno> {
         let file: OwnedFd = rustix::fs::openat(root, path, flags, Mode::from_raw_mode(0o666))?;
@@ -167,6 +170,7 @@ impl Backend for Null {
     type Handle = NullFile;
 
     const ASYNCHRONOUS: bool = false;
+    const EXECUTES: bool = false;
 
     fn open(&self, _root: BorrowedFd<'_>, _path: &CStr, _flags: OFlags, size: u64) -> Result<NullFile, Errno> {
         Ok(NullFile { size, left: size })

@@ -1,5 +1,6 @@
 //! Starts the threads of a run, watches them, and ends the run.
 
+use super::account::Account;
 use super::backend::Backend;
 use super::course::Course;
 use super::measure::Sample;
@@ -9,6 +10,7 @@ use super::worker::{FileId, Stop, Worker};
 use crate::error::WorkloadError;
 use crate::model::FlowopKind;
 use crate::result::{Interval, Repetition};
+use crate::wml::syntax::QuitMode;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use std::collections::BTreeSet;
@@ -97,6 +99,7 @@ fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
             Arc::new(ThreadRecord {
                 program,
                 instance,
+                began: AtomicU64::new(u64::MAX),
                 counters: (0..flowops).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
                 activity: AtomicU64::new(0),
                 since: AtomicU64::new(0),
@@ -121,6 +124,7 @@ fn start<B: Backend>(
         }
         shared.ready.fetch_add(1, Ordering::SeqCst);
         shared.waits.wait_for_gate();
+        record.began.store(shared.clock.now(), Ordering::Relaxed);
         match worker {
             Ok(mut worker) => worker.run(),
             Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
@@ -215,6 +219,7 @@ impl<B: Backend> Run<'_, B> {
                 }
             }
         };
+        let threads_stayed = self.threads_stay();
         let end_tick = shared.stop_counting();
         let cpu_end = cpu_seconds();
         shared.waits.stop();
@@ -227,7 +232,33 @@ impl<B: Backend> Run<'_, B> {
             course.close(seconds, Sample::take(&shared, self.records));
         }
         let cpu = (cpu_end.0 - cpu.0, cpu_end.1 - cpu.1);
-        self.conclude(course, cpu, interrupted, left)
+        let all_ended = left.is_none();
+        let mut measured = self.conclude(course, cpu, interrupted, left);
+        // A steady state is a part of the run, and its latencies are counted a moment late.
+        if B::EXECUTES && all_ended && !steady {
+            let account = Account {
+                programs: &shared.programs,
+                counted: &measured.counted,
+                thread_seconds: self.thread_seconds(begin_tick, end_tick),
+                cpu_seconds: cpu,
+                threads_stayed,
+            };
+            measured.problem = measured.problem.or(account.contradiction());
+        }
+        measured
+    }
+
+    fn thread_seconds(&self, begin_tick: u64, end_tick: u64) -> f64 {
+        let ticks =
+            |record: &Arc<ThreadRecord>| end_tick.saturating_sub(record.began.load(Ordering::Relaxed).max(begin_tick));
+        self.shared.clock.nanoseconds(self.records.iter().map(ticks).sum()) as f64 / 1e9
+    }
+
+    /// Whether no thread has left before the end: one that found no file, or that counted the last operation wanted.
+    fn threads_stay(&self) -> bool {
+        let counts_operations = matches!(self.measure.length, Length::Operations(_));
+        let none_left = self.shared.ended.load(Ordering::SeqCst) == 0;
+        self.shared.ending().is_none() && (none_left || counts_operations && self.shared.quit_mode != QuitMode::AllDone)
     }
 
     /// Sets from when to when operations count; returns the first tick.

@@ -1,5 +1,6 @@
 //! The flowop engine: programs of flowops, executed by many threads against a back end.
 
+pub mod account;
 pub mod aio;
 pub mod backend;
 pub mod clock;

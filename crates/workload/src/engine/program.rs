@@ -54,7 +54,7 @@ pub enum Target {
 }
 
 /// What one kind of thread executes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Program {
     /// Name of its process.
     pub process: String,

@@ -6,7 +6,8 @@ use crate::model::random::{NumberSource, RandomVariable, knuth_gamma};
 use crate::model::{Drand48, FilesetSpec, GlibcRand, Value, Workload};
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
-use senesce_core::Seed;
+use senesce_core::machine::memory_available;
+use senesce_core::{Bytes, Seed};
 use std::collections::BTreeMap;
 
 /// Deepest directory; deeper paths would exceed `PATH_MAX`.
@@ -119,9 +120,7 @@ impl<'a> Population<'a> {
     fn fileset(&mut self, spec: &FilesetSpec) -> Result<Layout, WorkloadError> {
         let entries = self.value(spec.entries) as u64;
         let leafdirs = self.value(spec.leafdirs) as u64;
-        if entries + leafdirs > u64::from(u32::MAX) {
-            return Err(WorkloadError::Usage(format!("file set '{}' has more than 2^32 entries", spec.name)));
-        }
+        check_memory(spec, entries.saturating_add(leafdirs))?;
         let mean_width = match spec.dirwidth {
             Value::Constant(width) => width as f64,
             Value::Random(index) => self.randoms[index].mean.trunc(),
@@ -160,6 +159,28 @@ impl<'a> Population<'a> {
         }
         order.retain(|_| u64::from(self.rand.next()) >= refused);
         order
+    }
+}
+
+/// What an entry takes in memory, at most: its place and size, its number among those of the start, its path, and the engine's
+/// lists of entries that are there and free.
+const ENTRY_BYTES: u64 = 160;
+
+/// Refuses a file set that cannot be held in memory, before any of it is drawn.
+fn check_memory(spec: &FilesetSpec, entries: u64) -> Result<(), WorkloadError> {
+    if entries > u64::from(u32::MAX) {
+        return Err(WorkloadError::Usage(format!("file set '{}' has more than 2^32 entries", spec.name)));
+    }
+    let needed = Bytes(entries * ENTRY_BYTES);
+    match memory_available() {
+        Some(available) if needed > available => Err(WorkloadError::Missing {
+            what: format!(
+                "memory for file set '{}': its {entries} entries take {needed}, {available} are available; it",
+                spec.name
+            ),
+            remedy: "lower entries or leafdirs, or use --scale".into(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -340,6 +361,16 @@ mod tests {
         let layout = &draw("fileserver")[0];
         let share = layout.existing.len() as f64 / layout.files.len() as f64;
         assert!((0.78..0.82).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn what_memory_cannot_hold_is_refused_before_it_is_drawn() {
+        for entries in ["4000000000", "9223372036854775807"] {
+            let text = format!("define fileset name=a, path=$dir, entries={entries}, size=4k, dirwidth=20, leafdirs=7");
+            let workload = Workload::parse("w.f", &text, &BTreeMap::new()).unwrap();
+            let error = Population::new(&workload, Seed(1), None).draw(&workload.filesets).unwrap_err().to_string();
+            assert!(error.contains("file set 'a'"), "{error}");
+        }
     }
 
     proptest! {

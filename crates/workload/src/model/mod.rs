@@ -173,6 +173,9 @@ pub struct RunLength {
     pub warm_up: u64,
 }
 
+/// Threads of a workload: as many as the kernel has by default on a large machine (/proc/sys/kernel/threads-max, 64 GiB).
+pub const MOST_THREADS: u64 = 500_000;
+
 /// A workload, ready to be prepared on a directory.
 #[derive(Debug, Clone)]
 pub struct Workload {
@@ -202,11 +205,20 @@ impl Workload {
     pub fn parse(name: &str, text: &str, overrides: &BTreeMap<String, String>) -> Result<Self, WorkloadError> {
         let source = Source::new(name, text);
         let commands = crate::wml::parse(&source)?;
-        resolve::resolve(&source, &commands, overrides)
+        let workload = resolve::resolve(&source, &commands, overrides)?;
+        let threads = workload.thread_count();
+        if threads > MOST_THREADS {
+            return Err(WorkloadError::Usage(format!(
+                "{name} has {threads} threads, instances included; a workload has at most {MOST_THREADS}"
+            )));
+        }
+        Ok(workload)
     }
 
     /// All threads of all processes.
     pub fn thread_count(&self) -> u64 {
-        self.processes.iter().map(|p| p.instances * p.threads.iter().map(|t| t.instances).sum::<u64>()).sum()
+        let sum = |sum: u64, more: u64| sum.saturating_add(more);
+        let of_one = |process: &ProcessSpec| process.threads.iter().map(|thread| thread.instances).fold(0, sum);
+        self.processes.iter().map(|process| process.instances.saturating_mul(of_one(process))).fold(0, sum)
     }
 }

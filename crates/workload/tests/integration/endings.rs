@@ -161,6 +161,30 @@ fn operations_are_exact_and_warm_up_is_not_counted() {
 }
 
 #[test]
+fn a_run_whose_files_are_not_what_its_operations_left_does_not_count() {
+    let with = |room: &Room, program: &str| {
+        let text = format!(
+            "define fileset name=set, path=$dir, dirwidth=100, entries=500, size=4k, prealloc=50
+            define process name=p {{ thread name=t, instances=2 {{
+                flowop createfile name=c, filesetname=set, fd=1
+                flowop closefile name=f, fd=1
+                flowop deletefile name=d, filesetname=set }} }}
+            create files
+            system \"{program} {}/set/foreign\"
+            psrun -1 1",
+            room.path().display()
+        );
+        run(room, &text, time(50))
+    };
+    let (room, other) = (Room::new(), Room::new());
+    let found = with(&room, "touch");
+    assert!(!found.valid && found.ops > 0 && found.ops_per_second == 0.0, "{found:?}");
+    let reason = found.reason.unwrap();
+    assert!(reason.contains("file set set has") && reason.contains("operations left"), "{reason}");
+    valid(with(&other, "true"));
+}
+
+#[test]
 fn a_steady_rate_ends_the_run_and_is_the_result() {
     let room = Room::new();
     let text = "eventgen rate=500

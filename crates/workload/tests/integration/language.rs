@@ -115,3 +115,31 @@ proptest! {
         let _ = parse(&words.join(" "));
     }
 }
+
+#[path = "../../../../fuzz/shared/wml_mutator.rs"]
+mod wml_mutator;
+
+#[test]
+fn threads_are_counted_before_any_is_made() {
+    for (instances, threads) in [("9223372036854775807", "3"), ("1000000", "1"), ("1000", "501")] {
+        let text = format!(
+            "define process name=p, instances={instances} {{ thread name=t, instances={threads} {{ flowop delay name=d, value=1 }} }}"
+        );
+        let words = error(&text);
+        assert!(words.contains("threads, instances included; a workload has at most"), "{words}");
+    }
+}
+
+/// What the fuzz target is fed must mostly come past the front end, or it tests nothing behind it.
+#[test]
+fn changed_workloads_are_mostly_still_workloads() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wml");
+    let texts = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| std::fs::read(entry.path()).unwrap());
+    let sound: Vec<String> =
+        texts.filter_map(|text| String::from_utf8(text).ok()).filter(|text| parse(text).is_ok()).collect();
+    let changed = || sound.iter().flat_map(|text| (0..100).map(|seed| wml_mutator::mutate(text, seed)));
+    let (all, accepted) = (changed().count(), changed().filter(|text| parse(text).is_ok()).count());
+    let different = sound.iter().filter(|text| (0..100).any(|seed| wml_mutator::mutate(text, seed) != **text)).count();
+    assert_eq!(different, sound.len());
+    assert!(2 * accepted > all, "{accepted} of {all} were accepted");
+}

@@ -30,12 +30,13 @@ fn is_character_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_char_device())
 }
 
-/// /dev/ngXnY of /dev/nvmeXnY, or the path itself when it is a character device.
+/// /dev/ngXnY of /dev/nvmeXnY, or the device itself when it is a character device. A link is followed first: what lies beside
+/// it says nothing about the drive.
 fn passthrough_path(path: &Path) -> Option<PathBuf> {
-    if is_character_device(path) {
-        return Some(path.into());
-    }
     let real = path.canonicalize().ok()?;
+    if is_character_device(&real) {
+        return Some(real);
+    }
     let name = real.file_name()?.to_str()?.strip_prefix("nvme")?.to_string();
     let found = real.with_file_name(format!("ng{name}"));
     is_character_device(&found).then_some(found)
@@ -46,14 +47,25 @@ pub fn has_passthrough(path: &Path) -> bool {
     passthrough_path(path).is_some()
 }
 
-/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device.
+/// /dev/nvmeXnY of /dev/ngXnY, or the path itself when it is a block device. Links are followed as above.
 fn block_path(path: &Path) -> Option<PathBuf> {
     if BlockDevice::number_of(path).is_some() {
         return Some(path.into());
     }
-    let name = path.file_name()?.to_str()?.strip_prefix("ng")?.to_string();
-    let found = path.with_file_name(format!("nvme{name}"));
+    let real = path.canonicalize().ok()?;
+    let found = real.with_file_name(block_name(&real)?);
     BlockDevice::number_of(&found).is_some().then_some(found)
+}
+
+/// The name of the block device that belongs to a character device.
+fn block_name(real: &Path) -> Option<String> {
+    Some(format!("nvme{}", real.file_name()?.to_str()?.strip_prefix("ng")?))
+}
+
+/// The block device of a character device, as far as the kernel lists it in `class`.
+fn hidden_block_device(path: &Path, class: &Path) -> Option<String> {
+    let name = block_name(&path.canonicalize().ok()?)?;
+    class.join(&name).exists().then_some(name)
 }
 
 fn open_file(path: &Path) -> Result<File, ZonedError> {
@@ -146,14 +158,38 @@ impl ClaimedDrive {
         Ok(drive)
     }
 
+    /// Refuses a drive whose block device this process cannot open: nobody can tell who uses it.
+    fn check_alone(&self, target: &str) -> Result<(), ZonedError> {
+        match hidden_block_device(&self.path, Path::new("/sys/class/block")) {
+            None => Ok(()),
+            Some(name) => Err(ZonedError::Refused {
+                target: target.into(),
+                found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
+                remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
+            }),
+        }
+    }
+
     fn check_zones(&self, identities: &[String], erase: Option<&str>) -> Result<(), ZonedError> {
+        let allowed = erase.is_some_and(|word| identities.iter().any(|identity| identity == word));
+        if self.claim.is_none() {
+            self.check_alone(&identities[0])?;
+        }
         let mut device = open_on(&self.path, self.way, true, self.epoch, RingOptions::default())?;
         if !device.geometry().zoned {
-            return Ok(());
+            // A conventional drive has been looked at through its block device, or not at all.
+            return match self.claim.is_some() || allowed {
+                true => Ok(()),
+                false => Err(ZonedError::Refused {
+                    target: identities[0].clone(),
+                    found: "there is no block device of it, so what it holds cannot be looked at".into(),
+                    remedy: format!("allow the loss of its data with --erase {}", identities[0]),
+                }),
+            };
         }
         let zones = device.report(0, device.geometry().zones)?;
         let Some(first) = first_with_data(&zones) else { return Ok(()) };
-        if erase.is_some_and(|word| identities.iter().any(|identity| identity == word)) {
+        if allowed {
             return Ok(());
         }
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
@@ -240,5 +276,50 @@ impl ZonedDevice for Owned {
 
     fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
         self.device.report(first, count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    use std::os::unix::fs::symlink;
+
+    /// What a link is called and what lies beside it must not decide which drive is looked at.
+    #[test]
+    fn the_block_device_is_that_of_the_drive_and_not_of_a_link() {
+        let room = tempfile::tempdir().unwrap();
+        let real = room.path().canonicalize().unwrap();
+        let (dev, planted) = (real.join("dev"), real.join("planted"));
+        [&dev, &planted].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let node = |path: &Path, kind, number| mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, number).is_ok();
+        // Devices that do nothing: a loop device that nobody made, and /dev/null.
+        let made = node(&dev.join("nvme7n1"), FileType::BlockDevice, makedev(7, 250))
+            && node(&planted.join("nvme0n1"), FileType::BlockDevice, makedev(7, 251))
+            && node(&dev.join("ng7n1"), FileType::CharacterDevice, makedev(1, 3));
+        if !made {
+            return eprintln!("skipped: needs the right to make device nodes");
+        }
+        for link in ["drive", "ng0n1"] {
+            symlink(dev.join("ng7n1"), planted.join(link)).unwrap();
+            assert_eq!(block_path(&planted.join(link)).unwrap(), dev.join("nvme7n1"), "{link}");
+            assert_eq!(passthrough_path(&planted.join(link)).unwrap(), dev.join("ng7n1"), "{link}");
+        }
+        symlink(dev.join("nvme7n1"), planted.join("disk")).unwrap();
+        assert_eq!(passthrough_path(&planted.join("disk")).unwrap(), dev.join("ng7n1"));
+    }
+
+    #[test]
+    fn a_block_device_that_is_hidden_here_is_known() {
+        let room = tempfile::tempdir().unwrap();
+        let class = room.path().join("class");
+        std::fs::create_dir_all(class.join("nvme9n1")).unwrap();
+        for (drive, hidden) in [("ng9n1", Some("nvme9n1")), ("ng8n1", None), ("other", None)] {
+            std::fs::write(room.path().join(drive), "").unwrap();
+            symlink(drive, room.path().join(format!("link-{drive}"))).unwrap();
+            for path in [drive.to_string(), format!("link-{drive}")] {
+                assert_eq!(hidden_block_device(&room.path().join(path), &class).as_deref(), hidden);
+            }
+        }
     }
 }

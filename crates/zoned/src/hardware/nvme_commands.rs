@@ -7,6 +7,7 @@ use crate::geometry::{LbaFormat, ZoneInfo, ZoneState};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use zerocopy::IntoBytes;
 
 /// `NVME_IOCTL_ID`: the namespace's number.
 const IOCTL_ID: libc::c_ulong = 0x4E40;
@@ -17,7 +18,7 @@ const IOCTL_IO64: libc::c_ulong = 0xC050_4E48;
 
 /// `struct nvme_passthru_cmd64`; without its last field it is `struct nvme_uring_cmd`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, IntoBytes)]
 pub struct Passthrough {
     /// Operation code.
     pub opcode: u8,
@@ -45,8 +46,8 @@ pub struct Passthrough {
 impl Passthrough {
     /// As the 80 bytes that follow the head of a large submission entry.
     pub fn to_uring(self) -> [u8; 80] {
-        // SAFETY: both are 80 bytes of plain data; the kernel reads the first 72 (`struct nvme_uring_cmd`).
-        unsafe { std::mem::transmute(self) }
+        // The kernel reads the first 72 (`struct nvme_uring_cmd`).
+        zerocopy::transmute!(self)
     }
 }
 

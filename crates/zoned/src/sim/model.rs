@@ -313,7 +313,7 @@ impl Model {
     /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
     pub fn load(name: &str) -> Result<Self, ZonedError> {
         if name.contains('/') || name.ends_with(".toml") {
-            let text = std::fs::read_to_string(name).map_err(|source| ZonedError::Io {
+            let text = senesce_core::input::text(name.as_ref()).map_err(|source| ZonedError::Io {
                 operation: "read the model",
                 path: name.into(),
                 remedy: "give the path of a model file or the name of a built-in model",

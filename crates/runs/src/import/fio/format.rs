@@ -296,6 +296,11 @@ fn check_latency(name: &str, latency: &RawLatency) -> Result<(), String> {
     if let Some(min) = latency.min.filter(|min| *min > max) {
         return Err(format!("{name}: min {min} is above max {max}"));
     }
+    let mean = latency.mean;
+    // The mean is a sum of rounded numbers.
+    if mean > max * 1.001 || latency.min.is_some_and(|min| mean < min * 0.999) {
+        return Err(format!("{name}: mean {mean} is not between min {} and max {max}", latency.min.unwrap_or(0.0)));
+    }
     // A percentile is the middle of one of 64 bins between two powers of two (fio, stat.c, plat_idx_to_val), so the maximum
     // may lie half a bin below it.
     match percentiles.iter().find(|(_, value)| *value > max * (1.0 + 1.0 / 128.0)) {

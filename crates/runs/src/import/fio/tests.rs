@@ -59,6 +59,8 @@ fn impossible_latencies_are_refused_with_job_and_field() {
         (r#""min":9,"max":8,"mean":8.5"#, "clat_ns: min 9 is above max 8"),
         (r#""max":100,"mean":50,"percentile":{"99.000000":200}"#, "clat_ns: percentile 99 is 200, above max 100"),
         (r#""mean":50,"percentile":{"50.0":20,"99.0":10}"#, "clat_ns: percentile 50 is 20, above percentile 99"),
+        (r#""min":9,"max":80,"mean":1e11"#, "clat_ns: mean 100000000000 is not between min 9 and max 80"),
+        (r#""min":9,"max":80,"mean":3"#, "clat_ns: mean 3 is not between"),
         (r#""mean":50,"percentile":{"99.0":-1}"#, "clat_ns.percentile 99 is -1"),
     ] {
         let refused = import(&document(&[job(0, "read", &part(100, clat))])).unwrap_err().to_string();
@@ -68,6 +70,20 @@ fn impossible_latencies_are_refused_with_job_and_field() {
                         \"mean\" : -nan,\n\"N\" : 1}}}]}";
     let refused = import(not_a_number).unwrap_err().to_string();
     assert!(refused.contains("job 'a', clat_ns, \"mean\" : -nan: this is not a number"), "{refused}");
+}
+
+#[test]
+fn throughput_and_latency_must_fit_the_requests_in_flight() {
+    let with_depth = |iops: u32| {
+        let one = job(0, "read", &part(iops, r#""mean":1000000"#));
+        document(&[one.replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1)])
+    };
+    let (values, caveats) = import(&with_depth(4000)).unwrap();
+    assert!(!values.is_empty() && caveats.iter().all(|words| !words.contains("in flight")), "{caveats:?}");
+    let (values, caveats) = import(&with_depth(8000)).unwrap();
+    assert!(!values.is_empty() && caveats.iter().any(|words| words.contains("8.0 requests in flight")), "{caveats:?}");
+    let (values, caveats) = import(&with_depth(80_000)).unwrap();
+    assert!(values.is_empty() && caveats.iter().any(|words| words.contains("do not count")), "{caveats:?}");
 }
 
 #[test]

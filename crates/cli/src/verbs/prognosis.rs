@@ -1,0 +1,171 @@
+//! `senesce prognosis TARGET`: what age costs, which cure is worth it, when the file system will be full.
+
+use crate::Exit;
+use crate::display::print_analysis;
+use crate::output::Output;
+use crate::session::Session;
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::Args;
+use senesce_core::output::Format;
+use senesce_core::plan::Plan;
+use senesce_core::record::{Record, RunDirectory};
+use senesce_core::seed::DEFAULT_SEED;
+use senesce_core::{Environment, ExitCode, Failure, Table};
+use senesce_prognosis::estimate::{self, Prognosis as Found};
+use senesce_prognosis::reading::Order;
+use senesce_prognosis::record::{self, Trend};
+use senesce_prognosis::twin::{self, Laboratory, Wanted};
+use senesce_prognosis::{Options, analysis, prometheus};
+use senesce_volume::ScratchDirectory;
+use serde_json::json;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Say what age costs and what helps
+#[derive(Args)]
+pub struct Prognosis {
+    /// Mounted directory, image or block device; it is only read
+    target: String,
+    /// Drive that time is modelled on: `auto`, a name of `senesce device list`, or a device file
+    #[arg(long, default_value = "auto", value_name = "auto|NAME|FILE")]
+    model: String,
+    /// Order in which files are read
+    #[arg(long, default_value = "readdir", value_parser = ["readdir", "path"])]
+    order: String,
+    /// Make a twin of its metadata and try creations and cures there; a COMMAND behind `--` is tried too, `{}` is the twin
+    #[arg(long = "try")]
+    try_on_twin: bool,
+    /// With --try: passes of the defragmenter at most
+    #[arg(long, default_value_t = 3, requires = "try_on_twin")]
+    passes: u32,
+    /// With --try: stop all writing to a mounted target for the time of the copy
+    #[arg(long, requires = "try_on_twin")]
+    freeze: bool,
+    /// Command to try on the twin
+    #[arg(last = true, requires = "try_on_twin", value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a page to FILE
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Keep what was found in DIR; several tell a trend
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Write metrics for Prometheus to FILE
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+    /// Threads; 0 means as many as there are processors
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Verb for Prognosis {
+    const NAME: &'static str = "prognosis";
+    const ABOUT: &'static str =
+        "Say what age costs, which cure is worth it, and how many files still fit; alters nothing";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        self.output.check(self.html.as_deref(), Format::Html, b"")?;
+        self.output.check(self.prometheus.as_deref(), Format::Text, b"# HELP senesce_")?;
+        let target = path_of(&self.target);
+        let order = if self.order == "path" { Order::Path } else { Order::Readdir };
+        let options = Options { model: self.model.clone(), order, threads: self.threads };
+        let mut found = estimate::prognosis(&target, &options)?;
+        if self.try_on_twin {
+            found.twin = Some(self.tried(&target, &options, &found, session)?);
+        }
+        session.clear();
+        let trends = match &self.record {
+            Some(directory) => record::trends(&record::keep(directory, &found)?),
+            None => Vec::new(),
+        };
+        if let Some(file) = &self.prometheus {
+            self.output.write(file, Format::Text, prometheus::text(&found).as_bytes())?;
+        }
+        if let Some(file) = &self.html {
+            self.output.write(file, Format::Html, self.page(&found, &trends)?.as_bytes())?;
+        }
+        self.print(&found, &trends)?;
+        Ok(ExitCode::Done.into())
+    }
+}
+
+impl Prognosis {
+    fn tried(
+        &self,
+        target: &Path,
+        options: &Options,
+        found: &Found,
+        session: &Session,
+    ) -> Result<twin::Tried, Failure> {
+        let interrupt = session.interrupt()?;
+        let scratch = ScratchDirectory::large("twin")?;
+        let image = scratch.path().join("twin.img");
+        session.progress().phase("make a twin", 0, "");
+        let made = twin::make(target, &image, self.freeze)?;
+        let model = found.drive.parameters()?;
+        let laboratory = Laboratory {
+            twin: &image,
+            file_system: made.file_system,
+            options,
+            model: &model,
+            progress: session.progress(),
+            interrupt: &interrupt,
+        };
+        let wanted = Wanted { passes: self.passes, command: self.command.clone(), ..Wanted::default() };
+        Ok(laboratory.run(&found.target, made, &wanted)?)
+    }
+
+    fn print(&self, found: &Found, trends: &[Trend]) -> Result<(), Failure> {
+        if self.json {
+            let mut value = json!(found);
+            if self.record.is_some() {
+                value["trend"] = json!(trends);
+            }
+            return writeln!(crate::output::stdout(), "{value:#}").map_err(output_failed);
+        }
+        let mut analysis = analysis::analysis(found);
+        analysis.tables.extend(trend_table(trends));
+        print_analysis(&analysis, false).map_err(output_failed)
+    }
+
+    /// The page, from a record that is kept no longer than it takes.
+    fn page(&self, found: &Found, trends: &[Trend]) -> Result<String, Failure> {
+        let mut analysis = analysis::analysis(found);
+        analysis.tables.extend(trend_table(trends));
+        let scratch = ScratchDirectory::small("page")?;
+        let plan = Plan {
+            kind: Self::NAME.into(),
+            seed: DEFAULT_SEED,
+            command: format!("senesce prognosis {}", found.target),
+            program_version: env!("CARGO_PKG_VERSION").into(),
+            spec: Default::default(),
+            scale: None,
+            bytes_to_write: 0,
+            estimated_seconds: found.elapsed_seconds,
+            steps: Vec::new(),
+        };
+        let folder = scratch.path().join("run");
+        let mut run = RunDirectory::open(&folder, &plan, &Environment::capture())?;
+        run.finish(&json!({}))?;
+        Ok(senesce_report::render_html(&analysis, &Record::open(&folder)?))
+    }
+}
+
+fn trend_table(trends: &[Trend]) -> Option<Table> {
+    let first = trends.first().map(|_| Table::new("trend", "Trend", &["value", "per day", "days left", "until"]))?;
+    Some(trends.iter().fold(first, |mut table, trend| {
+        table.row(vec![json!(trend.value), json!(trend.per_day), json!(trend.days_left), json!(trend.threshold)]);
+        table
+    }))
+}
+
+/// `image:FILE` is accepted as everywhere else; here a plain FILE means the same.
+pub fn path_of(target: &str) -> PathBuf {
+    PathBuf::from(target.strip_prefix("image:").unwrap_or(target))
+}

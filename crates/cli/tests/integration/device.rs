@@ -1,0 +1,133 @@
+//! Device models and traces on them from the command line.
+
+use crate::common::{json, room, run};
+use std::process::Output;
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Reads of 32 KiB, one after the other, in the text of blkparse.
+fn text(reads: u64) -> String {
+    let line = |number: u64, action: char, micros: u64| {
+        format!("  8,0    0 {number:8} 0.{:09}   697  {action}   R {} + 64 [grep]\n", micros * 1000, number * 64)
+    };
+    (0..reads).map(|read| line(read, 'D', read * 100) + &line(read, 'C', read * 100 + 50)).collect()
+}
+
+#[test]
+fn the_models_are_named_with_their_sources() {
+    let room = room();
+    let models = json(&run(room.path(), &["device", "list", "--json"]));
+    for name in ["ssd:fast24", "hdd:st500dm002", "850-evo"] {
+        let found = models.as_array().unwrap().iter().find(|model| model["name"] == name).expect(name);
+        assert!(!found["sources"].as_array().unwrap().is_empty(), "{found}");
+    }
+    let listed = run(room.path(), &["device", "list"]);
+    let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
+    // Names of any length are apart from the words in one column.
+    let columns: Vec<usize> = lines.lines().map(|line| line.find("  ").unwrap()).collect();
+    assert!(columns.len() > 10 && lines.lines().all(|line| !line.starts_with(' ')), "{lines}");
+    let words = |line: &str| line.len() - line.split_once("  ").unwrap().1.trim_start().len();
+    assert!(lines.lines().all(|line| words(line) == words(lines.lines().next().unwrap())), "{lines}");
+}
+
+#[test]
+fn a_trace_of_blkparse_is_timed_on_every_kind_of_model() {
+    let room = room();
+    std::fs::write(room.path().join("trace.txt"), text(300)).unwrap();
+    for (model, is_flash) in [("ssd:fast24", true), ("hdd:atlas-10k", false), ("850-evo", false)] {
+        let outcome = json(&run(room.path(), &["device", "simulate", model, "trace.txt", "--json"]));
+        assert!(
+            outcome["seconds"].as_f64().unwrap() > 0.0 && outcome["mib_per_s"].as_f64().unwrap() > 1.0,
+            "{outcome}"
+        );
+        assert_eq!(outcome["collision_index"].is_number(), is_flash, "{outcome}");
+        assert!(outcome["write_amplification"].is_null(), "nothing is written: {outcome}");
+        assert_eq!(outcome["requests"], 300);
+    }
+    let told = run(room.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--depth", "8"]);
+    assert!(String::from_utf8_lossy(&told.stdout).contains("collision index"), "{told:?}");
+    let paced = json(&run(room.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--issue-times", "--json"]));
+    assert!((paced["seconds"].as_f64().unwrap() - 0.03).abs() < 0.001, "{paced}");
+}
+
+#[test]
+fn what_cannot_be_timed_is_told_and_nothing_is_printed() {
+    let room = room();
+    let backwards = text(2).lines().rev().collect::<Vec<_>>().join("\n");
+    let far = "8,0 0 1 0.5 697 D R 999999999999 + 8 [a]\n";
+    let unissued = "8,0 0 1 0.5 697 C R 8 + 8 [a]\n8,0 0 2 0.6 697 D R 16 + 8 [a]\n";
+    let skipped = format!("{}CPU0 (8,0):\nSkips: 1 forward (9 -   0.1%)\n", text(2));
+    for (content, words, code) in [
+        (backwards.as_str(), "run backwards", 2),
+        (far, "ends at byte", 2),
+        (unissued, "is not complete", 2),
+        (&skipped, "lost 9 events", 5),
+        ("hello world\n", "expected the default text of blkparse", 2),
+        ("", "no issued", 2),
+    ] {
+        std::fs::write(room.path().join("trace.txt"), content).unwrap();
+        let output = run(room.path(), &["device", "simulate", "ssd:fast24", "trace.txt", "--json"]);
+        assert_eq!(output.status.code(), Some(code), "{content}: {}", said(&output));
+        assert!(said(&output).contains(words) && output.stdout.is_empty(), "{content}: {}", said(&output));
+    }
+    let missing = run(room.path(), &["device", "simulate", "ssd:fast24", "none.txt"]);
+    assert!(said(&missing).contains("none.txt"), "{}", said(&missing));
+    let model = run(room.path(), &["device", "simulate", "ssd:none", "trace.txt"]);
+    assert_eq!(model.status.code(), Some(2));
+    std::fs::write(room.path().join("trace.txt"), text(2)).unwrap();
+    for words in [["--before", "half"], ["--before", "overwritten:-1"], ["--depth", "0"]] {
+        let output = run(room.path(), &[&["device", "simulate", "ssd:fast24", "trace.txt"], &words[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn geometry_that_does_not_multiply_out_and_a_spare_area_of_zero_are_told() {
+    let room = room();
+    std::fs::write(room.path().join("trace.txt"), text(2)).unwrap();
+    let shown = run(room.path(), &["device", "show", "ssd:fast24"]);
+    let file = String::from_utf8(shown.stdout).unwrap();
+    for (from, to, words) in [
+        ("channels = 4", "channels = 5", "multiplies out to"),
+        ("spare_share = 0.07", "spare_share = 0.0", "spare_share is 0, it must be above zero"),
+    ] {
+        assert!(file.contains(from), "{file}");
+        std::fs::write(room.path().join("drive.toml"), file.replace(from, to)).unwrap();
+        let output = run(room.path(), &["device", "simulate", "./drive.toml", "trace.txt"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(words), "{}", said(&output));
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_aged_image_is_copied_in_the_order_of_its_last_writes() {
+    let room = room();
+    let age = |data: &str| {
+        let words =
+            ["age", "image:old.img,size=256M", "--profile", "wang_os", "--truncate-sizes=drop", "--fullness", "0.4"];
+        let more = ["--max-overwrites", "1", "--record-order", "--out", "run", "--json", "--data", data];
+        run(room.path(), &[&words[..], &more[..]].concat())
+    };
+    assert!(said(&age("fallocate")).contains("needs --data write"));
+    assert_eq!(age("write").status.code(), Some(0));
+    let order = std::fs::metadata(room.path().join("old.img.order")).unwrap().len();
+    assert!((order as i64 - (256 << 20) / 4096 * 4).abs() < 1024, "four bytes a block: {order}");
+    let image = std::fs::read(room.path().join("old.img")).unwrap();
+    for (name, words) in [
+        ("last.img", &["--order", "last-write"][..]),
+        ("address.img", &["--order", "address"]),
+        ("steady.img", &["--order", "last-write", "--steady-state", "7%"]),
+    ] {
+        let report = json(&run(room.path(), &[&["image", "copy", "old.img", name, "--json"], words].concat()));
+        assert!(std::fs::read(room.path().join(name)).unwrap() == image, "{name} is the same image");
+        let (copied, written) = (report["copied_bytes"].as_u64().unwrap(), report["written_bytes"].as_u64().unwrap());
+        let is_steady = name == "steady.img";
+        assert!(if is_steady { written as f64 > 1.06 * (256u64 << 20) as f64 } else { written == copied }, "{report}");
+    }
+    std::fs::write(room.path().join("old.img"), vec![0; 256 << 20]).unwrap();
+    let output = run(room.path(), &["image", "copy", "old.img", "late.img", "--order", "last-write"]);
+    assert!(said(&output).contains("was altered after its order"), "{}", said(&output));
+}

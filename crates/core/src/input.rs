@@ -1,0 +1,109 @@
+//! Reading files of others: a name may lead to a device without an end, to a pipe that nobody writes into, or to more than
+//! there is memory.
+
+use crate::machine::memory_available;
+use crate::units::Bytes;
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// A text that a user names is at most so long: sixty times the longest profile that ships.
+pub const MOST_TEXT: Bytes = Bytes::mib(64);
+
+/// Opens a regular file for reading; never waits.
+///
+/// # Errors
+/// Those of open(2); in words for what is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+/// Opens a regular file that is to be held in memory; with its size.
+///
+/// # Errors
+/// As [`open_regular`], and where its size passes half of the memory that is available.
+pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
+    let file = open_regular(path)?;
+    let size = file.metadata()?.len();
+    let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 2);
+    if size > most {
+        let (size, most) = (Bytes(size), Bytes(most));
+        return Err(io::Error::other(format!("it has {size}, more than half of the available memory ({most})")));
+    }
+    Ok((file, size))
+}
+
+/// All of a regular file, as far as memory goes.
+///
+/// # Errors
+/// As [`open_for_memory`].
+pub fn regular(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, size) = open_for_memory(path)?;
+    let mut bytes = Vec::with_capacity(size as usize);
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// All of a regular file that is text.
+///
+/// # Errors
+/// As [`regular`], and where it is not UTF-8.
+pub fn regular_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(regular(path)?).map_err(|_| io::Error::other("it is not text (UTF-8)"))
+}
+
+/// The text of a file or pipe that a user names, at most [`MOST_TEXT`].
+///
+/// # Errors
+/// Those of open(2) and read(2); in words for what is longer or is no text.
+pub fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(MOST_TEXT.0 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MOST_TEXT.0 {
+        return Err(io::Error::other(format!("it is longer than {MOST_TEXT}, the limit of a text")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not text (UTF-8)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_has_no_end_is_not_read() {
+        let room = tempfile::tempdir().unwrap();
+        let (zero, whole) = (room.path().join("zero"), room.path().join("whole"));
+        symlink("/dev/zero", &zero).unwrap();
+        fs::write(&whole, "text").unwrap();
+        for path in [&zero, room.path()] {
+            assert!(regular(path).unwrap_err().to_string().contains("no regular file"), "{}", path.display());
+        }
+        assert!(text(&zero).unwrap_err().to_string().contains("longer than"));
+        assert_eq!((regular_text(&whole).unwrap(), text(&whole).unwrap()), ("text".into(), "text".into()));
+        fs::write(&whole, b"\xff").unwrap();
+        assert!(regular_text(&whole).is_err() && text(&whole).is_err());
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_into_does_not_hold_it_up() {
+        let room = tempfile::tempdir().unwrap();
+        let pipe = room.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(regular(&pipe).unwrap_err().to_string().contains("no regular file"));
+    }
+
+    #[test]
+    fn a_file_larger_than_memory_is_refused_before_it_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(1 << 42).unwrap();
+        let error = regular(file.path()).unwrap_err();
+        assert!(error.to_string().contains("more than half of the available memory"), "{error}");
+    }
+}

@@ -1,0 +1,73 @@
+//! The drives that reads are timed on.
+
+use senesce_devmodel::simulate::history_of_reads;
+use senesce_devmodel::{DeviceModel, ModelError, Request};
+
+/// The disk drive of the study, with zones, cache segments and what they keep.
+pub const DISK: &str = "hdd:st500dm002";
+/// A solid-state drive of the class of the study's, with a flash translation layer.
+pub const FLASH: &str = "ssd:mlc-sata";
+
+/// The disk drive.
+///
+/// # Errors
+/// Its file is damaged.
+pub fn disk() -> Result<DeviceModel, ModelError> {
+    DeviceModel::builtin(DISK)
+}
+
+/// The solid-state drive.
+///
+/// # Errors
+/// Its file is damaged.
+pub fn flash() -> Result<DeviceModel, ModelError> {
+    DeviceModel::builtin(FLASH)
+}
+
+/// All that a drive was given before it is read: what is read and was not written while the requests were traced (the file
+/// system as it was made) in the order of addresses, then what was written.
+pub fn history(written: &[Request], reads: &[Request]) -> Vec<Request> {
+    let mut all = written.to_vec();
+    all.extend(reads);
+    let mut history = history_of_reads(&all);
+    history.extend(written);
+    history
+}
+
+/// Seconds per GiB of one run of reads: 128 KiB each, four at a time, after they were written in the same order.
+pub fn sequential_seconds_per_gib(model: &DeviceModel) -> Option<f64> {
+    const READ: u64 = 128 << 10;
+    let one = |number: u64| Request { queue_depth: 4, ..Request::read_bytes(number * READ, READ) };
+    model.time(&(0..2048).map(one).collect::<Vec<_>>()).seconds_per_gib
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_devmodel::Operation;
+
+    #[test]
+    fn the_order_of_writing_decides_what_the_solid_state_drive_costs() {
+        let flash = flash().unwrap();
+        // 32 files of 16 pieces, each piece what one of the 32 dies takes at once.
+        let (files, pieces, piece) = (32u64, 16u64, 64u64 << 10);
+        let reads: Vec<Request> =
+            (0..files).map(|file| Request::read_bytes(file * pieces * piece, pieces * piece)).collect();
+        let cost = |order: &dyn Fn(u64) -> u64| {
+            let write = |number: u64| Request::of_bytes(Operation::Write, order(number) * piece, piece);
+            let written: Vec<Request> = (0..files * pieces).map(write).collect();
+            flash.seconds_after(&history(&written, &reads), &reads)
+        };
+        let (in_order, in_turn) = (cost(&|number| number), cost(&|number| number % files * pieces + number / files));
+        assert!(in_turn > 2.0 * in_order, "{in_turn} {in_order}");
+        assert_eq!(cost(&|number| number), flash.seconds(&reads), "addresses, where nothing was traced");
+    }
+
+    #[test]
+    fn one_run_is_read_at_the_rate_of_the_drive() {
+        let rate = |model: DeviceModel| 1024.0 / sequential_seconds_per_gib(&model).unwrap();
+        let (disk, flash) = (rate(disk().unwrap()), rate(flash().unwrap()));
+        assert!((130.0..145.0).contains(&disk), "{disk} MiB/s");
+        assert!((400.0..530.0).contains(&flash), "{flash} MiB/s");
+    }
+}

@@ -1,0 +1,58 @@
+//! Where btrfs keeps its chunks on its devices.
+
+use crate::btrfs_search::{kind, search, tree, u64_at};
+use crate::error::LayoutError;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+/// Offsets in struct btrfs_chunk and struct btrfs_stripe (linux/btrfs_tree.h).
+const TYPE: usize = 24;
+const STRIPE_COUNT: usize = 44;
+const STRIPES: usize = 48;
+const STRIPE_BYTES: usize = 32;
+const DATA: u64 = 1;
+/// Profiles under which a chunk is spread over its stripes: RAID0, RAID10, RAID5, RAID6.
+const SPREAD: u64 = 8 | 64 | 128 | 256;
+
+/// A chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    /// First logical address.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Whether it may hold data of files.
+    pub data: bool,
+    /// Whether it is spread over its stripes, so that no stripe holds all of it.
+    pub spread: bool,
+    /// Device and byte offset of each copy.
+    pub copies: Vec<(u64, u64)>,
+}
+
+/// All chunks, ascending by logical address.
+///
+/// # Errors
+/// The chunk tree cannot be searched: it needs root.
+pub fn chunks(root: BorrowedFd<'_>, shown: &Path) -> Result<Vec<Chunk>, LayoutError> {
+    let mut found = Vec::new();
+    search(root, tree::CHUNK, 0..=u64::MAX, |item| {
+        if item.kind != kind::CHUNK_ITEM {
+            return;
+        }
+        let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
+        let stripe = |index: usize| {
+            let at = STRIPES + index * STRIPE_BYTES;
+            (u64_at(item.data, at), u64_at(item.data, at + 8))
+        };
+        let flags = item.u64_at(TYPE);
+        found.push(Chunk {
+            start: item.offset,
+            length: item.u64_at(0),
+            data: flags & DATA != 0,
+            spread: flags & SPREAD != 0,
+            copies: (0..usize::from(count)).map(stripe).collect(),
+        });
+    })
+    .map_err(|source| LayoutError::io("search the btrfs chunk tree of", shown, source))?;
+    Ok(found)
+}

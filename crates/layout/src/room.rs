@@ -1,0 +1,335 @@
+//! What a file system still has to offer: what statfs(2) says, every free extent, and what each kind of file system tells
+//! beside. Reads only.
+
+use crate::btrfs_search::node_size;
+use crate::error::LayoutError;
+use crate::method::FileSystem;
+use crate::sys;
+use crate::xfs::Geometry;
+use crate::{ext4_format, fsmap};
+use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use senesce_volume::BlockDevice;
+use serde::Serialize;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What there is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Room {
+    /// Its name.
+    pub file_system: String,
+    /// Bytes per block.
+    pub block_size: u64,
+    /// Blocks for data and metadata of files, used ones included.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Those of them that an ordinary user may take.
+    pub user_blocks: u64,
+    /// Inodes; 0 where they are made as needed without a limit.
+    pub inodes: u64,
+    /// Free inodes.
+    pub free_inodes: u64,
+    /// Whether it is mounted read-only here, so that the kernel has set nothing aside.
+    pub read_only: bool,
+    /// Free extents, ascending; none where they are not told.
+    #[serde(skip)]
+    pub free: Option<Vec<FreeExtent>>,
+    /// What the kind of file system tells beside.
+    pub kind: Kind,
+}
+
+/// A free extent, in blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct FreeExtent {
+    /// First block.
+    pub start: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+/// What the kinds tell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Kind {
+    /// ext4 and its ancestors.
+    Ext(Ext),
+    /// xfs.
+    Xfs(Xfs),
+    /// btrfs.
+    Btrfs(Btrfs),
+    /// Nothing is known.
+    Other,
+}
+
+/// ext4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Ext {
+    /// Whether files are mapped by extents.
+    pub extents: bool,
+    /// Whether small files lie in their inodes.
+    pub inline_data: bool,
+    /// Blocks per cluster, the unit of allocation.
+    pub cluster_blocks: u64,
+    /// Blocks that the kernel holds back for itself.
+    pub held_back_blocks: u64,
+}
+
+/// xfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Xfs {
+    /// Allocation groups.
+    pub groups: u64,
+    /// Blocks of a group.
+    pub group_blocks: u64,
+    /// Bytes per inode.
+    pub inode_size: u64,
+    /// Whether a chunk of inodes may be partly filled.
+    pub sparse_inodes: bool,
+    /// Inodes that have been made.
+    pub made_inodes: u64,
+    /// Those of them that are free.
+    pub free_made_inodes: u64,
+    /// Most percent of the space that inodes may take; 0: no limit.
+    pub inode_percent: u64,
+    /// Blocks that a mount for writing sets aside and this one has not.
+    pub to_set_aside: u64,
+}
+
+/// Space of one use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Chunks {
+    /// Bytes of its chunks, copies not counted.
+    pub total: u64,
+    /// Bytes used in them.
+    pub used: u64,
+    /// Copies that are kept.
+    pub copies: u64,
+}
+
+/// btrfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Btrfs {
+    /// For data.
+    pub data: Chunks,
+    /// For metadata.
+    pub metadata: Chunks,
+    /// Whether data and metadata share their chunks.
+    pub mixed: bool,
+    /// Bytes that the kernel holds back for its own metadata.
+    pub global_reserve: u64,
+    /// Bytes of the device in no chunk.
+    pub unallocated: u64,
+    /// Bytes of the device.
+    pub device: u64,
+    /// Devices.
+    pub devices: u64,
+    /// Bytes of a tree block.
+    pub node_size: u64,
+}
+
+impl Room {
+    /// What the file system has on which `directory` lies.
+    ///
+    /// # Errors
+    /// It cannot be opened or asked.
+    pub fn of(directory: &Path) -> Result<Self, LayoutError> {
+        let failed = |errno| LayoutError::io("look at", directory, errno);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root: OwnedFd = rustix::fs::open(directory, flags, Mode::empty()).map_err(failed)?;
+        let found = rustix::fs::fstatvfs(&root).map_err(failed)?;
+        let magic = rustix::fs::fstatfs(&root).map_err(failed)?.f_type as u64 & 0xFFFF_FFFF;
+        let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
+        let file_system = FileSystem::new(magic, rustix::fs::major(device) != 0);
+        let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
+        let kind = match file_system {
+            FileSystem::Ext => Kind::Ext(ext(device, found.f_blocks)),
+            FileSystem::Xfs => Kind::Xfs(xfs(root.as_fd(), directory, read_only, found.f_blocks)?),
+            FileSystem::Btrfs => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
+            _ => Kind::Other,
+        };
+        let free = match kind {
+            Kind::Ext(_) | Kind::Xfs(_) => free_extents(root.as_fd(), device, found.f_frsize).ok(),
+            _ => None,
+        };
+        Ok(Self {
+            file_system: file_system.name(),
+            block_size: found.f_frsize,
+            blocks: found.f_blocks,
+            free_blocks: found.f_bfree,
+            user_blocks: found.f_bavail,
+            inodes: found.f_files,
+            free_inodes: found.f_favail,
+            read_only,
+            free,
+            kind,
+        })
+    }
+}
+
+fn free_extents(root: BorrowedFd<'_>, device: u64, block_size: u64) -> io::Result<Vec<FreeExtent>> {
+    let mut free: Vec<FreeExtent> = Vec::new();
+    fsmap::query(root, fsmap::encode_device(device), 0..u64::MAX, |record| {
+        if record.is_free() {
+            free.push(FreeExtent { start: record.physical / block_size, blocks: record.length / block_size });
+        }
+    })?;
+    Ok(free)
+}
+
+/// fs/ext4/super.c, ext4_set_resv_clusters: 2 % of the clusters, at most 4096, where there are extents.
+fn ext(device: u64, blocks: u64) -> Ext {
+    let held_back = |all: u64, extents: bool| if extents { (all / 50).min(4096) } else { 0 };
+    let unknown =
+        Ext { extents: true, inline_data: false, cluster_blocks: 1, held_back_blocks: held_back(blocks, true) };
+    let superblock = || -> Option<Ext> {
+        let found = BlockDevice::from_number((rustix::fs::major(device), rustix::fs::minor(device)))?;
+        let mut block = [0; ext4_format::SUPERBLOCK_BYTES];
+        File::open(found.path()).ok()?.read_exact_at(&mut block, ext4_format::SUPERBLOCK_OFFSET).ok()?;
+        let features = ext4_format::Features::parse(&block)?;
+        let held = held_back(features.blocks / features.cluster_blocks, features.extents) * features.cluster_blocks;
+        Some(Ext {
+            extents: features.extents,
+            inline_data: features.inline_data,
+            cluster_blocks: features.cluster_blocks,
+            held_back_blocks: held,
+        })
+    };
+    superblock().unwrap_or(unknown)
+}
+
+fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool, blocks: u64) -> Result<Xfs, LayoutError> {
+    let geometry = Geometry::read(root, shown)?;
+    let mut counts = [0u64; 4];
+    sys::ioctl(root, sys::XFS_IOC_FSCOUNTS, &mut counts)
+        .map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
+    Ok(Xfs {
+        groups: geometry.groups(),
+        group_blocks: geometry.group_blocks(),
+        inode_size: u64::from(geometry.inode_size),
+        sparse_inodes: geometry.sparse_inodes,
+        made_inodes: counts[3],
+        free_made_inodes: counts[2],
+        inode_percent: u64::from(geometry.inode_percent),
+        to_set_aside: if read_only { set_aside(&geometry, blocks) } else { 0 },
+    })
+}
+
+/// What a mount for writing takes from the free blocks: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most
+/// 8192 blocks) and what the trees of each group may grow to (xfs_ag_resv_init, with xfs_refcountbt_max_size,
+/// xfs_inobt_max_size and xfs_rmapbt_calc_reserves), as if they were empty now.
+fn set_aside(geometry: &Geometry, blocks: u64) -> u64 {
+    let block = u64::from(geometry.block_size);
+    // Least records of a leaf and of a node: half of what fits behind the header of 56 bytes.
+    let least = |record: u64, entry: u64| ((block - 56) / record / 2, (block - 56) / entry / 2);
+    let in_group = geometry.group_blocks();
+    let mut tree = 0;
+    if geometry.reflink {
+        tree += tree_blocks(in_group, least(12, 8));
+    }
+    if geometry.free_inode_tree {
+        tree += tree_blocks(in_group * block / u64::from(geometry.inode_size) / 64, least(16, 8));
+    }
+    if geometry.reverse_map() {
+        tree += tree_blocks(in_group, least(24, 44)).max(in_group / 100);
+    }
+    (blocks / 20).min(8192) + geometry.groups() * tree
+}
+
+/// Blocks of a tree that holds so many records in nodes of the least fill (xfs_btree_calc_size).
+fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
+    let mut level = records.div_ceil(leaf);
+    let mut all = level;
+    while level > 1 {
+        level = level.div_ceil(node);
+        all += level;
+    }
+    all
+}
+
+/// linux/btrfs_tree.h: uses and profiles of chunks; the last is no chunk but what the kernel holds back.
+const DATA: u64 = 1;
+const METADATA: u64 = 4;
+const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
+const GLOBAL_RESERVE: u64 = 1 << 49;
+
+fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
+    let mut words = [0u64; 2 + 3 * 32];
+    words[0] = 32;
+    sys::ioctl(root, sys::BTRFS_IOC_SPACE_INFO, &mut words)?;
+    let spaces = words[2..].chunks_exact(3).take((words[1] as usize).min(32));
+    let mut found = Btrfs {
+        data: Chunks { copies: 1, ..Chunks::default() },
+        metadata: Chunks { copies: 1, ..Chunks::default() },
+        mixed: false,
+        global_reserve: 0,
+        unallocated: 0,
+        device: 0,
+        devices: 0,
+        node_size: node_size(root)?,
+    };
+    for space in spaces {
+        let (flags, total, used) = (space[0], space[1], space[2]);
+        let chunks = |before: Chunks| Chunks {
+            total: before.total + total,
+            used: before.used + used,
+            copies: if flags & TWO_COPIES != 0 { 2 } else { 1 },
+        };
+        if flags & GLOBAL_RESERVE != 0 {
+            found.global_reserve = total;
+            continue;
+        }
+        found.mixed |= flags & DATA != 0 && flags & METADATA != 0;
+        if flags & DATA != 0 {
+            found.data = chunks(found.data);
+        } else if flags & METADATA != 0 {
+            found.metadata = chunks(found.metadata);
+        }
+    }
+    devices(root, &mut found)?;
+    Ok(found)
+}
+
+/// Sizes of the devices and what chunks take of them. The first MiB of each is never given to a chunk.
+fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
+    let mut words = vec![0u64; 1024 / 8];
+    sys::ioctl(root, sys::BTRFS_IOC_FS_INFO, &mut words)?;
+    let (most, count) = (words[0], words[1]);
+    for device in 1..=most.min(1024) {
+        let mut words = vec![0u64; 4096 / 8];
+        words[0] = device;
+        // Numbers of devices that were removed are not used again.
+        if sys::ioctl(root, sys::BTRFS_IOC_DEV_INFO, &mut words).is_err() {
+            continue;
+        }
+        let (used, total) = (words[3], words[4]);
+        found.device += total;
+        found.unallocated += total.saturating_sub(used).saturating_sub(1 << 20);
+    }
+    found.devices = count;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
+    #[test]
+    fn a_tree_of_least_fill_counts_every_level() {
+        assert_eq!(tree_blocks(300, (100, 2)), 6);
+        assert_eq!(tree_blocks(100, (100, 2)), 1);
+        assert_eq!(tree_blocks(0, (100, 2)), 0);
+    }
+
+    #[test]
+    fn room_is_what_statvfs_says() {
+        let here = tempfile::tempdir().unwrap();
+        let room = Room::of(here.path()).unwrap();
+        let said = rustix::fs::statvfs(here.path()).unwrap();
+        assert_eq!((room.block_size, room.blocks), (said.f_frsize, said.f_blocks));
+    }
+}

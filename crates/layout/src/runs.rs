@@ -1,0 +1,152 @@
+//! Where each file's data lie, in the order of reading: what a model of a device needs.
+
+use crate::extent::{Extent, ExtentKind};
+use crate::tree::Tree;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// A contiguous range of the file system's address space that is read in one go, bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Run {
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Run {
+    /// First byte behind it.
+    pub const fn end(&self) -> u64 {
+        self.start.saturating_add(self.length)
+    }
+}
+
+/// The runs of one file.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    first: u32,
+    count: u32,
+    marks: ExtentKind,
+}
+
+/// Runs by file, files in any order.
+#[derive(Debug, Clone, Default)]
+pub struct Runs {
+    runs: Vec<Run>,
+    spans: Vec<(u32, Span)>,
+}
+
+impl Runs {
+    /// Adds a file's mappings, which are in the order of the file. What a read does not fetch from the device (holes, unwritten
+    /// and inline data, data without a place) is left out.
+    pub fn add(&mut self, file: u32, extents: &[Extent]) {
+        let first = self.runs.len();
+        let mut marks = ExtentKind::PLAIN;
+        for extent in extents {
+            marks = marks.with(extent.kind);
+            if !extent.on_device() || extent.kind.has(ExtentKind::UNWRITTEN) || extent.physical_length == 0 {
+                continue;
+            }
+            match self.runs[first..].last_mut() {
+                Some(last) if last.end() == extent.physical => last.length += extent.physical_length,
+                _ => self.runs.push(Run { start: extent.physical, length: extent.physical_length }),
+            }
+        }
+        let span = Span { first: first as u32, count: (self.runs.len() - first) as u32, marks };
+        self.spans.push((file, span));
+    }
+
+    /// Adds what another thread has found.
+    pub fn append(&mut self, other: Runs) {
+        let shift = self.runs.len() as u32;
+        self.runs.extend(other.runs);
+        self.spans
+            .extend(other.spans.into_iter().map(|(file, span)| (file, Span { first: span.first + shift, ..span })));
+    }
+}
+
+/// All files of a tree in `find` order, with their runs.
+#[derive(Debug, Clone, Default)]
+pub struct FileRuns {
+    tree: Tree,
+    runs: Vec<Run>,
+    spans: Vec<Span>,
+}
+
+impl FileRuns {
+    pub(crate) fn new(tree: Tree, found: Runs) -> Self {
+        let mut spans = vec![Span::default(); tree.files.len()];
+        for (file, span) in found.spans {
+            spans[file as usize] = span;
+        }
+        Self { tree, runs: found.runs, spans }
+    }
+
+    /// Number of files.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether there is no file.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// The runs of a file, in the order of the file.
+    pub fn of(&self, file: usize) -> &[Run] {
+        let span = self.spans[file];
+        &self.runs[span.first as usize..][..span.count as usize]
+    }
+
+    /// Every mark that some extent of a file has.
+    pub fn marks(&self, file: usize) -> ExtentKind {
+        self.spans[file].marks
+    }
+
+    /// A file's path below the target.
+    pub fn path(&self, file: usize) -> PathBuf {
+        self.tree.path(&self.tree.files[file])
+    }
+
+    /// Files by directory, then by name, as a program reads that sorts what it lists.
+    pub fn by_path(&self) -> Vec<u32> {
+        use rayon::prelude::*;
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.par_sort_by_cached_key(|file| self.path(*file as usize));
+        order
+    }
+
+    /// The first component of a file's path; empty for files in the target itself.
+    pub fn top_directory(&self, file: usize) -> &Path {
+        let path = self.tree.directory_path(self.tree.files[file].directory);
+        let end = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
+        Path::new(OsStr::from_bytes(&path[..end]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_join_what_is_contiguous_and_leave_out_what_is_not_read() {
+        let mut runs = Runs::default();
+        let unwritten = Extent::plain(12288, 12288, 4096).marked(ExtentKind::UNWRITTEN);
+        let shared = Extent::plain(16384, 65536, 4096).marked(ExtentKind::SHARED);
+        runs.add(1, &[Extent::plain(0, 4096, 4096), Extent::plain(8192, 8192, 4096), unwritten, shared]);
+        let mut other = Runs::default();
+        other.add(0, &[Extent::plain(0, 1 << 20, 512)]);
+        runs.append(other);
+        let tree = Tree::default();
+        let mut files = FileRuns::new(tree, Runs::default());
+        files.spans = vec![Span::default(); 2];
+        for (file, span) in &runs.spans {
+            files.spans[*file as usize] = *span;
+        }
+        files.runs = runs.runs;
+        assert_eq!(files.of(0), [Run { start: 1 << 20, length: 512 }]);
+        assert_eq!(files.of(1), [Run { start: 4096, length: 8192 }, Run { start: 65536, length: 4096 }]);
+        assert!(files.marks(1).has(ExtentKind::SHARED) && !files.marks(0).has(ExtentKind::SHARED));
+    }
+}

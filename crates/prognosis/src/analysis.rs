@@ -1,0 +1,162 @@
+//! A prognosis as tables and figures.
+
+use crate::estimate::Prognosis;
+use crate::headroom::Creatable;
+use senesce_core::{Analysis, Bytes, Table};
+use serde_json::json;
+
+/// Rows of tables that could be long.
+const ROWS: usize = 20;
+
+/// Everything but the sentence in tables.
+pub fn analysis(found: &Prognosis) -> Analysis {
+    let mut tables = vec![reading(found)];
+    if !found.models.is_empty() {
+        tables.push(models(found));
+    }
+    tables.push(cures(found));
+    if !found.creatable.is_empty() {
+        tables.push(creatable(found));
+        tables.push(largest(found));
+    }
+    tables.extend([directories(found), worst(found), plan(found)]);
+    Analysis {
+        title: format!("Prognosis of {} ({})", found.target, found.file_system),
+        summary: found.sentence.clone(),
+        caveats: caveats(found),
+        tables,
+        result: json!(found),
+        ..Analysis::default()
+    }
+}
+
+fn caveats(found: &Prognosis) -> Vec<String> {
+    let mut notes = found.notes.clone();
+    if !found.drive.known {
+        notes.push(format!("the drive is not known: {}", found.drive.reason));
+    }
+    if found.unseen_share > 0.0 {
+        notes.push(format!("{:.1} % could not be seen", found.unseen_share * 100.0));
+    }
+    if found.twin.is_none() && !found.creatable.is_empty() {
+        notes.push("files that can be created are told by rules; --try lets the kernel create them on a twin".into());
+    }
+    let breaks = &found.breaks;
+    let counts = [
+        (breaks.shared_files, "files share extents (reflinks, snapshots): what is moved of them takes new room"),
+        (breaks.encoded_files, "files are compressed or encrypted: a cure may write them otherwise"),
+        (breaks.extra_links, "hard links would become files of their own in a copy"),
+    ];
+    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
+    notes
+}
+
+fn reading(found: &Prognosis) -> Table {
+    let title = format!(
+        "Reading {} files ({}) once in {} order on the modelled drive {}",
+        found.files,
+        Bytes(found.bytes),
+        found.order.name(),
+        found.drive.name
+    );
+    let mut table = Table::new("reading", &title, &["state", "seconds"]);
+    table.row(vec![json!("as they lie"), json!(found.now_seconds)]);
+    table.row(vec![json!("after an ideal defragmentation of files (no tool betters it)"), json!(found.ideal_seconds)]);
+    table.row(vec![json!("copied out and back in this order"), json!(found.rewritten_seconds)]);
+    table
+}
+
+fn models(found: &Prognosis) -> Table {
+    let mut table =
+        Table::new("models", "The same on other drives", &["model", "now (s)", "ideal (s)", "rewritten (s)"]);
+    for model in &found.models {
+        let seconds = &model.seconds;
+        table.row(vec![json!(model.model), json!(seconds.now), json!(seconds.ideal), json!(seconds.rewritten)]);
+    }
+    table
+}
+
+fn cures(found: &Prognosis) -> Table {
+    let columns = ["command (not run)", "pass", "seconds after", "written", "pays after reads", ""];
+    let mut table = Table::new("cures", "Cures", &columns);
+    let tried = found.twin.iter().flat_map(|twin| &twin.cures);
+    for cure in found.cures.iter().chain(tried) {
+        let words = if cure.bound { format!("at best; {}", cure.verdict) } else { format!("tried; {}", cure.verdict) };
+        let written = Bytes(cure.bytes_written).to_string();
+        let after = json!(cure.seconds_after);
+        table.row(vec![
+            json!(cure.command),
+            json!(cure.pass),
+            after,
+            json!(written),
+            json!(cure.pays_after_reads),
+            json!(words),
+        ]);
+    }
+    table
+}
+
+fn creatable(found: &Prognosis) -> Table {
+    let columns = ["size", "as", "files", "at least", "at most", "ends by", "df suggests", "tried on the twin"];
+    let mut table = Table::new("creatable", "Files that can still be created", &columns);
+    for one in &found.creatable {
+        let same = |other: &&Creatable| other.size == one.size && other.user == one.user;
+        let tried = found.twin.as_ref().and_then(|twin| twin.creatable.iter().find(same));
+        table.row(vec![
+            json!(Bytes(one.size).to_string()),
+            json!(one.user),
+            json!(one.files),
+            json!(one.low),
+            json!(one.high),
+            json!(one.ends_by.words()),
+            json!(found.suggested_by_df(one.size, one.user)),
+            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_by.words()))),
+        ]);
+    }
+    table
+}
+
+fn largest(found: &Prognosis) -> Table {
+    let mut table = Table::new("largest", "Largest preallocation in few extents", &["extents", "bytes"]);
+    for one in &found.largest {
+        table.row(vec![json!(one.extents), json!(Bytes(one.bytes).to_string())]);
+    }
+    table
+}
+
+fn directories(found: &Prognosis) -> Table {
+    let columns = ["directory", "files", "size", "pieces", "now (s)", "ideal (s)", "rewritten (s)"];
+    let mut table = Table::new("directories", "By directory, the most expensive first", &columns);
+    for one in found.directories.iter().take(ROWS) {
+        let seconds = [one.now_seconds, one.ideal_seconds, one.rewritten_seconds].map(|seconds| json!(seconds));
+        let mut row = vec![json!(one.path), json!(one.files), json!(Bytes(one.bytes).to_string()), json!(one.pieces)];
+        row.extend(seconds);
+        table.row(row);
+    }
+    table
+}
+
+fn worst(found: &Prognosis) -> Table {
+    let columns = ["file", "size", "pieces", "now (s)", "in one piece (s)"];
+    let mut table = Table::new("worst", "The files that cost most by lying in pieces", &columns);
+    for one in found.worst.iter().take(ROWS) {
+        let (now, ideal) = (json!(one.now_seconds), json!(one.ideal_seconds));
+        table.row(vec![json!(one.path), json!(Bytes(one.bytes).to_string()), json!(one.pieces), now, ideal]);
+    }
+    table
+}
+
+fn plan(found: &Prognosis) -> Table {
+    let (steps, title) = match &found.twin {
+        Some(twin) if !twin.plan.is_empty() => {
+            (&twin.plan, "The fewest files worth moving, by what the tool did on the twin")
+        }
+        _ => (&found.plan, "The fewest files worth moving, at best"),
+    };
+    let mut table = Table::new("plan", title, &["share of the gain", "files", "bytes", "saves (s)"]);
+    for step in steps {
+        let bytes = json!(Bytes(step.bytes).to_string());
+        table.row(vec![json!(step.share_of_gain), json!(step.files), bytes, json!(step.seconds)]);
+    }
+    table
+}

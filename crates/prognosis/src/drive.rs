@@ -1,0 +1,87 @@
+//! Which drive the time is modelled on.
+
+use crate::error::PrognosisError;
+use senesce_devmodel::{DeviceModel, model::Parameters};
+use senesce_volume::BlockDevice;
+use serde::Serialize;
+use std::path::Path;
+
+/// The models over which an unknown drive is given a range: those of local drives that need no history of writes.
+pub const RANGE: [&str; 4] = ["st500dm002", "hdd:st500dm002", "850-evo", "970-evo-plus"];
+
+/// A model, and how it was chosen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Drive {
+    /// Name on the command line.
+    pub name: String,
+    /// Its full name.
+    pub model: String,
+    /// Whether the drive is known: named by the user, or seen. Otherwise the first of [`RANGE`] stands for it.
+    pub known: bool,
+    /// How it was chosen, in words.
+    pub reason: String,
+    #[serde(skip)]
+    parameters: Option<DeviceModel>,
+}
+
+impl Drive {
+    /// By `--model`: `auto`, a built-in name or a device file. `place` is a device, or a
+    /// directory on it.
+    ///
+    /// # Errors
+    /// There is no such model.
+    pub fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
+        let (name, known, reason) = match wanted {
+            "auto" => by_device(BlockDevice::open(place).ok().or_else(|| BlockDevice::below(place)).as_ref()),
+            name => (name.to_string(), true, "named with --model".into()),
+        };
+        let model = DeviceModel::load(&name)?;
+        Ok(Self { name, model: model.name.clone(), known, reason, parameters: Some(model) })
+    }
+
+    /// The same where only an image of the drive's content is at hand: the drive that holds the image is another one.
+    pub fn of_image(self) -> Self {
+        let reason = "an image does not say on which drive it is to lie; name it with --model".to_string();
+        let parameters = DeviceModel::builtin(RANGE[0]).ok();
+        let model = parameters.as_ref().map_or(String::new(), |model| model.name.clone());
+        Self { name: RANGE[0].into(), model, known: false, reason, parameters }
+    }
+
+    /// The model's parameters.
+    pub fn parameters(&self) -> Result<DeviceModel, PrognosisError> {
+        match &self.parameters {
+            Some(model) => Ok(model.clone()),
+            None => Ok(DeviceModel::load(&self.name)?),
+        }
+    }
+
+    /// Whether writing wears it out.
+    pub fn is_flash(&self) -> bool {
+        self.parameters
+            .as_ref()
+            .is_some_and(|model| matches!(model.parameters, Parameters::Ssd(_) | Parameters::FlashSsd(_)))
+    }
+}
+
+/// A drive says whether it rotates; what is virtual says nothing that could be believed.
+fn by_device(device: Option<&BlockDevice>) -> (String, bool, String) {
+    let unknown = |what: &str| {
+        let reason = format!("{what}; name the drive with --model, or measure it with `senesce device measure`");
+        (RANGE[0].to_string(), false, reason)
+    };
+    let Some(device) = device.map(BlockDevice::disk) else {
+        return unknown("it is not known which drive the files lie on");
+    };
+    let name = device.name().to_string();
+    let virtual_drive =
+        ["loop", "vd", "xvd", "ram", "zram", "nbd", "dm-", "md", "ublk"].iter().any(|kind| name.starts_with(kind));
+    if virtual_drive {
+        return unknown(&format!("{name} is a virtual drive"));
+    }
+    match device.queue("rotational").as_deref().map(str::trim) {
+        Some("1") => ("st500dm002".into(), true, format!("{name} rotates: the reference disk")),
+        Some("0") if name.starts_with("nvme") => ("970-evo-plus".into(), true, format!("{name} is an NVMe drive")),
+        Some("0") => ("850-evo".into(), true, format!("{name} does not rotate: the reference solid-state drive")),
+        _ => unknown(&format!("{name} does not say whether it rotates")),
+    }
+}

@@ -1,0 +1,75 @@
+//! What can go wrong.
+
+use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_devmodel::ModelError;
+use senesce_layout::LayoutError;
+use senesce_volume::TargetError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why there is no prognosis.
+#[derive(Debug, thiserror::Error)]
+pub enum PrognosisError {
+    /// The layout cannot be told.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The target cannot be used.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// There is no such model of a drive.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// An operation failed.
+    #[error("{operation} {path}: {words}", words = errno_words(source))]
+    Io {
+        /// What was being done.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// No twin can be made of this.
+    #[error("no twin can be made of {target}: {reason}")]
+    NoTwin {
+        /// The target.
+        target: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
+    /// A twin was made and is not sound.
+    #[error("the twin of {target} fails its check ({command}): {output}; the original was not touched")]
+    Unsound {
+        /// The target.
+        target: String,
+        /// The checker.
+        command: String,
+        /// What it said.
+        output: String,
+    },
+    /// Interrupted.
+    #[error("interrupted; the original was not touched")]
+    Interrupted,
+}
+
+impl PrognosisError {
+    /// For `map_err`: `operation` on `path` failed.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        move |source| Self::Io { operation, path, source }
+    }
+}
+
+impl Classify for PrognosisError {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Layout(error) => error.exit_code(),
+            Self::Target(error) => error.exit_code(),
+            Self::Model(error) => error.exit_code(),
+            Self::Io { .. } | Self::Unsound { .. } => ExitCode::RunFailed,
+            Self::NoTwin { .. } => ExitCode::Missing,
+            Self::Interrupted => ExitCode::Interrupted,
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The prognosis of a target, by reading it alone.
+
+use crate::drive::{Drive, RANGE};
+use crate::error::PrognosisError;
+use crate::headroom::{self, Creatable, Largest, User};
+use crate::plan::{self, Plan, Step};
+use crate::reading::{self, Cost, Order, Seconds};
+use crate::sentence;
+use rayon::prelude::*;
+use senesce_devmodel::DeviceModel;
+use senesce_layout::ExtentKind;
+use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Files that are listed as the most expensive ones.
+pub const WORST: usize = 100;
+/// Names that are given as examples.
+const EXAMPLES: usize = 5;
+
+/// How to look.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The drive: `auto`, a built-in model or a device file.
+    pub model: String,
+    /// The order of reading.
+    pub order: Order,
+    /// Threads; 0: as many as there are processors.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { model: "auto".into(), order: Order::default(), threads: 0 }
+    }
+}
+
+/// What a model of a drive says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Modelled {
+    /// Its name.
+    pub model: String,
+    /// The three placements.
+    #[serde(flatten)]
+    pub seconds: Seconds,
+}
+
+/// Files below one entry of the target.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Directory {
+    /// Its name; `.` for files in the target itself.
+    pub path: String,
+    /// Files.
+    pub files: u64,
+    /// Bytes on the device.
+    pub bytes: u64,
+    /// Pieces of files.
+    pub pieces: u64,
+    /// Seconds as they lie.
+    pub now_seconds: f64,
+    /// After an ideal defragmentation of files.
+    pub ideal_seconds: f64,
+    /// After copying everything out and back.
+    pub rewritten_seconds: f64,
+}
+
+/// A file that costs more than it would in one piece.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Worst {
+    /// Path below the target.
+    pub path: String,
+    /// Bytes on the device.
+    pub bytes: u64,
+    /// Pieces.
+    pub pieces: u64,
+    /// Seconds as it lies.
+    pub now_seconds: f64,
+    /// In one piece behind the file before it.
+    pub ideal_seconds: f64,
+}
+
+/// A cure, and what it brings at best: without a twin nobody knows what the tool will do.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Cure {
+    /// The command; it is printed and never run on the original.
+    pub command: String,
+    /// Which pass of it.
+    pub pass: u32,
+    /// Seconds of a full read after it.
+    pub seconds_after: f64,
+    /// Bytes that it writes.
+    pub bytes_written: u64,
+    /// Whether the seconds are a bound (a real tool does not better) and not what a twin showed.
+    pub bound: bool,
+    /// How many full reads must follow until it has paid: seconds of writing and reading over seconds saved; none where nothing
+    /// is saved.
+    pub pays_after_reads: Option<f64>,
+    /// In words.
+    pub verdict: String,
+}
+
+/// Files that a cure would change in another way.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Breaks {
+    /// Files of which some extents are shared (reflinks, snapshots): moving them takes new room.
+    pub shared_files: u64,
+    /// Some of them.
+    pub shared_examples: Vec<String>,
+    /// Files with compressed or encrypted data.
+    pub encoded_files: u64,
+    /// Some of them.
+    pub encoded_examples: Vec<String>,
+    /// Hard links beyond the first of each file: a copy makes files of them.
+    pub extra_links: u64,
+}
+
+/// All of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Prognosis {
+    /// What was looked at.
+    pub target: String,
+    /// Its file system.
+    pub file_system: String,
+    /// How it was seen.
+    pub view: String,
+    /// How extents were read.
+    pub method: String,
+    /// The result in plain words.
+    pub sentence: String,
+    /// The drive.
+    pub drive: Drive,
+    /// Order of reading.
+    pub order: Order,
+    /// Files.
+    pub files: u64,
+    /// Bytes of their data on the device.
+    pub bytes: u64,
+    /// Pieces of files.
+    pub pieces: u64,
+    /// Seconds of one full read as the files lie.
+    pub now_seconds: f64,
+    /// After an ideal defragmentation of files: a bound that no tool betters.
+    pub ideal_seconds: f64,
+    /// After copying everything out and back in the order of reading.
+    pub rewritten_seconds: f64,
+    /// The same on every model of the range, where the drive is unknown.
+    pub models: Vec<Modelled>,
+    /// By entry of the target, the most expensive first.
+    pub directories: Vec<Directory>,
+    /// The most expensive files, worst first.
+    pub worst: Vec<Worst>,
+    /// What can be done.
+    pub cures: Vec<Cure>,
+    /// The fewest files worth moving.
+    pub plan: Vec<Step>,
+    /// The first of them, best first.
+    pub plan_files: Vec<String>,
+    /// How many files can be created.
+    pub creatable: Vec<Creatable>,
+    /// The largest preallocations in few extents.
+    pub largest: Vec<Largest>,
+    /// What the file system offers.
+    pub room: Room,
+    /// What a cure would break.
+    pub breaks: Breaks,
+    /// Share of what there is that could not be seen, 0 to 1.
+    pub unseen_share: f64,
+    /// Share of the used blocks by which the file system changed meanwhile.
+    pub changed_share: f64,
+    /// What must be known beside.
+    pub notes: Vec<String>,
+    /// Seconds that the examination took.
+    pub elapsed_seconds: f64,
+    /// Most memory that the process used, bytes.
+    pub peak_rss_bytes: u64,
+    /// What the twin showed, if one was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twin: Option<crate::twin::Tried>,
+}
+
+/// A layout with the costs of reading it.
+pub struct Seen {
+    /// Counts and scores.
+    pub summary: LayoutSummary,
+    /// Where the files lie.
+    pub files: FileRuns,
+    /// The order of reading.
+    pub order: Vec<u32>,
+    /// What reading takes: as they lie, mended, in order.
+    pub costs: [Cost; 3],
+}
+
+impl Seen {
+    /// Looks at a mounted directory.
+    ///
+    /// # Errors
+    /// Its layout cannot be told.
+    pub fn of(directory: &Path, model: &DeviceModel, options: &Options) -> Result<Self, PrognosisError> {
+        let look = senesce_layout::Options {
+            threads: options.threads,
+            runs: true,
+            skip_denied: true,
+            ..senesce_layout::Options::default()
+        };
+        let layout = Layout::examine(directory, &look)?;
+        let files = layout.runs.unwrap_or_default();
+        let order = options.order.of(&files);
+        let costs = reading::costs(model, &files, &order);
+        Ok(Self { summary: layout.summary, files, order, costs })
+    }
+
+    /// The plan towards one of the costs.
+    pub fn plan(&self, after: &Cost) -> Plan {
+        plan::plan(&self.files, &self.costs[0], after)
+    }
+
+    fn bytes(&self, file: usize) -> u64 {
+        self.files.of(file).iter().map(|run| run.length).sum()
+    }
+
+    /// Bytes of all files on the device.
+    pub fn all_bytes(&self) -> u64 {
+        (0..self.files.len()).map(|file| self.bytes(file)).sum()
+    }
+}
+
+/// Looks at a target.
+///
+/// # Errors
+/// It cannot be seen, or there is no such model.
+pub fn prognosis(target: &Path, options: &Options) -> Result<Prognosis, PrognosisError> {
+    let begun = Instant::now();
+    let place = ShownDirectory::of(target)?;
+    let mut found = examine(target, &place, options)?;
+    found.elapsed_seconds = begun.elapsed().as_secs_f64();
+    Ok(found)
+}
+
+fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<Prognosis, PrognosisError> {
+    let directory = place.directory();
+    let drive = Drive::choose(&options.model, if target.is_dir() { directory } else { target })?;
+    let drive = if target.is_file() && options.model == "auto" { drive.of_image() } else { drive };
+    let model = drive.parameters()?;
+    let seen = Seen::of(directory, &model, options)?;
+    let room = Room::of(directory)?;
+    let Seen { summary, files, order, costs } = &seen;
+    let [now, ideal, rewritten] = costs;
+    let plan = seen.plan(ideal);
+    let models = if drive.known { Vec::new() } else { range(files, order)? };
+    let mut found = Prognosis {
+        target: target.display().to_string(),
+        file_system: summary.file_system.clone(),
+        view: place.view().into(),
+        method: summary.method.name().into(),
+        sentence: String::new(),
+        drive,
+        order: options.order,
+        files: summary.files,
+        bytes: seen.all_bytes(),
+        pieces: (0..files.len()).map(|file| files.of(file).len() as u64).sum(),
+        now_seconds: now.seconds,
+        ideal_seconds: ideal.seconds,
+        rewritten_seconds: rewritten.seconds,
+        models,
+        directories: directories(&seen),
+        worst: worst(&seen),
+        cures: Vec::new(),
+        plan: plan.steps.clone(),
+        plan_files: plan.files.iter().take(WORST).map(|file| shown(&files.path(*file as usize))).collect(),
+        creatable: headroom::creatable(&room),
+        largest: headroom::largest(&room),
+        breaks: breaks(&seen),
+        unseen_share: unseen_share(place, &seen, &room),
+        changed_share: 0.0,
+        notes: notes(summary),
+        elapsed_seconds: 0.0,
+        peak_rss_bytes: summary.peak_rss_bytes,
+        twin: None,
+        room,
+    };
+    found.changed_share = changed_share(&found.room, &Room::of(directory)?);
+    if found.changed_share > 0.0 {
+        let percent = found.changed_share * 100.0;
+        found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
+    }
+    found.cures = cures(&found, &seen, &model);
+    found.sentence = sentence::of(&found);
+    Ok(found)
+}
+
+impl Prognosis {
+    /// The tool that defragments files of this file system.
+    pub fn defragmenter(&self) -> &'static str {
+        defragmenter(&self.file_system)
+            .map_or("defragmentation", |command| command.split(' ').next().unwrap_or(command))
+    }
+
+    /// What df suggests.
+    pub fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
+        headroom::suggested_by_df(&self.room, size, user)
+    }
+}
+
+/// The command, without its target.
+pub fn defragmenter(file_system: &str) -> Option<&'static str> {
+    match file_system {
+        "ext4" => Some("e4defrag"),
+        "xfs" => Some("xfs_fsr -v"),
+        "btrfs" => Some("btrfs filesystem defragment -r"),
+        _ => None,
+    }
+}
+
+fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisError> {
+    let of = |name: &&str| {
+        let model = DeviceModel::builtin(name)?;
+        Ok(Modelled { model: name.to_string(), seconds: reading::seconds(&model, files, order) })
+    };
+    RANGE.par_iter().map(of).collect()
+}
+
+fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn directories(seen: &Seen) -> Vec<Directory> {
+    let mut found: HashMap<PathBuf, Directory> = HashMap::new();
+    for file in 0..seen.files.len() {
+        let top = seen.files.top_directory(file);
+        let name = if top.as_os_str().is_empty() { ".".into() } else { shown(top) };
+        let entry = found.entry(top.to_path_buf()).or_insert_with(|| Directory {
+            path: name,
+            files: 0,
+            bytes: 0,
+            pieces: 0,
+            now_seconds: 0.0,
+            ideal_seconds: 0.0,
+            rewritten_seconds: 0.0,
+        });
+        let seconds = |cost: &Cost| cost.file_ns[file] as f64 * 1e-9;
+        entry.files += 1;
+        entry.bytes += seen.bytes(file);
+        entry.pieces += seen.files.of(file).len() as u64;
+        entry.now_seconds += seconds(&seen.costs[0]);
+        entry.ideal_seconds += seconds(&seen.costs[1]);
+        entry.rewritten_seconds += seconds(&seen.costs[2]);
+    }
+    let mut all: Vec<Directory> = found.into_values().collect();
+    all.sort_by(|one, other| other.now_seconds.total_cmp(&one.now_seconds).then_with(|| one.path.cmp(&other.path)));
+    all
+}
+
+fn worst(seen: &Seen) -> Vec<Worst> {
+    let [now, ideal, _] = &seen.costs;
+    let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
+    let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
+    order.par_sort_by_key(|file| std::cmp::Reverse(excess(*file)));
+    order.truncate(WORST);
+    let one = |file: u32| {
+        let file = file as usize;
+        Worst {
+            path: shown(&seen.files.path(file)),
+            bytes: seen.bytes(file),
+            pieces: seen.files.of(file).len() as u64,
+            now_seconds: now.file_ns[file] as f64 * 1e-9,
+            ideal_seconds: ideal.file_ns[file] as f64 * 1e-9,
+        }
+    };
+    order.into_iter().map(one).collect()
+}
+
+fn breaks(seen: &Seen) -> Breaks {
+    let mut found = Breaks { extra_links: seen.summary.extra_links, ..Breaks::default() };
+    for file in 0..seen.files.len() {
+        let marks = seen.files.marks(file);
+        let Breaks { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
+        for (mark, count, examples) in [
+            (ExtentKind::SHARED, shared_files, shared_examples),
+            (ExtentKind::ENCODED, encoded_files, encoded_examples),
+        ] {
+            if marks.has(mark) {
+                *count += 1;
+                if examples.len() < EXAMPLES {
+                    examples.push(shown(&seen.files.path(file)));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
+/// that may not be opened.
+fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> f64 {
+    let summary = &seen.summary;
+    if summary.denied == 0 {
+        return 0.0;
+    }
+    let is_root = match place {
+        ShownDirectory::Visited(_) => true,
+        ShownDirectory::Directory(path) => is_mount_point(path),
+    };
+    let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
+    match is_root && used > 0 {
+        true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
+        false => summary.denied as f64 / (summary.denied + summary.directories + summary.files) as f64,
+    }
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let number = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    match (number(path), number(&path.join(".."))) {
+        (Ok((own, inode)), Ok((above, parent))) => own != above || inode == parent,
+        _ => false,
+    }
+}
+
+fn changed_share(before: &Room, after: &Room) -> f64 {
+    let used = before.blocks.saturating_sub(before.free_blocks).max(1);
+    before.free_blocks.abs_diff(after.free_blocks) as f64 / used as f64
+}
+
+fn notes(summary: &LayoutSummary) -> Vec<String> {
+    let counts = [
+        (summary.denied, "directories and files may not be opened and were not seen; root sees all"),
+        (summary.vanished, "files or directories were deleted during the examination"),
+        (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
+    ];
+    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect()
+}
+
+/// What the cures bring at best.
+fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Vec<Cure> {
+    let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
+    let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
+    let rate = sequential_rate(model);
+    let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
+        verdict: sentence::verdict(found.now_seconds, after).into(),
+        pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
+        command,
+        pass: 1,
+        seconds_after: after,
+        bytes_written: bytes,
+        bound: true,
+    };
+    let mut cures = Vec::new();
+    if let Some(command) = defragmenter(&found.file_system) {
+        // Everything that is moved is read and written.
+        cures.push(one(format!("{command} {}", found.target), found.ideal_seconds, moved, 2.0));
+    }
+    let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
+    cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
+    cures
+}
+
+/// Full reads until a cure that takes `cost` seconds has paid.
+pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
+    (now > after).then(|| cost / (now - after))
+}
+
+/// Bytes per second of a long sequential read, as the model has it.
+pub fn sequential_rate(model: &DeviceModel) -> f64 {
+    let bytes = 64u64 << 20;
+    let requests = (0..bytes / reading::READ_AHEAD)
+        .map(|index| {
+            let request = senesce_devmodel::Request::read_bytes(index * reading::READ_AHEAD, reading::READ_AHEAD);
+            senesce_devmodel::Request { queue_depth: 2, ..request }
+        })
+        .collect::<Vec<_>>();
+    bytes as f64 / model.seconds(&requests).max(1e-9)
+}

@@ -1,0 +1,133 @@
+//! btrfs: data and metadata live in chunks of their own, and what belongs to no chunk goes to whichever asks first.
+
+use super::{EndsBy, Estimate, NAME_BYTES};
+use senesce_layout::room::Btrfs;
+
+/// A leaf's item (struct btrfs_item) and what the items of a new file hold (linux/btrfs_tree.h): inode, back reference, two
+/// directory entries.
+const ITEM: u64 = 25;
+const INODE: u64 = 160;
+const INODE_REF: u64 = 10 + NAME_BYTES;
+const DIRECTORY_ITEMS: u64 = 2 * (30 + NAME_BYTES);
+/// A file's extent, its record in the extent tree with one reference, and a checksum per sector.
+const FILE_EXTENT: u64 = 53;
+const EXTENT_RECORD: u64 = 24 + 29;
+const CHECKSUM: u64 = 4;
+/// Files up to this size lie in the leaves (mount option `max_inline`).
+const MAX_INLINE: u64 = 2048;
+const SECTOR: u64 = 4096;
+/// How full the leaves are. Most items of new files grow at one end; the names that are hashed do not (measured over fills with
+/// empty files: 377.5 bytes for items of 354).
+const FILL: f64 = 0.938;
+/// Metadata that the kernel has promised to operations under way when the first one fails (measured over the same fills).
+const UNDER_WAY: f64 = 3.94e6;
+/// Bytes of one extent at most (BTRFS_MAX_EXTENT_SIZE).
+const MAX_EXTENT: u64 = 128 << 20;
+/// Share of a device that a chunk takes at most, rounded up to this unit, and most bytes of chunks (fs/btrfs/volumes.c,
+/// init_alloc_chunk_ctl_policy_regular, decide_stripe_size_regular).
+const CHUNK_SHARE: u64 = 10;
+const CHUNK_UNIT: u64 = 16 << 20;
+const DATA_CHUNK: u64 = 1 << 30;
+/// Metadata chunks are larger on devices of more than 50 GiB.
+const METADATA_CHUNK: u64 = 256 << 20;
+const LARGE_DEVICE: u64 = 50 << 30;
+const LARGE_METADATA_CHUNK: u64 = 1 << 30;
+/// Another metadata chunk is made once this share of them is used or promised (fs/btrfs/block-group.c, should_alloc_chunk).
+const FULL_SHARE: f64 = 0.8;
+
+/// Bytes of metadata of a new file, one copy.
+fn metadata_bytes(size: u64) -> f64 {
+    let names = 4 * ITEM + INODE + INODE_REF + DIRECTORY_ITEMS;
+    let data = match size {
+        0 => 0,
+        size if size <= MAX_INLINE => ITEM + 21 + size,
+        size => {
+            let extents = size.div_ceil(MAX_EXTENT);
+            extents * (2 * ITEM + FILE_EXTENT + EXTENT_RECORD) + size.div_ceil(SECTOR) * CHECKSUM
+        }
+    };
+    (names + data) as f64 / FILL
+}
+
+/// Chunks of one use while files are created.
+struct Growing {
+    total: f64,
+    used: f64,
+    /// Bytes of a file.
+    each: f64,
+    copies: f64,
+    chunk: f64,
+    /// Share of `total` at which another chunk is made.
+    at: f64,
+}
+
+impl Growing {
+    /// Files until `share` of the chunks is used.
+    fn files_until(&self, share: f64) -> f64 {
+        if self.each > 0.0 { ((self.total * share - self.used) / self.each).max(0.0) } else { f64::INFINITY }
+    }
+
+    /// Makes another chunk; `false` if nothing is left for one.
+    fn grow(&mut self, spare: &mut f64) -> bool {
+        let chunk = self.chunk.min(*spare / self.copies);
+        // A stripe is 64 KiB.
+        if chunk < 65_536.0 {
+            return false;
+        }
+        *spare -= chunk * self.copies;
+        self.total += chunk;
+        true
+    }
+}
+
+pub(super) fn estimate(found: &Btrfs, size: u64) -> Option<Estimate> {
+    if found.mixed || found.devices != 1 {
+        return None;
+    }
+    let chunk = |most: u64| (found.device / CHUNK_SHARE).next_multiple_of(CHUNK_UNIT).min(most) as f64;
+    let most_metadata = if found.device > LARGE_DEVICE { LARGE_METADATA_CHUNK } else { METADATA_CHUNK };
+    let mut data = Growing {
+        total: found.data.total as f64,
+        used: found.data.used as f64,
+        each: if size <= MAX_INLINE { 0 } else { size.div_ceil(SECTOR) * SECTOR } as f64,
+        copies: found.data.copies.max(1) as f64,
+        chunk: chunk(DATA_CHUNK),
+        at: 1.0,
+    };
+    let mut metadata = Growing {
+        total: found.metadata.total as f64,
+        used: (found.metadata.used + found.global_reserve) as f64 + UNDER_WAY,
+        each: metadata_bytes(size),
+        copies: found.metadata.copies.max(1) as f64,
+        chunk: chunk(most_metadata),
+        at: FULL_SHARE,
+    };
+    let mut spare = found.unallocated as f64;
+    let (mut files, mut metadata_grew) = (0.0, false);
+    let ends_by = loop {
+        let by_data = data.files_until(data.at);
+        let by_metadata = metadata.files_until(metadata.at);
+        let step = by_data.min(by_metadata);
+        files += step;
+        data.used += step * data.each;
+        metadata.used += step * metadata.each;
+        if by_data <= by_metadata {
+            if !data.grow(&mut spare) {
+                break EndsBy::Bytes;
+            }
+        } else if metadata.grow(&mut spare) {
+            metadata_grew = true;
+        } else if metadata.at < 1.0 {
+            // No further chunk: what there is will be used up.
+            metadata.at = 1.0;
+        } else {
+            break EndsBy::Metadata;
+        }
+    };
+    let share = match (ends_by, metadata_grew) {
+        (EndsBy::Bytes, false) => 0.005,
+        (EndsBy::Metadata, _) if data.each == 0.0 => 0.08,
+        _ => 0.15,
+    };
+    Some(Estimate::within(files, share, ends_by))
+}

@@ -1,0 +1,84 @@
+//! Files laid into free extents, largest extent first.
+
+use std::collections::BTreeMap;
+
+/// What so many files take.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Consumed {
+    /// Files.
+    pub files: f64,
+    /// Blocks.
+    pub blocks: f64,
+}
+
+/// What each file takes.
+pub(super) struct Appetite<F: Fn(f64) -> f64> {
+    /// Blocks of data.
+    pub data: u64,
+    /// Blocks that it takes elsewhere (directory, inodes).
+    pub beside: f64,
+    /// Blocks that map it, by its number of extents.
+    pub map: F,
+}
+
+/// Fills extents of these lengths (blocks) until `limit` blocks are taken. Where an extent holds whole files each is in one piece;
+/// what is left of it, and shorter extents, are joined to files in pieces.
+pub(super) fn consume<F: Fn(f64) -> f64>(
+    lengths: impl Iterator<Item = u64>,
+    limit: f64,
+    appetite: &Appetite<F>,
+) -> Consumed {
+    let mut pool = BTreeMap::<u64, u64>::new();
+    lengths.filter(|length| *length > 0).for_each(|length| *pool.entry(length).or_default() += 1);
+    let mut taken = Consumed::default();
+    let data = appetite.data.max(1);
+    while let Some((length, count)) = pool.pop_last() {
+        let left = limit - taken.blocks;
+        let (pieces, blocks) = if length >= data {
+            let rest = length % data;
+            if rest > 0 {
+                *pool.entry(rest).or_default() += count;
+            }
+            (1.0, (length - rest) * count)
+        } else {
+            (data as f64 / length as f64, length * count)
+        };
+        let each = data as f64 + appetite.beside + (appetite.map)(pieces);
+        // What maps the files is taken from the same blocks, so that fewer are left for data.
+        let files = (blocks as f64 / data as f64).min(left / each);
+        taken.files += files;
+        taken.blocks += files * each;
+        if files * data as f64 + 0.5 < blocks as f64 {
+            break;
+        }
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn whole_extents_hold_whole_files_and_pieces_cost_maps() {
+        let map = |pieces: f64| if pieces > 4.0 { 1.0 } else { 0.0 };
+        let appetite = Appetite { data: 16, beside: 0.0, map };
+        let one = consume([160].into_iter(), 1e9, &appetite);
+        assert_eq!(one, Consumed { files: 10.0, blocks: 160.0 });
+        let pieces = consume(std::iter::repeat_n(3, 170), 510.0, &appetite);
+        assert!((pieces.files - 510.0 / 17.0).abs() < 1e-9, "{pieces:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_limit_or_the_extents(
+            lengths in prop::collection::vec(1u64..500, 0..60), data in 1u64..300, limit in 0.0f64..20_000.0
+        ) {
+            let appetite = Appetite { data, beside: 0.01, map: |pieces: f64| (pieces / 300.0).floor() };
+            let taken = consume(lengths.iter().copied(), limit, &appetite);
+            prop_assert!(taken.blocks <= limit + 1e-6);
+            prop_assert!(taken.files * data as f64 <= lengths.iter().sum::<u64>() as f64 + 1e-6);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How many files can still be created, by closed rules.
+//!
+//! The probe that the numbers are about: one thread makes one new directory and in it files with names of eight characters, writes
+//! each with one call, closes it, and goes on until the first call fails for want of space. Nothing is synchronised on the way.
+
+mod btrfs;
+mod consume;
+mod ext;
+mod xfs;
+
+use senesce_layout::Room;
+use senesce_layout::room::{FreeExtent, Kind};
+use serde::{Deserialize, Serialize};
+
+/// The sizes asked about, bytes.
+pub const SIZES: [u64; 4] = [0, 4 << 10, 64 << 10, 1 << 20];
+
+/// Bytes of a name of the probe.
+pub const NAME_BYTES: u64 = 8;
+
+/// What ends the creation of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndsBy {
+    /// No block is free.
+    Bytes,
+    /// What is free is held back for root.
+    RootReserve,
+    /// No inode is free.
+    Inodes,
+    /// No free extent is long enough, and aligned, for a chunk of inodes.
+    InodeChunks,
+    /// No room is left in metadata chunks, and none for another.
+    Metadata,
+    /// The index of one directory is full.
+    DirectoryIndex,
+}
+
+impl EndsBy {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Bytes => "free blocks",
+            Self::RootReserve => "the reserve of root",
+            Self::Inodes => "inodes",
+            Self::InodeChunks => "inode chunks without aligned space",
+            Self::Metadata => "metadata chunks",
+            Self::DirectoryIndex => "the index of the directory",
+        }
+    }
+}
+
+/// Who creates them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum User {
+    /// Without the reserve.
+    User,
+    /// With it.
+    Root,
+}
+
+/// How many files of one size can be created.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Creatable {
+    /// Bytes of each.
+    pub size: u64,
+    /// Files until the first failure.
+    pub files: u64,
+    /// At least so many.
+    pub low: u64,
+    /// At most so many.
+    pub high: u64,
+    /// What ends it.
+    pub ends_by: EndsBy,
+    /// Who creates them.
+    #[serde(rename = "as")]
+    pub user: User,
+}
+
+/// A number with what the rule may be wrong by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    files: f64,
+    low: f64,
+    high: f64,
+    ends_by: EndsBy,
+}
+
+impl Estimate {
+    /// `share` to both sides, and a file.
+    fn within(files: f64, share: f64, ends_by: EndsBy) -> Self {
+        let files = files.max(0.0);
+        Self { files, low: (files * (1.0 - share) - 1.0).max(0.0), high: files * (1.0 + share) + 1.0, ends_by }
+    }
+
+    /// Whichever ends first.
+    fn first_of(self, other: Self) -> Self {
+        let (first, second) = if other.files < self.files { (other, self) } else { (self, other) };
+        Self { low: first.low.min(second.low), high: first.high.min(second.high.max(first.files)), ..first }
+    }
+}
+
+/// All sizes, for users and for root. Empty where nothing is known about the file system.
+pub fn creatable(room: &Room) -> Vec<Creatable> {
+    let sizes = SIZES.into_iter().flat_map(|size| [(size, User::User), (size, User::Root)]);
+    sizes.filter_map(|(size, user)| one(room, size, user)).collect()
+}
+
+/// One size.
+pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
+    let estimate = match &room.kind {
+        Kind::Ext(ext) => ext::estimate(room, ext, size, user),
+        Kind::Xfs(xfs) => xfs::estimate(room, xfs, size),
+        Kind::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
+        Kind::Other => return None,
+    };
+    let Estimate { files, low, high, ends_by } = estimate;
+    let (files, low, high) = (files.floor() as u64, low.floor() as u64, high.ceil() as u64);
+    Some(Creatable { size, files, low: low.min(files), high: high.max(files), ends_by, user })
+}
+
+/// What df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the free inodes.
+pub fn suggested_by_df(room: &Room, size: u64, user: User) -> Option<u64> {
+    let blocks = if user == User::Root { room.free_blocks } else { room.user_blocks };
+    match size {
+        0 if room.inodes == 0 => None,
+        0 => Some(room.free_inodes),
+        size => {
+            let by_bytes = blocks / size.div_ceil(room.block_size);
+            Some(if room.inodes == 0 { by_bytes } else { by_bytes.min(room.free_inodes) })
+        }
+    }
+}
+
+/// The largest file that lies in at most so many extents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Largest {
+    /// Extents.
+    pub extents: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The largest preallocations for 1, 4, 16 and 64 extents: the sum of the longest free extents.
+pub fn largest(room: &Room) -> Vec<Largest> {
+    let Some(free) = &room.free else { return Vec::new() };
+    let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
+    lengths.sort_unstable_by(|one, other| other.cmp(one));
+    let sum = |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(room.free_blocks) * room.block_size;
+    [1, 4, 16, 64].map(|extents| Largest { extents, bytes: sum(extents) }).to_vec()
+}
+
+/// Free extents of a file system that does not tell them: one.
+fn free_or_whole(room: &Room) -> Vec<FreeExtent> {
+    room.free.clone().unwrap_or_else(|| vec![FreeExtent { start: 0, blocks: room.free_blocks }])
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,19 @@
+//! What age costs, what a cure is worth, and when a file system will be full.
+//!
+//! Pure rules over the layout of files and free space ([`reading`], [`headroom`], [`plan`]), and the twin ([`twin`]): the metadata
+//! of a file system, copied, on which the real kernel creates files and the real tools defragment. The original is only read.
+
+pub mod analysis;
+pub mod drive;
+pub mod error;
+pub mod estimate;
+pub mod headroom;
+pub mod plan;
+pub mod prometheus;
+pub mod reading;
+pub mod record;
+pub mod sentence;
+pub mod twin;
+
+pub use error::PrognosisError;
+pub use estimate::{Options, Prognosis};

@@ -1,0 +1,51 @@
+//! A prognosis as metrics in the text format of Prometheus (the "text-based format", version 0.0.4).
+
+use crate::estimate::Prognosis;
+use std::fmt::Write;
+
+/// One metric.
+fn metric(text: &mut String, name: &str, help: &str, samples: &[(String, f64)]) {
+    let _ = writeln!(text, "# HELP senesce_{name} {help}\n# TYPE senesce_{name} gauge");
+    for (labels, value) in samples {
+        let _ = writeln!(text, "senesce_{name}{{{labels}}} {value}");
+    }
+}
+
+/// A label's value: backslash, quote and line feed are escaped.
+fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
+/// All metrics.
+pub fn text(found: &Prognosis) -> String {
+    let target = format!("target={},file_system={}", quoted(&found.target), quoted(&found.file_system));
+    let mut text = String::new();
+    let states = [("now", found.now_seconds), ("ideal", found.ideal_seconds), ("rewritten", found.rewritten_seconds)];
+    let seconds: Vec<_> =
+        states.iter().map(|(state, value)| (format!("{target},state={}", quoted(state)), *value)).collect();
+    metric(&mut text, "read_seconds", "Modelled seconds of one full read.", &seconds);
+    let one = |value: f64| vec![(target.clone(), value)];
+    metric(&mut text, "files", "Files that were seen.", &one(found.files as f64));
+    metric(&mut text, "pieces", "Contiguous pieces of files.", &one(found.pieces as f64));
+    metric(&mut text, "unseen_share", "Share that could not be seen.", &one(found.unseen_share));
+    let free = (found.room.free_blocks * found.room.block_size) as f64;
+    metric(&mut text, "free_bytes", "Free bytes, the reserve of root included.", &one(free));
+    let creatable = |number: fn(&crate::headroom::Creatable) -> u64| {
+        let sample = |one: &crate::headroom::Creatable| {
+            let user = if one.user == crate::headroom::User::Root { "root" } else { "user" };
+            (format!("{target},size=\"{}\",as=\"{user}\"", one.size), number(one) as f64)
+        };
+        found.creatable.iter().map(sample).collect::<Vec<_>>()
+    };
+    metric(&mut text, "creatable_files", "Files that can still be created.", &creatable(|one| one.files));
+    metric(&mut text, "creatable_files_at_least", "The least of them that the rule allows.", &creatable(|one| one.low));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn labels_are_escaped() {
+        assert_eq!(super::quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
+    }
+}

@@ -1,0 +1,158 @@
+//! What it takes to read every file of a tree, one after the other, on a modelled drive.
+//!
+//! A reader reads each file from its first byte to its last and then the next one, as `tar` or `grep -r` does. The kernel's
+//! read-ahead turns that into requests of at most 128 KiB (`read_ahead_kb`, Documentation/ABI/stable/sysfs-block) of which two
+//! are open: the one that is waited for and the one ahead. Nothing is open over the border of two files. Metadata are not read:
+//! they are the same whatever happens to the data.
+
+use rayon::prelude::*;
+use senesce_devmodel::{Device, DeviceModel, Request};
+use senesce_layout::{FileRuns, Run};
+use serde::{Deserialize, Serialize};
+
+/// Most bytes of one request.
+pub const READ_AHEAD: u64 = 128 << 10;
+
+/// The order in which files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// As the directories list them, depth first: `find`, `tar`, `grep -r`.
+    #[default]
+    Readdir,
+    /// Sorted by path: programs that sort, `ls -R`, `rsync`.
+    Path,
+}
+
+impl Order {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Readdir => "readdir",
+            Self::Path => "path",
+        }
+    }
+
+    /// Indices of files in this order.
+    pub fn of(self, files: &FileRuns) -> Vec<u32> {
+        match self {
+            Self::Readdir => (0..files.len() as u32).collect(),
+            Self::Path => files.by_path(),
+        }
+    }
+}
+
+/// How the files are imagined to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// As they lie.
+    AsTheyLie,
+    /// Every file that is in pieces is in one piece, directly behind the file that is read before it; the others stay where they
+    /// are. No defragmentation of files can do better.
+    FilesMended,
+    /// All in one sequence in the order of reading, from the lowest address that holds data.
+    InOrder,
+}
+
+/// What reading takes.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Cost {
+    /// All of it, seconds.
+    pub seconds: f64,
+    /// Nanoseconds by index of file: from the end of the file before to its own end.
+    pub file_ns: Vec<u64>,
+}
+
+/// The seconds that three placements take.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Seconds {
+    /// As the files lie.
+    pub now: f64,
+    /// After an ideal defragmentation of files.
+    pub ideal: f64,
+    /// After everything was copied out and back in the order of reading.
+    pub rewritten: f64,
+}
+
+struct Reader {
+    device: Box<dyn Device>,
+    /// When the next request may be issued, the one before it is complete, and that before is, ns.
+    now: u64,
+    last: u64,
+    before: u64,
+}
+
+impl Reader {
+    fn new(model: &DeviceModel) -> Self {
+        Self { device: model.start(), now: 0, last: 0, before: 0 }
+    }
+
+    fn run(&mut self, run: Run) {
+        let mut at = run.start;
+        while at < run.end() {
+            let bytes = READ_AHEAD.min(run.end() - at);
+            self.now = self.now.max(self.before);
+            let completion = self.device.serve(&Request::read_bytes(at, bytes), self.now);
+            self.before = self.last;
+            self.last = self.last.max(completion);
+            at += bytes;
+        }
+    }
+
+    /// Waits for all that is open; gives the time.
+    fn end_of_file(&mut self) -> u64 {
+        self.now = self.last;
+        self.before = self.last;
+        self.last
+    }
+}
+
+/// What reading the files in this order takes.
+pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], placed: Placed) -> Cost {
+    let mut reader = Reader::new(model);
+    let mut file_ns = vec![0; files.len()];
+    let mut cursor = lowest(files);
+    let mut ended = 0;
+    for &index in order {
+        let runs = files.of(index as usize);
+        let length: u64 = runs.iter().map(|run| run.length).sum();
+        let mended = placed == Placed::InOrder || placed == Placed::FilesMended && runs.len() > 1;
+        match runs.last() {
+            None => {}
+            Some(_) if mended => {
+                reader.run(Run { start: cursor, length });
+                cursor += length;
+            }
+            Some(last) => {
+                runs.iter().for_each(|run| reader.run(*run));
+                cursor = last.end();
+            }
+        }
+        let end = reader.end_of_file();
+        file_ns[index as usize] = end - ended;
+        ended = end;
+    }
+    Cost { seconds: ended as f64 * 1e-9, file_ns }
+}
+
+fn lowest(files: &FileRuns) -> u64 {
+    (0..files.len())
+        .into_par_iter()
+        .filter_map(|file| files.of(file).iter().map(|run| run.start).min())
+        .min()
+        .unwrap_or(0)
+}
+
+/// The three placements, side by side.
+pub fn costs(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> [Cost; 3] {
+    let of = |placed| cost(model, files, order, placed);
+    let (now, (ideal, rewritten)) =
+        rayon::join(|| of(Placed::AsTheyLie), || rayon::join(|| of(Placed::FilesMended), || of(Placed::InOrder)));
+    [now, ideal, rewritten]
+}
+
+/// Only their seconds.
+pub fn seconds(model: &DeviceModel, files: &FileRuns, order: &[u32]) -> Seconds {
+    let [now, ideal, rewritten] = costs(model, files, order).map(|cost| cost.seconds);
+    Seconds { now, ideal, rewritten }
+}

@@ -1,0 +1,111 @@
+//! The result in plain words.
+
+use crate::estimate::Prognosis;
+use crate::headroom::{Creatable, User};
+use senesce_core::Bytes;
+
+/// A cure that saves less than this share of the time of a read is not worth it.
+pub const WORTH: f64 = 0.1;
+
+/// Seconds for people.
+pub fn seconds(value: f64) -> String {
+    match value {
+        value if value < 0.0095 => format!("{:.1} ms", value * 1e3),
+        value if value < 9.95 => format!("{value:.2} s"),
+        value if value < 600.0 => format!("{value:.0} s"),
+        value if value < 36_000.0 => format!("{:.0} min", value / 60.0),
+        value => format!("{:.1} h", value / 3600.0),
+    }
+}
+
+/// What a cure that leaves `after` of `now` is, in words.
+pub fn verdict(now: f64, after: f64) -> &'static str {
+    match 1.0 - after / now {
+        gain if !gain.is_finite() || gain < WORTH => "not worth it",
+        gain if gain < 0.5 => "worth it if you read it all often",
+        _ => "worth it",
+    }
+}
+
+/// One or two sentences: what reading costs and what would help; how many files can be created and what ends it.
+pub fn of(prognosis: &Prognosis) -> String {
+    let mut words = reading(prognosis);
+    if let Some(room) = headroom(prognosis) {
+        words.push(' ');
+        words.push_str(&room);
+    }
+    words
+}
+
+fn reading(prognosis: &Prognosis) -> String {
+    let Prognosis { now_seconds: now, ideal_seconds: ideal, rewritten_seconds: rewritten, .. } = *prognosis;
+    if prognosis.bytes == 0 {
+        return "There is nothing to read.".into();
+    }
+    let drive = match prognosis.drive.known {
+        true => String::new(),
+        false => {
+            let range = |of: fn(&crate::reading::Seconds) -> f64| {
+                let values = prognosis.models.iter().map(|model| of(&model.seconds));
+                values.fold((f64::INFINITY, 0.0f64), |(low, high), value| (low.min(value), high.max(value)))
+            };
+            let (low, high) = range(|seconds| seconds.now);
+            format!(
+                " on the reference disk (the drive is unknown: {} to {} over the models, name yours with --model)",
+                seconds(low),
+                seconds(high)
+            )
+        }
+    };
+    let all = format!("{} to read it all now{drive}", seconds(now));
+    let defragment = format!("{} at best {}, {}", prognosis.defragmenter(), seconds(ideal), verdict(now, ideal));
+    let rewrite = format!("copying it out and back in order {}, {}", seconds(rewritten), verdict(now, rewritten));
+    format!("{all}; {defragment}; {rewrite}.")
+}
+
+fn headroom(prognosis: &Prognosis) -> Option<String> {
+    let user = |one: &&Creatable| one.user == User::User;
+    let all = prognosis.creatable.iter().filter(user);
+    // The size at which df is furthest from the truth; 4 KiB where it is right everywhere.
+    let share = |one: &Creatable| {
+        let said = prognosis.suggested_by_df(one.size, one.user)?;
+        (said > 0).then(|| one.files as f64 / said as f64)
+    };
+    let off = all.clone().filter(|one| one.size > 0 && share(one).is_some_and(|share| share < 0.8));
+    let worst = off.min_by(|one, other| share(one).partial_cmp(&share(other)).unwrap_or(std::cmp::Ordering::Equal));
+    let one = worst.or_else(|| all.clone().find(|one| one.size == 4096))?;
+    let size = if one.size == 0 { "empty files".to_string() } else { format!("files of {}", Bytes(one.size)) };
+    let df = match prognosis.suggested_by_df(one.size, one.user) {
+        Some(said) if share(one).is_some_and(|share| share < 0.8) => format!(", not the {said} that df suggests"),
+        _ => String::new(),
+    };
+    let number = match one.low == one.high {
+        true => one.files.to_string(),
+        false => format!("about {} ({} to {})", one.files, one.low, one.high),
+    };
+    let left = prognosis.room.free_blocks * prognosis.room.block_size;
+    let data = one.files * one.size.div_ceil(prognosis.room.block_size) * prognosis.room.block_size;
+    let left = Bytes(left.saturating_sub(data));
+    Some(format!("You can still create {number} {size}{df}; it ends by {}, with {left} free.", one.ends_by.words()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gain_of_less_than_a_tenth_is_not_worth_it() {
+        assert_eq!(verdict(34.0, 33.9), "not worth it");
+        assert_eq!(verdict(34.0, 6.0), "worth it");
+        assert_eq!(verdict(34.0, 20.0), "worth it if you read it all often");
+        assert_eq!(verdict(0.0, 0.0), "not worth it");
+    }
+
+    #[test]
+    fn seconds_are_for_people() {
+        assert_eq!(seconds(0.0012), "1.2 ms");
+        assert_eq!(seconds(6.04), "6.04 s");
+        assert_eq!(seconds(34.2), "34 s");
+        assert_eq!(seconds(1200.0), "20 min");
+    }
+}

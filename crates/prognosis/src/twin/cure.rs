@@ -1,0 +1,247 @@
+//! Cures on a twin: the real tools, pass by pass, and what each did to the layout.
+
+use super::trial::Trial;
+use super::{Executed, Laboratory, Tried};
+use crate::error::PrognosisError;
+use crate::estimate::{Cure, Seen, WORST, pays, sequential_rate};
+use crate::plan;
+use crate::sentence;
+use senesce_layout::FileRuns;
+use senesce_volume::{FileSystem, TargetError};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A pass that gains less than this share of the time is the last.
+const STILL_PAYS: f64 = 0.01;
+/// The share of the gain that the carried out plan aims at.
+const AIM: f64 = 0.9;
+/// Files in one command.
+const BATCH: usize = 256;
+
+/// The tool, with its options.
+fn tool(file_system: FileSystem) -> &'static [&'static str] {
+    match file_system {
+        FileSystem::Ext4 => &["e4defrag"],
+        FileSystem::Xfs => &["xfs_fsr", "-v"],
+        _ => &["btrfs", "filesystem", "defragment"],
+    }
+}
+
+/// The whole tool until a pass gains nothing more, then the plan.
+pub(super) fn try_tool(
+    laboratory: &Laboratory<'_>,
+    target: &str,
+    before: &Seen,
+    passes: u32,
+    tried: &mut Tried,
+) -> Result<(), PrognosisError> {
+    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
+    ready_for_data(laboratory, &mut trial)?;
+    let command = format!("{} {target}", whole(laboratory.file_system).join(" "));
+    laboratory.progress.phase(&format!("{} on the twin", tool(laboratory.file_system)[0]), u64::from(passes), "passes");
+    let rate = sequential_rate(laboratory.model);
+    let mut last: Option<Seen> = None;
+    let mut written = 0;
+    for pass in 1..=passes {
+        laboratory.check()?;
+        let state = last.as_ref().unwrap_or(before);
+        run(&whole(laboratory.file_system), &[trial.directory().to_path_buf()], laboratory.file_system)?;
+        let after = look(laboratory, trial.directory())?;
+        let bytes = moved_bytes(&state.files, &after.files);
+        written += bytes;
+        let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
+        tried.cures.push(cure(&command, pass, tried.now_seconds, now, written, rate));
+        if pass == 1 {
+            let first = plan::plan(&before.files, &before.costs[0], &after.costs[0]);
+            tried.plan = first.steps.clone();
+            let best = first.for_share(AIM);
+            tried.plan_order = best.to_vec();
+            tried.plan_files = best
+                .iter()
+                .take(WORST)
+                .map(|file| before.files.path(*file as usize).to_string_lossy().into_owned())
+                .collect();
+            tried.executed = Some(Executed {
+                aimed_share: AIM,
+                files: best.len() as u64,
+                bytes_written: bytes,
+                seconds_after: now,
+                share_of_gain: 1.0,
+                share_of_bytes: 1.0,
+            });
+        }
+        last = Some(after);
+        laboratory.progress.position(u64::from(pass), "");
+        if earlier - now < STILL_PAYS * earlier {
+            break;
+        }
+    }
+    trial.end()?;
+    carry_out(laboratory, before, tried)
+}
+
+/// Moves only the files of the plan, on a fresh trial.
+fn carry_out(laboratory: &Laboratory<'_>, before: &Seen, tried: &mut Tried) -> Result<(), PrognosisError> {
+    let Some(whole) = tried.executed.take() else { return Ok(()) };
+    let gain = before.costs[0].seconds - whole.seconds_after;
+    if whole.files == 0 || gain < STILL_PAYS * before.costs[0].seconds {
+        return Ok(());
+    }
+    let first = tried.cures.first().map_or(0, |cure| cure.bytes_written);
+    let chosen = chosen_files(before, tried, whole.files as usize);
+    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
+    ready_for_data(laboratory, &mut trial)?;
+    let paths: Vec<PathBuf> = chosen.iter().map(|path| trial.directory().join(path)).collect();
+    for batch in paths.chunks(BATCH) {
+        laboratory.check()?;
+        run(tool(laboratory.file_system), batch, laboratory.file_system)?;
+    }
+    let after = look(laboratory, trial.directory())?;
+    trial.end()?;
+    let bytes = moved_bytes(&before.files, &after.files);
+    tried.executed = Some(Executed {
+        aimed_share: AIM,
+        files: whole.files,
+        bytes_written: bytes,
+        seconds_after: after.costs[0].seconds,
+        share_of_gain: (before.costs[0].seconds - after.costs[0].seconds) / gain,
+        share_of_bytes: bytes as f64 / first.max(1) as f64,
+    });
+    Ok(())
+}
+
+fn chosen_files(before: &Seen, tried: &Tried, count: usize) -> Vec<PathBuf> {
+    match tried.plan_order.get(..count) {
+        Some(files) => files.iter().map(|file| before.files.path(*file as usize)).collect(),
+        None => Vec::new(),
+    }
+}
+
+/// A command of the user's.
+pub(super) fn try_command(
+    laboratory: &Laboratory<'_>,
+    before: &Seen,
+    command: &[String],
+    tried: &mut Tried,
+) -> Result<(), PrognosisError> {
+    laboratory.check()?;
+    let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
+    ready_for_data(laboratory, &mut trial)?;
+    let place = trial.directory().to_string_lossy().into_owned();
+    let words: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
+    let status = Command::new(&words[0])
+        .args(&words[1..])
+        .current_dir(trial.directory())
+        .env("SENESCE_TWIN", &place)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(PrognosisError::io("run", &words[0]))?;
+    if !status.success() {
+        let failed =
+            TargetError::Program { command: command.join(" "), status: status.to_string(), output: String::new() };
+        return Err(failed.into());
+    }
+    let after = look(laboratory, trial.directory())?;
+    trial.end()?;
+    let bytes = match after.files.len() == before.files.len() {
+        true => moved_bytes(&before.files, &after.files),
+        // Files came or went: all that lies there now counts.
+        false => after.all_bytes(),
+    };
+    let rate = sequential_rate(laboratory.model);
+    let now = after.costs[0].seconds;
+    tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
+    Ok(())
+}
+
+fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64) -> Cure {
+    Cure {
+        command: command.into(),
+        pass,
+        seconds_after: after,
+        bytes_written: bytes,
+        bound: false,
+        pays_after_reads: pays(before, after, 2.0 * bytes as f64 / rate),
+        verdict: sentence::verdict(before, after).into(),
+    }
+}
+
+/// The tool over everything.
+fn whole(file_system: FileSystem) -> Vec<&'static str> {
+    let mut words = tool(file_system).to_vec();
+    if file_system == FileSystem::Btrfs {
+        words.push("-r");
+    }
+    words
+}
+
+/// The tools tell of files that they leave out by their status; whether they did their work is seen in the layout.
+fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<(), PrognosisError> {
+    let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let ran = Command::new(words[0])
+        .args(&words[1..])
+        .args(targets)
+        .env("LC_ALL", "C")
+        .env("PATH", search)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match ran {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let package = if file_system == FileSystem::Xfs { "xfsdump" } else { file_system.package() };
+            let remedy = format!("install the package {package} (apt-get install {package})");
+            Err(TargetError::missing(format!("the program {}", words[0]), remedy).into())
+        }
+        Err(error) => Err(PrognosisError::io("run", words[0])(error)),
+    }
+}
+
+fn look(laboratory: &Laboratory<'_>, directory: &Path) -> Result<Seen, PrognosisError> {
+    Seen::of(directory, laboratory.model, laboratory.options)
+}
+
+/// Data of a twin read as zeros, which are not what the checksums of btrfs say: they are made anew.
+fn ready_for_data(laboratory: &Laboratory<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
+    if laboratory.file_system != FileSystem::Btrfs {
+        return Ok(());
+    }
+    trial.forget_checksums()
+}
+
+/// Bytes of data that lie elsewhere than before. Files are the same, in the same order.
+fn moved_bytes(before: &FileRuns, after: &FileRuns) -> u64 {
+    (0..after.len().min(before.len())).map(|file| not_in(after.of(file), before.of(file))).sum()
+}
+
+/// Bytes of `runs` that are not in `others`.
+fn not_in(runs: &[senesce_layout::Run], others: &[senesce_layout::Run]) -> u64 {
+    if runs == others {
+        return 0;
+    }
+    let mut others: Vec<_> = others.to_vec();
+    others.sort_unstable_by_key(|run| run.start);
+    let kept = |run: &senesce_layout::Run| {
+        let first = others.partition_point(|other| other.end() <= run.start);
+        let overlap =
+            |other: &senesce_layout::Run| other.end().min(run.end()).saturating_sub(other.start.max(run.start));
+        others[first..].iter().take_while(|other| other.start < run.end()).map(overlap).sum::<u64>()
+    };
+    runs.iter().map(|run| run.length.saturating_sub(kept(run))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_layout::Run;
+
+    #[test]
+    fn moved_is_what_lies_elsewhere() {
+        let run = |start, length| Run { start, length };
+        assert_eq!(not_in(&[run(0, 10)], &[run(0, 4), run(20, 6)]), 6);
+        assert_eq!(not_in(&[run(0, 10)], &[run(0, 10)]), 0);
+        assert_eq!(not_in(&[run(5, 10)], &[run(100, 1), run(0, 7), run(12, 2)]), 6);
+    }
+}

@@ -1,0 +1,171 @@
+//! The declared probe: files of one size in one new directory, by one thread, until none fits.
+
+use crate::error::PrognosisError;
+use crate::headroom::{EndsBy, User};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use senesce_layout::Room;
+use senesce_layout::room::Kind;
+use serde::{Deserialize, Serialize};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Its directory.
+const DIRECTORY: &str = ".senesce-probe";
+/// A user who is not root: `nobody`.
+const NOBODY: u32 = 65534;
+/// Rounds of write-back after which it is given up that more fits.
+const ROUNDS: u32 = 16;
+
+/// Which call found no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ended {
+    /// Making the directory.
+    Mkdir,
+    /// Making a file.
+    Open,
+    /// Writing it.
+    Write,
+}
+
+/// What was created.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Filled {
+    /// Bytes of each file.
+    pub size: u64,
+    /// Who created them.
+    #[serde(rename = "as")]
+    pub user: User,
+    /// Files until the first failure.
+    pub files: u64,
+    /// Files after everything was written back and it was tried again, until nothing more fitted.
+    pub files_after_sync: u64,
+    /// The call that failed first.
+    pub ended: Ended,
+    /// What ended it.
+    pub ends_by: EndsBy,
+    /// Bytes that statvfs(2) called free then.
+    pub free_bytes: u64,
+    /// Inodes that were free then.
+    pub free_inodes: u64,
+}
+
+pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, PrognosisError> {
+    let before = Room::of(directory)?;
+    let failed = |errno: Errno| PrognosisError::io("create files in", directory)(errno.into());
+    let probe = match rustix::fs::mkdirat(CWD, directory.join(DIRECTORY), Mode::from_raw_mode(0o777)) {
+        Ok(()) => {
+            let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+            let probe = rustix::fs::openat(CWD, directory.join(DIRECTORY), flags, Mode::empty()).map_err(failed)?;
+            rustix::fs::fchmod(&probe, Mode::from_raw_mode(0o777)).map_err(failed)?;
+            Some(probe)
+        }
+        Err(Errno::NOSPC | Errno::DQUOT) => None,
+        Err(errno) => return Err(failed(errno)),
+    };
+    let Some(probe) = probe else {
+        return Ok(filled(&before, &before, size, user, (0, Ended::Mkdir), 0));
+    };
+    let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0)).map_err(failed)?;
+    let room = Room::of(directory)?;
+    let mut after = files;
+    for _ in 0..ROUNDS {
+        rustix::fs::syncfs(&probe).map_err(failed)?;
+        let (more, _) = as_user(user, || create(probe.as_fd(), size, after)).map_err(failed)?;
+        if more == after {
+            break;
+        }
+        after = more;
+    }
+    Ok(filled(&before, &room, size, user, (files, ended), after))
+}
+
+fn filled(before: &Room, after: &Room, size: u64, user: User, (files, ended): (u64, Ended), more: u64) -> Filled {
+    Filled {
+        size,
+        user,
+        files,
+        files_after_sync: more,
+        ended,
+        ends_by: ends_by(before, after, size, user, ended),
+        free_bytes: after.free_blocks * after.block_size,
+        free_inodes: after.free_inodes,
+    }
+}
+
+/// Names what ran out, from what was left.
+fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> EndsBy {
+    match &after.kind {
+        Kind::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
+        Kind::Ext(ext) => {
+            let held = ext.held_back_blocks + size.div_ceil(after.block_size) + 16;
+            match (ended, user) {
+                (_, User::User) if after.free_blocks > held => EndsBy::RootReserve,
+                (Ended::Open, User::Root) if after.free_blocks > held => EndsBy::DirectoryIndex,
+                _ => EndsBy::Bytes,
+            }
+        }
+        // The limit of `imaxpct` is met in chunks.
+        Kind::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
+        Kind::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
+        // A transaction that makes a file wants some 50 blocks for the worst case.
+        Kind::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) => EndsBy::InodeChunks,
+        Kind::Btrfs(found) => {
+            let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
+            // The last files may not have been written back.
+            let near = size.max(1 << 20) + found.device / 100;
+            if size > 0 && free < near { EndsBy::Bytes } else { EndsBy::Metadata }
+        }
+        _ => EndsBy::Bytes,
+    }
+}
+
+/// Creates from number `next` on; gives the number after the last and the call that found no room.
+fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64) -> Result<(u64, Ended), Errno> {
+    let data = vec![0u8; size as usize];
+    loop {
+        let name = format!("{next:08}");
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(directory, &*name, flags, Mode::from_raw_mode(0o600)) {
+            Ok(file) => file,
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::MLINK) => return Ok((next, Ended::Open)),
+            Err(errno) => return Err(errno),
+        };
+        match write_all(&file, &data) {
+            Ok(()) => next += 1,
+            Err(Errno::NOSPC | Errno::DQUOT) => {
+                drop(file);
+                rustix::fs::unlinkat(directory, &*name, AtFlags::empty())?;
+                return Ok((next, Ended::Write));
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn write_all(file: &OwnedFd, mut data: &[u8]) -> Result<(), Errno> {
+    while !data.is_empty() {
+        let written = rustix::io::write(file, data)?;
+        data = &data[written..];
+    }
+    Ok(())
+}
+
+/// Runs as root or as nobody. The identity is that of a thread that ends with it: the raw call changes no other thread.
+fn as_user<T: Send>(user: User, work: impl FnOnce() -> Result<T, Errno> + Send) -> Result<T, Errno> {
+    if user == User::Root || !rustix::process::geteuid().is_root() {
+        return work();
+    }
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            // SAFETY: setresuid takes three numbers and touches no memory of ours.
+            let changed = unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+            if changed != 0 {
+                return Err(Errno::PERM);
+            }
+            work()
+        });
+        thread.join().unwrap_or(Err(Errno::IO))
+    })
+}

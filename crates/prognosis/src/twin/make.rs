@@ -1,0 +1,293 @@
+//! Copying metadata, from a read-only loop device over the original, so that nothing that is run here can write to it.
+
+use super::trial::{Trial, new_private};
+use crate::error::PrognosisError;
+use senesce_layout::ShownDirectory;
+use senesce_layout::btrfs_chunks::{self, Chunk};
+use senesce_volume::guard::{MountLine, mounts};
+use senesce_volume::{
+    BlockDevice, FileSystem, Guardian, LoopDevice, ScratchDirectory, TargetError, loop_device, signature,
+};
+use serde::Serialize;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// How a twin was made.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Made {
+    /// The image.
+    pub image: String,
+    /// Its file system.
+    pub file_system: FileSystem,
+    /// Its length: that of the original.
+    pub size: u64,
+    /// Bytes that it takes.
+    pub bytes: u64,
+    /// What copied the metadata.
+    pub copied_by: String,
+    /// Seconds that took.
+    pub seconds: f64,
+    /// Seconds for which writing to the original was stopped; none if it was not.
+    pub frozen_seconds: Option<f64>,
+    /// The checker that found it sound.
+    pub checked_by: Option<String>,
+}
+
+/// What is copied.
+pub struct Source {
+    shown: String,
+    file: File,
+    path: PathBuf,
+    size: u64,
+    mounted: Option<MountLine>,
+}
+
+impl Source {
+    /// Finds what lies below a target: a mounted directory, an image or a device.
+    ///
+    /// # Errors
+    /// It is none of them, or cannot be opened.
+    pub fn of(target: &Path) -> Result<Self, PrognosisError> {
+        let found = target.metadata().map_err(PrognosisError::io("look at", target))?;
+        let kind = found.file_type();
+        let no_twin =
+            |reason: &str| PrognosisError::NoTwin { target: target.display().to_string(), reason: reason.into() };
+        let path = if kind.is_dir() {
+            let device = BlockDevice::below(target);
+            let device =
+                device.ok_or_else(|| no_twin("it does not lie on a single block device; name an image or a device"))?;
+            device.path().to_path_buf()
+        } else if kind.is_block_device() || kind.is_file() {
+            target.to_path_buf()
+        } else {
+            return Err(no_twin("it is neither a directory nor an image nor a block device"));
+        };
+        let file = File::open(&path).map_err(PrognosisError::io("open", &path))?;
+        let mut numbers: Vec<(u32, u32)> = BlockDevice::number_of(&path).into_iter().collect();
+        if kind.is_file() {
+            let devices = loop_device::attached_to(&file, &path)?;
+            numbers.extend(devices.iter().filter_map(|device| BlockDevice::number_of(device)));
+        }
+        let is_it = |line: &MountLine| {
+            numbers.contains(&line.device) || BlockDevice::number_of(&line.source).is_some_and(|n| numbers.contains(&n))
+        };
+        let lines: Vec<MountLine> = mounts()?.into_iter().filter(is_it).collect();
+        let writable = |line: &&MountLine| line.options.split(',').any(|word| word == "rw");
+        let mounted = lines.iter().find(writable).or_else(|| lines.first()).cloned();
+        let size = match BlockDevice::open(&path) {
+            Ok(device) => device.size().0,
+            Err(_) => found.len(),
+        };
+        Ok(Self { shown: target.display().to_string(), file, path, size, mounted })
+    }
+
+    fn is_writable(&self) -> bool {
+        self.mounted.as_ref().is_some_and(|line| line.options.split(',').any(|word| word == "rw"))
+    }
+
+    /// Its file system.
+    ///
+    /// # Errors
+    /// There is none of which a twin can be made.
+    pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
+        let found = signature::file_system(&self.file, self.size, &self.path)?;
+        match found.and_then(|name| name.parse().ok()) {
+            Some(known @ (FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs)) => Ok(known),
+            _ => Err(PrognosisError::NoTwin {
+                target: self.shown.clone(),
+                reason: format!(
+                    "twins are made of ext4, xfs and btrfs; {} was found",
+                    found.unwrap_or("no file system that is known")
+                ),
+            }),
+        }
+    }
+}
+
+/// A file system that is not written to; thawed when this is dropped, or after the end of the process.
+struct Frozen {
+    directory: File,
+    guardian: Guardian,
+    begun: Instant,
+}
+
+/// linux/fs.h: `_IOWR('X', 119, int)`, `_IOWR('X', 120, int)`.
+const FIFREEZE: libc::c_ulong = 0xC004_5877;
+
+impl Frozen {
+    fn new(point: &Path) -> Result<Self, PrognosisError> {
+        use std::os::fd::AsRawFd;
+        let directory = File::open(point).map_err(PrognosisError::io("open", point))?;
+        let guardian = Guardian::of_frozen(point)?;
+        // SAFETY: FIFREEZE takes no argument that is looked at, and the descriptor is open.
+        match unsafe { libc::ioctl(directory.as_raw_fd(), FIFREEZE as _, 0) } {
+            0 => Ok(Self { directory, guardian, begun: Instant::now() }),
+            _ => Err(PrognosisError::io("freeze", point)(std::io::Error::last_os_error())),
+        }
+    }
+
+    /// Lets it be written to again; gives the seconds for which it was not.
+    fn thaw(mut self) -> Result<f64, PrognosisError> {
+        let _ = &self.directory;
+        self.guardian.undo().map_err(PrognosisError::io("thaw", "the file system"))?;
+        Ok(self.begun.elapsed().as_secs_f64())
+    }
+}
+
+/// Makes a twin at `image`, which must not exist, and has it checked. One that is mounted for writing is frozen for the copy if
+/// that is allowed.
+///
+/// # Errors
+/// It is mounted for writing and may not be frozen, a program is missing, there is no room, or the twin is not sound; the image is
+/// then removed.
+pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, PrognosisError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(
+            TargetError::missing("the right to read metadata and to attach a loop device", "run as root").into()
+        );
+    }
+    let source = Source::of(target)?;
+    let file_system = source.file_system()?;
+    if source.is_writable() && !freeze {
+        return Err(TargetError::refused(
+            target.display(),
+            "it is mounted for writing, and its metadata would change while they are copied",
+            "unmount it or mount it read-only, name a snapshot of it (LVM), or allow --freeze, which stops all writing for the \
+             time of the copy",
+        )
+        .into());
+    }
+    new_private(image)?.set_len(source.size).map_err(PrognosisError::io("set the size of", image))?;
+    let made = copy_and_check(&source, file_system, image);
+    if made.is_err() {
+        let _ = std::fs::remove_file(image);
+    }
+    made
+}
+
+fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Result<Made, PrognosisError> {
+    let begun = Instant::now();
+    let frozen = match (&source.mounted, source.is_writable()) {
+        (Some(line), true) => Some(Frozen::new(&line.mount_point)?),
+        _ => None,
+    };
+    let copied = copy(source, file_system, image);
+    let frozen_seconds = frozen.map(Frozen::thaw).transpose()?;
+    let copied_by = copied?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let bytes = image.metadata().map_err(PrognosisError::io("look at", image))?.blocks() * 512;
+    let report = Trial::begin(image, file_system)?.check()?;
+    if let Some(report) = report.as_ref().filter(|report| !report.clean) {
+        let output: Vec<&str> = report.output.lines().rev().take(4).collect();
+        let output = output.into_iter().rev().collect::<Vec<_>>().join(" / ");
+        return Err(PrognosisError::Unsound { target: source.shown.clone(), command: report.command.clone(), output });
+    }
+    let checked_by = report.map(|report| report.command.split(" /").next().unwrap_or_default().to_string());
+    let image = image.display().to_string();
+    Ok(Made { image, file_system, size: source.size, bytes, copied_by, seconds, frozen_seconds, checked_by })
+}
+
+fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String, PrognosisError> {
+    if let Ok(device) = BlockDevice::open(&source.path) {
+        // What the device's own cache holds may be older than what its file system wrote past it.
+        let _ = device.flush_buffers();
+    }
+    let device = LoopDevice::attach(&source.file, "senesce twin of", true)?;
+    let (from, to) = (device.path().to_string_lossy().into_owned(), image.to_string_lossy().into_owned());
+    match file_system {
+        FileSystem::Ext4 => {
+            program("e2image", &["-r", &from, &to], file_system)?;
+            Ok("e2image -r".into())
+        }
+        FileSystem::Xfs => {
+            let folder = image.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let scratch = ScratchDirectory::create(folder, "metadump")?;
+            let dump = scratch.path().join("dump").to_string_lossy().into_owned();
+            program("xfs_metadump", &["-o", &from, &dump], file_system)?;
+            program("xfs_mdrestore", &[&dump, &to], file_system)?;
+            Ok("xfs_metadump -o, xfs_mdrestore".into())
+        }
+        _ => {
+            copy_chunks(source, image)?;
+            Ok("its metadata chunks".into())
+        }
+    }
+}
+
+/// Runs a program of the file system's package.
+pub(super) fn program(name: &str, arguments: &[&str], file_system: FileSystem) -> Result<(), PrognosisError> {
+    let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    let ran = Command::new(name).args(arguments).env("LC_ALL", "C").env("PATH", search).stdin(Stdio::null()).output();
+    let output = ran.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let package = file_system.package();
+            TargetError::missing(format!("the program {name}"), format!("apt-get install {package}"))
+        }
+        _ => TargetError::io("run", Path::new(name))(error),
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let output_text = lines[lines.len().saturating_sub(3)..].join(" / ");
+    let command = format!("{name} {}", arguments.join(" "));
+    Err(TargetError::Program { command, status: output.status.to_string(), output: output_text }.into())
+}
+
+/// Copies of btrfs' superblock (fs/btrfs/disk-io.h, btrfs_sb_offset).
+const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
+const SUPERBLOCK_BYTES: u64 = 4096;
+
+/// Metadata of btrfs lie in chunks of their own. btrfs-image would turn their copies (profile DUP) into single ones, and there
+/// would be more room on the twin than on the original.
+fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
+    let chunks = match &source.mounted {
+        Some(line) => chunks_of(&line.mount_point)?,
+        None => chunks_of(ShownDirectory::of(&source.path)?.directory())?,
+    };
+    let no_twin = |reason: &str| PrognosisError::NoTwin { target: source.shown.clone(), reason: reason.into() };
+    let metadata: Vec<&Chunk> = chunks.iter().filter(|chunk| !chunk.data).collect();
+    if metadata.is_empty() {
+        return Err(no_twin("data and metadata share their chunks (mixed block groups)"));
+    }
+    if chunks.iter().any(|chunk| chunk.spread)
+        || metadata.iter().flat_map(|chunk| &chunk.copies).any(|copy| copy.0 != 1)
+    {
+        return Err(no_twin("it lies on several devices"));
+    }
+    let to = std::fs::OpenOptions::new().write(true).open(image).map_err(PrognosisError::io("open", image))?;
+    for at in SUPERBLOCKS.into_iter().filter(|at| at + SUPERBLOCK_BYTES <= source.size) {
+        copy_range(source, &to, image, at, SUPERBLOCK_BYTES)?;
+    }
+    for chunk in metadata {
+        for (_, at) in &chunk.copies {
+            copy_range(source, &to, image, *at, chunk.length)?;
+        }
+    }
+    to.sync_all().map_err(PrognosisError::io("write", image))
+}
+
+fn chunks_of(directory: &Path) -> Result<Vec<Chunk>, PrognosisError> {
+    let root = File::open(directory).map_err(PrognosisError::io("open", directory))?;
+    Ok(btrfs_chunks::chunks(root.as_fd(), directory)?)
+}
+
+fn copy_range(source: &Source, to: &File, image: &Path, start: u64, length: u64) -> Result<(), PrognosisError> {
+    let mut buffer = vec![0u8; 1 << 20];
+    let end = (start + length).min(source.size);
+    let mut at = start;
+    while at < end {
+        let part = &mut buffer[..(end - at).min(1 << 20) as usize];
+        source.file.read_exact_at(part, at).map_err(PrognosisError::io("read", &source.path))?;
+        for (index, block) in part.chunks(4096).enumerate().filter(|(_, block)| block.iter().any(|byte| *byte != 0)) {
+            to.write_all_at(block, at + index as u64 * 4096).map_err(PrognosisError::io("write", image))?;
+        }
+        at += part.len() as u64;
+    }
+    Ok(())
+}

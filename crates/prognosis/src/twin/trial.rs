@@ -1,0 +1,126 @@
+//! A twin, mounted for one trial and forgotten afterwards.
+
+use super::sink::{self, Sink, Store};
+use crate::error::PrognosisError;
+use fuser::{BackgroundSession, Config, MountOption, Session};
+use senesce_volume::mount::Mount;
+use senesce_volume::{FileSystem, Guardian, LoopDevice, ScratchDirectory};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// It. The order of the fields is the order in which they are undone, whatever happens.
+pub struct Trial {
+    mount: Mount,
+    device: LoopDevice,
+    session: Option<BackgroundSession>,
+    _fuse: Guardian,
+    _scratch: ScratchDirectory,
+}
+
+impl Trial {
+    /// Mounts a twin for reading and writing; the image itself is only read.
+    ///
+    /// # Errors
+    /// Root, /dev/fuse or a loop device is missing, or it cannot be mounted.
+    pub fn begin(twin: &Path, file_system: FileSystem) -> Result<Self, PrognosisError> {
+        let below = File::open(twin).map_err(PrognosisError::io("open", twin))?;
+        let size = below.metadata().map_err(PrognosisError::io("look at", twin))?.len();
+        let scratch = ScratchDirectory::large("trial")?;
+        let above = new_private(&scratch.path().join("above"))?;
+        above.set_len(size).map_err(PrognosisError::io("set the size of", scratch.path()))?;
+        let point = scratch.path().join("sink");
+        std::fs::create_dir(&point).map_err(PrognosisError::io("make directory", &point))?;
+        let fuse = Guardian::of_fuse_mount(&point)?;
+        let store = Arc::new(Store::new(below, above, size));
+        let session = serve(store, &point)?;
+        let image = point.join(sink::NAME);
+        let file =
+            OpenOptions::new().read(true).write(true).open(&image).map_err(PrognosisError::io("open", &image))?;
+        let device = LoopDevice::attach(&file, "senesce twin", false)?;
+        drop(file);
+        let mount = Mount::new(device.path(), file_system, options(file_system), None)?;
+        Ok(Self { mount, device, session: Some(session), _fuse: fuse, _scratch: scratch })
+    }
+
+    /// Where its files are.
+    pub fn directory(&self) -> &Path {
+        self.mount.point()
+    }
+
+    /// Its device.
+    pub fn device(&self) -> &Path {
+        self.device.path()
+    }
+
+    /// Has the checksums of btrfs made anew from the data as they read here.
+    ///
+    /// # Errors
+    /// btrfs-progs are missing, or fail.
+    pub fn forget_checksums(&mut self) -> Result<(), PrognosisError> {
+        self.mount.unmount()?;
+        let device = self.device.path().to_string_lossy().into_owned();
+        super::make::program("btrfs", &["check", "--force", "--init-csum-tree", &device], FileSystem::Btrfs)?;
+        Ok(self.mount.mount()?)
+    }
+
+    /// Unmounts it and lets the file system's own checker look at it.
+    ///
+    /// # Errors
+    /// The checker is missing.
+    pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
+        let file_system = self.mount.file_system();
+        self.mount.unmount()?;
+        let report = file_system.check(self.device.path())?;
+        self.end()?;
+        Ok(report)
+    }
+
+    /// Unmounts it and forgets what was written.
+    ///
+    /// # Errors
+    /// Somebody uses it.
+    pub fn end(mut self) -> Result<(), PrognosisError> {
+        self.mount.unmount()?;
+        let Self { mount, device, session, .. } = self;
+        drop(mount);
+        drop(device);
+        drop(session);
+        Ok(())
+    }
+}
+
+/// A twin may have the identity of a mounted original.
+fn options(file_system: FileSystem) -> &'static str {
+    match file_system {
+        FileSystem::Xfs => "nouuid",
+        _ => "",
+    }
+}
+
+/// A new file for its owner alone.
+pub fn new_private(path: &Path) -> Result<File, PrognosisError> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(PrognosisError::io("make", path))
+}
+
+fn serve(store: Arc<Store>, point: &PathBuf) -> Result<BackgroundSession, PrognosisError> {
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("senesce-twin".into()), MountOption::Subtype("twin".into())];
+    config.n_threads = Some(2);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => senesce_volume::TargetError::missing(
+            "/dev/fuse",
+            "load the kernel module fuse (modprobe fuse): trials are mounted through it",
+        )
+        .into(),
+        _ => PrognosisError::io("mount the sink of the twin on", point)(error),
+    };
+    Session::new(Sink(store), point, &config).and_then(Session::spawn).map_err(failed)
+}

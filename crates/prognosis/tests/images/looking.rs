@@ -1,0 +1,110 @@
+//! Looking alone: what is said, and that nothing is altered.
+
+use crate::common::{Image, grow, run, scatter};
+use senesce_prognosis::estimate::{Options, prognosis};
+use senesce_prognosis::headroom::User;
+use senesce_prognosis::reading::Order;
+
+const FILE_SYSTEMS: [(&str, u64); 3] = [("ext4", 64), ("xfs", 304), ("btrfs", 128)];
+
+fn hdd() -> Options {
+    Options { model: "st500dm002".into(), ..Options::default() }
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS, Btrfs"]
+fn an_image_is_not_altered_and_its_numbers_belong_together() {
+    for (name, mib) in FILE_SYSTEMS {
+        let mut image = Image::new(name, mib);
+        image.mount("");
+        grow(&image.point(), 0.2, 0.0, 1);
+        scatter(&image.point(), 12, 6);
+        image.unmount();
+        let before = image.digest();
+        let found = prognosis(&image.path(), &hdd()).unwrap();
+        assert_eq!(image.digest(), before, "{name}: the image was altered");
+        let (now, ideal, rewritten) = (found.now_seconds, found.ideal_seconds, found.rewritten_seconds);
+        assert!(now > ideal && ideal >= rewritten * 0.99 && rewritten > 0.0, "{name}: {now} {ideal} {rewritten}");
+        let sum =
+            |of: fn(&senesce_prognosis::estimate::Directory) -> f64| found.directories.iter().map(of).sum::<f64>();
+        assert!((sum(|one| one.now_seconds) - now).abs() < 1e-6 && (sum(|one| one.ideal_seconds) - ideal).abs() < 1e-6);
+        assert_eq!(found.directories.iter().map(|one| one.files).sum::<u64>(), found.files);
+        assert!(found.worst[0].path.starts_with("scattered"), "{name}: {:?}", found.worst[0]);
+        assert_eq!(found.plan.last().unwrap().share_of_gain, 1.0);
+        assert!(found.plan.windows(2).all(|pair| pair[0].bytes <= pair[1].bytes));
+        assert_eq!(found.creatable.len(), 8, "{name}");
+        assert!((found.unseen_share, found.drive.known) == (0.0, true) && !found.sentence.is_empty());
+        run("udevadm settle 2>/dev/null || true");
+        assert_eq!(run(&format!("losetup -j {}", image.path().display())), "", "{name}: a loop device is left");
+    }
+}
+
+/// The same files, seen while they are mounted and afterwards in the image.
+#[test]
+#[ignore = "needs loop devices"]
+fn a_mounted_directory_and_its_image_say_the_same() {
+    let mut image = Image::new("ext4", 64);
+    image.mount("");
+    grow(&image.point(), 0.3, 0.0, 2);
+    let mounted = prognosis(&image.point(), &hdd()).unwrap();
+    image.unmount();
+    let unmounted = prognosis(&image.path(), &hdd()).unwrap();
+    assert_eq!(mounted.now_seconds, unmounted.now_seconds);
+    let root = |found: &senesce_prognosis::Prognosis| {
+        found.creatable.iter().filter(|one| one.user == User::Root).map(|one| one.files).collect::<Vec<_>>()
+    };
+    assert_eq!(root(&mounted), root(&unmounted));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_unknown_drive_has_a_range_and_another_order_another_time() {
+    let mut image = Image::new("ext4", 64);
+    image.mount("");
+    grow(&image.point(), 0.3, 0.0, 3);
+    image.unmount();
+    let found = prognosis(&image.path(), &Options::default()).unwrap();
+    assert!(!found.drive.known && found.sentence.contains("--model"), "{}", found.sentence);
+    let models: Vec<f64> = found.models.iter().map(|model| model.seconds.now).collect();
+    assert_eq!(models.len(), 4);
+    assert_eq!(models[0], found.now_seconds, "the first of the range stands for it");
+    let by_path = prognosis(&image.path(), &Options { order: Order::Path, ..hdd() }).unwrap();
+    assert_eq!(by_path.bytes, found.bytes);
+    assert_ne!(by_path.now_seconds, found.now_seconds);
+    let same = |one: f64, other: f64| (one - other).abs() <= 1e-6 * one;
+    assert!(same(by_path.rewritten_seconds, found.rewritten_seconds) || by_path.rewritten_seconds > 0.0);
+}
+
+/// A directory that may not be read: the rest is examined, and what is unseen is told.
+#[test]
+fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
+    use std::os::unix::fs::PermissionsExt;
+    let room = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(room.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(room.path().join("closed")).unwrap();
+    std::fs::write(room.path().join("closed/secret"), vec![1u8; 8192]).unwrap();
+    std::fs::write(room.path().join("open"), vec![1u8; 8192]).unwrap();
+    std::fs::set_permissions(room.path().join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    let look = || prognosis(room.path(), &hdd());
+    let found = match rustix::process::geteuid().is_root() {
+        false => look(),
+        true => std::thread::scope(|scope| {
+            // Threads that are started in it have its identity too.
+            let thread = scope.spawn(|| {
+                // SAFETY: setresuid takes three numbers; the raw call changes this thread alone.
+                assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) }, 0);
+                look()
+            });
+            thread.join().unwrap()
+        }),
+    };
+    std::fs::set_permissions(room.path().join("closed"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    match found {
+        Ok(found) => {
+            assert!(found.unseen_share > 0.0 && found.files == 1, "{} {}", found.unseen_share, found.files);
+            assert!(found.notes.iter().any(|note| note.contains("may not be opened")), "{:?}", found.notes);
+        }
+        // A temporary directory in memory has no extents.
+        Err(error) => assert!(error.to_string().contains("does not tell"), "{error}"),
+    }
+}

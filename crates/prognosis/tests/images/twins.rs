@@ -1,0 +1,134 @@
+//! Twins against their originals.
+
+use crate::common::{Image, grow, run, scatter};
+use senesce_core::Silent;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::interrupt::Interrupt;
+use senesce_devmodel::DeviceModel;
+use senesce_prognosis::estimate::{Options, Seen};
+use senesce_prognosis::headroom::User;
+use senesce_prognosis::twin::{self, Laboratory, Wanted};
+use std::os::unix::fs::MetadataExt;
+
+fn options() -> Options {
+    Options { model: "st500dm002".into(), ..Options::default() }
+}
+
+/// What the kernel does on a twin it does on a copy of the original, and the original stays as it was.
+fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
+    let mut image = Image::new(name, mib);
+    image.mount("");
+    grow(&image.point(), 0.6, 0.5, 4);
+    image.unmount();
+    let before = image.digest();
+    let path = image.room().join("twin");
+    let made = twin::make(&image.path(), &path, false).unwrap();
+    assert_eq!(image.digest(), before, "{name}: the original was altered");
+    assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+    assert!(made.bytes < (mib << 20) / 3, "{name}: {made:?}");
+    let trial = twin::Trial::begin(&path, made.file_system).unwrap();
+    let on_twin = twin::fill(trial.directory(), size, User::Root).unwrap();
+    trial.end().unwrap();
+    image.mount("");
+    let truth = twin::fill(&image.point(), size, User::Root).unwrap();
+    image.unmount();
+    let error = (on_twin.files as f64 - truth.files as f64).abs() / truth.files as f64;
+    println!("{name} {size}: twin {on_twin:?}, original {truth:?}, error {error}");
+    assert!(error <= tolerance, "{name} {size}: {on_twin:?}, {truth:?}");
+    assert_eq!(on_twin.ends_by, truth.ends_by);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn files_created_on_a_twin_of_ext4_are_those_of_the_original() {
+    creations_are_the_same("ext4", 96, 4096, 0.001);
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn files_created_on_a_twin_of_xfs_are_those_of_the_original() {
+    creations_are_the_same("xfs", 304, 65_536, 0.001);
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
+    creations_are_the_same("btrfs", 160, 65_536, 0.03);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_twin_is_refused_where_it_would_not_be_one() {
+    let mut image = Image::new("ext4", 32);
+    let twin = image.room().join("twin");
+    image.mount("");
+    let error = twin::make(&image.path(), &twin, false).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(error.to_string().contains("--freeze"), "{error}");
+    std::fs::write(image.point().join("file"), "not written back").unwrap();
+    let made = twin::make(&image.point(), &twin, true).unwrap();
+    assert!(made.frozen_seconds.is_some());
+    std::fs::write(image.point().join("file"), "it can be written to again").unwrap();
+    image.unmount();
+    assert!(twin::make(&image.path(), &twin, false).is_err(), "nothing is replaced");
+    let empty = image.room().join("empty");
+    std::fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
+    let error = twin::make(&empty, &image.room().join("none"), false).unwrap_err();
+    assert!(error.to_string().contains("ext4, xfs and btrfs"), "{error}");
+    assert!(!image.room().join("none").exists());
+}
+
+/// The real tool on the twin and on the original.
+fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
+    let mut image = Image::new(name, mib);
+    image.mount("");
+    grow(&image.point(), 0.4, 0.5, 5);
+    scatter(&image.point(), 40, 8);
+    image.unmount();
+    let path = image.room().join("twin");
+    let made = twin::make(&image.path(), &path, false).unwrap();
+    let model = DeviceModel::reference_hdd().unwrap();
+    let (options, interrupt) = (options(), Interrupt::new());
+    let file_system = made.file_system;
+    let laboratory = Laboratory {
+        twin: &path,
+        file_system,
+        options: &options,
+        model: &model,
+        progress: &Silent,
+        interrupt: &interrupt,
+    };
+    let wanted = Wanted { create: false, passes: 2, command: vec!["true".into()] };
+    let tried = laboratory.run("TARGET", made, &wanted).unwrap();
+    image.mount("");
+    run(&format!("{tool} {} > /dev/null 2>&1; sync -f {}", image.point().display(), image.point().display()));
+    let truth = Seen::of(&image.point(), &model, &options).unwrap();
+    let (on_twin, real) = (tried.cures[0].seconds_after, truth.costs[0].seconds);
+    println!("{name}: now {} ideal {} twin {on_twin} original {real}", tried.now_seconds, tried.ideal_seconds);
+    println!("{:?} {:?}", tried.plan, tried.executed);
+    assert!((on_twin / real - 1.0).abs() <= tolerance, "{name}: {on_twin}, {real}");
+    assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool betters the ideal: {on_twin}, {}", tried.ideal_seconds);
+    assert!(on_twin < tried.now_seconds, "{name}: the tool cures: {on_twin}, {}", tried.now_seconds);
+    let executed = tried.executed.unwrap();
+    assert!(executed.share_of_gain > 0.8 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
+    let nothing = tried.cures.last().unwrap();
+    assert_eq!((nothing.command.as_str(), nothing.bytes_written), ("true", 0));
+}
+
+#[test]
+#[ignore = "needs loop devices, e4defrag"]
+fn e4defrag_does_on_the_twin_what_it_does_on_the_original() {
+    cures_are_the_same("ext4", 128, "e4defrag", 0.01);
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS, xfs_fsr"]
+fn xfs_fsr_does_on_the_twin_what_it_does_on_the_original() {
+    cures_are_the_same("xfs", 304, "xfs_fsr", 0.01);
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn btrfs_defragments_on_the_twin_as_on_the_original() {
+    cures_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
+}

@@ -1,0 +1,53 @@
+//! Whether throughput and latency of a job fit the requests that it may have in flight (Little, Operations Research 9:3, 1961).
+
+use super::clones::Joined;
+use super::format::Direction;
+use std::collections::BTreeMap;
+
+/// The same as for workloads of our own.
+const TOLERANCE: f64 = 1.2;
+/// Beyond this it cannot be a group of several jobs, of which fio tells the options of the first.
+const IMPOSSIBLE: f64 = 10.0;
+
+/// How many requests were in flight by throughput and latency, and how many there can have been.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Concurrency {
+    measured: f64,
+    allowed: f64,
+}
+
+impl Concurrency {
+    /// Of a job, where the file tells its options or the global ones.
+    pub fn of(joined: &Joined, global: &BTreeMap<String, String>) -> Option<Self> {
+        let options = &joined.job.options;
+        if options.is_empty() && global.is_empty() {
+            return None;
+        }
+        let number = |name: &str| match options.get(name).or(global.get(name)) {
+            Some(text) => text.parse::<f64>().ok(),
+            None => Some(1.0),
+        };
+        let jobs = number("numjobs")?.max(joined.clones as f64);
+        let in_flight = |direction: &Direction| direction.iops * direction.total_mean_ns / 1e9;
+        let measured = joined.job.directions.iter().map(in_flight).sum();
+        Some(Self { measured, allowed: number("iodepth")? * jobs })
+    }
+
+    /// Whether no job can have measured this.
+    pub fn is_impossible(self) -> bool {
+        self.measured > IMPOSSIBLE * self.allowed
+    }
+
+    /// What a reader must know, where they do not fit.
+    pub fn caveat(self, job: &str) -> Option<String> {
+        let Self { measured, allowed } = self;
+        let fits = measured <= TOLERANCE * allowed;
+        let left_out = if self.is_impossible() { "its numbers do not count" } else { "several jobs in one group?" };
+        (!fits).then(|| {
+            format!(
+                "job '{job}': throughput x latency is {measured:.1} requests in flight, iodepth x numjobs allows \
+                 {allowed}: {left_out}"
+            )
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Second accounts of a run, which must agree with its counters.
+
+use super::measure::Sample;
+use super::program::Programs;
+use super::shared::ActiveFileset;
+use crate::model::FlowopKind;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The time of operations and of threads may differ by this share: operations that the window cuts, and what a thread does
+/// between two of them.
+const TOLERANCE: f64 = 0.2;
+
+/// What a run says of itself in two ways.
+pub struct Account<'a> {
+    /// What the threads executed.
+    pub programs: &'a Programs,
+    /// Counters and histograms, taken after every thread has ended.
+    pub counted: &'a Sample,
+    /// Measured time of all threads, each from its first moment of processor time on.
+    pub thread_seconds: f64,
+    /// Processor time of the process in the measured time: in user mode, in the kernel.
+    pub cpu_seconds: (f64, f64),
+    /// Whether every thread worked until the end of the measured time.
+    pub threads_stayed: bool,
+}
+
+impl Account<'_> {
+    /// Why the numbers cannot all be right, if so.
+    pub fn contradiction(&self) -> Option<String> {
+        self.histograms().or_else(|| self.thread_time())
+    }
+
+    /// Every operation that was counted has a latency.
+    fn histograms(&self) -> Option<String> {
+        let names = self.programs.flowops.iter().zip(&self.counted.counters).enumerate();
+        names
+            .map(|(index, ((name, _), [count, ..]))| (name, *count, self.counted.latencies.flowop(index).count()))
+            .find(|(_, count, latencies)| count != latencies)
+            .map(|(name, count, latencies)| {
+                format!("flowop {name} was counted {count} times, and {latencies} latencies were recorded")
+            })
+    }
+
+    /// In a closed loop, throughput x latency is the concurrency (Little, Operations Research 9:3, 1961): the time of all
+    /// operations is the time of all threads, less what the engine itself takes of the processors.
+    fn thread_time(&self) -> Option<String> {
+        let threads = self.closed_threads()?;
+        let nanoseconds: u64 = self.counted.counters.iter().map(|[_, _, time]| time).sum();
+        let busy = nanoseconds as f64 / 1e9;
+        let whole = self.thread_seconds;
+        let (user, system) = self.cpu_seconds;
+        let own = if user > 0.0 { user / (user + system) } else { 0.0 };
+        // A thread's operation that the window cuts is not counted.
+        let cut = threads as f64 * self.longest_seconds();
+        let contradicts = busy > whole * 1.01 || busy < whole * (1.0 - TOLERANCE - own) - cut;
+        contradicts.then(|| {
+            format!(
+                "operations took {busy:.3} s in all, which {threads} threads that do nothing else had {whole:.3} s for \
+                 (throughput x latency against concurrency)"
+            )
+        })
+    }
+
+    fn longest_seconds(&self) -> f64 {
+        let flowops = 0..self.programs.flowops.len();
+        let [longest] = self.counted.latencies.merged(flowops).quantiles_us([1.0]);
+        longest / 1e6
+    }
+
+    /// Number of threads, where every one does nothing but operations that are timed, one after the other.
+    fn closed_threads(&self) -> Option<u64> {
+        let timed =
+            |kind: FlowopKind| kind.entry().counted && !matches!(kind, FlowopKind::AioWrite | FlowopKind::AioWait);
+        let closed = self.threads_stayed && self.programs.flowops.iter().all(|(_, kind)| timed(*kind));
+        closed.then(|| self.programs.list.iter().map(|program| program.instances).sum())
+    }
+}
+
+/// Compares the files that the run believes to exist with those that do, where it created or deleted some.
+///
+/// # Errors
+/// When a directory cannot be read.
+pub fn missing_files(programs: &Programs, filesets: &[ActiveFileset]) -> io::Result<Option<String>> {
+    let changes = |kind: FlowopKind| matches!(kind, FlowopKind::CreateFile | FlowopKind::DeleteFile);
+    if !programs.flowops.iter().any(|(_, kind)| changes(*kind)) {
+        return Ok(None);
+    }
+    for fileset in filesets {
+        let (believed, found) = (fileset.files.existing() as u64, files_below(&fileset.path)?);
+        if believed != found {
+            return Ok(Some(format!(
+                "file set {} has {found} files in {}, and its operations left {believed}",
+                fileset.name,
+                fileset.path.display()
+            )));
+        }
+    }
+    Ok(None)
+}
+
+fn files_below(directory: &Path) -> io::Result<u64> {
+    let mut files = 0;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.file_type()? {
+            kind if kind.is_dir() => files += files_below(&entry.path())?,
+            kind if kind.is_file() => files += 1,
+            _ => {}
+        }
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::latency::Latencies;
+
+    fn programs(kinds: &[FlowopKind], threads: u64) -> Programs {
+        let mut programs = Programs::default();
+        programs.flowops = kinds.iter().map(|kind| (format!("{kind:?}"), *kind)).collect();
+        programs.list.push(super::super::program::Program { instances: threads, ..Default::default() });
+        programs
+    }
+
+    /// A run of 1 s of which each flowop was executed so many times, at so many ns.
+    fn contradiction(programs: &Programs, executed: &[(u64, u64)], recorded: u64) -> Option<String> {
+        let latencies = Latencies::new(executed.len());
+        for (index, (_, nanoseconds)) in executed.iter().enumerate() {
+            (0..recorded).for_each(|_| latencies.record(index, *nanoseconds));
+        }
+        let counters = executed.iter().map(|(count, nanoseconds)| [*count, 0, count * nanoseconds]).collect();
+        let thread_seconds = programs.list[0].instances as f64;
+        let counted = Sample { counters, latencies: latencies.snapshot() };
+        Account { programs, counted: &counted, thread_seconds, cpu_seconds: (0.05, 0.95), threads_stayed: true }
+            .contradiction()
+    }
+
+    #[test]
+    fn a_closed_loop_that_loses_time_or_operations_contradicts_itself() {
+        let read = programs(&[FlowopKind::Read], 4);
+        assert_eq!(contradiction(&read, &[(1000, 3_900_000)], 1000), None);
+        assert_eq!(contradiction(&read, &[(1000, 3_100_000)], 1000), None, "a quarter is the engine's and cut");
+        let half = contradiction(&read, &[(1000, 2_000_000)], 1000);
+        assert!(half.is_some_and(|said| said.contains("concurrency")), "half of the time is nowhere");
+        assert!(contradiction(&read, &[(1000, 4_100_000)], 1000).is_some(), "more time than there was");
+        let lost = contradiction(&read, &[(1000, 3_900_000)], 999);
+        assert!(lost.is_some_and(|said| said.contains("999 latencies")));
+    }
+
+    #[test]
+    fn threads_that_wait_are_no_closed_loop() {
+        let waits = programs(&[FlowopKind::Read, FlowopKind::Delay], 4);
+        assert_eq!(contradiction(&waits, &[(10, 1000), (10, 1000)], 10), None);
+    }
+
+    #[test]
+    fn files_are_counted_below_every_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir_all(directory.path().join("a/b")).unwrap();
+        for name in ["one", "a/two", "a/b/three"] {
+            fs::write(directory.path().join(name), "").unwrap();
+        }
+        assert_eq!(files_below(directory.path()).unwrap(), 3);
+    }
+}
