@@ -9,7 +9,8 @@ macro_rules! eprintln {
     }};
 }
 
-/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly.
+/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly, as
+/// with every other filter; std's macro, which panics there, is used nowhere.
 macro_rules! println {
     () => { crate::output::print(format_args!("")) };
     ($($words:tt)*) => { crate::output::print(format_args!($($words)*)) };
@@ -60,7 +61,6 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
 fn main() -> std::process::ExitCode {
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
-    restore_broken_pipe();
     CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
     let matches = match understood() {
         Ok(matches) => matches,
@@ -141,19 +141,6 @@ impl From<ExitCode> for Exit {
     fn from(exit: ExitCode) -> Self {
         Self::Code(exit)
     }
-}
-
-/// `senesce ... | head` ends quietly, as with every other filter: Rust ignores SIGPIPE at start.
-fn restore_broken_pipe() {
-    use std::panic;
-    let default = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        let text = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
-        if text.contains("failed printing to stdout") {
-            std::process::exit(0);
-        }
-        default(info);
-    }));
 }
 
 #[cfg(test)]

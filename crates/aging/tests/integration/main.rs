@@ -2,7 +2,7 @@
 
 mod clock;
 mod execute;
-mod theory;
 mod parts;
 mod planner;
 mod profiles;
+mod theory;

@@ -173,7 +173,7 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
         "--json",
     ];
     let started = crate::common::start_until(room.path(), &words, "aging:");
-    std::thread::sleep(Duration::from_millis(300));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     let stopped = started.interrupt();
     assert_eq!(stopped.status.code(), Some(130));
     let partial = json(&stopped);
@@ -298,7 +298,7 @@ fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
     let base =
         ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
     let started = crate::common::start_until(room.path(), &base, "aging:");
-    std::thread::sleep(Duration::from_millis(300));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     assert_eq!(started.interrupt().status.code(), Some(130));
     assert_eq!(leftovers(room.path()), Vec::<String>::new());
     let resumed = run(room.path(), &["age", "--resume", "run", "--json"]);

@@ -45,7 +45,7 @@ impl Mounted {
             "--json",
         ];
         let started = start_until(room, &words, "aging:");
-        std::thread::sleep(Duration::from_millis(500));
+        crate::common::wait_for_event(&room.join("run"), "sample");
         started
     }
 }
@@ -142,7 +142,7 @@ fn a_directory_that_is_taken_away_is_told() {
         "run",
     ];
     let started = start_until(room.path(), &words, "aging:");
-    std::thread::sleep(Duration::from_millis(200));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     // More files appear while it is removed, so rename first.
     std::fs::rename(room.path().join("aged"), room.path().join("gone")).expect("rename");
     let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(room.path()).status();

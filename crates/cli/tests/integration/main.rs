@@ -2,6 +2,7 @@
 
 mod age;
 mod age_trouble;
+mod architecture;
 mod bench;
 mod common;
 mod device;

@@ -189,8 +189,10 @@ fn kind(record: &Record) -> String {
     record.plan.kind.clone()
 }
 
+/// Whether a benchmark executed its system calls: `bench --null` measures the engine itself.
 fn engine(record: &Record) -> String {
-    record.plan.spec.get("engine").map_or_else(|| "-".into(), ToString::to_string)
+    let null = record.plan.spec.get("null").and_then(toml::Value::as_bool).unwrap_or(false);
+    if null { "no system calls".into() } else { "system calls".into() }
 }
 
 /// Memory, image, device or directory, from the name of the target.
