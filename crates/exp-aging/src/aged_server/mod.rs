@@ -160,9 +160,12 @@ pub struct Spec {
     /// length of a run
     #[arg(long)]
     pub time: Span,
-    /// runs of every cell (published: 3; 4 are the least that can be judged)
+    /// runs of every cell on each image (published: 3; 5 values of a cell are the least that can be judged)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
+    /// independent agings by each profile; one image speaks for itself alone
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub images: u32,
     /// factor for the number of files of the workload
     #[arg(long, value_parser = real(0.001..=1000.0))]
     pub scale_files: f64,
@@ -179,6 +182,7 @@ impl<S: Server> Run for Aged<S> {
     const PUBLISHED: &'static str = S::PUBLISHED;
     const CLAIMS: &'static str = S::CLAIMS;
     const GOES_ON: bool = true;
+    const KNOWS_GUESTS: bool = true;
     type Spec = Spec;
     type Event = Event;
     type Step = RunId;
@@ -229,7 +233,8 @@ impl<S: Server> Experiment for Aged<S> {
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
             overwrites: level.of([1.2, 2.0, 0.0]),
             time: Span::from_millis(level.of([200, 1000, 600_000])),
-            repetitions: level.of([1, 4, 4]),
+            repetitions: 1,
+            images: level.of([1, 5, 5]),
             scale_files: level.of(S::FILES),
             memory: Size(level.of([Bytes(0), Bytes::mib(256), Bytes::gib(1)])),
             models: level.of([models[..1].to_vec(), models.to_vec(), models.to_vec()]),
@@ -261,6 +266,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     let study = StudySpec {
         seed: seed.0,
         repetitions: spec.repetitions,
+        images: spec.images,
         models: spec.models.clone(),
         file_system: systems.iter().map(|name| FileSystemSpec::named(name)).collect(),
         state: states,
