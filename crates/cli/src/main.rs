@@ -30,7 +30,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use clap_complete::CompleteEnv;
 use senesce_core::parameter::suggest;
-use senesce_core::{ExitCode, Failure};
+use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
 /// The whole command line: global flags and one subcommand per verb.
@@ -50,7 +50,14 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .arg(flag("quiet", 'q', "No progress display"))
-        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count));
+        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count))
+        .arg(
+            Arg::new("label")
+                .long("label")
+                .value_name("TEXT")
+                .help("Name the runs of this command in their records")
+                .global(true),
+        );
     table::VERBS.iter().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
 
@@ -69,6 +76,10 @@ fn main() -> std::process::ExitCode {
             return code(failure.exit_code());
         }
     };
+    circumstances::set_commit(env!("SENESCE_COMMIT"));
+    if let Some(label) = matches.get_one::<String>("label") {
+        circumstances::set_label(label.clone());
+    }
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
     let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
     let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {

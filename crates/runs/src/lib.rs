@@ -4,6 +4,7 @@ pub mod bench;
 pub mod cold;
 mod cold_self_test;
 pub mod compare;
+pub mod decided;
 pub mod doctor;
 pub mod drives;
 pub mod export;

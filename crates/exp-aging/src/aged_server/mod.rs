@@ -166,7 +166,7 @@ pub struct Spec {
     /// length of a run
     #[arg(long)]
     pub time: Span,
-    /// runs of every cell on each image (published: 3)
+    /// runs of every cell on each image (published: 3; 5 values of a cell are the least that can be judged)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
     /// factor for the number of files of the workload
@@ -185,6 +185,7 @@ impl<S: Server> Run for Aged<S> {
     const PUBLISHED: &'static str = S::PUBLISHED;
     const CLAIMS: &'static str = S::CLAIMS;
     const GOES_ON: bool = true;
+    const KNOWS_GUESTS: bool = true;
     type Spec = Spec;
     type Event = Event;
     type Step = RunId;
@@ -235,7 +236,7 @@ impl<S: Server> Experiment for Aged<S> {
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
             overwrites: level.of([1.2, 0.0, 0.0]),
             commit_shares: level.of([vec![CommitShare::DEFAULT], with_and_without(), with_and_without()]),
-            images: level.of([1, 4, 8]),
+            images: level.of([1, 5, 8]),
             time: Span::from_millis(level.of([200, 1000, 600_000])),
             repetitions: 1,
             scale_files: level.of(S::FILES),

@@ -47,7 +47,40 @@ impl StudySpec {
         for name in &self.models {
             senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
         }
+        self.check_until_decided()?;
         self.check_cold_reads()
+    }
+
+    /// What goes on until it is decided is decided by measured values, one run after the other on this machine.
+    fn check_until_decided(&self) -> Result<(), String> {
+        if !self.until_decided {
+            return match self.max_time {
+                Some(_) => {
+                    Err("max_time ends a study that goes on until it is decided: say until_decided = true".into())
+                }
+                None => Ok(()),
+            };
+        }
+        if self.most_seconds().is_infinite() {
+            return Err("until_decided needs an end: say max_time = \"1h\" (on the command line --max-time 1h)".into());
+        }
+        if !self.models.is_empty() || self.noise {
+            return Err("until_decided decides measured values: leave models and noise out".into());
+        }
+        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+            let name = &self.workload[workload].name;
+            !self.exception(fs, state, name).skip && self.lab_kernel(fs, state, name).is_some()
+        };
+        match self.combinations().find(|cell| in_lab(*cell)) {
+            Some(cell) => {
+                let (fs, state, workload) = self.names(cell);
+                Err(format!(
+                    "cell {fs} / {state} / {workload} runs in the lab, whose guests are not booted for every look: leave \
+                     until_decided or the cell out"
+                ))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
@@ -271,6 +304,18 @@ skip = true
         assert!(problem("256M", "4M").contains("at least 8 MiB"));
         assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
         assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
+    }
+
+    #[test]
+    fn what_goes_on_until_it_is_decided_has_an_end() {
+        let with = |keys: &str| problem("size = \"256M\"", &format!("size = \"256M\"\n{keys}"));
+        assert!(with("until_decided = true").contains("max_time"));
+        assert!(with("max_time = \"1h\"").contains("until_decided"));
+        assert!(with("until_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]").contains("models"));
+        let text = GOOD.replacen("size", "until_decided = true\nmax_time = \"1h\"\nsize", 1);
+        assert!(StudySpec::parse("s.toml", &text).is_ok());
+        let in_lab = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nlab = true\n");
+        assert!(StudySpec::parse("s.toml", &in_lab).unwrap_err().to_string().contains("runs in the lab"));
     }
 
     #[test]
