@@ -155,12 +155,12 @@ impl Run for EarlyEnospc {
     type Step = Step;
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
-        if spec.size.bytes() < Bytes::mib(400) {
+        if spec.size.0 < Bytes::mib(400) {
             return Err(Failure::usage(
                 "--size: xfs and btrfs need at least 400M for a state that can be told from a fresh one",
             ));
         }
-        if spec.file_size.bytes() > Bytes::mib(1) {
+        if spec.file_size.0 > Bytes::mib(1) {
             return Err(Failure::usage("--file-size: at most 1M: larger files are limited by bytes everywhere"));
         }
         let each = |fs: &Variant| {
@@ -169,13 +169,13 @@ impl Run for EarlyEnospc {
         };
         let planned = |step: Step| {
             let target = format!("{} in memory, {} blocks punched out", step.fs.name(), step.punched.name());
-            Planned::new(step, "fill with files until none fits", target).costing(spec.size.bytes(), 10.0)
+            Planned::new(step, "fill with files until none fits", target).costing(spec.size.0, 10.0)
         };
         Ok(spec.fs.iter().flat_map(each).map(planned).collect())
     }
 
     fn needs(spec: &Spec) -> Needs {
-        Needs::root("early-enospc makes volumes on loop devices").and_memory(Bytes(2 * spec.size.bytes().0))
+        Needs::root("early-enospc makes volumes on loop devices").and_memory(Bytes(2 * spec.size.bytes()))
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {

@@ -20,11 +20,11 @@ const BLOCK: u64 = 4096;
 pub(super) fn fill(spec: &Spec, step: Step, interrupt: &Interrupt) -> Result<Fill, Failure> {
     let (file_system, mkfs_options) = step.fs.mkfs();
     let options = OpenOptions { mkfs_options: mkfs_options.into(), ..OpenOptions::fresh(file_system) };
-    let mut target = senesce_volume::open(&TargetSpec::Memory { size: spec.size.bytes() }, &options)?;
+    let mut target = senesce_volume::open(&TargetSpec::Memory { size: spec.size.0 }, &options)?;
     let (holes, every) = step.punched.pattern();
     punch(&target.mount_point().join("large"), holes, every)?;
     target.remount()?;
-    let size = spec.file_size.bytes().0;
+    let size = spec.file_size.bytes();
     let scratch = ScratchDirectory::in_memory("early-enospc")?;
     let image = scratch.path().join("twin");
     let made = twin::make(target.mount_point(), &image, true)?;
