@@ -11,6 +11,7 @@ mod lab;
 mod layout;
 mod objects;
 mod outputs;
+mod prognosis;
 mod smoke;
 mod study;
 mod tutorials;
