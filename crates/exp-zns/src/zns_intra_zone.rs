@@ -46,6 +46,8 @@ impl ZnsStudy for ZnsIntraZone {
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let grid = spec.grid;
         let mut keys = grid_keys(Self::PUBLISHED, |condition| keeps(condition, grid))?;
+        // What the drive takes from several zones without merging, to compare merged writes with.
+        keys.push(grid_key("write", 4096, 1, 8, "direct", 4096));
         if grid == Grid::Wide {
             let sizes = [32768, 65536, 131072].into_iter();
             keys.extend(sizes.flat_map(|bs| [1, 4, 16].map(|qd| grid_key("randread", bs, qd, 1, "direct", 4096))));

@@ -17,6 +17,11 @@ pub struct ZnsResetInterference;
 /// Zones that are reset, and at most as many below them.
 const ZONES: u32 = 400;
 
+/// From the end of a reset to the next where it pauses: about as long as a reset of the published drive takes.
+const PAUSE_SECONDS: f64 = 0.017;
+
+const SEVERAL_WRITERS: &str = "writes over 4 zones";
+
 /// Those who run beside the resets: name, activity, request size, zones written at once.
 const OTHERS: [(&str, Activity, u64, u32); 4] = [
     ("write", Activity::Write, 4, 1),
@@ -106,13 +111,20 @@ impl ZnsStudy for ZnsResetInterference {
             let both = Point::new(format!("{name} with resets"), device, job(vec![other, resets()])?);
             points.push(both.and(&format!("reset with {}", plural(name)), 1, None, ""));
         }
+        // Back to back, a reset finds the programs of the drive still stopped by the one before.
+        let paused = ActorSpec { pause: JobSpan::seconds(PAUSE_SECONDS), ..resets() };
+        if let Some(other) = beside(SEVERAL_WRITERS, time, drive, half) {
+            let job = job(vec![other, paused])?;
+            let point = Point::new(format!("{SEVERAL_WRITERS} with resets that pause"), device, job);
+            points.push(point.and("reset that pauses with writes over 4 zones", 1, None, ""));
+        }
         Ok(points)
     }
 
     fn derived(measured: &Measured) -> Vec<Derived> {
         let quotient = |of: &str, to: &str, name: &str| Some(measured.get(of, name)? / measured.get(to, name)?);
         let share = quotient("writes over 4 zones with resets", "writes over 4 zones alone", "bw_mib");
-        let longer = quotient("reset with writes over 4 zones", "reset alone", "lat_mean_us");
+        let longer = quotient("reset that pauses with writes over 4 zones", "reset alone", "lat_mean_us");
         let derived = |key: &str, metric, better, value| Derived { key: key.into(), metric, unit: "1", better, value };
         let share = share.map(|value| {
             derived("writes over 4 zones, with resets against alone", "throughput_share", Better::Higher, value)
