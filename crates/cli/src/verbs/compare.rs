@@ -38,7 +38,7 @@ pub struct Compare {
     #[arg(long, value_enum, default_value_t = UndecidedWord::Fail, requires = "fail_on_regression")]
     undecided: UndecidedWord,
     /// By how much two single runs of the same thing are assumed to differ; several runs of each side measure it
-    #[arg(long, value_name = "SHARE", default_value = "1%")]
+    #[arg(long, value_name = "SHARE", default_value = "2%")]
     noise: String,
     /// Run the plans of both runs again, in turn, until every judged metric (or the gate) is decided
     #[arg(long, requires_all = ["max_time", "out"], conflicts_with = "against")]
