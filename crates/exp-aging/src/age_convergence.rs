@@ -1,8 +1,9 @@
 //! How long each profile must be played until the file system has its age (technical report CMU-PDL-16-105, overwrites
 //! until convergence).
 
+mod values;
+
 use clap::Args;
-use senesce_aging::plan::BLOCK;
 use senesce_aging::{
     AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
 };
@@ -10,7 +11,7 @@ use senesce_core::analysis::*;
 use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -140,7 +141,7 @@ impl Run for AgeConvergence {
         match step {
             Step::Plan(name) => {
                 let planned = follow(spec, name, context)?;
-                measurements(&planned).into_iter().for_each(|one| context.measure(one));
+                values::measurements(&planned).into_iter().for_each(|one| context.measure(one));
                 context.record(Event::Planned(planned));
             }
             Step::Execute(name) => {
@@ -237,55 +238,12 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         rmse_fill: filled.size.max(filled.depth),
         created_size_tv: measures.created_size_tv,
         fullness_error: (fullness.max - fullness.target).max(fullness.target - fullness.min),
-        fullness_allowance: allowance(&plan),
+        fullness_allowance: values::allowance(&plan),
         fullness_min: fullness.min,
         fullness_max: fullness.max,
         plan_cpu_seconds: cpu_seconds() - begin_cpu,
         course,
     })
-}
-
-/// How far fullness may be from its target: 1 %, or the largest file over the size.
-fn allowance(plan: &AgingPlan) -> f64 {
-    let summary = plan.summary();
-    let cut = summary.truncated.iter().map(|truncated| truncated.bytes).chain(summary.empty_sizes.iter().copied());
-    let cut: Vec<Bytes> = cut.collect();
-    let live = plan.spec().profile.sizes.iter().filter(|row| row.weight > 0.0 && !cut.contains(&row.bytes));
-    let largest = live.map(|row| row.bytes.round_up(BLOCK).0).max().unwrap_or(0);
-    (largest as f64 / plan.spec().capacity.0 as f64).max(0.01)
-}
-
-/// The values that claims are decided on.
-fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
-    let mut found = Vec::new();
-    let mut add = |metric: &str, unit: &str, conditions: &[(&str, &str)], value: f64| {
-        let under = |one: Measurement, (name, word): &(&str, &str)| one.under(name, *word);
-        let one = Measurement::new(metric, unit, Better::Lower, value).ok();
-        found.extend(one.map(|one| conditions.iter().fold(one.under("profile", &*planned.profile), under)));
-    };
-    add("overwrites until convergence", "", &[("churn", "profile")], planned.overwrites);
-    if let Some(bins) = planned.overwrites_churn_by_bins {
-        add("overwrites until convergence", "", &[("churn", "bins")], bins);
-    }
-    let errors = [("age", planned.rmse_age), ("size", planned.rmse_size), ("depth", planned.rmse_depth)];
-    for (histogram, error) in errors {
-        add("RMSE", "%", &[("histogram", histogram), ("phase", "end")], error * 100.0);
-    }
-    for histogram in ["size", "depth"] {
-        add("RMSE", "%", &[("histogram", histogram), ("phase", "fill")], planned.rmse_fill * 100.0);
-    }
-    let (files, worst) = (planned.files as f64, errors.iter().map(|(_, error)| *error).fold(0.0, f64::max));
-    add("error over rounding", "", &[], worst * files / 0.5);
-    add("operations", "", &[], planned.t_end as f64);
-    add("least operations", "", &[], planned.t_bound);
-    add("operations per file", "", &[], planned.t_end as f64 / files);
-    add("fullness error", "%", &[], planned.fullness_error * 100.0);
-    add("fullness error over allowance", "", &[], planned.fullness_error / planned.fullness_allowance);
-    if planned.t_end >= 100_000 {
-        add("variation of created sizes", "", &[], planned.created_size_tv);
-    }
-    add("planner rate", "operations/s", &[], planned.t_end as f64 / planned.plan_cpu_seconds.max(1e-9));
-    found
 }
 
 fn cpu_seconds() -> f64 {

@@ -1,5 +1,6 @@
 //! One aging of an image in memory, and the layout that it left.
 
+use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
 use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
 use senesce_core::{ExitCode, Failure};
@@ -131,7 +132,9 @@ pub fn age_image<R: Run>(
     context: &mut Context<'_, R>,
 ) -> Result<AgedImage, Failure> {
     let size = plan.spec().capacity;
-    let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(file_system))?;
+    let options =
+        OpenOptions { writes: metadata_bytes(file_system, plan.summary()), ..OpenOptions::fresh(file_system) };
+    let target = open(&TargetSpec::Memory { size }, &options)?;
     let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
     let witness = CommitWitness::of(target.directory().as_fd());
     let count = || witness.as_ref().and_then(CommitWitness::count);

@@ -279,6 +279,14 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
+    /// What an image can still grow by: memory, or room on the file system that its file lies in. `None`: no image.
+    pub fn room(&self) -> Option<Bytes> {
+        match &self.backing {
+            Backing::Image { image, .. } => image.room(),
+            _ => None,
+        }
+    }
+
     /// Whether the kernel log can be read here; when not, results are "measured without the kernel log".
     pub fn kernel_log_is_readable(&self) -> bool {
         self.log.is_readable()

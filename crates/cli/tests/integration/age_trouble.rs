@@ -92,7 +92,10 @@ fn a_full_file_system_is_told() {
     let mounted = Mounted::new(room.path());
     let mut started = mounted.age(room.path());
     take_all_space_while(&mounted.point.join("hog"), || started.is_running());
-    assert_told(room.path(), &started.wait(), &["No space left on device"]);
+    let ended = started.wait();
+    assert_told(room.path(), &ended, &["No space left on device"]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("The plan expected no full file system: at operation"), "{said}");
 }
 
 #[test]

@@ -165,3 +165,47 @@ fn numbers(cells: &[Cell]) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Bytes;
+
+    fn cell(turnovers: f64, equivalent: Option<bool>, agings: usize, stationary: Option<bool>) -> Cell {
+        Cell {
+            profile: "agrawal".into(),
+            file_system: "ext4".into(),
+            size: Bytes::gib(1),
+            fullness: 0.8,
+            turnovers,
+            saved_factor: 2.0,
+            agings,
+            stationary,
+            equivalent,
+            certified: false,
+            numbers: Vec::new(),
+        }
+    }
+
+    fn certified(cells: &[(Option<bool>, usize, Option<bool>)]) -> Vec<bool> {
+        let mut cells: Vec<Cell> =
+            cells.iter().map(|(equal, agings, still)| cell(4.0, *equal, *agings, *still)).collect();
+        certify(&mut cells);
+        cells.iter().map(|cell| cell.certified).collect()
+    }
+
+    #[test]
+    fn nothing_is_certified_below_a_ceiling_that_is_not_equal() {
+        let (yes, no) = ((Some(true), 8, None), (Some(false), 8, None));
+        assert_eq!(certified(&[yes, yes, no, yes]), [true, true, false, false]);
+        assert_eq!(certified(&[no, yes]), [false, false]);
+    }
+
+    #[test]
+    fn few_agings_or_a_reference_that_moves_certify_nothing() {
+        assert_eq!(certified(&[(Some(true), 7, None)]), [false]);
+        assert_eq!(certified(&[(None, 8, None)]), [false]);
+        assert_eq!(certified(&[(Some(true), 8, Some(false))]), [false]);
+        assert_eq!(certified(&[(Some(true), 8, Some(true))]), [true]);
+    }
+}
