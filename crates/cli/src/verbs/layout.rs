@@ -50,7 +50,13 @@ impl Verb for Layout {
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
         let method = self.method.as_deref().map(str::parse::<Method>).transpose().map_err(Failure::usage)?;
-        let options = Options { threads: self.threads, method, per_file: self.per_file, map: self.svg.is_some() };
+        let options = Options {
+            threads: self.threads,
+            method,
+            per_file: self.per_file,
+            map: self.svg.is_some(),
+            ..Options::default()
+        };
         let examine = |target: &String| Examined::examine(&path_of(target), &options);
         let layouts = self.targets.iter().map(examine).collect::<Result<Vec<_>, _>>()?;
         if let Some(file) = &self.svg {
