@@ -146,12 +146,20 @@ pub struct Fill {
     pub free_bytes: u64,
 }
 
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A volume was filled.
+    Fill(Fill),
+}
+
 impl Run for EarlyEnospc {
     const KIND: &'static str = "early-enospc";
     const PUBLISHED: &'static str = include_str!("../../../data/published/early-enospc.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/early-enospc.claims.toml");
     type Spec = Spec;
-    type Event = Fill;
+    type Event = Event;
     type Step = Step;
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
@@ -185,12 +193,12 @@ impl Run for EarlyEnospc {
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let fill = volume::fill(spec, *step, context.interrupt)?;
         measurements(&fill).into_iter().for_each(|one| context.measure(one));
-        context.record(fill);
+        context.record(Event::Fill(fill));
         Ok(())
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let fills: Vec<Fill> = recorded.events().cloned().collect();
+        let fills: Vec<Fill> = recorded.events().map(|Event::Fill(fill)| fill.clone()).collect();
         Ok(analysis::analysis(spec, &fills))
     }
 }
