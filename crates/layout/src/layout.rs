@@ -5,7 +5,7 @@ use crate::collect::Collected;
 use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
-use crate::map::LayoutMap;
+use crate::map::{LayoutMap, MapExtent};
 use crate::method::{FileSystem, Method};
 use crate::place::ShownDirectory;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
@@ -28,6 +28,8 @@ pub struct Options {
     pub per_file: bool,
     /// Keep every mapping for the layout map.
     pub map: bool,
+    /// Keep every mapping in the order of the files.
+    pub extents: bool,
 }
 
 /// The layout of a target.
@@ -42,6 +44,8 @@ pub struct Layout {
     pub files: Vec<FileLayout>,
     /// Where the files lie, if asked for.
     pub map: Option<LayoutMap>,
+    /// Mappings of all files in `find` order, those of a file in its own order, if asked for.
+    pub extents: Vec<MapExtent>,
 }
 
 impl Layout {
@@ -63,6 +67,13 @@ impl Layout {
         layout.summary.peak_rss_bytes = peak_rss_bytes();
         Ok(layout)
     }
+}
+
+/// Those of a file stay in the order in which its walker met them, which is the file's own.
+fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
+    let mut extents = collected.to_vec();
+    extents.sort_by_key(|extent| extent.file);
+    extents
 }
 
 /// Most memory this process has used, bytes (getrusage(2), in KiB).
@@ -128,29 +139,30 @@ impl<'a> Examination<'a> {
 
     fn run(&self, options: &Options) -> Result<Layout, LayoutError> {
         let source = self.source(options.method)?;
+        let keep = options.map || options.extents;
         let (tree, collected, method, free_space) = match source {
             Source::Fiemap => {
                 let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
                 let tree = tree?;
-                let collected = fiemap::walk(self.root(), self.shown, &tree, options.map)?;
+                let collected = fiemap::walk(self.root(), self.shown, &tree, keep)?;
                 (tree, collected, Method::Fiemap, free?)
             }
             Source::InodeTables(tables) => {
                 let (tree, free) = rayon::join(|| self.tree(), || self.free_space());
                 let tree = tree?;
-                let collected = tables.walk(self.root(), self.shown, &tree, options.map)?;
+                let collected = tables.walk(self.root(), self.shown, &tree, keep)?;
                 (tree, collected, Method::InodeTables, free?)
             }
             Source::ReverseMap(geometry) => {
                 let read = || ReverseMap::read(self.root(), self.shown, self.device, &geometry, self.threads);
                 let (tree, records) = rayon::join(|| self.tree(), read);
                 let (tree, records) = (tree?, records?);
-                let collected = records.assign(&tree, options.map);
+                let collected = records.assign(&tree, keep);
                 (tree, collected, Method::ReverseMap, Ok(records.free))
             }
             Source::TreeSearch(extents) => {
                 let tree = self.tree()?;
-                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, options.map);
+                let walk = || btrfs::walk(self.root(), self.shown, &tree, &extents, keep);
                 let free = || btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated);
                 let (collected, free) = rayon::join(walk, free);
                 (tree, collected?, Method::TreeSearch, Ok(free?))
@@ -174,6 +186,7 @@ impl<'a> Examination<'a> {
             method,
             free_space,
         };
+        let extents = if options.extents { in_file_order(&collected.map) } else { Vec::new() };
         let map = options.map.then(|| {
             let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
             LayoutMap::new(std::mem::take(&mut collected.map), names)
@@ -182,6 +195,7 @@ impl<'a> Examination<'a> {
             summary: LayoutSummary::new(circumstances, &tree, &collected),
             files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
             map,
+            extents,
         }
     }
 

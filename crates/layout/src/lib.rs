@@ -27,6 +27,6 @@ pub use extent::{Extent, ExtentKind};
 pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};
-pub use map::LayoutMap;
+pub use map::{LayoutMap, MapExtent};
 pub use method::Method;
 pub use summary::{FileLayout, LayoutSummary};
