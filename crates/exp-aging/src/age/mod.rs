@@ -45,13 +45,13 @@ impl Run for Age {
     type Step = usize;
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
-        spec.check_recording()?;
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
         let target = spec.target.clone().unwrap_or_else(|| "-".into());
         Ok(vec![Planned::new(0, "age", target).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds)])
     }
 
     fn plan(spec: &AgeSpec, seed: Seed) -> Result<Plan, Failure> {
+        spec.check_recording()?;
         Ok(spec.describe(new_plan::<Self>(spec, seed)?, &spec.summary()?))
     }
 
