@@ -14,7 +14,7 @@ def frame(rows: Rows, columns: Sequence[str], library: Library) -> Any:
         return [{name: row.get(name) for name in columns} for row in rows]
     by_column = {name: [row.get(name) for row in rows] for name in columns}
     if library == "pandas":
-        import pandas
+        import pandas  # type: ignore[import-untyped,unused-ignore]
 
         return pandas.DataFrame(by_column, columns=list(columns))
     if library == "polars":
@@ -22,7 +22,7 @@ def frame(rows: Rows, columns: Sequence[str], library: Library) -> Any:
 
         return polars.DataFrame(by_column, strict=False)
     if library == "arrow":
-        import pyarrow
+        import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
         return pyarrow.table(by_column)
     raise ValueError(f"library is pandas, polars, arrow or rows, not {library!r}")

@@ -1,6 +1,5 @@
 //! The tutorials, played as a reader would: every `sh` block of a page, in order, in one folder.
 
-use crate::common::room;
 use std::path::Path;
 use std::process::Command;
 
@@ -26,7 +25,8 @@ fn play(name: &str, least_blocks: usize) {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorials").join(format!("{name}.md"));
     let blocks = blocks(&std::fs::read_to_string(page).expect("the page"));
     assert!(blocks.len() >= least_blocks, "{name}: {} blocks", blocks.len());
-    let room = room();
+    // On a disk: a file system in memory does not tell where its data lie.
+    let room = tempfile::tempdir().expect("room");
     let program = Path::new(assert_cmd::cargo::cargo_bin!("senesce")).parent().expect("folder").to_path_buf();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     for block in blocks {
