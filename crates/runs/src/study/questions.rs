@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_default_grows_with_the_questions_and_what_is_said_stays() {
-        assert_eq!(spec(&["ext4"], 2, 1, "").repetitions, 8);
+        assert_eq!(spec(&["ext4"], 2, 1, "").repetitions, 7);
         let large = spec(&["ext4", "xfs", "btrfs", "f2fs"], 2, 3, "");
         assert!((14..=15).contains(&large.repetitions), "{}", large.repetitions);
         assert_eq!(spec(&["ext4"], 2, 1, "images = 4").repetitions, 2);
