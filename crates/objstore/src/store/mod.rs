@@ -232,7 +232,7 @@ impl Store {
     fn lock(&self) -> Result<File, StoreError> {
         if let Some(folder) = FOLDERS.iter().map(|name| self.path.join(name)).find(|path| {
             // The next commit makes it.
-            !is_directory(path) && !(path.ends_with("staging") && path.symlink_metadata().is_err())
+            !(is_directory(path) || path.ends_with("staging") && path.symlink_metadata().is_err())
         }) {
             let problem = format!("{} is no directory of its own", folder.display());
             return Err(StoreError::NotAStore { path: self.path.clone(), problem });
