@@ -118,22 +118,36 @@ impl Drop for LoopDevice {
         if let Some(handle) = self.handle.take() {
             let _ = ioctl(&handle, LOOP_CLR_FD, 0);
         }
-        // The kernel detaches it with the last of all descriptors.
-        let deadline = Instant::now() + DETACH_LIMIT;
-        while self.backing.is_some() && backing_file(&self.path) == self.backing && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        wait_while_held(&self.path, self.backing.as_deref());
         // It goes with its last user, also when that is somebody else.
         self.guardian.dismiss();
     }
 }
 
-/// Detaches a device if it still has the file with these numbers.
+/// Detaches a device if it still has the file with these numbers, and waits until it has let go of it.
 pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
-    if !status(path).is_some_and(|info| info.inode == inode && info.device == device) {
-        return Ok(false);
+    let held = backing_file(path);
+    match status(path) {
+        Some(info) if info.inode == inode && info.device == device => {
+            ioctl(&File::open(path)?, LOOP_CLR_FD, 0)?;
+            wait_while_held(path, held.as_deref());
+            Ok(true)
+        }
+        Some(_) => Ok(false),
+        // It is being detached: a file system on it, or a process that had it open, is just ending.
+        None => {
+            wait_while_held(path, held.as_deref());
+            Ok(false)
+        }
     }
-    ioctl(&File::open(path)?, LOOP_CLR_FD, 0).map(|_| true)
+}
+
+/// The kernel detaches a device with the last of all descriptors, which is a moment after whoever had it was killed.
+fn wait_while_held(path: &Path, file: Option<&str>) {
+    let deadline = Instant::now() + DETACH_LIMIT;
+    while file.is_some() && backing_file(path).as_deref() == file && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What sysfs says is attached. It does not open the device.
@@ -292,6 +306,33 @@ mod tests {
     fn structures_have_the_kernels_sizes() {
         assert_eq!(size_of::<LoopInfo>(), 232);
         assert_eq!(size_of::<LoopConfig>(), 304);
+    }
+
+    #[test]
+    fn a_device_that_somebody_still_has_open_is_waited_for() {
+        if !rustix::process::geteuid().is_root() || !Path::new("/dev/loop-control").exists() {
+            return eprintln!("skipped: needs root and loop devices");
+        }
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1 << 20).unwrap();
+        let found = file.metadata().unwrap();
+        for _ in 0..5 {
+            let device = LoopDevice::attach(&file, "test", false).unwrap();
+            let path = device.path().to_path_buf();
+            let user = File::open(&path).unwrap();
+            let (begun, wait) = std::sync::mpsc::channel();
+            let ending = std::thread::spawn(move || {
+                wait.recv().unwrap();
+                (0..20).for_each(|_| std::thread::yield_now());
+                drop((user, device));
+            });
+            begun.send(()).unwrap();
+            let begin = Instant::now();
+            detach(&path, found.dev(), found.ino()).unwrap();
+            let is_gone = attached_to(&file, Path::new("test")).unwrap().is_empty();
+            assert!(is_gone || begin.elapsed() >= DETACH_LIMIT, "it did not wait");
+            ending.join().unwrap();
+        }
     }
 
     #[test]
