@@ -34,6 +34,7 @@ fn spec(target: &Path) -> AgeSpec {
         in_memory: false,
         data: "sparse".into(),
         fsync_every: 0,
+        compression: None,
         clock: Clock::default(),
         pace: None,
         threads: 1,
