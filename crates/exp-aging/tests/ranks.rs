@@ -35,6 +35,7 @@ fn spec(target: &Path) -> AgeSpec {
         data: "sparse".into(),
         record_order: false,
         fsync_every: 0,
+        compression: None,
         clock: Clock::default(),
         compression: None,
         pace: None,
