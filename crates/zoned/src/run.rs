@@ -121,13 +121,13 @@ fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, blo
     let reasons = crate::sim::domain::outside(model, checked, block_bytes);
     for (actor, outside) in result.actors.iter_mut().zip(reasons) {
         let words =
-            [("", &outside.all), (" with its rate", &outside.rates), (" with its percentiles", &outside.percentiles)];
+            [("", &outside.all), (" with its rate", &outside.rates), (" with its latencies", &outside.latencies)];
         for (part, why) in words.into_iter().filter_map(|(part, why)| Some((part, why.as_ref()?))) {
             let words = format!("actor {} is{part} outside of the model {}: {why}", actor.name, model.name);
             result.warnings.push(words);
         }
         actor.outside_model = outside.all;
-        (actor.rates_outside_model, actor.percentiles_outside_model) = (outside.rates, outside.percentiles);
+        (actor.rates_outside_model, actor.latencies_outside_model) = (outside.rates, outside.latencies);
     }
 }
 

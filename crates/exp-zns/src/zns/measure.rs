@@ -76,7 +76,7 @@ fn put_actor(values: &mut Values, extract: &Extract, actor: &ActorResult) {
     let parts: [(&Option<String>, &[&str]); 3] = [
         (&actor.outside_model, &["iops", "bw_", "lat_"]),
         (&actor.rates_outside_model, &["iops", "bw_", "lat_mean"]),
-        (&actor.percentiles_outside_model, &["lat_p", "lat_max"]),
+        (&actor.latencies_outside_model, &["lat_"]),
     ];
     for (_, names) in parts.into_iter().filter(|(why, _)| why.is_some()) {
         values.outside.extend(names.iter().map(|name| format!("{}{name}", extract.prefix)));

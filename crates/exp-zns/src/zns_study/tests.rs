@@ -28,7 +28,8 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     write(&tree, "data/custom/zns-a/heavy_inteference/zns_bw.1.log", "1000, 1024, 1, 4096\n2000, 2048, 1, 4096\n");
     write(&tree, "data/custom/zns-a/heavy_inteference/zns_bw.2.log", "1000, 1024, 1, 4096\n2000, 2048, 1, 4096\n");
     write(&tree, "README.md", "hello\n");
-    let mut archive = zip::ZipWriter::new(std::fs::File::create(tree.join("data/custom/partial_reset.zip")).unwrap());
+    let mut archive =
+        zip::ZipWriter::new(std::fs::File::create(tree.join("data/custom/zns-a/partial_reset.zip")).unwrap());
     archive.start_file("run1/reset_137856", zip::write::SimpleFileOptions::default()).unwrap();
     archive.write_all(b"reset,11600000,0\nreset,0,1\nreset,11620000,2\n").unwrap();
     archive.finish().unwrap();

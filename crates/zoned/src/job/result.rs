@@ -26,8 +26,8 @@ pub struct ActorResult {
     pub outside_model: Option<String>,
     /// On a simulated drive: why the model cannot answer for its rate and mean latency.
     pub rates_outside_model: Option<String>,
-    /// On a simulated drive: why the model cannot answer for its percentiles.
-    pub percentiles_outside_model: Option<String>,
+    /// On a simulated drive: why the model cannot answer for its latencies, mean and percentiles.
+    pub latencies_outside_model: Option<String>,
 }
 
 /// What a job did.
@@ -99,7 +99,7 @@ impl ActorResult {
             tally: Tally::default(),
             outside_model: None,
             rates_outside_model: None,
-            percentiles_outside_model: None,
+            latencies_outside_model: None,
         }
     }
 
@@ -164,7 +164,7 @@ impl ActorResult {
         }
         let parts = [
             ("rates_outside_model", &self.rates_outside_model),
-            ("percentiles_outside_model", &self.percentiles_outside_model),
+            ("latencies_outside_model", &self.latencies_outside_model),
         ];
         for (name, why) in parts.into_iter().filter_map(|(name, why)| Some((name, why.as_ref()?))) {
             object.insert(name.into(), why.clone().into());

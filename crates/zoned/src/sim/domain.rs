@@ -19,8 +19,8 @@ pub struct Outside {
     pub all: Option<String>,
     /// Its rate and mean latency.
     pub rates: Option<String>,
-    /// Its percentiles.
-    pub percentiles: Option<String>,
+    /// Its latencies, mean and percentiles.
+    pub latencies: Option<String>,
 }
 
 /// What is outside of the model for each actor of a job.
@@ -28,7 +28,7 @@ pub fn outside(model: &Model, checked: &CheckedJob, block_bytes: u32) -> Vec<Out
     let of = |actor: &CheckedActor| Outside {
         all: reads(model, checked, actor, block_bytes),
         rates: few_writers(checked, actor),
-        percentiles: percentiles(checked, actor),
+        latencies: latencies(checked, actor),
     };
     checked.actors.iter().map(of).collect()
 }
@@ -77,10 +77,10 @@ fn is_few(actor: &CheckedActor) -> bool {
 }
 
 /// In measurements of writes and appends beside others the slowest commands come in phases that the model does not have.
-fn percentiles(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
+fn latencies(checked: &CheckedJob, actor: &CheckedActor) -> Option<String> {
     let many = actor.spec.op.streams_writes() && !is_few(actor);
     (many && beside_changes(checked, actor)).then(|| {
-        "percentiles of writes and appends beside other writes or zone commands are known to a factor of 2".into()
+        "latencies of writes and appends beside other writes or zone commands are known to a factor of 2 (some to 4)".into()
     })
 }
 
@@ -110,9 +110,9 @@ mod tests {
         };
         assert_eq!(of(vec![writes(1)]), [Outside::default()], "alone");
         let few = of(vec![writes(2), resets()]);
-        assert!(few[0].rates.is_some() && few[0].percentiles.is_none() && few[1] == Outside::default(), "{few:?}");
+        assert!(few[0].rates.is_some() && few[0].latencies.is_none() && few[1] == Outside::default(), "{few:?}");
         let many = of(vec![writes(4), resets()]);
-        assert!(many[0].rates.is_none() && many[0].percentiles.is_some(), "{many:?}");
+        assert!(many[0].rates.is_none() && many[0].latencies.is_some(), "{many:?}");
         let read = of(vec![ActorSpec::new(Activity::RandomRead), writes(4)]);
         assert_eq!(read[1], Outside::default(), "reads change nothing");
     }
