@@ -22,8 +22,8 @@ mpi:
 demo: build
 	@scripts/demo $(SENESCE) $(DEMO_OUT)
 
-# The lab's kernel, fetched once without installing it; what needs it is skipped where that is not possible.
-SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: what needs it is skipped" >&2
+# The lab's kernel, fetched once without installing it; tests that need it are ignored where that is not possible.
+SET_UP_LAB = target/debug/senesce lab setup || echo "the lab is not set up: the tests that need it are ignored" >&2
 
 # Everything that proves the program, under 20 minutes on 2 cores. A test that cannot run here is told as ignored with its reason;
 # `make test LISTED=tests/ignored` fails when more are ignored than that file lists (`scripts/test --write-list FILE` writes one).
@@ -70,9 +70,9 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
 	@scripts/check-docs
 
-# Ratios against other programs and bare system calls; results are committed under benches/results.
-bench: requirements build
-	$(CARGO) bench -p senesce-benches
+# Ratios against other programs and bare system calls: every program runs and writes its table below benches/results/tables.
+bench: requirements
+	@scripts/bench
 
 clean:
 	$(CARGO) clean

@@ -7,7 +7,10 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=commit.txt");
-    let built = archived().or_else(checked_out).map_or_else(String::new, |commit| format!("{commit}; "));
+    let commit = archived().or_else(checked_out);
+    let hash = commit.as_deref().and_then(|commit| commit.split(',').next()).unwrap_or("unknown");
+    println!("cargo::rustc-env=SENESCE_COMMIT={hash}");
+    let built = commit.as_ref().map_or_else(String::new, |commit| format!("{commit}; "));
     println!("cargo::rustc-env=SENESCE_BUILT={built}");
 }
 

@@ -25,6 +25,6 @@ pub use execute::{
 pub use leftovers::{Leftover, leftovers};
 pub use measure::{ChiSquare, Measures, Tally};
 pub use parts::Interleaved;
-pub use plan::{AgingPlan, Churn, Clock, CommitShare, Limit, PlanSpec, Summary, Truncate};
+pub use plan::{AgingPlan, Churn, Clock, CommitShare, Compression, Limit, PlanSpec, Summary, Truncate};
 pub use planner::{File, Operation, OperationKind, Planner};
 pub use profile::Profile;

@@ -1,6 +1,6 @@
 //! How near the live files are to the profile.
 
-use crate::plan::{AgeBin, AgingPlan};
+use crate::plan::AgingPlan;
 use crate::planner::Planner;
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
@@ -123,7 +123,7 @@ impl Histogram {
 /// The state of a run, measured on the live files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measures {
-    /// Operations done; ages are relative to these.
+    /// Operations done.
     pub operations: u64,
     /// Creates done.
     pub creates: u64,
@@ -207,7 +207,7 @@ impl Planner {
     /// Counts the live files; ages are relative to the operations done so far. Takes time in proportion to their number.
     pub fn tally(&self) -> Tally {
         let (plan, totals) = (self.plan(), self.totals());
-        let starts = starts(&plan.ages, self.operations_done());
+        let starts = plan.timeline.starts(&plan.ages, self.operations_done());
         let mut ages = vec![0; plan.ages.len()];
         let mut levels = vec![0; plan.tree.levels() as usize];
         for record in self.live().iter() {
@@ -300,11 +300,6 @@ impl AgingPlan {
             },
         )
     }
-}
-
-/// First birth of each age bin (oldest first) when `operations` are done.
-fn starts(bins: &[AgeBin], operations: u64) -> Vec<u64> {
-    bins.iter().map(|bin| crate::plan::first_birth(bin.begin, operations)).collect()
 }
 
 fn total_variation(counts: &[u64], target: &[f64]) -> f64 {

@@ -124,6 +124,8 @@ pub enum Work {
     Desnoyers2012,
     /// What the lab guest does on machines like this one.
     LabFacts,
+    /// Users whose xfs was full early.
+    EnospcReports,
 }
 
 impl Work {
@@ -145,6 +147,9 @@ impl Work {
             Self::Aalfs2020 => "AALFS, an adaptive log-structured file system, 2020",
             Self::Park2021 => "Park and Eom, FragPicker, SOSP 2021",
             Self::Desnoyers2012 => "Desnoyers, Analytic Models of SSD Write Performance, SYSTOR 2012 and ACM TOS 2014",
+            Self::EnospcReports => {
+                "Reports of full file systems with free space: SUSE knowledge base 7014320, amazon-eks-ami issue 1224, XFS list 2016"
+            }
             Self::LabFacts => "Measurements of the lab guest on 2 cores and Linux 6.18",
         }
     }

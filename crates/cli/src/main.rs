@@ -9,7 +9,8 @@ macro_rules! eprintln {
     }};
 }
 
-/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly.
+/// Results, with the control characters of foreign names written out. The end of a pipe's reader ends the process quietly, as
+/// with every other filter; std's macro, which panics there, is used nowhere.
 macro_rules! println {
     () => { crate::output::print(format_args!("")) };
     ($($words:tt)*) => { crate::output::print(format_args!($($words)*)) };
@@ -29,7 +30,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use clap_complete::CompleteEnv;
 use senesce_core::parameter::suggest;
-use senesce_core::{ExitCode, Failure};
+use senesce_core::{ExitCode, Failure, circumstances};
 use session::Session;
 
 /// The whole command line: global flags and one subcommand per verb.
@@ -49,7 +50,14 @@ fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .arg(flag("quiet", 'q', "No progress display"))
-        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count));
+        .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count))
+        .arg(
+            Arg::new("label")
+                .long("label")
+                .value_name("TEXT")
+                .help("Name the runs of this command in their records")
+                .global(true),
+        );
     table::VERBS.iter().fold(root, |root, verb| root.subcommand((verb.command)()))
 }
 
@@ -60,7 +68,6 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
 fn main() -> std::process::ExitCode {
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
-    restore_broken_pipe();
     CompleteEnv::with_factory(command).var(verbs::completions::VARIABLE).complete();
     let matches = match understood() {
         Ok(matches) => matches,
@@ -69,6 +76,10 @@ fn main() -> std::process::ExitCode {
             return code(failure.exit_code());
         }
     };
+    circumstances::set_commit(env!("SENESCE_COMMIT"));
+    if let Some(label) = matches.get_one::<String>("label") {
+        circumstances::set_label(label.clone());
+    }
     let (name, arguments) = matches.subcommand().unwrap_or(("help", &matches));
     let session = Session::new(matches.get_flag("quiet"), matches.get_count("verbose"));
     let Some(verb) = table::VERBS.iter().find(|verb| verb.name == name) else {
@@ -141,19 +152,6 @@ impl From<ExitCode> for Exit {
     fn from(exit: ExitCode) -> Self {
         Self::Code(exit)
     }
-}
-
-/// `senesce ... | head` ends quietly, as with every other filter: Rust ignores SIGPIPE at start.
-fn restore_broken_pipe() {
-    use std::panic;
-    let default = panic::take_hook();
-    panic::set_hook(Box::new(move |info| {
-        let text = info.payload().downcast_ref::<String>().map(String::as_str).unwrap_or_default();
-        if text.contains("failed printing to stdout") {
-            std::process::exit(0);
-        }
-        default(info);
-    }));
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Progress for Bar {
             let _ = write!(out, "{}/s", significant(state.per_sec()));
         };
         self.0.set_style(style.progress_chars("=> ").with_key("rate", rate));
-        self.0.set_prefix(format!("{name}, {unit}"));
+        self.0.set_prefix(visible_line(&format!("{name}, {unit}")).into_owned());
         if total > 0 {
             self.0.set_length(total);
         } else {

@@ -266,14 +266,6 @@ pub enum Verdict {
     ModelAgrees,
     /// A model of ours differs from what it was fitted to or told.
     ModelDiffers,
-    /// Faster than its reference.
-    Faster,
-    /// Slower than its reference.
-    Slower,
-    /// No difference beyond the noise floor.
-    NoDifference,
-    /// The measurement does not count; the reason is said.
-    Invalid,
 }
 
 impl Verdict {
@@ -286,10 +278,6 @@ impl Verdict {
             Self::NotTestable => "not testable here",
             Self::ModelAgrees => "model agrees",
             Self::ModelDiffers => "model differs",
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::NoDifference => "no difference",
-            Self::Invalid => "invalid",
         }
     }
 }

@@ -20,7 +20,9 @@ impl Environment {
         facts.put("kernel.release", uname.release().to_string_lossy());
         facts.put("kernel.version", uname.version().to_string_lossy());
         facts.put("machine.architecture", uname.machine().to_string_lossy());
-        facts.put_file("kernel.command_line", "/proc/cmdline");
+        crate::circumstances::at_start(&mut facts);
+        let said = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        facts.put("kernel.command_line", known_parameters(&said));
         facts.put("kernel.mitigations", mitigations());
         facts.put("cpu.model", cpu_model());
         facts.0.insert("cpu.count".into(), std::thread::available_parallelism().map_or(0, usize::from).into());
@@ -43,14 +45,15 @@ impl Environment {
 
     /// What a report must say about this environment before any number.
     pub fn caveats(&self) -> Vec<String> {
-        match self.0.get("lab.accelerator").and_then(Value::as_str) {
-            Some("tcg") => vec![
+        let guest = match self.0.get("lab.accelerator").and_then(Value::as_str) {
+            Some("tcg") => Some(
                 "taken in the lab guest under emulation (TCG): order, limits and layout hold, times are the emulator's"
                     .into(),
-            ],
-            Some(other) => vec![format!("taken in the lab guest ({other})")],
-            None => Vec::new(),
-        }
+            ),
+            Some(other) => Some(format!("taken in the lab guest ({other})")),
+            None => None,
+        };
+        guest.into_iter().chain(crate::circumstances::caveats(self)).collect()
     }
 
     /// Adds a fact.
@@ -72,15 +75,95 @@ impl Environment {
         }
     }
 
-    /// The facts that differ: name, ours, theirs (`null` where absent).
+    /// The facts that differ: name, ours, theirs (`null` where absent). Date, label and load are left out: they always do.
     pub fn differences(&self, other: &Environment) -> Vec<(String, Value, Value)> {
         let names: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
         let get = |facts: &Environment, name: &str| facts.0.get(name).cloned().unwrap_or(Value::Null);
         names
             .into_iter()
+            .filter(|name| !crate::circumstances::is_circumstance(name))
             .map(|name| (name.clone(), get(self, name), get(other, name)))
             .filter(|(_, ours, theirs)| ours != theirs)
             .collect()
+    }
+}
+
+/// Parameters of the kernel that shape what is measured, by name or by the name before a dot. All others stay out of records:
+/// they name disks, consoles and secrets.
+const KNOWN_PARAMETERS: &[&str] = &[
+    "amd_iommu",
+    "amd_pstate",
+    "audit",
+    "cgroup_disable",
+    "clocksource",
+    "cpufreq",
+    "cpuidle",
+    "default_hugepagesz",
+    "dm_mod",
+    "elevator",
+    "ext4",
+    "f2fs",
+    "hugepages",
+    "hugepagesz",
+    "idle",
+    "init_on_alloc",
+    "init_on_free",
+    "intel_idle",
+    "intel_iommu",
+    "intel_pstate",
+    "iommu",
+    "isolcpus",
+    "kpti",
+    "l1tf",
+    "maxcpus",
+    "mds",
+    "mem",
+    "memmap",
+    "mitigations",
+    "nmi_watchdog",
+    "no_hz",
+    "nohz",
+    "nohz_full",
+    "nopti",
+    "nosmt",
+    "nospectre_v2",
+    "nr_cpus",
+    "numa",
+    "numa_balancing",
+    "nvme",
+    "nvme_core",
+    "pcie_aspm",
+    "preempt",
+    "processor",
+    "psi",
+    "pti",
+    "rcu_nocbs",
+    "retbleed",
+    "scsi_mod",
+    "skew_tick",
+    "slab_nomerge",
+    "spec_store_bypass_disable",
+    "spectre_v2",
+    "systemd.unified_cgroup_hierarchy",
+    "threadirqs",
+    "transparent_hugepage",
+    "tsc",
+    "tsx",
+    "virtio_blk",
+    "zswap",
+];
+
+/// The parameters of a kernel command line that are known to shape results; of the others, how many there are.
+fn known_parameters(line: &str) -> String {
+    let is_known = |word: &&str| {
+        let name = word.split('=').next().unwrap_or(word);
+        KNOWN_PARAMETERS.contains(&name)
+            || name.split_once('.').is_some_and(|(head, _)| KNOWN_PARAMETERS.contains(&head))
+    };
+    let (known, others): (Vec<&str>, Vec<&str>) = line.split_whitespace().partition(is_known);
+    match others.len() {
+        0 => known.join(" "),
+        count => format!("{} ({count} more, not recorded)", known.join(" ")).trim_start().into(),
     }
 }
 
@@ -119,6 +202,26 @@ pub fn cpu_seconds() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_kernels_command_line_goes_in_by_a_list() {
+        let line = "BOOT_IMAGE=/vmlinuz root=UUID=1234 mitigations=off nvme_core.io_timeout=30 token=s3cret quiet";
+        assert_eq!(known_parameters(line), "mitigations=off nvme_core.io_timeout=30 (4 more, not recorded)");
+        assert_eq!(known_parameters("isolcpus=1"), "isolcpus=1");
+        assert_eq!(known_parameters("quiet"), "(1 more, not recorded)");
+    }
+
+    #[test]
+    fn when_and_how_busy_is_known_and_no_difference() {
+        let ours = Environment::capture();
+        for name in ["run.date", "machine.host", "run.load_average"] {
+            assert!(ours.0.contains_key(name), "{name}");
+        }
+        let mut theirs = ours.clone();
+        theirs.put("run.date", "2001-01-01T00:00:00Z");
+        theirs.put("guest.run.date", "2001-01-01T00:00:00Z");
+        assert!(ours.differences(&theirs).is_empty());
+    }
 
     #[test]
     fn capture_knows_the_kernel_and_diffs_by_name() {

@@ -5,6 +5,7 @@
 
 pub mod analysis;
 pub mod beneath;
+pub mod circumstances;
 pub mod environment;
 pub mod failure;
 pub mod finite;

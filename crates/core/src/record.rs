@@ -309,11 +309,6 @@ impl Record {
         self.summary.is_none()
     }
 
-    /// The data of all events of one kind, decoded; events of another shape are left out.
-    pub fn events_of<'a, T: serde::de::DeserializeOwned + 'a>(&'a self, kind: &'a str) -> impl Iterator<Item = T> + 'a {
-        self.events.iter().filter(move |event| event.kind == kind).filter_map(|event| T::deserialize(&event.data).ok())
-    }
-
     /// A stored histogram.
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
         read_histogram(&self.path, name)
@@ -358,8 +353,10 @@ mod tests {
         fs::write(path.join("format"), "1").unwrap();
         let refused = Record::open(&path).unwrap_err();
         assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
-        let words = open(&path, "1G").unwrap_err().to_string();
-        assert!(words.contains("format 1") && words.contains("run it again"), "{words}");
+        let words = |path: &Path| open(path, "1G").unwrap_err().to_string();
+        assert_eq!(words(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
+        fs::write(path.join("format"), "3").unwrap();
+        assert!(words(&path).contains("format 3; this one reads 2"), "{}", words(&path));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A trace on a modelled device, request by request: latencies, bandwidth over time, what a drive does inside.
 
+mod closed;
 mod outcome;
 mod queue;
 
+pub use closed::{Recorded, simulate_closed};
 pub use outcome::{Latency, Outcome, Wear, Window};
 pub(crate) use queue::opened;
 pub use queue::{Finished, Queue};

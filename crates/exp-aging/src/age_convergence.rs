@@ -1,6 +1,8 @@
 //! How long each profile must be played until the file system has its age (technical report CMU-PDL-16-105, overwrites
 //! until convergence).
 
+mod values;
+
 use clap::Args;
 use senesce_aging::{
     AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
@@ -9,7 +11,7 @@ use senesce_core::analysis::*;
 use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -56,7 +58,12 @@ pub struct PlayedOut {
     rmse_age: f64,
     rmse_size: f64,
     rmse_depth: f64,
+    /// Errors of sizes and depths at the end of the fill, the larger.
+    rmse_fill: f64,
     created_size_tv: f64,
+    /// Farthest from the target since the fill, as a share of the size, and how far it may be.
+    fullness_error: f64,
+    fullness_allowance: f64,
     fullness_min: f64,
     fullness_max: f64,
     plan_cpu_seconds: f64,
@@ -134,8 +141,7 @@ impl Run for AgeConvergence {
         match step {
             Step::Plan(name) => {
                 let planned = follow(spec, name, context)?;
-                let one = Measurement::new("overwrites until convergence", "", Better::Lower, planned.overwrites)?;
-                context.measure(one.under("profile", name));
+                values::measurements(&planned).into_iter().for_each(|one| context.measure(one));
                 context.record(Event::Planned(planned));
             }
             Step::Execute(name) => {
@@ -161,7 +167,7 @@ impl Run for AgeConvergence {
             summary: summary(&planned),
             figures: vec![course(&planned, size), overwrites(&planned, &published, size)],
             tables: vec![table(&planned, &executed)],
-            findings: findings(&planned, &published),
+            findings: Vec::new(),
             caveats: vec![format!(
                 "published values count churn that is uniform over the bins of the size histogram; here churn follows the \
                  profile, and the column 'churn by bins' shows what the other way would take at {size}"
@@ -205,6 +211,8 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
     let (begin, begin_cpu) = (plan.summary().files.max(1), cpu_seconds());
     context.progress.phase(&format!("plan {name}"), plan.len(), "operations");
     let mut planner = plan.operations();
+    planner.skip_to(begin);
+    let filled = planner.measures().rmse;
     let mut course = Vec::new();
     let ratio = (plan.len() as f64 / begin as f64).powf(1.0 / f64::from(POINTS));
     for point in 0..=POINTS {
@@ -215,6 +223,7 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
     }
     planner.skip_to(plan.len());
     let (measures, summary) = (planner.measures(), plan.summary());
+    let fullness = measures.fullness;
     Ok(PlayedOut {
         profile: name.into(),
         files: summary.files,
@@ -226,9 +235,12 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         rmse_age: measures.rmse.age,
         rmse_size: measures.rmse.size,
         rmse_depth: measures.rmse.depth,
+        rmse_fill: filled.size.max(filled.depth),
         created_size_tv: measures.created_size_tv,
-        fullness_min: measures.fullness.min,
-        fullness_max: measures.fullness.max,
+        fullness_error: (fullness.max - fullness.target).max(fullness.target - fullness.min),
+        fullness_allowance: values::allowance(&plan),
+        fullness_min: fullness.min,
+        fullness_max: fullness.max,
         plan_cpu_seconds: cpu_seconds() - begin_cpu,
         course,
     })
@@ -351,46 +363,4 @@ fn table(planned: &[PlayedOut], executed: &[Executed]) -> Table {
         ]);
     }
     table
-}
-
-/// Ratio within which a number counts as the published one: fullness and truncation there are not all known.
-const AGREEMENT: f64 = 1.5;
-
-fn findings(planned: &[PlayedOut], published: &[PublishedValue]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = planned.iter().filter_map(|one| {
-        let theirs = value(published, "overwrites", &one.profile)?;
-        let bins = one.overwrites_churn_by_bins;
-        let near = |ours: f64| (1.0 / AGREEMENT..=AGREEMENT).contains(&(ours / theirs));
-        let (by_profile, by_bins) = (near(one.overwrites), bins.is_some_and(near));
-        let bins_words = bins.map_or_else(|| "–".into(), |bins| format!("{bins:.1}"));
-        Some(Finding {
-            claim: format!("{} converges after {theirs} overwrites of a 1 GB image.", one.profile),
-            published: format!("{theirs} overwrites"),
-            measured: format!("{:.1} with churn by profile, {bins_words} with churn by bins", one.overwrites),
-            verdict: if by_profile || by_bins { Verdict::Seen } else { Verdict::NotSeen },
-            note: match (by_profile, by_bins) {
-                (true, true) => "with either way of churn",
-                (true, false) => "with churn by profile, as here",
-                (_, true) => "with churn by histogram bins, as the published tool effectively has it; churn by profile \
-                              needs fewer bytes because large files are rare in it",
-                _ => "neither kind of churn gives this number: fullness and the sizes cut to the volume are not published",
-            }
-            .into(),
-            ..Finding::default()
-        })
-    }).collect();
-    let exact = planned.iter().all(|one| one.rmse_age.max(one.rmse_size).max(one.rmse_depth) <= 0.5 / one.files as f64);
-    findings.push(Finding {
-        claim: "All three histograms are reached with an RMSE below 0.01 % of the files or what rounding allows."
-            .into(),
-        published: "RMSE < 0.01 %".into(),
-        measured: format!(
-            "largest RMSE {:.4} %, rounding alone allows up to 0.5/K",
-            planned.iter().map(|one| one.rmse_age.max(one.rmse_size).max(one.rmse_depth)).fold(0.0, f64::max) * 100.0
-        ),
-        verdict: if exact { Verdict::Seen } else { Verdict::NotSeen },
-        note: String::new(),
-        ..Finding::default()
-    });
-    findings
 }

@@ -5,7 +5,7 @@ mod analysis;
 
 use analysis::{counts, figure, findings, table};
 use clap::Args;
-use senesce_aging::{Churn, Data, Truncate};
+use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::analysis::{Analysis, Better, Figure};
 use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
@@ -50,12 +50,14 @@ pub struct Spec {
     pub natural: Option<PathBuf>,
 }
 
-/// States in order: name and how they are made.
-const STATES: [(&str, StateKind, Churn); 4] = [
-    ("fresh", StateKind::Fresh, Churn::Profile),
-    ("write-once", StateKind::WriteOnce, Churn::Profile),
-    ("aged", StateKind::Aged, Churn::Profile),
-    ("aged, churn by bins", StateKind::Aged, Churn::Bins),
+/// States in order: name and how they are made, and whether with a clock. Published agings had none.
+const STATES: [(&str, StateKind, Churn, CommitShare); 6] = [
+    ("fresh", StateKind::Fresh, Churn::Profile, CommitShare::DEFAULT),
+    ("write-once", StateKind::WriteOnce, Churn::Profile, CommitShare::DEFAULT),
+    ("aged", StateKind::Aged, Churn::Profile, CommitShare::DEFAULT),
+    ("aged, churn by bins", StateKind::Aged, Churn::Bins, CommitShare::DEFAULT),
+    ("aged, no clock", StateKind::Aged, Churn::Profile, CommitShare::NONE),
+    ("aged, churn by bins, no clock", StateKind::Aged, Churn::Bins, CommitShare::NONE),
 ];
 
 /// A large free extent in this experiment: a share of the size of the volume (1.5 GB of 80 GB, as published).
@@ -223,7 +225,7 @@ fn ids(study: &StudySpec) -> Vec<ImageId> {
 
 /// The study whose images these are.
 fn study(spec: &Spec, seed: Seed) -> StudySpec {
-    let state = |(name, kind, churn): (&str, StateKind, Churn)| {
+    let state = |(name, kind, churn, commit_share): (&str, StateKind, Churn, CommitShare)| {
         let planned = kind != StateKind::Fresh;
         StateSpec {
             profile: if planned { spec.profile.clone() } else { String::new() },
@@ -232,6 +234,7 @@ fn study(spec: &Spec, seed: Seed) -> StudySpec {
             data: Data::Fallocate,
             churn,
             truncate: Truncate::Drop,
+            commit_share,
             ..StateSpec::named(kind, name)
         }
     };

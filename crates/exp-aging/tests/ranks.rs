@@ -36,6 +36,7 @@ fn spec(target: &Path) -> AgeSpec {
         record_order: false,
         fsync_every: 0,
         clock: Clock::default(),
+        compression: None,
         pace: None,
         threads: 1,
         shard: None,

@@ -172,8 +172,8 @@ impl Experiment for WriteAmplification {
                 vec![5.0, 7.0, 10.0, 15.0, 20.0, 28.0, 40.0],
                 vec![5.0, 7.0, 10.0, 15.0, 20.0, 28.0, 40.0],
             ]),
-            pages_per_block: level.of([vec![32], vec![64, 128, 512], vec![32, 64, 128, 256, 512, 1024]]),
-            pages: level.of([1 << 16, 1 << 19, 1 << 21]),
+            pages_per_block: level.of([vec![64], vec![64, 128, 512], vec![32, 64, 128, 256, 512, 1024]]),
+            pages: level.of([1 << 18, 1 << 19, 1 << 21]),
             rounds: vec![3, 2],
         }
     }

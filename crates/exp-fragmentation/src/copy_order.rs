@@ -203,7 +203,8 @@ impl Reads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fragmentation::{models, point};
+    use crate::fragmentation::models::Models;
+    use crate::fragmentation::point;
     use senesce_devmodel::{DeviceModel, Request};
 
     /// Reads of 4 KiB, each so many blocks behind the one before, timed on a model.
@@ -214,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_modelled_solid_state_drive_does_not_know_lengths_of_what_was_written_in_order_and_the_disk_drive_does() {
-        let (hdd, ssd) = (models::disk().unwrap(), models::flash().unwrap());
+        let drives = Models::default();
+        let (hdd, ssd) = (drives.disk().unwrap(), drives.flash().unwrap());
         assert_eq!(seconds(&ssd, 2), seconds(&ssd, 20_000));
         assert!(seconds(&hdd, 20_000) > 2.0 * seconds(&hdd, 2));
     }

@@ -1,7 +1,6 @@
 //! Chunk sizes of the rolling sum (DMV study), and what FastCDC and fixed sizes make of today's data.
 
 mod analysis;
-mod findings;
 mod history;
 
 use clap::{Args, ValueEnum};

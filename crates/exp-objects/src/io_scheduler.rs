@@ -74,7 +74,7 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arm {
     scheduler: String,
-    /// A second series of the first scheduler, for the noise floor.
+    /// A second series of the first scheduler, as a control.
     control: bool,
     condition: Condition,
     repeat: u64,
@@ -165,7 +165,7 @@ impl Run for IoScheduler {
             Event::Commit(measured) => Some(measured.clone()),
             Event::NoSpace { .. } => None,
         });
-        analysis::analyse(&commits.collect::<Vec<_>>(), no_space(recorded), spec, recorded.seed)
+        analysis::analyse(&commits.collect::<Vec<_>>(), no_space(recorded), spec)
     }
 }
 
@@ -204,7 +204,7 @@ fn no_space(recorded: &Recorded<IoScheduler>) -> Option<u64> {
 impl Arm {
     fn words(&self) -> String {
         let Condition { files, threads } = self.condition;
-        let control = if self.control { " (again, for the noise)" } else { "" };
+        let control = if self.control { " (again, as a control)" } else { "" };
         format!("commit {files} files with {threads} threads under {}{control}", self.scheduler)
     }
 }

@@ -2,7 +2,6 @@
 //! layout).
 
 mod analysis;
-mod findings;
 
 use clap::Args;
 use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};

@@ -1,6 +1,6 @@
 //! Appends of all sizes, each followed by fsync.
 
-use crate::tier::sizes::{Claim, Sizes, Writes};
+use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;
 
 /// The experiment.
@@ -17,6 +17,4 @@ impl Writes for Appends {
     const PUBLISHED: &'static str = include_str!("../../../data/published/append.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/append.claims.toml");
     const MODE: WriteMode = WriteMode::Append;
-    const CLAIM: Claim =
-        Claim { claim: "appends take as long with anti-caching as without: they go to memory", part_is_dear: false };
 }

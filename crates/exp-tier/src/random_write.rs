@@ -1,6 +1,6 @@
 //! Random writes of all sizes, each followed by fsync.
 
-use crate::tier::sizes::{Claim, Sizes, Writes};
+use crate::tier::sizes::{Sizes, Writes};
 use senesce_workload::micro::WriteMode;
 
 /// The experiment.
@@ -17,8 +17,4 @@ impl Writes for RandomWrites {
     const PUBLISHED: &'static str = include_str!("../../../data/published/random-write.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/random-write.claims.toml");
     const MODE: WriteMode = WriteMode::RandomWrite;
-    const CLAIM: Claim = Claim {
-        claim: "random writes take longer with anti-caching only where a block must be fetched",
-        part_is_dear: true,
-    };
 }

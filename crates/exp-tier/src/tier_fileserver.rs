@@ -212,7 +212,7 @@ impl Run for TierFileserver {
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let runs: Vec<Played> = recorded.events().map(|Event::Run(played)| played.clone()).collect();
-        Ok(analysis::analyse(&runs, &spec.cold_latency.to_string(), recorded.seed))
+        Ok(analysis::analyse(&runs, &spec.cold_latency.to_string()))
     }
 }
 

@@ -153,7 +153,7 @@ impl Run for TierSweep {
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let cells: Vec<Cell> = recorded.events().map(|Event::Cell(cell)| cell.clone()).collect();
-        Ok(analysis::analyse(&cells, &spec.cold_latency.to_string(), recorded.seed))
+        Ok(analysis::analyse(&cells, &spec.cold_latency.to_string()))
     }
 }
 
@@ -179,7 +179,7 @@ impl Experiment for TierSweep {
             memory: Size(Bytes::mib(level.of([64, 256, 512]))),
             operations: level.of([500, 20_000, 200_000]),
             write_percent: 30,
-            rounds: level.of([1, 3, 5]),
+            rounds: level.of([1, 5, 5]),
             cold_latency: ColdLatency::ssd(),
             threads: 2,
         }

@@ -1,19 +1,15 @@
 //! Bandwidth: appends to one zone by depth against writes to several zones.
 
 use crate::zns::compare::Comparison;
-use crate::zns::condition::grid_key;
+use crate::zns::condition::{grid_key, grid_keys, grid_points};
+use crate::zns::drives::{Drives, Names};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{Grid, GridSpec, ZnsStudy, judged};
-use crate::zns_request_size::{grid_keys, grid_points};
-use senesce_core::{Axis, Better, Failure, Figure, Finding, Level};
+use crate::zns::{Grid, GridSpec, ZnsStudy};
+use senesce_core::{Axis, Better, Failure, Figure, Level};
 
 /// Bandwidth.
 pub struct ZnsBandwidth;
-
-fn bandwidth(measured: &Measured, op: &str, bs: u64, qd: u64, zones: u64) -> Option<f64> {
-    measured.get(&grid_key(op, bs, qd, zones, "direct", 4096), "bw_mib")
-}
 
 impl ZnsStudy for ZnsBandwidth {
     const ID: &'static str = "zns-bandwidth";
@@ -29,7 +25,15 @@ impl ZnsStudy for ZnsBandwidth {
         GridSpec::defaults(level)
     }
 
-    fn points(spec: &GridSpec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &GridSpec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: None }
+    }
+
+    fn repetitions(spec: &GridSpec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let grid = spec.grid;
         let mut keys = grid_keys(Self::PUBLISHED, |condition| grid > Grid::Few || condition.number("bs") <= 8192)?;
         if grid == Grid::Wide {
@@ -38,37 +42,7 @@ impl ZnsStudy for ZnsBandwidth {
                 keys.extend([2, 4, 8].map(|zones| grid_key("write", bs, 1, zones, "direct", 4096)));
             }
         }
-        grid_points(&keys, spec)
-    }
-
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let size = || {
-            let small = bandwidth(measured, "append", 4096, 4, 1)?;
-            let large = bandwidth(measured, "append", 8192, 4, 1)?;
-            Some((large > 1.8 * small, format!("{small:.0} MiB/s with 4 KiB, {large:.0} with 8 KiB at depth 4")))
-        };
-        let same = || {
-            let append = bandwidth(measured, "append", 8192, 4, 1)?;
-            let write = bandwidth(measured, "write", 8192, 1, 4)?;
-            let words = format!("{append:.0} MiB/s by 4 appends, {write:.0} by 4 zones, 8 KiB");
-            Some(((append / write - 1.0).abs() < 0.05, words))
-        };
-        let never = || {
-            let write = bandwidth(measured, "write", 4096, 1, 8)?;
-            let append = bandwidth(measured, "append", 4096, 8, 1)?;
-            let plateau = bandwidth(measured, "write", 8192, 1, 4)?;
-            let words = format!("{write:.0} and {append:.0} MiB/s of {plateau:.0}");
-            Some((write < 0.8 * plateau && append < write, words))
-        };
-        vec![
-            judged("The size of requests counts for more than their number", "516 and 1145 MiB/s", size()),
-            judged(
-                "From 8 KiB on, appends and several zones both reach the flash's rate",
-                "1145 and 1149 MiB/s",
-                same(),
-            ),
-            judged("Requests of 4 KiB never reach it, appends less than writes", "726 and 517 of 1149 MiB/s", never()),
-        ]
+        Ok(grid_points(&keys, spec, drives))
     }
 
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {

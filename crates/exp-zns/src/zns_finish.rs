@@ -1,11 +1,13 @@
 //! What a finish costs by how full the zone is, and the reset of the finished zone.
 
+use crate::zns::ZnsStudy;
 use crate::zns::compare::Comparison;
+use crate::zns::drives::{Drives, Names};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{ZnsStudy, judged};
+use crate::zns::values::Derived;
 use crate::zns_reset::{FillSpec, PUBLISHED_CAPACITY, fillings, timed_actor};
-use senesce_core::{Axis, Better, Failure, Figure, Finding, Level};
+use senesce_core::{Axis, Better, Failure, Figure, Level};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Activity, Job};
 
@@ -13,10 +15,6 @@ use senesce_zoned::job::{Activity, Job};
 pub struct ZnsFinish;
 
 const ALL_BUT_ONE: u64 = PUBLISHED_CAPACITY as u64 - 1;
-
-fn mean_ms(measured: &Measured, op: &str, blocks: u64) -> Option<f64> {
-    Some(measured.get(&format!("op={op},blocks={blocks}"), "lat_mean_us")? / 1000.0)
-}
 
 impl ZnsStudy for ZnsFinish {
     const ID: &'static str = "zns-finish";
@@ -32,47 +30,35 @@ impl ZnsStudy for ZnsFinish {
         FillSpec::defaults(level)
     }
 
-    fn points(spec: &FillSpec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &FillSpec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: None }
+    }
+
+    fn repetitions(spec: &FillSpec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let mut points = Vec::new();
         for blocks in fillings(spec.grid, ALL_BUT_ONE) {
-            let job = Job::of(vec![timed_actor(Activity::Finish, blocks, spec)]);
+            let job = Job::of(vec![timed_actor(Activity::Finish, blocks, spec, &drives.zoned)]);
             let after = format!("op=reset-of-finished,blocks={blocks}");
-            let point = Point::new(format!("op=finish,blocks={blocks}"), &*spec.device, job);
+            let point = Point::new(format!("op=finish,blocks={blocks}"), &*drives.zoned.name, job);
             points.push(point.and(&after, 0, Some(Operation::Reset), ""));
         }
         Ok(points)
     }
 
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let shrinks = || {
-            let half = mean_ms(measured, "finish", 137_856)?;
-            let full = mean_ms(measured, "finish", ALL_BUT_ONE)?;
-            let one = mean_ms(measured, "finish", 1)?;
-            let words = format!("{one:.0}, {half:.0} and {full:.1} ms with one block, half and all but one written");
-            Some((half < one && full < 0.1 * half, words))
-        };
-        let dearest = || {
-            let half = mean_ms(measured, "finish", 137_856)?;
-            let reset = mean_ms(measured, "reset-of-finished", 137_856)?;
-            Some((half > 10.0 * reset, format!("{half:.0} ms against {reset:.2} ms for the reset")))
-        };
-        let line = || {
-            let (empty, half) =
-                (mean_ms(measured, "reset-of-finished", 0)?, mean_ms(measured, "reset-of-finished", 137_856)?);
-            let full = mean_ms(measured, "reset-of-finished", ALL_BUT_ONE)?;
-            let straight = (empty + full) / 2.0;
-            let words = format!("{half:.2} ms at half, {straight:.2} ms on the line from empty to full");
-            Some(((half / straight - 1.0).abs() < 0.1, words))
-        };
-        vec![
-            judged("A finish takes less the fuller the zone is", "907, 457 and 3.1 ms", shrinks()),
-            judged("It is the dearest of all zone commands", "457 ms against 8.5 ms", dearest()),
-            judged(
-                "The reset of a finished zone grows with what the host wrote, not with the padding",
-                "8.52 of 8.48 ms",
-                line(),
-            ),
-        ]
+    fn derived(measured: &Measured) -> Vec<Derived> {
+        let key = "op=finish,blocks=1";
+        let Some(us) = measured.get(key, "lat_mean_us").filter(|us| *us > 0.0) else { return Vec::new() };
+        // Only where a zone is as large as the published ones is it known here what was padded.
+        if !measured.is_of_published_drive(key) {
+            return Vec::new();
+        }
+        let mib = ALL_BUT_ONE as f64 / 256.0;
+        let value = mib / us * 1e6;
+        vec![Derived { key: key.into(), metric: "padding_mib", unit: "MiB/s", better: Better::Higher, value }]
     }
 
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {

@@ -1,42 +1,56 @@
 //! Saturating writes: bandwidth over time and its variation, on a zoned and on a worn conventional drive.
 
 use crate::zns::compare::Comparison;
+use crate::zns::drives::{Drives, Names, halves};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, judged, ramp};
+use crate::zns::values::{Derived, Values};
+use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, once, ramp};
 use clap::Args;
-use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Finding, Level, Mark, Series, Span};
+use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series, Span};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Rate, Span as JobSpan, Zones};
-use senesce_zoned::run::DeviceName;
+use senesce_zoned::survey::{Nature, Survey};
 use serde::{Deserialize, Serialize};
 
 /// Heavy writes.
 pub struct ZnsHeavy;
 
+/// Zones of the writers, and as many of the reader.
+const ZONES: u32 = 400;
+const WRITERS: u32 = 4;
+
 fn key(drive: &str, rate: u64) -> String {
     format!("drive={drive},rate={rate}")
 }
 
-fn job(rate: u64, worn: bool, spec: &Spec) -> Result<Job, Failure> {
+/// Four writers of 1 MiB, or as many and as large as the drive takes; and how that differs from four of 1 MiB.
+fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<String>), Failure> {
     let time = Some(JobSpan(spec.time.0));
-    let reader = ActorSpec {
-        qd: spec.read_depth,
-        zones: Zones::Range(400, 800),
-        jobs: Some(1),
-        time,
-        ..ActorSpec::new(Activity::RandomRead)
-    };
+    let (writing, reading, half) = halves(drive, ZONES)?;
+    let geometry = &drive.geometry;
+    let limit = u64::from(geometry.transfer_limit / geometry.block_bytes * geometry.block_bytes);
+    let (bs, jobs) =
+        (limit.min(1 << 20).min(geometry.capacity_bytes()), WRITERS.min(half).min(geometry.writable_at_once()));
+    let mut adapted = Vec::new();
+    if bs < 1 << 20 {
+        adapted.push(format!("writes of {} instead of 1 MiB: the drive takes no larger ones", Bytes(bs)));
+    }
+    if jobs < WRITERS {
+        adapted.push(format!("{jobs} writers instead of {WRITERS}: the drive has no more zones to be open"));
+    }
+    let reader =
+        ActorSpec { qd: spec.read_depth, zones: reading, jobs: Some(1), time, ..ActorSpec::new(Activity::RandomRead) };
     let writers = ActorSpec {
-        bs: Bytes::mib(1),
+        bs: Bytes(bs),
         qd: 32,
-        zones: Zones::Range(0, 400),
-        jobs: Some(4),
+        zones: writing,
+        jobs: Some(jobs),
         rate: (rate > 0).then(|| Rate(Bytes::mib(rate))),
         time,
         ..ActorSpec::new(Activity::Write)
     };
     let wear = Preparation { step: PrepareStep::Wear, zones: Zones::Count(1), to: 1.0 };
     let prepare = worn.then(|| vec![wear]);
-    Ok(Job { ramp: JobSpan(spec.ramp.0), prepare, ..Job::of(vec![reader, writers]) })
+    Ok((Job { ramp: JobSpan(spec.ramp.0), prepare, ..Job::of(vec![reader, writers]) }, adapted))
 }
 
 /// Standard deviation over mean of the bandwidth of each second.
@@ -71,6 +85,10 @@ pub struct Spec {
     /// queue depth of the reader of 4 KiB beside the writers
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub read_depth: u32,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
 }
 
 impl ZnsStudy for ZnsHeavy {
@@ -91,48 +109,39 @@ impl ZnsStudy for ZnsHeavy {
             time: Span::from_millis(level.of([1000, 60_000, 1_200_000])),
             ramp: ramp(level),
             read_depth: level.of([4, 4, 32]),
+            repetitions: 1,
         }
     }
 
-    fn points(spec: &Spec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &Spec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: (spec.conventional != "none").then_some(&*spec.conventional) }
+    }
+
+    fn repetitions(spec: &Spec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let rates: &[u64] = if spec.grid <= Grid::Figure { &[0] } else { &[250, 750, 1115, 0] };
         let mut points = Vec::new();
-        for (drive, device) in [("zoned", &*spec.device), ("conventional", &*spec.conventional)] {
-            if device == "none" {
-                continue;
-            }
-            let simulated = matches!(device.parse::<DeviceName>()?, DeviceName::Sim(_));
+        let both = [("zoned", Some(&drives.zoned)), ("conventional", drives.conventional.as_ref())];
+        for (name, drive) in both.into_iter().filter_map(|(name, drive)| Some((name, drive?))) {
+            let worn = name == "conventional" && drive.nature == Nature::Simulated;
             for rate in rates {
-                let job = job(*rate, drive == "conventional" && simulated, spec)?;
-                points.push(Point::new(key(drive, *rate), device, job).and(&key(drive, *rate), 1, None, "writer_"));
+                let (job, adapted) = job(*rate, worn, spec, drive)?;
+                let point = Point::new(key(name, *rate), &*drive.name, job).adapted(adapted);
+                points.push(point.and(&key(name, *rate), 1, None, "writer_"));
             }
         }
         Ok(points)
     }
 
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let zoned = variation(measured.by_second(&key("zoned", 0)));
-        let conventional = variation(measured.by_second(&key("conventional", 0)));
-        let bandwidth = |drive| measured.get(&key(drive, 0), "writer_bw_mib");
-        let steady = || {
-            let (mean, spread) = (bandwidth("zoned")?, zoned?);
-            Some((spread < 0.05, format!("{mean:.0} MiB/s, coefficient of variation {:.1} %", spread * 100.0)))
+    fn derived(measured: &Measured) -> Vec<Derived> {
+        let of = |values: &Values| {
+            let value = variation(&values.by_second)?;
+            Some(Derived { key: values.key.clone(), metric: "writer_cv", unit: "1", better: Better::Lower, value })
         };
-        let unsteady = || {
-            let (mean, spread) = (bandwidth("conventional")?, conventional?);
-            let words = format!("{mean:.0} MiB/s, coefficient of variation {:.1} %", spread * 100.0);
-            Some((spread > 5.0 * zoned? && mean < 0.7 * bandwidth("zoned")?, words))
-        };
-        let reads = || {
-            let (zoned, other) =
-                (measured.get(&key("zoned", 0), "iops")?, measured.get(&key("conventional", 0), "iops")?);
-            Some((other < 0.8 * zoned, format!("{other:.0} against {zoned:.0} reads/s")))
-        };
-        vec![
-            judged("A zoned drive holds its bandwidth under saturating writes", "1155 MiB/s, 1.5 %", steady()),
-            judged("A worn conventional drive does not", "561 MiB/s, 54 %", unsteady()),
-            judged("Its reads suffer too", "half the reads of the zoned drive", reads()),
-        ]
+        measured.all().filter_map(of).collect()
     }
 
     fn figures(measured: &Measured, _comparison: &[Comparison]) -> Vec<Figure> {

@@ -1,14 +1,16 @@
 //! What opening and closing cost, explicitly and implicitly.
 
 use crate::zns::compare::Comparison;
-use crate::zns::measure::{Measured, Point, Values};
-use crate::zns::{ZONED, Zns, ZnsStudy, judged};
+use crate::zns::drives::{Drives, Names};
+use crate::zns::measure::{Measured, Point};
+use crate::zns::values::Values;
+use crate::zns::{ZONED, Zns, ZnsStudy, once};
 use clap::Args;
-use senesce_core::{Axis, Better, Failure, Figure, FigureKind, Finding, Level, Mark, Series};
+use senesce_core::{Axis, Better, Failure, Figure, FigureKind, Level, Mark, Series};
 use senesce_runs::run::Context;
-use senesce_zoned::run::open;
 use senesce_zoned::script::{Opening, Timed, open_close_round};
-use senesce_zoned::{Operation, ZoneState};
+use senesce_zoned::survey::Survey;
+use senesce_zoned::{Operation, ZoneState, ZonedDevice};
 use serde::{Deserialize, Serialize};
 
 /// Open and close.
@@ -31,6 +33,10 @@ pub struct Spec {
     /// how often each zone is opened in each way
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub rounds: u64,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
 }
 
 impl ZnsStudy for ZnsOpenClose {
@@ -44,68 +50,54 @@ impl ZnsStudy for ZnsOpenClose {
     type Spec = Spec;
 
     fn defaults(level: Level) -> Spec {
-        Spec { device: ZONED.into(), zones: level.of([4, 40, 452]), rounds: level.of([1, 1, 4]) }
+        Spec { device: ZONED.into(), zones: level.of([4, 40, 452]), rounds: level.of([1, 1, 4]), repetitions: 1 }
     }
 
-    fn points(_spec: &Spec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &Spec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: None }
+    }
+
+    fn repetitions(spec: &Spec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(_spec: &Spec, _drives: &Drives) -> Result<Vec<Point>, Failure> {
         Ok(Vec::new())
     }
 
-    fn script(spec: &Spec) -> Option<(&str, &'static str)> {
-        Some((&spec.device, "open and close"))
-    }
+    const SCRIPT: Option<&'static str> = Some("open and close");
 
-    fn run_script(spec: &Spec, erase: Option<&str>, context: &Context<'_, Zns<Self>>) -> Result<Vec<Values>, Failure> {
-        let mut device = open(&spec.device.parse()?, Some(4096), erase, context.seed)?;
-        let zones = spec.zones.min(device.geometry().zones);
+    fn run_script(
+        spec: &Spec,
+        survey: &Survey,
+        device: &mut dyn ZonedDevice,
+        context: &Context<'_, Zns<Self>>,
+    ) -> Result<Vec<Values>, Failure> {
+        let usable = survey.usable();
+        let zones = spec.zones.min(usable.len() as u32);
+        if zones == 0 || device.geometry().capacity_blocks < 3 {
+            return Err(Failure::usage(format!(
+                "{} has no zone of at least three blocks that can be used",
+                survey.name
+            )));
+        }
         let appends = device.geometry().append_limit > 0;
         let mut timed = Timed::new();
         context.progress.phase("open and close", u64::from(zones) * spec.rounds, "zones");
         for round in 0..spec.rounds {
-            for zone in 0..zones {
+            for (number, zone) in usable.clone().take(zones as usize).enumerate() {
                 context.check_interrupt()?;
-                make_empty(&mut *device, zone)?;
+                make_empty(device, zone)?;
                 for opening in Opening::ALL {
                     let appending = matches!(opening, Opening::ImplicitAppend | Opening::ExplicitAppend);
                     if appends || !appending {
-                        open_close_round(&mut *device, zone, opening, &mut timed, context.interrupt)?;
+                        open_close_round(device, zone, opening, &mut timed, context.interrupt)?;
                     }
                 }
-                context.progress.position(round * u64::from(zones) + u64::from(zone) + 1, "");
+                context.progress.position(round * u64::from(zones) + number as u64 + 1, "");
             }
         }
         Ok(timed.iter().map(|(name, latency)| Values::of_latency(name, latency)).collect())
-    }
-
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let cheap = || {
-            let (open, close) = (mean(measured, "open")?, mean(measured, "close after explicit open")?);
-            let write = mean(measured, "write, opened explicitly")?;
-            let words = format!("open {open:.2} us, close {close:.2} us, write {write:.2} us");
-            Some((open < 2.0 * write && close < 2.0 * write, words))
-        };
-        let first = || {
-            let write = mean(measured, "first write, opens implicitly")? - mean(measured, "write, opened implicitly")?;
-            let append =
-                mean(measured, "first append, opens implicitly")? - mean(measured, "append, opened implicitly")?;
-            Some((write > 0.5 && append > 0.5, format!("+{write:.2} us for a write, +{append:.2} us for an append")))
-        };
-        let steady = || {
-            let implicit = mean(measured, "write, opened implicitly")?;
-            let explicit = mean(measured, "write, opened explicitly")?;
-            Some(((implicit / explicit - 1.0).abs() < 0.03, format!("{implicit:.2} against {explicit:.2} us")))
-        };
-        let reopen = || {
-            let again = mean(measured, "write to a closed zone, opened explicitly before")?;
-            let write = mean(measured, "write, opened explicitly")?;
-            Some((again > write + 1.0, format!("{again:.2} against {write:.2} us")))
-        };
-        vec![
-            judged("Opening and closing cost about as much as a small write", "9.55, 10.96 and 11.57 us", cheap()),
-            judged("The first write or append to an empty zone pays for opening it", "+2.1 and +2.9 us", first()),
-            judged("Later writes do not care how the zone was opened", "11.58 and 11.57 us", steady()),
-            judged("Writing to a closed zone pays for opening it again", "15.19 and 11.57 us", reopen()),
-        ]
     }
 
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
@@ -138,7 +130,7 @@ fn label(name: &str) -> String {
     shorter.replace("opens implicitly", "implicit open")
 }
 
-fn make_empty(device: &mut dyn senesce_zoned::ZonedDevice, zone: u32) -> Result<(), Failure> {
+fn make_empty(device: &mut dyn ZonedDevice, zone: u32) -> Result<(), Failure> {
     let Some(info) = device.report(zone, 1)?.into_iter().next() else { return Ok(()) };
     if info.state == ZoneState::Empty || device.preset(zone, None)? {
         return Ok(());

@@ -1,14 +1,15 @@
 //! Random reads while somebody writes at a limited rate.
 
 use crate::zns::compare::Comparison;
-use crate::zns::condition::Condition;
+use crate::zns::condition::{Condition, grid_keys};
+use crate::zns::drives::{Drives, Names, halves};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, judged, ramp, time};
-use crate::zns_request_size::grid_keys;
+use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, once, ramp, time};
 use clap::Args;
-use senesce_core::{Axis, Better, Bytes, Failure, Figure, Finding, Level, Span};
-use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span as JobSpan, Zones};
+use senesce_core::{Axis, Better, Bytes, Failure, Figure, Level, Span};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span as JobSpan};
+use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 
 /// Reads under writes.
@@ -30,11 +31,12 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
     }
 }
 
-fn job(condition: &Condition, spec: &Spec) -> Result<Job, Failure> {
+fn job(condition: &Condition, spec: &Spec, drive: &Survey) -> Result<Job, Failure> {
     let time = Some(JobSpan(spec.time.0));
+    let (writing, reading, _) = halves(drive, ZONES)?;
     let reader = ActorSpec {
         qd: condition.number("qd") as u32,
-        zones: Zones::Range(ZONES, 2 * ZONES),
+        zones: reading,
         jobs: Some(1),
         time,
         ..ActorSpec::new(Activity::RandomRead)
@@ -42,7 +44,7 @@ fn job(condition: &Condition, spec: &Spec) -> Result<Job, Failure> {
     let op = if condition.word("op") == "append" { Activity::Append } else { Activity::Write };
     let writer = ActorSpec {
         bs: Bytes::kib(128),
-        zones: Zones::Range(0, ZONES),
+        zones: writing,
         jobs: Some(1),
         rate: Some(Rate(Bytes::mib(condition.number("rate")))),
         time,
@@ -74,6 +76,10 @@ pub struct Spec {
     /// how long each point runs before counting begins
     #[arg(long)]
     pub ramp: Span,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
 }
 
 impl ZnsStudy for ZnsReadInterference {
@@ -93,10 +99,19 @@ impl ZnsStudy for ZnsReadInterference {
             grid: Grid::of(level),
             time: time(level),
             ramp: ramp(level),
+            repetitions: 1,
         }
     }
 
-    fn points(spec: &Spec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &Spec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: (spec.conventional != "none").then_some(&*spec.conventional) }
+    }
+
+    fn repetitions(spec: &Spec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let grid = spec.grid;
         let mut keys = grid_keys(Self::PUBLISHED, |condition| keeps(condition, grid))?;
         if grid == Grid::Wide {
@@ -105,56 +120,16 @@ impl ZnsStudy for ZnsReadInterference {
         let mut points = Vec::new();
         for text in keys {
             let Some(condition) = Condition::parse(&text) else { continue };
-            let device = match condition.word("drive") {
-                "conventional" => &*spec.conventional,
-                _ => &*spec.device,
+            let drive = match condition.word("drive") {
+                "conventional" => drives.conventional.as_ref(),
+                _ => Some(&drives.zoned),
             };
-            if device != "none" {
-                let point = Point::new(text.clone(), device, job(&condition, spec)?);
-                let writes = point.job.actors.len() > 1;
-                points.push(if writes { point.and(&text, 1, None, "writer_") } else { point });
-            }
+            let Some(drive) = drive else { continue };
+            let point = Point::new(text.clone(), &*drive.name, job(&condition, spec, drive)?);
+            let writes = point.job.actors.len() > 1;
+            points.push(if writes { point.and(&text, 1, None, "writer_") } else { point });
         }
         Ok(points)
-    }
-
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let mean = |drive, op, rate, qd| measured.get(&key(drive, op, rate, qd), "lat_mean_us");
-        let rate = || {
-            let (calm, some) = (mean("zoned", "write", 0, 1)?, mean("zoned", "write", 250, 1)?);
-            let much = mean("zoned", "write", 1000, 1);
-            let most = much.map_or("not measured".into(), |much| format!("{much:.1}"));
-            let words = format!("{calm:.1} us alone, {some:.1} at 250 MiB/s, {most} at 1000 MiB/s");
-            Some((some > 1.2 * calm && much.is_none_or(|much| much > 2.0 * calm), words))
-        };
-        let depth = || {
-            let shallow = mean("zoned", "write", 250, 1)? / mean("zoned", "write", 0, 1)?;
-            let deep = mean("zoned", "write", 250, 16)? / mean("zoned", "write", 0, 16)?;
-            Some((deep > shallow, format!("times {shallow:.2} at depth 1, times {deep:.2} at depth 16")))
-        };
-        let appends = || {
-            let (write, append) = (mean("zoned", "write", 250, 16)?, mean("zoned", "append", 250, 16)?);
-            Some((
-                (append / write - 1.0).abs() < 0.03,
-                format!("{write:.1} us under writes, {append:.1} us under appends"),
-            ))
-        };
-        let conventional = || {
-            let (zoned, other) = (mean("zoned", "write", 250, 16)?, mean("conventional", "write", 250, 16)?);
-            Some(((other / zoned - 1.0).abs() < 0.05, format!("{zoned:.1} us zoned, {other:.1} us conventional")))
-        };
-        let starved = || {
-            let alone = measured.get(&key("zoned", "write", 1000, 1), "writer_bw_mib")?;
-            let crowded = measured.get(&key("zoned", "write", 1000, 64), "writer_bw_mib")?;
-            Some((crowded < 0.75 * alone, format!("{alone:.0} MiB/s beside depth 1, {crowded:.0} beside depth 64")))
-        };
-        vec![
-            judged("Reads slow down with the rate of writes", "72.9, 100.3 and 186.9 us", rate()),
-            judged("Deep queues of reads suffer more", "times 1.38 and times 1.61", depth()),
-            judged("Appends disturb reads as writes do", "146.0 and 145.9 us", appends()),
-            judged("A conventional drive that has room disturbs them equally", "146.0 and 146.6 us", conventional()),
-            judged("Deep reads take bandwidth from a fast writer", "1000 and 516 MiB/s", starved()),
-        ]
     }
 
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {

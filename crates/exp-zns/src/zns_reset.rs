@@ -1,12 +1,14 @@
 //! What a reset costs by how full the zone is.
 
 use crate::zns::compare::Comparison;
+use crate::zns::drives::{Drives, Names, zones};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{Grid, ZONED, ZnsStudy, judged};
+use crate::zns::{Grid, ZONED, ZnsStudy, once};
 use clap::Args;
-use senesce_core::{Axis, Better, Failure, Figure, Finding, Level};
-use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Span, Zones};
+use senesce_core::{Axis, Better, Failure, Figure, Level};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Span};
+use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 
 /// Blocks of 4 KiB in a zone of the published drive.
@@ -28,6 +30,10 @@ pub struct FillSpec {
     /// how often every zone is used per point
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
 }
 
 impl FillSpec {
@@ -38,6 +44,7 @@ impl FillSpec {
             grid: Grid::of(level),
             zones: level.of([20, 200, 903]),
             rounds: level.of([1, 5, 3]),
+            repetitions: 1,
         }
     }
 }
@@ -54,12 +61,24 @@ pub fn fillings(grid: Grid, full: u64) -> Vec<u64> {
     }
 }
 
-/// An actor that fills each zone to so many published blocks, waits and runs its zone command.
-pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec) -> ActorSpec {
+/// The share of a drive's zone that stands for so many published blocks. One block and all but one are those of the drive
+/// itself; all others are the same share of a zone.
+pub fn share(drive: &Survey, blocks: u64) -> f64 {
+    let own = drive.geometry.capacity_bytes() as f64 / 4096.0;
+    match blocks {
+        1 => 1.0 / own,
+        blocks if blocks == PUBLISHED_CAPACITY as u64 - 1 => 1.0 - 1.0 / own,
+        blocks => (blocks as f64 / PUBLISHED_CAPACITY).min(1.0),
+    }
+}
+
+/// An actor that fills each zone to a share, waits and runs its zone command.
+pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec, drive: &Survey) -> ActorSpec {
+    let count = spec.zones.min(drive.usable().len() as u32);
     ActorSpec {
-        zones: Zones::Count(spec.zones),
-        occupancy: Some((blocks as f64 / PUBLISHED_CAPACITY).min(1.0)),
-        count: Some(u64::from(spec.zones) * spec.rounds),
+        zones: zones(drive, 0, count),
+        occupancy: Some(share(drive, blocks).clamp(0.0, 1.0)),
+        count: Some(u64::from(count) * spec.rounds),
         pause: Span::seconds(0.001),
         ..ActorSpec::new(op)
     }
@@ -67,10 +86,6 @@ pub fn timed_actor(op: Activity, blocks: u64, spec: &FillSpec) -> ActorSpec {
 
 /// Resets.
 pub struct ZnsReset;
-
-fn mean_ms(measured: &Measured, blocks: u64) -> Option<f64> {
-    Some(measured.get(&format!("op=reset,blocks={blocks}"), "lat_mean_us")? / 1000.0)
-}
 
 impl ZnsStudy for ZnsReset {
     const ID: &'static str = "zns-reset";
@@ -86,49 +101,28 @@ impl ZnsStudy for ZnsReset {
         FillSpec::defaults(level)
     }
 
-    fn points(spec: &FillSpec) -> Result<Vec<Point>, Failure> {
-        let device = &*spec.device;
+    fn drives(spec: &FillSpec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: None }
+    }
+
+    fn repetitions(spec: &FillSpec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
+        let (device, drive) = (&*drives.zoned.name, &drives.zoned);
         let mut points = Vec::new();
         for blocks in fillings(spec.grid, PUBLISHED_CAPACITY as u64) {
-            let job = Job::of(vec![timed_actor(Activity::Reset, blocks, spec)]);
+            let job = Job::of(vec![timed_actor(Activity::Reset, blocks, spec, drive)]);
             points.push(Point::new(format!("op=reset,blocks={blocks}"), device, job));
         }
-        let zones = Zones::Count(spec.zones);
+        let zones = zones(drive, 0, spec.zones.min(drive.usable().len() as u32));
         let untouched = Job {
             prepare: Some(vec![Preparation { step: PrepareStep::Reset, zones, to: 1.0 }]),
             ..Job::of(vec![ActorSpec { zones, ..ActorSpec::new(Activity::Reset) }])
         };
         points.push(Point::new("op=reset,untouched=1", device, untouched));
         Ok(points)
-    }
-
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let full = PUBLISHED_CAPACITY as u64;
-        let grows = || {
-            let (half, all) = (mean_ms(measured, 137_856)?, mean_ms(measured, full)?);
-            let empty = mean_ms(measured, 0)?;
-            let words = format!("{empty:.2}, {half:.2} and {all:.2} ms when empty, half full and full");
-            Some((empty < half && half < all, words))
-        };
-        let open = || {
-            let sixteenth = mean_ms(measured, 17_232)?;
-            let (empty, all) = (mean_ms(measured, 0)?, mean_ms(measured, full)?);
-            let line = empty + (all - empty) / 16.0;
-            Some((
-                sixteenth > 1.5 * line,
-                format!("{sixteenth:.2} ms at 6.25 %, {line:.2} ms on the line from empty to full"),
-            ))
-        };
-        let untouched = || {
-            let never = measured.get("op=reset,untouched=1", "lat_mean_us")?;
-            let opened = mean_ms(measured, 0)? * 1000.0;
-            Some((opened > 50.0 * never, format!("{never:.1} us never opened, {opened:.0} us opened but empty")))
-        };
-        vec![
-            judged("A reset takes longer the fuller the zone is", "1.61, 11.61 and 16.19 ms", grows()),
-            judged("An open, partly written zone costs extra", "5.15 ms at 6.25 %", open()),
-            judged("A zone that was never opened resets for nothing", "2.3 us and 1.61 ms", untouched()),
-        ]
     }
 
     fn figures(measured: &Measured, comparison: &[Comparison]) -> Vec<Figure> {
@@ -142,5 +136,21 @@ impl ZnsStudy for ZnsReset {
             better: Better::Lower,
         };
         vec![chart.draw(&[Line::new("reset", &[("op", "reset")])], measured, comparison)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_the_published_blocks_on_the_published_drive_and_whole_blocks_on_others() {
+        let mut drive = Survey::of(&ZONED.parse().unwrap()).unwrap();
+        for blocks in [0, 1, 17_232, 137_856, 275_711, 275_712] {
+            assert_eq!((share(&drive, blocks) * PUBLISHED_CAPACITY).round() as u64, blocks);
+        }
+        drive.geometry.capacity_blocks = 1024;
+        let own = |blocks| (share(&drive, blocks) * 1024.0).round() as u64;
+        assert_eq!([0, 1, 17_232, 137_856, 275_711, 275_712].map(own), [0, 1, 64, 512, 1023, 1024]);
     }
 }

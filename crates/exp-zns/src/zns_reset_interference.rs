@@ -1,15 +1,26 @@
 //! Resets beside reads, writes and appends: who disturbs whom.
 
 use crate::zns::compare::Comparison;
+use crate::zns::drives::{Drives, Names, halves, zones};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{ZONED, ZnsStudy, judged, ramp};
+use crate::zns::values::Derived;
+use crate::zns::{ZONED, ZnsStudy, once, ramp};
 use clap::Args;
-use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Finding, Level, Mark, Series, Span, Verdict};
-use senesce_zoned::job::{Activity, ActorSpec, Job, Span as JobSpan, Zones};
+use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series, Span};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Span as JobSpan};
+use senesce_zoned::survey::Survey;
 use serde::{Deserialize, Serialize};
 
 /// Resets beside others.
 pub struct ZnsResetInterference;
+
+/// Zones that are reset, and at most as many below them.
+const ZONES: u32 = 400;
+
+/// From the end of a reset to the next where it pauses: about as long as a reset of the published drive takes.
+const PAUSE_SECONDS: f64 = 0.017;
+
+const SEVERAL_WRITERS: &str = "writes over 4 zones";
 
 /// Those who run beside the resets: name, activity, request size, zones written at once.
 const OTHERS: [(&str, Activity, u64, u32); 4] = [
@@ -29,9 +40,11 @@ fn plural(name: &str) -> String {
     }
 }
 
-fn actors(name: &str, time: JobSpan) -> Option<ActorSpec> {
+/// One who runs beside the resets, in the zones below those that are reset: `most` of them.
+fn beside(name: &str, time: JobSpan, drive: &Survey, most: u32) -> Option<ActorSpec> {
     let (_, op, kib, jobs) = OTHERS.into_iter().find(|(known, ..)| *known == name)?;
-    let zones = if op == Activity::RandomRead { Zones::Range(0, 300) } else { Zones::Range(0, 8 * jobs) };
+    let wanted = if op == Activity::RandomRead { 300 } else { 8 * jobs };
+    let zones = zones(drive, 0, wanted.min(most));
     Some(ActorSpec { bs: Bytes::kib(kib), zones, jobs: Some(jobs), time: Some(time), ..ActorSpec::new(op) })
 }
 
@@ -48,6 +61,10 @@ pub struct Spec {
     /// how long each point runs before counting begins
     #[arg(long)]
     pub ramp: Span,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
 }
 
 impl ZnsStudy for ZnsResetInterference {
@@ -60,14 +77,28 @@ impl ZnsStudy for ZnsResetInterference {
     type Spec = Spec;
 
     fn defaults(level: Level) -> Spec {
-        Spec { device: ZONED.into(), time: Span::from_millis(level.of([300, 10_000, 60_000])), ramp: ramp(level) }
+        Spec {
+            device: ZONED.into(),
+            time: Span::from_millis(level.of([300, 10_000, 60_000])),
+            ramp: ramp(level),
+            repetitions: 1,
+        }
     }
 
-    fn points(spec: &Spec) -> Result<Vec<Point>, Failure> {
+    fn drives(spec: &Spec) -> Names<'_> {
+        Names { zoned: &spec.device, conventional: None }
+    }
+
+    fn repetitions(spec: &Spec) -> u32 {
+        spec.repetitions
+    }
+
+    fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let time = JobSpan(spec.time.0);
-        let device = &*spec.device;
+        let (device, drive) = (&*drives.zoned.name, &drives.zoned);
+        let (_, resetting, half) = halves(drive, ZONES)?;
         let resets = || ActorSpec {
-            zones: Zones::Range(400, 800),
+            zones: resetting,
             occupancy: Some(1.0),
             time: Some(time),
             ..ActorSpec::new(Activity::Reset)
@@ -75,43 +106,32 @@ impl ZnsStudy for ZnsResetInterference {
         let job = |actors| -> Result<Job, Failure> { Ok(Job { ramp: JobSpan(spec.ramp.0), ..Job::of(actors) }) };
         let mut points = vec![Point::new("reset alone", device, job(vec![resets()])?)];
         for (name, ..) in OTHERS {
-            let Some(other) = actors(name, time) else { continue };
+            let Some(other) = beside(name, time, drive, half) else { continue };
             points.push(Point::new(format!("{name} alone"), device, job(vec![other.clone()])?));
             let both = Point::new(format!("{name} with resets"), device, job(vec![other, resets()])?);
             points.push(both.and(&format!("reset with {}", plural(name)), 1, None, ""));
         }
+        // Back to back, a reset finds the programs of the drive still stopped by the one before.
+        let paused = ActorSpec { pause: JobSpan::seconds(PAUSE_SECONDS), ..resets() };
+        if let Some(other) = beside(SEVERAL_WRITERS, time, drive, half) {
+            let job = job(vec![other, paused])?;
+            let point = Point::new(format!("{SEVERAL_WRITERS} with resets that pause"), device, job);
+            points.push(point.and("reset that pauses with writes over 4 zones", 1, None, ""));
+        }
         Ok(points)
     }
 
-    fn findings(measured: &Measured) -> Vec<Finding> {
-        let ratio = |with: &str, alone: &str, name: &str| Some(measured.get(with, name)? / measured.get(alone, name)?);
-        let halved = || {
-            let share = ratio("writes over 4 zones with resets", "writes over 4 zones alone", "bw_mib")?;
-            Some(((0.35..0.75).contains(&share), format!("{:.0} % of the bandwidth without resets", share * 100.0)))
-        };
-        let longer = || {
-            let share = ratio("reset with writes over 4 zones", "reset alone", "lat_mean_us")?;
-            Some(((1.1..1.7).contains(&share), format!("times {share:.2}")))
-        };
-        let unmoved = || {
-            let shares = ["write", "append", "randread"]
-                .map(|name| ratio(&format!("{name} with resets"), &format!("{name} alone"), "lat_p95_us"));
-            let [write, append, read] = shares;
-            let (write, append, read) = (write?, append?, read?);
-            let words = format!("times {write:.2}, {append:.2} and {read:.2} for writes, appends and reads");
-            Some(([write, append, read].iter().all(|share| (0.8..1.2).contains(share)), words))
-        };
-        let mut findings = vec![
-            judged("Back-to-back resets roughly halve the bandwidth of several writers", "about 50 %", halved()),
-            judged("Resets take about a third longer under saturating writes", "times 1.33", longer()),
-            judged(
-                "The 95th percentile of reads, writes and appends hardly moves",
-                "times 1.01, 0.99 and 1.00",
-                unmoved(),
-            ),
-        ];
-        findings.push(host_artefact(measured));
-        findings
+    fn derived(measured: &Measured) -> Vec<Derived> {
+        let quotient = |of: &str, to: &str, name: &str| Some(measured.get(of, name)? / measured.get(to, name)?);
+        let share = quotient("writes over 4 zones with resets", "writes over 4 zones alone", "bw_mib");
+        let longer = quotient("reset that pauses with writes over 4 zones", "reset alone", "lat_mean_us");
+        let derived = |key: &str, metric, better, value| Derived { key: key.into(), metric, unit: "1", better, value };
+        let share = share.map(|value| {
+            derived("writes over 4 zones, with resets against alone", "throughput_share", Better::Higher, value)
+        });
+        let longer =
+            longer.map(|value| derived("reset among writes against alone", "reset_ratio", Better::Lower, value));
+        share.into_iter().chain(longer).collect()
     }
 
     fn figures(measured: &Measured, _comparison: &[Comparison]) -> Vec<Figure> {
@@ -138,28 +158,4 @@ impl ZnsStudy for ZnsResetInterference {
             },
         }]
     }
-}
-
-/// The study's own claim rests on two polling threads that shared a core; with a core each it must not come out.
-fn host_artefact(measured: &Measured) -> Finding {
-    let claim = "Resets get a 56, 78 and 75 % longer 95th percentile beside reads, writes and appends";
-    let ratio = |name: &str| {
-        let alone = measured.get("reset alone", "lat_p95_us")?;
-        Some(measured.get(&format!("reset with {name}"), "lat_p95_us")? / alone)
-    };
-    let ratios: Option<Vec<f64>> = ["reads", "writes", "appends"].into_iter().map(ratio).collect();
-    let mut finding = judged(
-        claim,
-        "28.0, 32.0 and 31.5 ms against 17.9 ms",
-        ratios.map(|all| {
-            (all.iter().all(|share| *share > 1.5), format!("times {:.2}, {:.2} and {:.2}", all[0], all[1], all[2]))
-        }),
-    );
-    if finding.verdict == Verdict::NotSeen {
-        finding.note =
-            "the published latencies are multiples of the host's 4 ms tick: both polling threads shared one core \
-                        there, here each actor has its own"
-                .into();
-    }
-    finding
 }

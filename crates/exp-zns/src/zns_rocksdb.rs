@@ -2,7 +2,7 @@
 
 mod analysis;
 mod bench;
-mod output;
+pub(crate) mod output;
 mod setup;
 
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};

@@ -1,10 +1,13 @@
 //! `sim:zn540` and `sim:nvme-a` against the published tables: every group within its bound, no point beyond 2.5 times of it.
 
+use senesce_claims::{ClaimSet, Facts, decide};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Environment, Level, Record, Seed, Verdict};
+use senesce_core::{Environment, Finding, Level, Record, Seed, Verdict};
 use senesce_exp_zns::zns::compare::{Group, compare, groups};
-use senesce_exp_zns::zns::measure::{Measured, Values, run_point};
-use senesce_exp_zns::zns::{Event, Grid, GridSpec, Zns, ZnsStudy};
+use senesce_exp_zns::zns::drives::{Drives, used};
+use senesce_exp_zns::zns::measure::{Measured, run_point};
+use senesce_exp_zns::zns::values::Values;
+use senesce_exp_zns::zns::{Event, Grid, GridSpec, Zns, ZnsStudy, facts_of, measurements_of};
 use senesce_exp_zns::zns_bandwidth::ZnsBandwidth;
 use senesce_exp_zns::zns_finish::ZnsFinish;
 use senesce_exp_zns::zns_heavy::ZnsHeavy;
@@ -20,8 +23,9 @@ use senesce_zoned::job::{Activity, Span};
 
 /// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need
 /// several fillings of a zone, reads need no more than some ten thousand commands: at low depth they need more time for them.
-fn measure<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64) -> Measured {
-    let mut points = S::points(&spec).unwrap();
+fn measure<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64) -> (Environment, Vec<Values>) {
+    let drives = Drives::find(S::drives(&spec)).unwrap();
+    let mut points = S::points(&spec, &drives).unwrap();
     for actor in points.iter_mut().flat_map(|point| &mut point.job.actors).filter(|actor| actor.time.is_some()) {
         let seconds = match actor.op {
             Activity::RandomRead => read_seconds * (8.0 / f64::from(actor.qd)).max(1.0),
@@ -42,42 +46,60 @@ fn measure<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64) ->
     for point in &points {
         values.extend(run_point(point, None, Seed(42), &Interrupt::new()).unwrap().0);
     }
-    values_as_measured(&values)
-}
-
-fn values_as_measured(values: &[Values]) -> Measured {
-    let mut environment = Environment::default();
-    environment.put("zns.device.0", "sim:zn540");
-    Measured::of(&environment, values.iter(), std::iter::empty())
+    (drives.facts(), values)
 }
 
 fn hold<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64, expected: &[&str]) -> Measured {
-    let measured = measure::<S>(spec, read_seconds, write_seconds);
-    check::<S>(&measured, expected);
-    measured
+    let (environment, values) = measure::<S>(spec, read_seconds, write_seconds);
+    check::<S>(&environment, &values, expected)
 }
 
-fn check<S: ZnsStudy>(measured: &Measured, expected: &[&str]) {
-    let found = groups(&compare(measured, S::PUBLISHED).unwrap());
+/// How the claims come out, decided as the runner does.
+fn findings<S: ZnsStudy>(environment: &Environment, values: &[Values]) -> Vec<Finding> {
+    let set = ClaimSet::parse(S::CLAIMS, S::PUBLISHED).unwrap();
+    let facts = facts_of(&used(environment), Facts::of(Level::Quick));
+    decide(&set, &measurements_of::<S>(&used(environment), values), &facts)
+}
+
+fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[&str]) -> Measured {
+    let measured = Measured::of(environment, values.iter(), std::iter::empty());
+    let found = groups(&compare(&measured, S::PUBLISHED).unwrap());
     let report: Vec<String> = found.iter().map(describe).collect();
     eprintln!("{}:\n{}", S::ID, report.join("\n"));
     let names: Vec<&str> = found.iter().map(|group| group.group.as_str()).collect();
     assert_eq!(names, expected);
     assert!(found.iter().all(|group| group.kept), "{}", report.join("\n"));
-    // Published values that differ by more than 5 % are in the same order here. The known exception: reads at depth 32 beside
-    // 250 MiB/s of writes and at depth 16 beside 1000 MiB/s, published 6.5 % apart, are in the other order.
+    // Published values that differ by more than 5 % are in the same order here, but for a few reads under writes.
     let in_order = |group: &Group| match group.group.as_str() {
         "reads-under-writes-mean" => group.misordered <= 2 && group.misordered_by < 0.07,
         _ => group.misordered == 0,
     };
     assert!(found.iter().all(in_order), "{}", report.join("\n"));
-    for finding in S::findings(measured) {
-        // An artefact of the study's host.
-        let expected_unseen = finding.claim.starts_with("Resets get a 56");
-        let wanted = if expected_unseen { Verdict::NotSeen } else { Verdict::Seen };
-        assert_eq!(finding.verdict, wanted, "{}: {}", finding.claim, finding.measured);
+    let findings = findings::<S>(environment, values);
+    for finding in &findings {
+        eprintln!("  {:<14} {}: {} {}", finding.verdict.words(), finding.id, finding.measured, finding.note);
     }
+    let bad = |finding: &&Finding| {
+        matches!(finding.verdict, Verdict::NotSeen | Verdict::ModelDiffers | Verdict::Undecided)
+            && !NOT_SEEN.contains(&(S::ID, &*finding.id))
+    };
+    let bad: Vec<&Finding> = findings.iter().filter(bad).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    measured
 }
+
+/// Claims that do not hold on the model.
+const NOT_SEEN: [(&str, &str); 5] = [
+    // Artefacts of the study's host, whose two polling threads shared a core.
+    ("zns-reset-interference", "reset-p95-with-reads"),
+    ("zns-reset-interference", "reset-p95-with-writes"),
+    ("zns-reset-interference", "reset-p95-with-appends"),
+    // Erases delay one read in six, as the rates of reads beside resets at all depths have it; the published percentile,
+    // from a host whose reads and resets took turns on one core, does not show it.
+    ("zns-reset-interference", "reads-p95-unmoved"),
+    // Writers that never come round to their first zone are steadier in the model than on the drive.
+    ("zns-heavy", "zoned-is-steady"),
+];
 
 fn describe(group: &Group) -> String {
     format!(
@@ -151,7 +173,8 @@ fn open_close() {
     let values = recorded
         .events()
         .filter_map(|event| if let Event::Point(values) = event { Some(values.clone()) } else { None });
-    check::<ZnsOpenClose>(&values_as_measured(&values.collect::<Vec<_>>()), &["open-close"]);
+    let values: Vec<Values> = values.collect();
+    check::<ZnsOpenClose>(&recorded.environment, &values, &["open-close"]);
 }
 
 #[test]
@@ -199,4 +222,80 @@ fn the_smoke_level_of_every_experiment_completes() {
     smoke::<ZnsRequestSize>();
     smoke::<ZnsReadInterference>();
     smoke::<ZnsOpenClose>();
+}
+
+/// The null drive stands for any drive that is not the published one and whose times are not its own.
+#[test]
+fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
+    let text = include_str!("../../../data/zoned/zn540.toml");
+    let text = text.replace("name = \"zn540\"", "name = \"small\"").replace("zones = 904", "zones = 24");
+    let text = text
+        .replace("zone_size_mib = 2048", "zone_size_mib = 64")
+        .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 48");
+    let text = text.replace("max_open = 14", "max_open = 6").replace("max_active = 14", "max_active = 6");
+    let room = tempfile::tempdir().unwrap();
+    let model = room.path().join("small.toml");
+    std::fs::write(&model, text).unwrap();
+    let device = format!("sim:{}", model.display());
+    let run = |device: &str, name: &str| {
+        let spec = GridSpec { device: device.into(), ..ZnsInterZone::defaults(Level::Smoke) };
+        conduct::<Zns<ZnsInterZone>>(&spec, Seed(42), &Conduct::quietly(&room.path().join(name))).unwrap().analysis
+    };
+    let verdict = |analysis: &senesce_core::Analysis, id: &str| {
+        analysis.findings.iter().find(|finding| finding.id == id).unwrap().verdict
+    };
+    let small = run(&device, "small");
+    assert_eq!(verdict(&small, "writes-1-zones"), Verdict::NotTestable, "it speaks of the published drive");
+    assert_ne!(verdict(&small, "reads-scale-over-zones"), Verdict::Undecided);
+    assert!(small.caveats.iter().any(|words| words.contains("left out") && words.contains("6 open zones")));
+    assert!(small.caveats.iter().any(|words| words.contains("context")), "{:?}", small.caveats);
+    assert_eq!(small.result["groups"].as_array().map(Vec::len), Some(0));
+    let null = run("null", "null");
+    assert!(null.findings.iter().all(|finding| finding.verdict == Verdict::NotTestable), "{:?}", null.findings);
+    assert!(null.caveats.iter().any(|words| words.contains("not judged")));
+}
+
+/// Every experiment on a drive with few small zones and low limits.
+#[test]
+fn every_experiment_runs_on_a_small_drive() {
+    let text = include_str!("../../../data/zoned/zn540.toml").replace("zones = 904", "zones = 10");
+    let text = text
+        .replace("zone_size_mib = 2048", "zone_size_mib = 4")
+        .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 3");
+    let text = text.replace("max_open = 14", "max_open = 3").replace("max_active = 14", "max_active = 3");
+    let text = text.replace("formats = [512, 4096]", "formats = [512]");
+    let room = tempfile::tempdir().unwrap();
+    let model = room.path().join("small.toml");
+    std::fs::write(&model, text).unwrap();
+    let device = format!("sim:{}", model.display());
+    let time = senesce_core::Span::from_millis(20);
+    let grid =
+        |spec: GridSpec| GridSpec { device: device.clone(), time, ramp: senesce_core::Span::from_millis(0), ..spec };
+    completes::<ZnsRequestSize>(grid(ZnsRequestSize::defaults(Level::Smoke)));
+    completes::<ZnsIntraZone>(grid(ZnsIntraZone::defaults(Level::Smoke)));
+    completes::<ZnsInterZone>(grid(ZnsInterZone::defaults(Level::Smoke)));
+    completes::<ZnsBandwidth>(grid(ZnsBandwidth::defaults(Level::Smoke)));
+    let fill = |spec: FillSpec| FillSpec { device: device.clone(), ..spec };
+    completes::<ZnsReset>(fill(ZnsReset::defaults(Level::Smoke)));
+    completes::<ZnsFinish>(fill(ZnsFinish::defaults(Level::Smoke)));
+    let mut spec = ZnsOpenClose::defaults(Level::Smoke);
+    spec.device = device.clone();
+    completes::<ZnsOpenClose>(spec);
+    let mut spec = ZnsReadInterference::defaults(Level::Smoke);
+    (spec.device, spec.time) = (device.clone(), time);
+    completes::<ZnsReadInterference>(spec);
+    let mut spec = ZnsHeavy::defaults(Level::Smoke);
+    (spec.device, spec.time) = (device.clone(), time);
+    completes::<ZnsHeavy>(spec);
+    let mut spec = ZnsResetInterference::defaults(Level::Smoke);
+    (spec.device, spec.time) = (device, time);
+    completes::<ZnsResetInterference>(spec);
+}
+
+fn completes<S: ZnsStudy>(spec: S::Spec) {
+    let room = tempfile::tempdir().unwrap();
+    let outcome = conduct::<Zns<S>>(&spec, Seed(42), &Conduct::quietly(room.path())).unwrap();
+    assert_eq!(outcome.state, State::Done, "{}", S::ID);
+    let points = outcome.analysis.result["points"].as_array().unwrap();
+    assert!(!points.is_empty(), "{}", S::ID);
 }

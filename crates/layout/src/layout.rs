@@ -5,7 +5,7 @@ use crate::collect::{Collected, Keep};
 use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
-use crate::map::LayoutMap;
+use crate::map::{LayoutMap, MapExtent};
 use crate::method::{FileSystem, Method};
 use crate::place::ShownDirectory;
 use crate::runs::FileRuns;
@@ -29,6 +29,8 @@ pub struct Options {
     pub per_file: bool,
     /// Keep every mapping for the layout map.
     pub map: bool,
+    /// Keep every mapping in the order of the files.
+    pub extents: bool,
     /// Keep where each file's data lie, in the order of reading.
     pub runs: bool,
     /// Go on where a directory or file may not be opened, and count it, instead of giving up.
@@ -37,7 +39,7 @@ pub struct Options {
 
 impl Options {
     fn keep(&self) -> Keep {
-        Keep { map: self.map, runs: self.runs, skip_denied: self.skip_denied }
+        Keep { map: self.map || self.extents, runs: self.runs, skip_denied: self.skip_denied }
     }
 }
 
@@ -55,6 +57,8 @@ pub struct Layout {
     pub map: Option<LayoutMap>,
     /// Where each file's data lie, if asked for.
     pub runs: Option<FileRuns>,
+    /// Mappings of all files in `find` order, those of a file in its own order, if asked for.
+    pub extents: Vec<MapExtent>,
 }
 
 impl Layout {
@@ -76,6 +80,13 @@ impl Layout {
         layout.summary.peak_rss_bytes = peak_rss_bytes();
         Ok(layout)
     }
+}
+
+/// Those of a file stay in the order in which its walker met them, which is the file's own.
+fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
+    let mut extents = collected.to_vec();
+    extents.sort_by_key(|extent| extent.file);
+    extents
 }
 
 /// Most memory this process has used, bytes (getrusage(2), in KiB).
@@ -188,6 +199,7 @@ impl<'a> Examination<'a> {
             free_space,
         };
         let runs = options.runs.then(|| std::mem::take(&mut collected.runs));
+        let extents = if options.extents { in_file_order(&collected.map) } else { Vec::new() };
         let map = options.map.then(|| {
             let names = tree.files.iter().map(|file| tree.path(file).to_string_lossy().into_owned());
             LayoutMap::new(std::mem::take(&mut collected.map), names)
@@ -197,6 +209,7 @@ impl<'a> Examination<'a> {
             files: if options.per_file { summary::per_file(&tree, &collected) } else { Vec::new() },
             map,
             runs: runs.map(|runs| FileRuns::new(tree, runs)),
+            extents,
         }
     }
 

@@ -30,7 +30,7 @@ pub use extent::{Extent, ExtentKind};
 pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};
-pub use map::LayoutMap;
+pub use map::{LayoutMap, MapExtent};
 pub use method::{FileSystem, Method};
 pub use place::ShownDirectory;
 pub use room::Room;

@@ -147,7 +147,7 @@ impl Room {
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
             FileSystem::Ext => Kind::Ext(ext(device, found.f_blocks)),
-            FileSystem::Xfs => Kind::Xfs(xfs(root.as_fd(), directory, read_only, found.f_blocks)?),
+            FileSystem::Xfs => Kind::Xfs(xfs(root.as_fd(), directory, read_only)?),
             FileSystem::Btrfs => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
             _ => Kind::Other,
         };
@@ -201,7 +201,7 @@ fn ext(device: u64, blocks: u64) -> Ext {
     superblock().unwrap_or(unknown)
 }
 
-fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool, blocks: u64) -> Result<Xfs, LayoutError> {
+fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool) -> Result<Xfs, LayoutError> {
     let geometry = Geometry::read(root, shown)?;
     let mut counts = [0u64; 4];
     sys::ioctl(root, sys::XFS_IOC_FSCOUNTS, &mut counts)
@@ -214,29 +214,36 @@ fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool, blocks: u64) -> Resu
         made_inodes: counts[3],
         free_made_inodes: counts[2],
         inode_percent: u64::from(geometry.inode_percent),
-        to_set_aside: if read_only { set_aside(&geometry, blocks) } else { 0 },
+        to_set_aside: if read_only { set_aside(&geometry) } else { 0 },
     })
 }
 
 /// What a mount for writing takes from the free blocks: the reserve pool (fs/xfs/xfs_mount.c, xfs_default_resblks: 5 %, at most
-/// 8192 blocks) and what the trees of each group may grow to (xfs_ag_resv_init, with xfs_refcountbt_max_size,
-/// xfs_inobt_max_size and xfs_rmapbt_calc_reserves), as if they were empty now.
-fn set_aside(geometry: &Geometry, blocks: u64) -> u64 {
+/// 8192 blocks) and what the trees of each group may grow to (xfs_ag_resv_init, with xfs_refcountbt_calc_reserves,
+/// xfs_finobt_calc_reserves and xfs_rmapbt_calc_reserves), as if they had no more than their roots now.
+fn set_aside(geometry: &Geometry) -> u64 {
+    let in_group = geometry.group_blocks();
+    let groups: u64 = (0..geometry.groups())
+        .map(|group| {
+            let all = in_group.min(geometry.data_blocks.saturating_sub(group * in_group));
+            // The log lies in the middle one (xfsprogs, mkfs/xfs_mkfs.c), and its blocks are never shared or inodes.
+            let log = if group == geometry.groups() / 2 { geometry.log_blocks } else { 0 };
+            trees(geometry, all, all.saturating_sub(log))
+        })
+        .sum();
+    (geometry.data_blocks / 20).min(8192) + groups
+}
+
+/// What the trees of a group of so many blocks may grow to; `usable` are those that are not the log's.
+fn trees(geometry: &Geometry, blocks: u64, usable: u64) -> u64 {
     let block = u64::from(geometry.block_size);
     // Least records of a leaf and of a node: half of what fits behind the header of 56 bytes.
     let least = |record: u64, entry: u64| ((block - 56) / record / 2, (block - 56) / entry / 2);
-    let in_group = geometry.group_blocks();
-    let mut tree = 0;
-    if geometry.reflink {
-        tree += tree_blocks(in_group, least(12, 8));
-    }
-    if geometry.free_inode_tree {
-        tree += tree_blocks(in_group * block / u64::from(geometry.inode_size) / 64, least(16, 8));
-    }
-    if geometry.reverse_map() {
-        tree += tree_blocks(in_group, least(24, 44)).max(in_group / 100);
-    }
-    (blocks / 20).min(8192) + geometry.groups() * tree
+    let beyond_root = |wanted: bool, tree: u64| if wanted { tree.saturating_sub(1) } else { 0 };
+    let chunks = usable * block / u64::from(geometry.inode_size) / 64;
+    beyond_root(geometry.reflink, tree_blocks(usable, least(12, 8)))
+        + beyond_root(geometry.free_inode_tree, tree_blocks(chunks, least(16, 8)))
+        + beyond_root(geometry.reverse_map(), tree_blocks(blocks, least(24, 44)).max(blocks / 100))
 }
 
 /// Blocks of a tree that holds so many records in nodes of the least fill (xfs_btree_calc_size).

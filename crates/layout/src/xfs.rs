@@ -37,6 +37,10 @@ pub struct Geometry {
     pub reflink: bool,
     /// Whether it has a tree of free inodes.
     pub free_inode_tree: bool,
+    /// Blocks of the data device, the log included.
+    pub data_blocks: u64,
+    /// Blocks of the log in it; 0 where the log is elsewhere.
+    pub log_blocks: u64,
 }
 
 impl Geometry {
@@ -59,6 +63,8 @@ impl Geometry {
             sparse_inodes: flags & GEOMETRY_SPINODES != 0,
             reflink: flags & GEOMETRY_REFLINK != 0,
             free_inode_tree: flags & GEOMETRY_FINOBT != 0,
+            data_blocks: words[4],
+            log_blocks: if words[7] != 0 { u64::from(sys::split(words[2]).0) } else { 0 },
         })
     }
 

@@ -1,8 +1,9 @@
 //! Which directory scheme fits a volume: the occupancy law turned into advice.
 
 use crate::error::{StoreError, io};
-use crate::occupancy::{self, Limit, Prediction, Room};
+use crate::occupancy::{self, DirectoryFormat, Limit, Prediction, Room};
 use crate::scheme::Scheme;
+use rustix::fs::StatVfs;
 use senesce_core::Bytes;
 use serde::Serialize;
 use std::path::Path;
@@ -28,13 +29,20 @@ impl Volume {
     pub fn planned(file_system: &str, size: Bytes) -> Option<Self> {
         let room = match file_system {
             "ext4" => ext4_room(size.0),
-            // xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); 64 MiB of log.
-            "xfs" => Room {
-                inodes: Some(size.0 / 4 / 512),
-                bytes: (size.0 - size.0 / 100).saturating_sub(64 << 20),
-                block_bytes: 4096,
-                inode_bytes: 512,
-            },
+            // xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); a log of 64 MiB up to 128
+            // GiB, then 1/2048 up to 2 GiB. Set aside: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c: xfs_default_resblks),
+            // and about 1/150 for the trees of inodes and shared extents.
+            "xfs" => {
+                let log = (size.0 / 2048).clamp(64 << 20, 2 << 30);
+                let set_aside = (size.0 / 20).min(32 << 20) + size.0 / 150;
+                Room {
+                    inodes: Some(size.0 / 4 / 512),
+                    bytes: size.0.saturating_sub(log + set_aside),
+                    block_bytes: 4096,
+                    inode_bytes: 512,
+                    directories: DirectoryFormat::Xfs,
+                }
+            }
             // An inode's items (inode, reference, two directory items, extent, checksum) take about 500 bytes in leaves
             // that are 70 % full, kept twice (metadata profile DUP).
             "btrfs" => Room {
@@ -42,9 +50,16 @@ impl Volume {
                 bytes: (size.0 - size.0 / 32).saturating_sub(64 << 20),
                 block_bytes: 4096,
                 inode_bytes: 1400,
+                directories: DirectoryFormat::Blocks,
             },
             // Every inode is a node block of 4 KiB; 5 to 10 % are set aside for cleaning.
-            "f2fs" => Room { inodes: None, bytes: size.0 - size.0 / 12, block_bytes: 4096, inode_bytes: 4096 },
+            "f2fs" => Room {
+                inodes: None,
+                bytes: size.0 - size.0 / 12,
+                block_bytes: 4096,
+                inode_bytes: 4096,
+                directories: DirectoryFormat::Blocks,
+            },
             _ => return None,
         };
         let source = match file_system {
@@ -66,24 +81,34 @@ impl Volume {
     /// What the file system mounted at `path` offers now.
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
         let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
-        let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?;
-        let (file_system, inode_bytes) = match kind.f_type as u64 {
-            0xEF53 => ("ext4", 0),
-            0x5846_5342 => ("xfs", 512),
-            0x9123_683E => ("btrfs", 1400),
-            0xF2F5_2010 => ("f2fs", 4096),
-            0x0102_1994 => ("tmpfs", 0),
-            _ => ("unknown", 0),
-        };
-        let room = Room {
-            inodes: (found.f_files > 0).then_some(found.f_favail),
-            bytes: found.f_bavail * found.f_frsize,
-            block_bytes: found.f_bsize,
-            inode_bytes,
-        };
+        let (file_system, room) = room_of(path, &found)?;
         let source = format!("statvfs of {}", path.display());
         Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, room, source })
     }
+}
+
+/// What the file system mounted at `path` is, and offers now.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn room_of(path: &Path, found: &StatVfs) -> Result<(&'static str, Room), StoreError> {
+    let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?;
+    let (file_system, inode_bytes) = match kind.f_type as u64 {
+        0xEF53 => ("ext4", 0),
+        0x5846_5342 => ("xfs", 512),
+        0x9123_683E => ("btrfs", 1400),
+        0xF2F5_2010 => ("f2fs", 4096),
+        0x0102_1994 => ("tmpfs", 0),
+        _ => ("unknown", 0),
+    };
+    let room = Room {
+        inodes: (found.f_files > 0).then_some(found.f_favail),
+        bytes: found.f_bavail * found.f_frsize,
+        block_bytes: found.f_frsize,
+        inode_bytes,
+        directories: if file_system == "xfs" { DirectoryFormat::Xfs } else { DirectoryFormat::Blocks },
+    };
+    Ok((file_system, room))
 }
 
 /// ext4 by mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32 from
@@ -115,6 +140,7 @@ fn ext4_room(size: u64) -> Room {
         bytes: free.saturating_sub(size / 20),
         block_bytes: block,
         inode_bytes: 0,
+        directories: DirectoryFormat::Blocks,
     }
 }
 
@@ -252,6 +278,13 @@ mod tests {
             assert_eq!(recommend(half, 1_000_000, 4096).recommended, None, "{file_system}");
         }
         assert_eq!(Volume::least("ext4", u64::MAX, 4096), None);
+    }
+
+    #[test]
+    fn a_planned_xfs_offers_what_mkfs_leaves() {
+        // mkfs.xfs 6.1 on 600 MiB: 128,514 blocks are free.
+        let planned = Volume::planned("xfs", Bytes::mib(600)).unwrap().room.bytes as f64 / (128_514.0 * 4096.0);
+        assert!((planned - 1.0).abs() < 0.01, "{planned}");
     }
 
     #[test]

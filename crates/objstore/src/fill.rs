@@ -198,12 +198,7 @@ struct Space {
 
 fn space(path: &Path) -> Result<Space, StoreError> {
     let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
-    let room = Room {
-        inodes: (found.f_files > 0).then_some(found.f_favail),
-        bytes: found.f_bavail * found.f_frsize,
-        block_bytes: found.f_frsize,
-        inode_bytes: 0,
-    };
+    let (_, room) = crate::advise::room_of(path, &found)?;
     Ok(Space { room, bytes_total: found.f_blocks * found.f_frsize, inodes_total: found.f_files })
 }
 

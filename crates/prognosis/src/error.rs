@@ -67,6 +67,9 @@ impl Classify for PrognosisError {
             Self::Layout(error) => error.exit_code(),
             Self::Target(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
+            // What is there already is never replaced.
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
             Self::Io { .. } | Self::Unsound { .. } => ExitCode::RunFailed,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,

@@ -32,18 +32,6 @@ pub struct Plan {
     pub steps: Vec<Step>,
 }
 
-impl Plan {
-    /// The files that bring this share of the gain.
-    pub fn for_share(&self, share: f64) -> &[u32] {
-        let files = self
-            .steps
-            .iter()
-            .find(|step| step.share_of_gain >= share)
-            .map_or(self.files.len(), |step| step.files as usize);
-        &self.files[..files.min(self.files.len())]
-    }
-}
-
 /// From what reading each file costs before and after it is moved. Files that gain nothing are left out.
 pub fn plan(files: &FileRuns, before: &Cost, after: &Cost) -> Plan {
     let bytes = |file: u32| files.of(file as usize).iter().map(|run| run.length).sum::<u64>().max(1);

@@ -1,7 +1,7 @@
 //! The result in plain words.
 
 use crate::estimate::Prognosis;
-use crate::headroom::{Creatable, User};
+use crate::headroom::{self, Creatable, EndsBy, User};
 use senesce_core::Bytes;
 
 /// A cure that saves less than this share of the time of a read is not worth it.
@@ -30,7 +30,7 @@ pub fn verdict(now: f64, after: f64) -> &'static str {
 /// One or two sentences: what reading costs and what would help; how many files can be created and what ends it.
 pub fn of(prognosis: &Prognosis) -> String {
     let mut words = reading(prognosis);
-    if let Some(room) = headroom(prognosis) {
+    if let Some(room) = room(prognosis) {
         words.push(' ');
         words.push_str(&room);
     }
@@ -63,7 +63,7 @@ fn reading(prognosis: &Prognosis) -> String {
     format!("{all}; {defragment}; {rewrite}.")
 }
 
-fn headroom(prognosis: &Prognosis) -> Option<String> {
+fn room(prognosis: &Prognosis) -> Option<String> {
     let user = |one: &&Creatable| one.user == User::User;
     let all = prognosis.creatable.iter().filter(user);
     // The size at which df is furthest from the truth; 4 KiB where it is right everywhere.
@@ -83,10 +83,21 @@ fn headroom(prognosis: &Prognosis) -> Option<String> {
         true => one.files.to_string(),
         false => format!("about {} ({} to {})", one.files, one.low, one.high),
     };
-    let left = prognosis.room.free_blocks * prognosis.room.block_size;
-    let data = one.files * one.size.div_ceil(prognosis.room.block_size) * prognosis.room.block_size;
-    let left = Bytes(left.saturating_sub(data));
-    Some(format!("You can still create {number} {size}{df}; it ends by {}, with {left} free.", one.ends_by.words()))
+    let ends = one.ends_by.words();
+    Some(match one.ends_by {
+        EndsBy::Bytes => format!("You can still create {number} {size}{df}; it ends by {ends}."),
+        _ => format!(
+            "You can still create {number} {size}{df}; it ends by {ends}, with about {} free.",
+            left(prognosis, one)
+        ),
+    })
+}
+
+/// Bytes that are free when the last file is made, without what inodes and directories take.
+fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
+    let room = &prognosis.room;
+    let free = room.free_blocks.saturating_sub(headroom::not_set_aside(room)) * room.block_size;
+    Bytes(free.saturating_sub(one.files * one.size.div_ceil(room.block_size) * room.block_size))
 }
 
 #[cfg(test)]

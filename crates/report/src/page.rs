@@ -149,10 +149,6 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
                 Verdict::NotTestable => ("○", "open"),
                 Verdict::ModelAgrees => ("≈", "open"),
                 Verdict::ModelDiffers => ("≠", "bad"),
-                Verdict::Faster => ("▲", "good"),
-                Verdict::Slower => ("▼", "bad"),
-                Verdict::NoDifference => ("=", "open"),
-                Verdict::Invalid => ("!", "bad"),
             };
             FindingView {
                 claim: &finding.claim,

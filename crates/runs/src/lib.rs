@@ -4,6 +4,8 @@ pub mod bench;
 pub mod cold;
 mod cold_self_test;
 pub mod compare;
+pub mod decided;
+pub mod die_map;
 pub mod doctor;
 pub mod drives;
 pub mod export;

@@ -1,6 +1,7 @@
 //! The single values of any record.
 
 use crate::registry::Registry;
+use crate::study::subject::{MODELLED, THROUGHPUT};
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement, Record};
 use serde_json::Value;
@@ -60,15 +61,27 @@ fn nature(name: &str) -> Option<(&'static str, Better)> {
     NATURES.iter().find(|(ending, ..)| name.ends_with(ending)).map(|(_, unit, better)| (*unit, *better))
 }
 
-/// Whether a value is a time or a rate, which mean nothing under emulation (layout does).
+/// Whether a value is a time or a rate that was measured, which mean nothing under emulation. Layout does, and so does the time
+/// that a model takes for traced requests; a modelled throughput holds the processor's time too.
 pub fn is_timing(measurement: &Measurement) -> bool {
-    ["s", "ms", "us", "ns"].contains(&measurement.unit.as_str()) || measurement.unit.ends_with("/s")
+    let is_time = measurement.unit.split('/').any(|part| ["s", "ms", "us", "ns"].contains(&part));
+    let is_of_requests = measurement.metric.contains(MODELLED) && !measurement.metric.starts_with(THROUGHPUT);
+    is_time && !is_of_requests
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn times_of_requests_are_no_times_of_the_processor() {
+        let is_timing =
+            |metric: &str, unit: &str| is_timing(&Measurement::new(metric, unit, Better::Lower, 1.0).unwrap());
+        assert!(is_timing("cold read time", "s/GiB") && is_timing("mean time", "us") && is_timing("throughput", "1/s"));
+        assert!(is_timing("throughput, modelled 850-evo", "operations/s"));
+        assert!(!is_timing("drive time, modelled 850-evo", "us/operation") && !is_timing("layout score", ""));
+    }
 
     #[test]
     fn named_numbers_become_measurements_and_others_do_not() {

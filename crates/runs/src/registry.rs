@@ -31,6 +31,8 @@ pub const PAGES: &[(&str, &str)] = &[
     ("age", include_str!("../../../docs/verbs/age.md")),
     ("verify", include_str!("../../../docs/verbs/verify.md")),
     ("layout", include_str!("../../../docs/verbs/layout.md")),
+    ("prognosis", include_str!("../../../docs/verbs/prognosis.md")),
+    ("twin", include_str!("../../../docs/verbs/twin.md")),
     ("reproduce", include_str!("../../../docs/verbs/reproduce.md")),
     ("report", include_str!("../../../docs/verbs/report.md")),
     ("compare", include_str!("../../../docs/verbs/compare.md")),

@@ -3,7 +3,7 @@
 use crate::import::block_trace::split_device;
 use crate::trace::TRACE_FILE;
 use senesce_core::{Failure, failure::failed};
-use senesce_devmodel::simulate::{history_of_reads, simulate_after};
+use senesce_devmodel::simulate::{history_of_reads, simulate_after, simulate_closed};
 use senesce_devmodel::{DeviceModel, Options, Outcome, Request};
 use senesce_volume::BlockTrace;
 use senesce_volume::trace::blkparse;
@@ -39,12 +39,41 @@ pub enum Held {
     AsOptions,
 }
 
+impl Held {
+    fn history(self, requests: &[Request]) -> Vec<Request> {
+        match self {
+            Self::WhatIsRead => history_of_reads(requests),
+            Self::AsOptions => Vec::new(),
+        }
+    }
+}
+
 /// Times a trace on a model.
 ///
 /// # Errors
 /// A trace that is not valid, or that the model does not take.
 pub fn simulate(model: &DeviceModel, trace: &BlockTrace, held: Held, options: &Options) -> Result<Outcome, Failure> {
     Ok(simulate_requests(model, &trace.valid()?.for_models(), held, options)?)
+}
+
+/// The same in a closed loop: think times of the host are kept, and each begins when the model is done.
+///
+/// # Errors
+/// A trace that is not valid, that tells no completions, or that the model does not take.
+pub fn simulate_loop(
+    model: &DeviceModel,
+    trace: &BlockTrace,
+    held: Held,
+    options: &Options,
+) -> Result<Outcome, Failure> {
+    let recorded = trace.valid()?.for_closed_loops();
+    if recorded.iter().all(|one| one.completed_ns.is_none()) && !recorded.is_empty() {
+        return Err(Failure::usage(
+            "--closed: the trace tells no completions, so what the host waited for is not known",
+        ));
+    }
+    let requests: Vec<Request> = recorded.iter().map(|one| one.request).collect();
+    Ok(simulate_closed(model, held.history(&requests), &recorded, options)?)
 }
 
 /// The same of requests.
@@ -57,11 +86,7 @@ pub fn simulate_requests(
     held: Held,
     options: &Options,
 ) -> Result<Outcome, senesce_devmodel::ModelError> {
-    let history = match held {
-        Held::WhatIsRead => history_of_reads(requests),
-        Held::AsOptions => Vec::new(),
-    };
-    simulate_after(model, history, requests, options, |_| ())
+    simulate_after(model, held.history(requests), requests, options, |_| ())
 }
 
 #[cfg(test)]

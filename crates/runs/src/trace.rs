@@ -175,7 +175,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         keep_existing: true,
         ..OpenOptions::default()
     };
-    let mut target = visit(&request.target, &options)?;
+    let target = visit(&request.target, &options)?;
     let device = target.block_device_info().ok_or_else(|| {
         Failure::new(
             ExitCode::Missing,
@@ -194,7 +194,7 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
         target.sync()?;
     }
     let trace = session.stop()?;
-    let environment = environment(&mut target);
+    let environment = environment(&target);
     let closed = target.close().map_err(Failure::from);
     Ok(Traced {
         summary: Summary::on_models(&trace, &request.models)?,
@@ -206,11 +206,14 @@ pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     })
 }
 
-fn environment(target: &mut MountedTarget<VisitedDirectory>) -> Environment {
+fn environment(target: &MountedTarget<VisitedDirectory>) -> Environment {
     let mut facts = target.environment();
     let warnings = target.kernel_warnings();
     if !warnings.is_empty() {
         facts.put("kernel.warnings", warnings.join("; "));
+    }
+    if let Some(caveat) = target.kernel_log_caveat() {
+        facts.put("kernel.log", caveat);
     }
     facts
 }

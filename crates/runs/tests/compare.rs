@@ -7,7 +7,7 @@ use senesce_core::{Environment, ExitCode, Measurement, Record};
 use senesce_runs::compare::{Options, WhenUndecided, compare};
 use senesce_runs::import::fio::{Fio, Spec};
 use senesce_runs::registry::Registry;
-use senesce_runs::run::{Imported, import};
+use senesce_runs::run::{Imported, Recorded, import};
 use serde_json::json;
 use std::path::Path;
 
@@ -89,6 +89,26 @@ fn other_target_classes_are_refused_unless_told() {
     assert!(refused.to_string().contains("target class: device"), "{refused}");
     let told = compare(&REGISTRY, &[device], &[base], &Options { allow_different: true, ..gate() }).unwrap();
     assert!(told.caveats[0].contains("target class"));
+}
+
+#[test]
+fn what_executed_no_system_calls_is_not_compared_with_what_did() {
+    let room = tempfile::tempdir().unwrap();
+    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let mut null = run(room.path(), "null", &BASE, "6.1", "memory:1G");
+    null.plan.spec.insert("null".into(), true.into());
+    let refused = compare(&REGISTRY, &[null], &[base], &gate()).unwrap_err();
+    assert!(refused.to_string().contains("engine: no system calls"), "{refused}");
+}
+
+#[test]
+fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
+    let room = tempfile::tempdir().unwrap();
+    let mut record = run(room.path(), "run", &BASE, "6.1", "memory:1G");
+    record.events[1].kind = "measurment".into();
+    let error = Recorded::<Fio>::of(&record).err().unwrap().to_string();
+    assert!(error.contains("events.jsonl, line 2: event 'measurment' is none of a run of kind 'fio'"), "{error}");
+    assert!(error.contains("expected") && error.contains("measurement, caveat, done"), "{error}");
 }
 
 #[test]

@@ -21,6 +21,11 @@ pub struct Summary {
     pub max: f64,
 }
 
+/// Mean over groups (images) of the mean inside each; groups without values do not count.
+pub fn mean_of_means(groups: &[Vec<f64>]) -> Option<f64> {
+    mean(&groups.iter().filter_map(|group| mean(group)).collect::<Vec<_>>())
+}
+
 /// Arithmetic mean; `None` for an empty sample.
 pub fn mean(sample: &[f64]) -> Option<f64> {
     if sample.is_empty() {
@@ -108,6 +113,12 @@ mod tests {
         close(median(&sample).unwrap(), 37.5, 1e-12);
         close(quantile(&sample, 0.75).unwrap(), 39.75, 1e-12);
         assert_eq!(quantile(&[], 0.5), None);
+    }
+
+    #[test]
+    fn groups_count_alike_and_empty_ones_do_not() {
+        assert_eq!(mean_of_means(&[vec![1.0], vec![], vec![4.0, 6.0]]), Some(3.0));
+        assert_eq!(mean_of_means(&[vec![]]), None);
     }
 
     #[test]

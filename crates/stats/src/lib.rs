@@ -9,7 +9,6 @@
 //! the same while values come in, [`pairwise()`] for several treatments.
 
 pub mod arm;
-pub mod bootstrap;
 pub mod change_points;
 pub mod chi_square;
 pub mod correlation;
@@ -17,12 +16,8 @@ pub mod describe;
 pub mod equivalence;
 pub mod floor;
 pub mod gate;
-pub mod judge;
 pub mod letters;
-pub mod mann_whitney;
 pub mod median;
-pub mod multiple;
-pub mod order;
 pub mod pairwise;
 pub mod power;
 pub mod rank;
@@ -34,19 +29,16 @@ pub mod trend;
 pub mod verdict;
 
 pub use arm::{Arm, Mean, Unit, Untestable};
-pub use bootstrap::{Estimate, bootstrap, hierarchical_mean, hierarchical_ratio, ratio_of_means};
 pub use change_points::{ChangePoint, change_points};
 pub use chi_square::{ChiSquare, chi_square, chi_square_pooled};
 pub use correlation::{Correlation, partial, pearson, rmse, spearman};
-pub use describe::{Summary, coefficient_of_variation, mean, median, quantile, standard_deviation, summary};
+pub use describe::{
+    Summary, coefficient_of_variation, mean, mean_of_means, median, quantile, standard_deviation, summary,
+};
 pub use floor::Floor;
 pub use gate::{Gate, gate, gate_all};
-pub use judge::{Judgement, Outcome, judge, noise_floor};
-pub use mann_whitney::{MannWhitney, mann_whitney};
-pub use median::median_interval;
-pub use multiple::holm;
-pub use order::{rank_flips, rank_order};
-pub use pairwise::{Flip, OrderChange, Pairwise, flip, pairs_of, pairwise};
+pub use median::{Middle, median_interval, middle};
+pub use pairwise::{Flip, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
 pub use ratio::{Interval, Ratio};
 pub use sequential::{Goal, Sequential, Step};
 pub use series::{drift, outliers, steady_state};
@@ -55,17 +47,9 @@ pub use verdict::{Decision, Direction, Rule, Verdict, decide, decide_all};
 
 #[cfg(test)]
 mod tests {
-    use rand_pcg::Pcg64;
-    use rand_pcg::rand_core::SeedableRng;
-
     /// Fails unless two numbers agree within `tolerance`.
     #[track_caller]
     pub fn close(ours: f64, theirs: f64, tolerance: f64) {
         assert!((ours - theirs).abs() <= tolerance, "{ours} is not {theirs} within {tolerance}");
-    }
-
-    /// A fixed generator.
-    pub fn generator() -> Pcg64 {
-        Pcg64::from_seed([7; 32])
     }
 }

@@ -30,6 +30,27 @@ pub fn median_interval(values: &[f64], error: f64) -> Result<Interval, Untestabl
     Ok(Interval { value, low, high, confidence })
 }
 
+/// A median, with its 95 % interval where there are values enough for one.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Middle {
+    /// The median.
+    pub value: f64,
+    /// Its interval; `None` for fewer than [`LEAST_VALUES`] values.
+    pub interval: Option<Interval>,
+}
+
+impl Middle {
+    /// Both ends for a figure, not numbers where there is no interval.
+    pub fn ends(&self) -> (f64, f64) {
+        self.interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high))
+    }
+}
+
+/// The median of values, with its interval where there are enough; `None` without a value.
+pub fn middle(values: &[f64]) -> Option<Middle> {
+    Some(Middle { value: crate::describe::median(values)?, interval: median_interval(values, 0.05).ok() })
+}
+
 /// The depth (from 1) of the outer order statistics, how far to go from them to the next inner ones, and the confidence.
 fn depth_of(count: usize, wanted: f64) -> (usize, f64, f64) {
     let Ok(heads) = Binomial::new(0.5, count as u64) else { return (1, 0.0, 0.0) };
@@ -57,6 +78,14 @@ mod tests {
         close(interval.confidence, 0.9375, 1e-12);
         assert_eq!(median_interval(&[1.0; 4], 0.05), Err(Untestable::TooFew { have: 4, need: 5 }));
         assert_eq!(median_interval(&[f64::NAN; 9], 0.05), Err(Untestable::NotFinite));
+    }
+
+    #[test]
+    fn few_values_have_a_middle_and_no_interval() {
+        let few = middle(&[2.0, 1.0, 3.0]).unwrap();
+        assert!(few.value == 2.0 && few.interval.is_none() && few.ends().0.is_nan());
+        assert_eq!(middle(&[3.0, 1.0, 5.0, 2.0, 4.0]).unwrap().ends(), (1.0, 5.0));
+        assert_eq!(middle(&[]), None);
     }
 
     #[test]

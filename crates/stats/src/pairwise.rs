@@ -45,21 +45,26 @@ pub fn pairwise(
     rule: Rule,
     error_each: f64,
 ) -> Pairwise {
+    let pairs = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
+    let judged = pairs.map(|(first, second)| {
+        let decision = decide(&ratio(first, second), rule, error_each);
+        Pair { first, second, decision }
+    });
+    grouped(count, judged.collect(), rule.direction)
+}
+
+/// Order and groups of `count` treatments from pairs that are judged already, whatever their intervals cost.
+pub fn grouped(count: usize, pairs: Vec<Pair>, direction: Direction) -> Pairwise {
     let mut scores = vec![(0.0, 0); count];
-    let mut pairs = Vec::with_capacity(pairs_of(count));
-    for first in 0..count {
-        for second in first + 1..count {
-            let found = ratio(first, second);
-            if let Ok(ratio) = &found {
-                for (treatment, score) in [(first, ratio.log_ratio), (second, -ratio.log_ratio)] {
-                    scores[treatment].0 += score;
-                    scores[treatment].1 += 1;
-                }
-            }
-            pairs.push(Pair { first, second, decision: decide(&found, rule, error_each) });
+    for pair in &pairs {
+        let Some(interval) = pair.decision.interval else { continue };
+        let log_ratio = interval.value.ln();
+        for (treatment, score) in [(pair.first, log_ratio), (pair.second, -log_ratio)] {
+            scores[treatment].0 += score;
+            scores[treatment].1 += 1;
         }
     }
-    let order = order_of(&scores, rule.direction);
+    let order = order_of(&scores, direction);
     let place = |treatment: usize| order.iter().position(|one| *one == treatment);
     let told = pairs.iter().filter(|pair| pair.decision.verdict.is_difference());
     let apart: Vec<(usize, usize)> = told.filter_map(|pair| Some((place(pair.first)?, place(pair.second)?))).collect();
@@ -100,6 +105,18 @@ impl Pairwise {
         if named.is_empty() { words } else { format!("{words}, but {}", named.join(", ")) }
     }
 
+    /// The treatments in order, cut where everything before is told apart from everything behind.
+    pub fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (place, treatment) in self.order.iter().enumerate() {
+            match groups.last_mut().filter(|_| !self.splits_before(place)) {
+                Some(last) => last.push(*treatment),
+                None => groups.push(vec![*treatment]),
+            }
+        }
+        groups
+    }
+
     fn splits_before(&self, place: usize) -> bool {
         let (before, behind) = self.order.split_at(place);
         before.iter().all(|one| behind.iter().all(|other| self.is_apart(*one, *other)))
@@ -108,15 +125,10 @@ impl Pairwise {
     /// Pairs told apart although no split lies between them, the better first.
     fn exceptions(&self) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
-        let mut start = 0;
-        for place in 1..=self.order.len() {
-            if place == self.order.len() || self.splits_before(place) {
-                let group = &self.order[start..place];
-                let pairs =
-                    group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
-                all.extend(pairs.filter(|(one, other)| self.is_apart(*one, *other)));
-                start = place;
-            }
+        for group in self.groups() {
+            let pairs =
+                group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
+            all.extend(pairs.filter(|(one, other)| self.is_apart(*one, *other)));
         }
         all
     }
@@ -146,13 +158,34 @@ pub struct Flip {
 /// From the ratio of the same two treatments in both states, judged by intervals that are wrong with probability `error_each`.
 pub fn flip(before: &Ratio, after: &Ratio, rule: Rule, error_each: f64) -> Flip {
     let verdict = |ratio: &Ratio| decide(&Ok(*ratio), rule, error_each).verdict;
-    let change = match (verdict(before), verdict(after)) {
-        (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better) => OrderChange::Changes,
-        (Verdict::Better, Verdict::Better) | (Verdict::Worse, Verdict::Worse) => OrderChange::Stays,
-        _ => OrderChange::Undecided,
-    };
+    let change = OrderChange::of(&verdict(before), &verdict(after));
+    Flip { change, probability: probability_of_change(before, after) }
+}
+
+/// Posterior probability that the order of the same two treatments differs between two states.
+pub fn probability_of_change(before: &Ratio, after: &Ratio) -> f64 {
     let (before, after) = (before.probability_above_one(), after.probability_above_one());
-    Flip { change, probability: before * (1.0 - after) + (1.0 - before) * after }
+    before * (1.0 - after) + (1.0 - before) * after
+}
+
+impl OrderChange {
+    /// What the verdicts of the same pair in two states say.
+    pub fn of(before: &Verdict, after: &Verdict) -> Self {
+        match (before, after) {
+            (Verdict::Better, Verdict::Worse) | (Verdict::Worse, Verdict::Better) => Self::Changes,
+            (Verdict::Better, Verdict::Better) | (Verdict::Worse, Verdict::Worse) => Self::Stays,
+            _ => Self::Undecided,
+        }
+    }
+
+    /// The word of machine-readable output.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Changes => "changes",
+            Self::Stays => "stays",
+            Self::Undecided => "undecided",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -180,6 +213,7 @@ mod tests {
         let found = judged(&arms, Direction::HigherIsBetter);
         assert_eq!(found.words(&NAMES), "ext4 = xfs > btrfs");
         assert_eq!(found.letters, ["a", "a", "b"]);
+        assert_eq!(found.groups(), [vec![1, 2], vec![0]]);
         assert_eq!(found.pairs.len(), 6);
         assert_eq!(found.pairs[2].decision.verdict.word(), "not-testable");
         assert_eq!(judged(&arms, Direction::LowerIsBetter).words(&NAMES), "btrfs > xfs = ext4");

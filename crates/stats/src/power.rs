@@ -15,7 +15,7 @@ impl Ratio {
     /// The smallest true ratio, above 1 (or its inverse), that a run of this size and spread tells from 1, and estimates
     /// beyond `margin` (a fraction), with probability [`POWER`] when its interval is wrong with probability `error`.
     pub fn detectable(&self, error: f64, margin: f64) -> f64 {
-        self.detectable_with(self.units.map(|units| units as f64), error, margin).min(700.0).exp()
+        self.detectable_with(self.units.map(|units| units as f64), error, margin, POWER).min(700.0).exp()
     }
 
     /// Units a side from which the interval decides about `margin` (a fraction) with probability [`POWER`]: what is equal
@@ -30,16 +30,23 @@ impl Ratio {
         })
     }
 
-    /// Units a side from which a true ratio of `1 + difference` is detectable; `None`: not below a million.
-    pub fn repetitions_to_find(&self, difference: f64, error: f64, margin: f64) -> Option<u64> {
-        least_units(|units| self.detectable_with([units; 2], error, margin) <= difference.abs().ln_1p())
+    /// As [`Ratio::detectable`], found with probability `power`.
+    pub fn detectable_at(&self, error: f64, margin: f64, power: f64) -> f64 {
+        self.detectable_with(self.units.map(|units| units as f64), error, margin, power).min(700.0).exp()
     }
 
-    fn detectable_with(&self, units: [f64; 2], error: f64, margin: f64) -> f64 {
+    /// Units a side from which a true ratio of `1 + difference` (below 0: of its inverse too) is found with probability
+    /// `power`; `None`: not below a million.
+    pub fn repetitions_to_find(&self, difference: f64, error: f64, margin: f64, power: f64) -> Option<u64> {
+        let distance = difference.ln_1p().abs();
+        least_units(|units| self.detectable_with([units; 2], error, margin, power) <= distance)
+    }
+
+    fn detectable_with(&self, units: [f64; 2], error: f64, margin: f64, power: f64) -> f64 {
         let standard_error = self.error_with(units);
-        let told_from_one = standard_error * reach_of(error, self.dof_with(units), POWER);
+        let told_from_one = standard_error * reach_of(error, self.dof_with(units), power);
         let bound = margin.max(0.0).ln_1p().max(self.resolution);
-        told_from_one.max(bound + standard_error * Normal::standard().inverse_cdf(POWER))
+        told_from_one.max(bound + standard_error * Normal::standard().inverse_cdf(power))
     }
 }
 
@@ -94,12 +101,12 @@ mod tests {
     #[test]
     fn repetitions_and_detectable_difference_agree() {
         let plan = Ratio::assumed(0.05, 5);
-        let needed = plan.repetitions_to_find(0.1, 0.05, 0.02).unwrap();
+        let needed = plan.repetitions_to_find(0.1, 0.05, 0.02, POWER).unwrap();
         assert_eq!(needed, 6);
         assert!(Ratio::assumed(0.05, 6).detectable(0.05, 0.02) <= 1.1);
         assert!(Ratio::assumed(0.05, 5).detectable(0.05, 0.02) > 1.1);
         // A true difference at the margin itself is estimated beyond it half of the time, however long one measures.
-        assert_eq!(plan.repetitions_to_find(0.02, 0.05, 0.02), None);
+        assert_eq!(plan.repetitions_to_find(0.02, 0.05, 0.02, POWER), None);
     }
 
     #[test]

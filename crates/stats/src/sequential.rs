@@ -91,6 +91,11 @@ impl Sequential {
         self.looks.get(self.taken).map_or(Step::Done, |size| Step::Measure(*size))
     }
 
+    /// Indices of the metrics that are not decided yet.
+    pub fn open(&self) -> Vec<usize> {
+        (0..self.settled.len()).filter(|index| !self.settled[*index]).collect()
+    }
+
     /// The decisions so far; a metric that was never looked at is not testable.
     pub fn decisions(&self) -> Vec<Decision> {
         let never = || decide(&Err(Untestable::TooFew { have: 0, need: LEAST_VALUES }), self.rules[0], self.error);
@@ -135,7 +140,7 @@ mod tests {
         assert_eq!(run.look(&[ratio(-0.5, 5), ratio(-0.03, 5)], false), Step::Measure(7));
         assert_eq!(run.look(&[ratio(0.5, 7), ratio(-0.03, 7)], false), Step::Measure(10));
         let words: Vec<&str> = run.decisions().iter().map(|decision| decision.verdict.word()).collect();
-        assert_eq!(words, ["worse", "undecided"]);
+        assert_eq!((words, run.open()), (vec!["worse", "undecided"], vec![1]));
         assert_eq!(run.look(&[ratio(0.5, 10), ratio(-0.5, 10)], false), Step::Done);
     }
 

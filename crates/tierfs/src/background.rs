@@ -48,8 +48,9 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
 pub fn report_ready() -> Result<(), TierError> {
     let Some(log) = std::env::var_os(LOG_VARIABLE).map(PathBuf::from) else { return Ok(()) };
     let file = output::append(&log)?;
-    println!("{READY}");
-    let _ = io::stdout().flush();
+    // Who waited for it may have gone.
+    let mut waiting = io::stdout();
+    let _ = writeln!(waiting, "{READY}").and_then(|()| waiting.flush());
     for result in [rustix::stdio::dup2_stdout(&file), rustix::stdio::dup2_stderr(&file)] {
         result.map_err(|error| io_error("write messages to", &log)(error.into()))?;
     }

@@ -130,6 +130,25 @@ impl FileSystem {
         self.programs().inspect_mount
     }
 
+    /// Options of mkfs for an image whose holes read as zeros: nothing is discarded, and no table or journal zeroed.
+    pub(crate) fn unwritten_options(self) -> &'static str {
+        match self {
+            Self::Ext4 => {
+                "-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,hash_seed=73656e65-7363-6521-8f00-000000000000"
+            }
+            Self::Xfs | Self::Btrfs | Self::Nilfs2 => "-K",
+            Self::F2fs => "-t 0",
+        }
+    }
+
+    /// Mount options for such a file system: tables are not zeroed behind the run either.
+    pub(crate) fn unwritten_mount_options(self) -> &'static str {
+        match self {
+            Self::Ext4 => "noinit_itable",
+            _ => "",
+        }
+    }
+
     /// Whether the running kernel has it, built in or as a module that it can load. Without root nothing can be tried: `true`.
     pub fn is_supported(self) -> bool {
         // The type is looked up before the device, which does not exist: ENODEV is about the type (mount(2)).

@@ -27,6 +27,7 @@ pub struct ImageFile {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageOptions<'a> {
     pub size: Option<Bytes>,
+    pub writes: Option<Bytes>,
     pub erase: Option<&'a str>,
     pub keep: bool,
     pub read_only: bool,
@@ -35,8 +36,8 @@ pub(crate) struct ImageOptions<'a> {
 
 impl ImageFile {
     /// Makes an image in memory that is gone when it is dropped.
-    pub(crate) fn scratch(size: Bytes) -> Result<Self, TargetError> {
-        Ok(Self { active: memory_file(size)?, file: None, size, in_memory: true })
+    pub(crate) fn scratch(size: Bytes, writes: Option<Bytes>) -> Result<Self, TargetError> {
+        Ok(Self { active: memory_file(size, writes)?, file: None, size, in_memory: true })
     }
 
     /// Opens the image at `path`: made, emptied after the guard allowed it, or kept as it is.
@@ -76,9 +77,13 @@ impl ImageFile {
         }
         if !options.keep {
             guard::check_image(&file, path, options.erase)?;
-            check_host_room(&file, path, size)?;
+            check_host_room(&file, path, size, options.writes)?;
         }
-        let active = if options.in_memory { memory_file(size)? } else { reopen(&file, path, options.read_only)? };
+        let active = if options.in_memory {
+            memory_file(size, options.writes)?
+        } else {
+            reopen(&file, path, options.read_only)?
+        };
         let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
         image.fill(options.keep, path)?;
         Ok(image)
@@ -107,6 +112,17 @@ impl ImageFile {
     /// Its size.
     pub fn size(&self) -> Bytes {
         self.size
+    }
+
+    /// What the image can still grow by: memory, or the room of the file system that its file lies in.
+    pub(crate) fn room(&self) -> Option<Bytes> {
+        match self.in_memory {
+            true => Some(available_memory()),
+            false => {
+                let host = rustix::fs::fstatvfs(&self.active).ok()?;
+                Some(Bytes(host.f_bavail.saturating_mul(host.f_frsize)))
+            }
+        }
     }
 
     /// Whether it is held in memory.
@@ -182,15 +198,16 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 }
 
 /// A sparse image on a host that fills up fails in the middle of a run, as I/O errors of its file system.
-fn check_host_room(file: &File, path: &Path, size: Bytes) -> Result<(), TargetError> {
+fn check_host_room(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
+    let most = writes.map_or(size, |writes| writes.min(size));
     let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the room around", path))?;
     let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
-    match free >= size {
+    match free >= most {
         true => Ok(()),
         false => Err(TargetError::missing(
             format!(
-                "room for the image {}: it may grow to {size}, the host's file system has {free} free; it",
+                "room for the image {}: it may grow to {most}, the host's file system has {free} free; it",
                 path.display()
             ),
             "make the image smaller, free some room or choose another place",
@@ -205,9 +222,10 @@ pub(crate) fn reopen(file: &File, path: &Path, read_only: bool) -> Result<File, 
 }
 
 /// A file in memory (memfd_create(2)) after checking that the machine and its control group have that much left.
-fn memory_file(size: Bytes) -> Result<File, TargetError> {
+fn memory_file(size: Bytes, writes: Option<Bytes>) -> Result<File, TargetError> {
     let available = available_memory();
-    let needed = Bytes(size.0 + size.0 / 16);
+    let most = writes.map_or(size, |writes| writes.min(size));
+    let needed = Bytes(most.0 + most.0 / 16);
     if needed > available {
         return Err(TargetError::missing(
             format!("memory for an image of {size}: {needed} needed with its bookkeeping, {available} available; it"),
@@ -234,8 +252,14 @@ fn available_memory() -> Bytes {
 mod tests {
     use super::*;
 
-    const NEW: ImageOptions =
-        ImageOptions { size: Some(Bytes::mib(8)), erase: None, keep: false, read_only: false, in_memory: false };
+    const NEW: ImageOptions = ImageOptions {
+        size: Some(Bytes::mib(8)),
+        writes: None,
+        erase: None,
+        keep: false,
+        read_only: false,
+        in_memory: false,
+    };
 
     #[test]
     fn an_image_in_memory_reaches_its_file_only_when_kept() {
@@ -259,6 +283,18 @@ mod tests {
         let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
         assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn room_is_needed_for_what_will_be_written_and_not_for_the_holes() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("a.img");
+        let huge = |writes| ImageOptions { size: Some(Bytes(1 << 43)), writes: Some(writes), ..NEW };
+        assert!(matches!(ImageFile::open(&path, huge(Bytes(1 << 43))), Err(TargetError::Missing { .. })));
+        let image = ImageFile::open(&path, huge(Bytes::mib(1))).unwrap();
+        assert_eq!(image.size(), Bytes(1 << 43));
+        let in_memory = ImageFile::scratch(Bytes(1 << 50), Some(Bytes::mib(1))).unwrap();
+        assert!(in_memory.room().unwrap() > Bytes(0) && image.room().is_some());
     }
 
     #[test]

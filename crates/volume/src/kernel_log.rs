@@ -1,48 +1,137 @@
 //! What the kernel said about one device since the target was opened (Documentation/ABI/testing/dev-kmsg).
+//!
+//! The kernel keeps its last messages in a ring, of which others may write much in a second; a thread therefore reads them all the
+//! time. Where the ring overtook it nevertheless, what was lost is not known: a gap, which is no warning about the device.
 
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// Reads `/dev/kmsg` from the moment it was made.
 #[derive(Debug)]
 pub struct KernelLog {
-    file: Option<File>,
-    device: String,
-    found: Vec<String>,
+    messages: Option<Arc<Mutex<Messages<File>>>>,
+    /// None where no thread could be had: then it is read when it is asked.
+    reader: Option<Reader>,
 }
 
 impl KernelLog {
     /// Begins to listen for messages that name `device` ("loop0").
     pub fn since_now(device: &str) -> Self {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
-        let file = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file)).ok();
-        Self { file, device: device.into(), found: Vec::new() }
+        let file = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
+        let Ok(file) = file else { return Self { messages: None, reader: None } };
+        let watched = file.try_clone();
+        let messages = Arc::new(Mutex::new(Messages::new(file, device)));
+        let reader = watched.ok().and_then(|watched| Reader::start(watched, messages.clone()));
+        Self { messages: Some(messages), reader }
     }
 
     /// Whether the kernel log can be read.
     pub fn is_readable(&self) -> bool {
-        self.file.is_some()
+        self.messages.is_some()
     }
 
     /// Warnings and errors that named the device so far.
-    pub fn warnings(&mut self) -> &[String] {
+    pub fn warnings(&self) -> Vec<String> {
+        self.up_to_date().map_or_else(Vec::new, |messages| messages.found.clone())
+    }
+
+    /// How often messages were overwritten before they were read.
+    pub fn gaps(&self) -> u64 {
+        self.up_to_date().map_or(0, |messages| messages.gaps)
+    }
+
+    fn up_to_date(&self) -> Option<MutexGuard<'_, Messages<File>>> {
+        let mut messages = lock(self.messages.as_ref()?);
+        messages.drain();
+        Some(messages)
+    }
+}
+
+impl Drop for KernelLog {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.stop();
+        }
+    }
+}
+
+/// The thread that reads.
+#[derive(Debug)]
+struct Reader {
+    end: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
+impl Reader {
+    fn start(watched: File, messages: Arc<Mutex<Messages<File>>>) -> Option<Self> {
+        let end = eventfd(0, EventfdFlags::CLOEXEC).ok()?;
+        let seen = end.try_clone().ok()?;
+        let read = move || {
+            while is_readable(&watched, &seen) {
+                lock(&messages).drain();
+            }
+        };
+        let thread = std::thread::Builder::new().name("kernel log".into()).spawn(read).ok()?;
+        Some(Self { end, thread })
+    }
+
+    fn stop(self) {
+        // Without a way to tell it, it may go on; it holds nothing that anybody waits for.
+        if rustix::io::write(&self.end, &1u64.to_ne_bytes()).is_ok() {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+/// Waits for messages; `false` when it is to end.
+fn is_readable(watched: &File, end: &OwnedFd) -> bool {
+    let mut waiting = [PollFd::new(watched, PollFlags::IN), PollFd::new(end, PollFlags::IN)];
+    match poll(&mut waiting, None) {
+        Ok(_) => waiting[1].revents().is_empty(),
+        Err(errno) => errno == Errno::INTR,
+    }
+}
+
+fn lock<T>(messages: &Mutex<T>) -> MutexGuard<'_, T> {
+    messages.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What was read.
+#[derive(Debug)]
+struct Messages<F> {
+    file: F,
+    device: String,
+    found: Vec<String>,
+    gaps: u64,
+}
+
+impl<F: Read> Messages<F> {
+    fn new(file: F, device: &str) -> Self {
+        Self { file, device: device.into(), found: Vec::new(), gaps: 0 }
+    }
+
+    /// Reads what there is.
+    fn drain(&mut self) {
         let mut buffer = [0u8; 8192];
-        while let Some(file) = &mut self.file {
-            match file.read(&mut buffer) {
+        loop {
+            match self.file.read(&mut buffer) {
                 Ok(length) if length > 0 => {
-                    let line = String::from_utf8_lossy(&buffer[..length]).into_owned();
+                    let line = String::from_utf8_lossy(&buffer[..length]);
                     self.found.extend(warning_about(&line, &self.device));
                 }
-                // Messages were overwritten before they were read: go on with the oldest that is left.
-                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {
-                    self.found.push("the kernel log overflowed: messages were lost".into());
-                }
+                // Messages were overwritten before they were read; the next read goes on with the oldest that is left.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.gaps += 1,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                _ => break,
+                _ => return,
             }
         }
-        &self.found
     }
 }
 
@@ -60,6 +149,8 @@ fn warning_about(record: &str, device: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
+    use std::io::Error;
 
     #[test]
     fn only_warnings_about_this_device_count() {
@@ -68,5 +159,33 @@ mod tests {
         assert_eq!(warning_about(error, "loop11"), None);
         assert_eq!(warning_about("6,1,2,-;EXT4-fs (loop1): mounted filesystem", "loop1"), None);
         assert!(warning_about("4,1,2,-;I/O error, dev loop1, sector 8", "loop1").is_some());
+    }
+
+    /// Messages and errors in turn, then nothing more for now.
+    struct Scripted(VecDeque<Result<&'static str, i32>>);
+
+    impl Read for Scripted {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let next = self.0.pop_front().unwrap_or(Err(libc::EAGAIN)).map_err(Error::from_raw_os_error)?;
+            buffer[..next.len()].copy_from_slice(next.as_bytes());
+            Ok(next.len())
+        }
+    }
+
+    #[test]
+    fn a_ring_that_ran_over_is_a_gap_and_no_warning() {
+        let script =
+            [Err(libc::EPIPE), Ok("4,9,2,-;I/O error, dev loop1, sector 8"), Err(libc::EPIPE), Err(libc::EINTR)];
+        let mut messages = Messages::new(Scripted(script.into()), "loop1");
+        messages.drain();
+        assert_eq!((messages.gaps, messages.found.len()), (2, 1));
+        assert!(!messages.found[0].contains("overflow"));
+    }
+
+    #[test]
+    fn the_reader_ends_with_its_log() {
+        let log = KernelLog::since_now("no such device");
+        assert!(log.warnings().is_empty());
+        drop(log);
     }
 }

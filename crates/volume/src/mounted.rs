@@ -264,8 +264,27 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Warnings and errors of the kernel about this device since the target was opened. A run with any has failed.
-    pub fn kernel_warnings(&mut self) -> Vec<String> {
-        self.log.warnings().to_vec()
+    pub fn kernel_warnings(&self) -> Vec<String> {
+        self.log.warnings()
+    }
+
+    /// What a reader of the results must know of the kernel log: `None` where all of it was read.
+    pub fn kernel_log_caveat(&self) -> Option<String> {
+        match self.log.gaps() {
+            0 => None,
+            gaps => Some(format!(
+                "the kernel log ran over {gaps} times while it was read: what the kernel said meanwhile is not known, warnings about \
+                 this target included"
+            )),
+        }
+    }
+
+    /// What an image can still grow by: memory, or room on the file system that its file lies in. `None`: no image.
+    pub fn room(&self) -> Option<Bytes> {
+        match &self.backing {
+            Backing::Image { image, .. } => image.room(),
+            _ => None,
+        }
     }
 
     /// Whether the kernel log can be read here; when not, results are "measured without the kernel log".

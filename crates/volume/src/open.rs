@@ -26,6 +26,9 @@ pub struct OpenOptions {
     pub mkfs_options: String,
     /// Options of the mount, separated by commas.
     pub mount_options: String,
+    /// Bytes that will be written to an image that is made, at most; `None`: all of it. An image of which only a part will be
+    /// written needs no room for the rest, and its file system is made without writing tables that read as zeros anyway.
+    pub writes: Option<Bytes>,
     /// Hold an image in memory while it is used; [`MountedTarget::close`] writes it into its file.
     pub in_memory: bool,
     /// Size of an image to be made (where the specification has none), declared size of a directory.
@@ -80,7 +83,8 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
             check_least_size(spec, size, options)?;
             let existed = path.exists();
-            let image = ImageFile::open(path, ImageOptions { size, erase, keep, read_only, in_memory })?;
+            let writes = options.writes;
+            let image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
             release_stale_loops(image.active(), path)?;
             let staged = stage_image(spec, image, &path.to_string_lossy(), options);
             if staged.is_err() && !existed {
@@ -93,7 +97,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
                 return Err(TargetError::Usage(format!("{spec} holds nothing that could be kept")));
             }
             check_least_size(spec, Some(*size), options)?;
-            stage_image(spec, ImageFile::scratch(*size)?, "senesce memory image", options)
+            stage_image(spec, ImageFile::scratch(*size, options.writes)?, "senesce memory image", options)
         }
         TargetSpec::Device(path) => {
             if options.in_memory {
@@ -104,7 +108,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
                 true => ClaimedDevice::claim_unused(path)?,
                 false => ClaimedDevice::claim(path, options.erase.as_deref())?,
             };
-            let made = make_and_mount::<D>(&claimed, claimed.lock_handle(), options)?;
+            let made = make_and_mount::<D>(&claimed, claimed.lock_handle(), false, options)?;
             finish(spec, made, Backing::Device(claimed), options)
         }
     }
@@ -155,7 +159,8 @@ fn stage_image<D: Rooted>(
 ) -> Result<MountedTarget<D>, TargetError> {
     let device = LoopDevice::attach(image.active(), name, options.read_only)?;
     let claimed = ClaimedDevice::claim_unused(device.path())?;
-    let made = make_and_mount::<D>(&claimed, image.lock_handle(), options)?;
+    let sparse = options.writes.is_some();
+    let made = make_and_mount::<D>(&claimed, image.lock_handle(), sparse, options)?;
     drop(claimed);
     finish(spec, made, Backing::Image { device, image }, options)
 }
@@ -170,6 +175,7 @@ struct Made {
 fn make_and_mount<D: Rooted>(
     device: &ClaimedDevice,
     lock: Option<File>,
+    sparse: bool,
     options: &OpenOptions,
 ) -> Result<Made, TargetError> {
     let log = KernelLog::since_now(device.device().name());
@@ -177,13 +183,15 @@ fn make_and_mount<D: Rooted>(
         (existing_file_system(device, options.file_system)?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
-        (file_system, Some(file_system.make(device, &options.mkfs_options)?))
+        let unwritten = if sparse { file_system.unwritten_options() } else { "" };
+        (file_system, Some(file_system.make(device, &format!("{unwritten} {}", options.mkfs_options))?))
     };
     let inspect = if options.read_only { file_system.inspect_options() } else { "" };
+    let unwritten = if sparse && !options.read_only { file_system.unwritten_mount_options() } else { "" };
     // What is kept may be somebody else's work: a link in it must not lead our own writing out of it. Commands of the user's, which
     // get a visited target, may need links.
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
-    let mount_options = [inspect, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
+    let mount_options = [inspect, unwritten, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
     let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
     Ok(Made { mount, log, capacity: device.size(), mkfs_command })
 }

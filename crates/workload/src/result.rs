@@ -58,6 +58,9 @@ pub struct Repetition {
     pub seconds: f64,
     /// Mean latency of a counted operation in microseconds.
     pub mean_us: f64,
+    /// 99 % of the latencies of counted operations lie below, in microseconds; `None` where nothing was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99_us: Option<f64>,
     /// Whether the numbers count.
     pub valid: bool,
     /// Why they do not, or why the run ended before its time.

@@ -32,6 +32,7 @@ pub fn merge(parts: Vec<Finished>) -> Finished {
     };
     let histograms = merge_histograms(&parts);
     let names = parts.first().map_or(&[][..], |part| &part.repetition.flowops[..]);
+    repetition.p99_us = counted_p99_us(names, &histograms);
     repetition.flowops = names
         .iter()
         .map(|(name, first)| {
@@ -76,6 +77,19 @@ fn merge_histograms(parts: &[Finished]) -> Vec<(String, Histogram<u64>)> {
         }
     }
     merged
+}
+
+/// Over the operations that count.
+fn counted_p99_us(flowops: &[(String, FlowopResult)], histograms: &[(String, Histogram<u64>)]) -> Option<f64> {
+    let mut all: Option<Histogram<u64>> = None;
+    for (name, _) in flowops.iter().filter(|(_, flowop)| flowop.kind.entry().counted) {
+        let Some((_, histogram)) = histograms.iter().find(|(known, _)| known == name) else { continue };
+        match &mut all {
+            Some(sum) => add(sum, histogram),
+            None => all = Some(histogram.clone()),
+        }
+    }
+    all.filter(|all| !all.is_empty()).map(|all| all.value_at_quantile(0.99) as f64 / 1000.0)
 }
 
 fn add(sum: &mut Histogram<u64>, histogram: &Histogram<u64>) {
@@ -162,6 +176,7 @@ mod tests {
         let (_, flowop) = &repetition.flowops[0];
         assert!((flowop.p50_us - 10.0).abs() < 0.1, "{flowop:?}");
         assert!((flowop.p99_us - 1000.0).abs() < 1.0, "{flowop:?}");
+        assert_eq!(repetition.p99_us, Some(flowop.p99_us), "all that counts is this flowop");
         assert!((repetition.mean_us - 109.0).abs() < 1e-9 && (flowop.mean_us - 109.0).abs() < 1e-9);
         assert_eq!((flowop.min_us, flowop.max_us, merged.histograms[0].1.len()), (10.0, 1000.0, 100));
     }

@@ -14,7 +14,9 @@ pub mod map;
 pub mod null;
 pub mod run;
 pub mod script;
+pub mod session;
 pub mod sim;
+pub mod survey;
 pub mod zone_table;
 
 pub use command::{Command, Completion, Operation, ZoneFault};

@@ -151,6 +151,12 @@ pub fn format_drive(name: &DeviceName, block_bytes: u32, erase: Option<&str>) ->
     let DeviceName::Path(path) = name else {
         return Err(ZonedError::Usage(format!("{name} cannot be formatted; give --lbaf to the command that uses it")));
     };
+    if !crate::hardware::has_passthrough(path) {
+        return Err(ZonedError::Missing {
+            what: format!("{name} cannot be formatted: it is no NVMe namespace, and its block size is fixed"),
+            remedy: "`senesce zones DEVICE list` says which blocks it has".into(),
+        });
+    }
     let drive = ClaimedDrive::claim(path, HostPath::Direct, erase)?;
     drive.format(block_bytes)?;
     drop(drive);

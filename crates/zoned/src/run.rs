@@ -119,11 +119,15 @@ pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<Job
 /// Says of which actors the model does not know enough.
 fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, block_bytes: u32) {
     let reasons = crate::sim::domain::outside(model, checked, block_bytes);
-    for (actor, why) in result.actors.iter_mut().zip(reasons) {
-        if let Some(why) = &why {
-            result.warnings.push(format!("actor {} is outside of the model {}: {why}", actor.name, model.name));
+    for (actor, outside) in result.actors.iter_mut().zip(reasons) {
+        let words =
+            [("", &outside.all), (" with its rate", &outside.rates), (" with its percentiles", &outside.percentiles)];
+        for (part, why) in words.into_iter().filter_map(|(part, why)| Some((part, why.as_ref()?))) {
+            let words = format!("actor {} is{part} outside of the model {}: {why}", actor.name, model.name);
+            result.warnings.push(words);
         }
-        actor.outside_model = why;
+        actor.outside_model = outside.all;
+        (actor.rates_outside_model, actor.percentiles_outside_model) = (outside.rates, outside.percentiles);
     }
 }
 
@@ -228,6 +232,7 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     }
     gather(&mut result, checked, workers, device.now_ns());
     result.say_when_it_ended();
+    result.say_what_was_lost();
     Ok(Costed { result, cpu_ns })
 }
 

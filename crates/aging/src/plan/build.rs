@@ -1,6 +1,7 @@
 //! Decides how many files of each size and depth are created, deleted and kept in each stretch of a run.
 
 use super::classes::{Class, Shortfall, classes};
+use super::compress::{self, Timeline};
 use super::directories::DirectoryTree;
 use super::rounding::{apportion, controlled, fit, fit_scaled};
 use super::schedule::{self, Span, age_bins};
@@ -52,15 +53,16 @@ pub(super) fn plan(spec: &PlanSpec) -> Result<AgingPlan, AgingError> {
     let draft = Draft::new(spec, fullness, Sizes::new(spec, fullness)?);
     let mean: f64 = draft.classes.iter().map(|class| class.churn * class.allocated).sum();
     spec.clock.check(spec.capacity, fullness, mean)?;
+    compress::check(spec)?;
     let operations = limit::operations(&draft)?;
     if operations >= 1 << 48 {
         return Err(AgingError::Plan(format!("{operations} operations are more than can be numbered (2^48)")));
     }
-    let mut segments = draft.segments(operations)?;
+    let (mut segments, timeline) = draft.segments(operations)?;
     if let Limit::Overwrites(times) = spec.limit {
         limit::settle_bytes(&draft.classes, times * spec.capacity.0 as f64, 0.0, &mut segments);
     }
-    Ok(draft.finish(operations, segments))
+    Ok(draft.finish(timeline, segments))
 }
 
 impl<'a> Draft<'a> {
@@ -79,21 +81,24 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The segments of a run of `operations`, in the order of time.
-    pub fn segments(&self, operations: u64) -> Result<Vec<Segment>, AgingError> {
+    /// The segments of a run that stands for `operations`, in the order of time, and where they lie in it.
+    pub fn segments(&self, operations: u64) -> Result<(Vec<Segment>, Timeline), AgingError> {
         let files = self.sizes.total_files;
         if operations < files {
-            return Ok(vec![self.part_of_the_fill(operations)]);
+            return Ok((vec![self.part_of_the_fill(operations)], Timeline::even(operations)));
         }
-        let spans = schedule::spans(&self.ages, operations, files);
+        let mut spans = schedule::spans(&self.ages, operations, files);
         let most: Vec<u64> = spans.iter().map(Span::capacity).collect();
         let stay = schedule::stayers(&self.ages, &most, files).ok_or_else(|| impossible("age bins"))?;
+        if let Some(compression) = &self.spec.compression {
+            compression.shorten(&mut spans, &stay, files)?;
+        }
         let size_table = self.spread_over_strata(&controlled(&stay, &self.sizes.files));
         let depth_shares: Vec<f64> = self.depths.iter().map(|(_, share)| *share).collect();
         let depth_table = controlled(&stay, &apportion(&depth_shares, files));
         let mut segments = self.fill_segments(&spans, &size_table, &depth_table)?;
         self.churn_segments(&spans, &size_table, &depth_table, &mut segments)?;
-        Ok(segments)
+        Ok((segments, Timeline::new(&spans, operations)))
     }
 
     /// A run that ends before the volume is filled: creates alone.
@@ -175,7 +180,7 @@ impl<'a> Draft<'a> {
             let stay: Vec<u64> = sizes[bin].iter().zip(&filled).map(|(all, filled)| all - filled).collect();
             let depths_filled = part(&depths[bin], filled.iter().sum()).ok_or_else(|| impossible("depths"))?;
             let stay_depths = depths[bin].iter().zip(depths_filled).map(|(all, filled)| all - filled).collect();
-            let mut pairs = churn_pairs(&self.classes, span.pairs, &stay, &kept, &created)?;
+            let mut pairs = churn_pairs(&self.classes, span.played, &stay, &kept, &created)?;
             self.shortfall.provide(&mut pairs, &stay);
             for class in 0..kept.len() {
                 kept[class] += stay[class];
@@ -187,9 +192,10 @@ impl<'a> Draft<'a> {
         Ok(())
     }
 
-    fn finish(self, operations: u64, segments: Vec<Segment>) -> AgingPlan {
+    fn finish(self, timeline: Timeline, segments: Vec<Segment>) -> AgingPlan {
         let tree = DirectoryTree::new(&self.spec.profile);
-        let summary = self.summary(operations, &segments, &tree);
+        let operations = timeline.played();
+        let summary = self.summary(&timeline, &segments, &tree);
         AgingPlan {
             spec: self.spec.clone(),
             fullness: self.fullness,
@@ -200,13 +206,15 @@ impl<'a> Draft<'a> {
             tree,
             depths: self.depths,
             ages: self.ages,
+            timeline,
             segments,
             operations,
             summary,
         }
     }
 
-    fn summary(&self, operations: u64, segments: &[Segment], tree: &DirectoryTree) -> Summary {
+    fn summary(&self, timeline: &Timeline, segments: &[Segment], tree: &DirectoryTree) -> Summary {
+        let operations = timeline.played();
         let files = self.sizes.total_files;
         let profile = &self.spec.profile;
         let bytes_created = limit::bytes_created(&self.classes, segments);
@@ -235,7 +243,8 @@ impl<'a> Draft<'a> {
             empty_sizes: self.sizes.bins.iter().zip(&self.sizes.files).filter_map(without_files).collect(),
             empty_depths: self.depths.iter().filter(|(_, share)| none(*share)).map(|(depth, _)| *depth).collect(),
             empty_ages: empty_ages.filter(|(bin, _)| none(bin.share)).map(|(_, row)| row.edge).collect(),
-            below_bound: (operations as f64) < t_bound.floor(),
+            below_bound: (timeline.stood_for() as f64) < t_bound.floor(),
+            virtual_t: timeline.stood_for(),
             clock: self.spec.clock,
             parts: 1,
         }
@@ -261,11 +270,14 @@ pub(super) fn churn_pairs(
 }
 
 /// How many of a bin's stayers come from its creates of the fill.
-fn fill_part(stay: &[u64], span: &Span) -> Result<Vec<u64>, AgingError> {
-    let total: u64 = stay.iter().sum();
+pub(super) fn fill_share(total: u64, span: &Span) -> u64 {
     let share = total as f64 * span.fill as f64 / span.capacity().max(1) as f64;
-    let count = (share.round() as u64).clamp(total.saturating_sub(span.pairs), total.min(span.fill));
-    part(stay, count).ok_or_else(|| impossible("the fill"))
+    (share.round() as u64).clamp(total.saturating_sub(span.pairs), total.min(span.fill))
+}
+
+/// Which of a bin's stayers come from its creates of the fill.
+fn fill_part(stay: &[u64], span: &Span) -> Result<Vec<u64>, AgingError> {
+    part(stay, fill_share(stay.iter().sum(), span)).ok_or_else(|| impossible("the fill"))
 }
 
 /// `total` of the given counts, in proportion.

@@ -40,7 +40,7 @@ fn for_overwrites(draft: &Draft<'_>, times: f64) -> Result<u64, AgingError> {
     }
     let mut pairs = ((target - draft.sizes.bytes) / mean).round().max(0.0);
     for _ in 0..16 {
-        let created = bytes_created(&draft.classes, &draft.segments(files + 2 * pairs as u64)?);
+        let created = bytes_created(&draft.classes, &draft.segments(files + 2 * pairs as u64)?.0);
         let step = ((target - created) / mean).round();
         if step == 0.0 {
             break;

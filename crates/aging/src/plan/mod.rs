@@ -3,6 +3,7 @@
 mod build;
 mod classes;
 mod clock;
+mod compress;
 mod counts;
 pub mod directories;
 mod limit;
@@ -13,6 +14,7 @@ mod sizes;
 mod summary;
 
 pub use clock::{Clock, CommitShare};
+pub use compress::Compression;
 pub use directories::{DirectoryTree, file_name};
 pub use sizes::{BLOCK, Truncated};
 pub use summary::Summary;
@@ -20,8 +22,9 @@ pub use summary::Summary;
 pub(crate) use build::Segment;
 pub(crate) use classes::Class;
 pub(crate) use clock::Ticks;
+pub(crate) use compress::Timeline;
 pub(crate) use replan::{State, Survivor, replan};
-pub(crate) use schedule::{AgeBin, first_birth};
+pub(crate) use schedule::AgeBin;
 
 use crate::error::AgingError;
 use crate::planner::Planner;
@@ -54,6 +57,8 @@ pub struct PlanSpec {
     pub limit: Limit,
     /// When the file system has to commit.
     pub clock: Clock,
+    /// How much of each age class is played; `None`: all of it. Only for [`Limit::Bound`].
+    pub compression: Option<Compression>,
 }
 
 impl PlanSpec {
@@ -69,6 +74,7 @@ impl PlanSpec {
             truncate: Truncate::Refuse,
             limit: Limit::Bound,
             clock: Clock::default(),
+            compression: None,
         }
     }
 }
@@ -125,6 +131,7 @@ pub struct AgingPlan {
     /// Depth and its share of files, for rows that have files.
     pub(crate) depths: Vec<(u32, f64)>,
     pub(crate) ages: Vec<AgeBin>,
+    pub(crate) timeline: Timeline,
     pub(crate) segments: Vec<Segment>,
     pub(crate) fill: u64,
     pub(crate) operations: u64,
@@ -174,6 +181,7 @@ impl AgingPlan {
         let created = bytes_before + limit::bytes_created(&self.classes, &self.segments);
         let end = live + creates - deletes;
         self.summary.t_end = self.operations;
+        self.summary.virtual_t = self.operations;
         self.summary.creates = (self.operations + end) / 2;
         self.summary.deletes = (self.operations - end) / 2;
         self.summary.bytes_created = Bytes(created as u64);

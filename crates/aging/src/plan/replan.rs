@@ -4,7 +4,7 @@ use super::build::{Segment, churn_pairs};
 use super::limit::{bytes_created, settle_bytes};
 use super::rounding::{apportion, controlled, fit};
 use super::schedule::{self, Span};
-use super::{AgingPlan, Limit};
+use super::{AgingPlan, Limit, Timeline};
 use crate::error::AgingError;
 use crate::measure::ChiSquare;
 
@@ -59,12 +59,18 @@ impl Repair {
 /// Plans `limit`, counted from the beginning of the run, from `state` on: as near to the profile as the files that
 /// exist and the operations that are left allow.
 pub(crate) fn replan(old: &AgingPlan, state: &State, limit: Limit) -> Result<Decision, AgingError> {
+    if old.spec.compression.is_some() {
+        let words =
+            "a compressed plan ends where its ages are exact and takes no other limit; age anew without --compress";
+        return Err(AgingError::Plan(words.into()));
+    }
     let mut plan = old.clone();
     plan.spec.limit = limit;
     let repair = Repair::new(&plan, state);
     let mut stays = vec![false; state.survivors.len()];
     let draft = Draft { plan: old, state, repair: &repair };
     plan.operations = draft.length(limit)?;
+    plan.timeline = Timeline::even(plan.operations);
     plan.segments = draft.segments(plan.operations, &mut stays)?;
     if let Limit::Overwrites(times) = limit {
         let target = times * plan.spec.capacity.0 as f64;

@@ -47,6 +47,8 @@ pub struct Span {
     pub fill: u64,
     /// Pairs of one delete and one create at constant fullness.
     pub pairs: u64,
+    /// How many of these are played: all, unless the plan is compressed.
+    pub played: u64,
     /// How many of the first operations should be deletes, so that no file is born on an edge that rounding moved.
     pub leading_deletes: u8,
 }
@@ -68,7 +70,8 @@ pub fn spans(bins: &[AgeBin], operations: u64, fill: u64) -> Vec<Span> {
             let (start, leading_deletes) = edges[index];
             let stop = end(index).max(start);
             let filled = stop.min(fill).saturating_sub(start);
-            Span { start, fill: filled, pairs: (stop - start - filled) / 2, leading_deletes }
+            let pairs = (stop - start - filled) / 2;
+            Span { start, fill: filled, pairs, played: pairs, leading_deletes }
         })
         .collect()
 }

@@ -19,6 +19,9 @@ pub struct Summary {
     pub t_bound: f64,
     /// Operations of this plan.
     pub t_end: u64,
+    /// Operations that it stands for: `t_end`, unless it is compressed. Ages are relative to these.
+    #[serde(default)]
+    pub virtual_t: u64,
     /// Creates of this plan.
     pub creates: u64,
     /// Deletes of this plan.
@@ -72,6 +75,7 @@ impl Summary {
             files: sum(|part| part.files),
             t_bound: parts.iter().map(|part| part.t_bound).sum(),
             t_end: sum(|part| part.t_end),
+            virtual_t: sum(|part| part.virtual_t),
             creates: sum(|part| part.creates),
             deletes: sum(|part| part.deletes),
             bytes_created: Bytes(created),
@@ -84,6 +88,11 @@ impl Summary {
             parts: parts.len() as u32,
             ..first.clone()
         })
+    }
+
+    /// How many times fewer operations than it stands for.
+    pub fn saved_factor(&self) -> f64 {
+        self.virtual_t as f64 / self.t_end.max(1) as f64
     }
 
     /// Largest RMSE that rounding to whole files explains: 0.5 / K with the K files of a part.

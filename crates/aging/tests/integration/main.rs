@@ -5,3 +5,4 @@ mod execute;
 mod parts;
 mod planner;
 mod profiles;
+mod theory;

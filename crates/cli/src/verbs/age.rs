@@ -72,6 +72,9 @@ pub struct Age {
     /// Stop as soon as chi-square tests find all histograms with this p: confidence=0.95
     #[arg(long, value_name = "confidence=P", help_heading = "Limits")]
     until: Option<String>,
+    /// Play fewer operations for the same ages, as far as it was measured that the layout stays the same
+    #[arg(long, conflicts_with_all = ["overwrites", "until", "max_overwrites", "max_operations", "resume"], help_heading = "Limits")]
+    compress: bool,
     /// File system to make on an image or device
     #[arg(
         long,
@@ -283,7 +286,7 @@ impl Age {
             None if is_directory || self.target.is_none() => None,
             None => Some(FileSystem::Ext4),
         };
-        Ok(AgeSpec {
+        let spec = AgeSpec {
             target: self.target.clone(),
             profile: self.profile.clone(),
             profile_hash: profile_hash(&profile),
@@ -300,6 +303,7 @@ impl Age {
                 TruncateWord::Drop => Truncate::Drop,
                 TruncateWord::Clamp => Truncate::Clamp,
             },
+            compression: None,
             limits,
             file_system,
             mkfs_options: self.mkfs_options.clone(),
@@ -313,7 +317,8 @@ impl Age {
             threads: usize::from(self.threads),
             shard: self.shard.as_deref().map(parse_shard).transpose()?,
             parts: self.parts,
-        })
+        };
+        if self.compress { spec.compressed() } else { Ok(spec) }
     }
 
     /// Whoever names a time scale gets that one alone.

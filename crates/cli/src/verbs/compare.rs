@@ -11,13 +11,14 @@ use crate::verbs::report::output_failed;
 use clap::{Args, ValueEnum};
 use clap_complete::ArgValueCompleter;
 use senesce_core::output::Format;
-use senesce_core::{Failure, Record};
+use senesce_core::{Failure, Plan, Record, Span};
 use senesce_report::junit::{self, Case, Status};
 use senesce_report::markdown;
-use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, parse_share};
+use senesce_runs::compare::{Comparison, Options, Row, WhenUndecided, compare, compare_until_decided, parse_share};
+use senesce_runs::run::Conduct;
 use senesce_stats::gate::Gate;
 use senesce_stats::verdict::Decision;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Compare runs: the environments first, then every metric in words
 #[derive(Args)]
@@ -37,8 +38,20 @@ pub struct Compare {
     #[arg(long, value_enum, default_value_t = UndecidedWord::Fail, requires = "fail_on_regression")]
     undecided: UndecidedWord,
     /// By how much two single runs of the same thing are assumed to differ; several runs of each side measure it
-    #[arg(long, value_name = "SHARE", default_value = "1%")]
+    #[arg(long, value_name = "SHARE", default_value = "2%")]
     noise: String,
+    /// Run the plans of both runs again, in turn, until every judged metric (or the gate) is decided
+    #[arg(long, requires_all = ["max_time", "out"], conflicts_with = "against")]
+    until_decided: bool,
+    /// Time after which that ends undecided, such as 1h
+    #[arg(long, value_name = "TIME", requires = "until_decided")]
+    max_time: Option<Span>,
+    /// Directory of the runs that --until-decided makes; the same command goes on with them
+    #[arg(long, value_name = "DIR", requires = "until_decided")]
+    out: Option<PathBuf>,
+    /// Allow these runs the loss of what is on their target: repeats the path or serial number
+    #[arg(long, value_name = "IDENTITY", requires = "until_decided")]
+    erase: Option<String>,
     /// Compare although kind, target class or engine differ
     #[arg(long)]
     even_if_different: bool,
@@ -59,19 +72,17 @@ impl Verb for Compare {
     const NAME: &'static str = "compare";
     const ABOUT: &'static str = "Compare runs: what differs in their environments, then every metric in words";
 
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
         let options = Options {
             fail_on_regression: self.fail_on_regression.as_deref().map(parse_share).transpose()?,
             allow_different: self.even_if_different,
             undecided: self.undecided.into(),
             between_runs: parse_share(&self.noise)?,
         };
-        let (reference, sample) = match self.against.as_slice() {
-            [] => self.runs.split_at(1),
-            against => (against, self.runs.as_slice()),
+        let comparison = match (&self.out, self.max_time) {
+            (Some(out), Some(max_time)) => self.measured(&options, out, max_time, session)?,
+            _ => self.recorded(&options)?,
         };
-        let open = |paths: &[PathBuf]| paths.iter().map(|path| Record::open(path)).collect::<Result<Vec<_>, _>>();
-        let comparison = compare(&REGISTRY, &open(sample)?, &open(reference)?, &options)?;
         let analysis = comparison.analysis();
         if let Some(file) = &self.markdown {
             self.output.write(file, Format::Text, markdown::render(&analysis).as_bytes())?;
@@ -82,6 +93,47 @@ impl Verb for Compare {
         }
         print_analysis(&analysis, self.json).map_err(output_failed)?;
         Ok(comparison.exit_code().into())
+    }
+}
+
+impl Compare {
+    /// The runs as they are.
+    fn recorded(&self, options: &Options) -> Result<Comparison, Failure> {
+        let (reference, sample) = match self.against.as_slice() {
+            [] => self.runs.split_at(1),
+            against => (against, self.runs.as_slice()),
+        };
+        let open = |paths: &[PathBuf]| paths.iter().map(|path| Record::open(path)).collect::<Result<Vec<_>, _>>();
+        compare(&REGISTRY, &open(sample)?, &open(reference)?, options)
+    }
+
+    /// Their plans, run again in turn.
+    fn measured(
+        &self,
+        options: &Options,
+        out: &Path,
+        max_time: Span,
+        session: &Session,
+    ) -> Result<Comparison, Failure> {
+        let [reference, sample] = self.runs.as_slice() else {
+            return Err(Failure::usage("--until-decided runs two plans again: name two runs"));
+        };
+        let plan = |run: &Path| Plan::read(&run.join("plan.toml"));
+        let (reference, sample) = (plan(reference)?, plan(sample)?);
+        let how = Conduct {
+            out: None,
+            runs: out.into(),
+            again: false,
+            erase: self.erase.clone(),
+            scale: None,
+            only: None,
+            progress: session.progress(),
+            interrupt: &session.interrupt()?,
+            cluster: None,
+        };
+        let found = compare_until_decided(&REGISTRY, [&reference, &sample], options, out, max_time.0, &how);
+        session.clear();
+        found
     }
 }
 

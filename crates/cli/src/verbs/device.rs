@@ -81,6 +81,9 @@ struct Simulate {
     /// Issue requests at their recorded times, pauses of the host included
     #[arg(long)]
     issue_times: bool,
+    /// Keep the host's think times instead: a request is issued as long after the one it waited for is done as it was recorded
+    #[arg(long, conflicts_with_all = ["depth", "issue_times"])]
+    closed: bool,
     /// What a drive with a flash translation layer held before
     #[arg(
         long,
@@ -131,7 +134,8 @@ impl Simulate {
         };
         let StateBefore(held, before) = self.before;
         let options = Options { pacing, before, seed: self.seed, ..Options::default() };
-        let outcome = simulated::simulate(&model, &trace, held, &options)?;
+        let time = if self.closed { simulated::simulate_loop } else { simulated::simulate };
+        let outcome = time(&model, &trace, held, &options)?;
         Ok(if self.json { format!("{:#}\n", json!(outcome)) } else { in_words(&outcome) })
     }
 }

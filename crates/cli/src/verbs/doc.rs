@@ -26,7 +26,7 @@ impl Verb for Doc {
             }
             return Ok(ExitCode::Done.into());
         };
-        print!("{}", REGISTRY.page(&name)?);
+        println!("{}", REGISTRY.page(&name)?.trim_end());
         Ok(ExitCode::Done.into())
     }
 }

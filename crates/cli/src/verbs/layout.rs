@@ -10,9 +10,11 @@ use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
 use senesce_layout::{Layout as Examined, Method, Options, analysis};
+use senesce_runs::die_map::{DieMap, die_map};
+use senesce_runs::write_order;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Show where files lie
 #[derive(Args)]
@@ -26,6 +28,20 @@ pub struct Layout {
     /// Write the layout map to FILE
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Draw on which dies of a flash drive the files of an image lie, by the recorded order of its writes
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Draw on which dies of a flash drive the files of an image lie (by the order that \
+        `age --record-order` left, or --history), and tell the collision index of each file with --json"
+    )]
+    die_map: Option<PathBuf>,
+    /// Model of the flash drive
+    #[arg(long, value_name = "MODEL", default_value = "ssd:fast24", requires = "die_map")]
+    model: String,
+    /// Trace of all that was written to the image, instead of the recorded order; several: oldest first
+    #[arg(long, value_name = "TRACE", requires = "die_map")]
+    history: Vec<PathBuf>,
     /// List every file
     #[arg(long)]
     per_file: bool,
@@ -50,11 +66,14 @@ impl Verb for Layout {
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         self.output.check(self.svg.as_deref(), Format::Svg, b"")?;
         let method = self.method.as_deref().map(str::parse::<Method>).transpose().map_err(Failure::usage)?;
+        self.output.check(self.die_map.as_deref(), Format::Svg, b"")?;
+        let dies = self.die_map.is_some();
         let options = Options {
             threads: self.threads,
             method,
-            per_file: self.per_file,
+            per_file: self.per_file || dies,
             map: self.svg.is_some(),
+            extents: dies,
             ..Options::default()
         };
         let examine = |target: &String| Examined::examine(&path_of(target), &options);
@@ -62,20 +81,52 @@ impl Verb for Layout {
         if let Some(file) = &self.svg {
             self.output.write(file, Format::Svg, map_of(&layouts).as_bytes())?;
         }
-        self.print(&layouts)?;
+        let maps = match &self.die_map {
+            Some(file) => self.draw_dies(file, &layouts)?,
+            None => Vec::new(),
+        };
+        self.print(&layouts, &maps)?;
         Ok(ExitCode::Done.into())
     }
 }
 
 impl Layout {
-    fn print(&self, layouts: &[Examined]) -> Result<(), Failure> {
+    /// The dies of the one image.
+    fn draw_dies(&self, file: &Path, layouts: &[Examined]) -> Result<Vec<DieMap>, Failure> {
+        let ([target], [layout]) = (&self.targets[..], layouts) else {
+            return Err(Failure::usage("--die-map: name one image"));
+        };
+        let image = path_of(target);
+        if !image.is_file() {
+            return Err(Failure::usage(format!(
+                "--die-map: {target} is no image file; the order of writes is recorded for images"
+            )));
+        }
+        let writes = match &self.history[..] {
+            [] => write_order::load(&image)?,
+            traces => write_order::of_traces(&image, traces)?,
+        };
+        let map = die_map(&image, layout, &self.model, &writes)?;
+        self.output.write(file, Format::Svg, senesce_report::render_svg(&map.figure()).as_bytes())?;
+        Ok(vec![map])
+    }
+
+    fn print(&self, layouts: &[Examined], maps: &[DieMap]) -> Result<(), Failure> {
         if self.json {
             let mut values: Vec<Value> = layouts.iter().map(|layout| self.value(layout)).collect();
+            values.iter_mut().zip(maps).for_each(|(value, map)| value["die_map"] = json!(map));
             let value = if values.len() == 1 { values.remove(0) } else { Value::Array(values) };
             return writeln!(crate::output::stdout(), "{value:#}").map_err(output_failed);
         }
         for layout in layouts {
-            print_analysis(&analysis::analysis(&layout.summary, &layout.files), false).map_err(output_failed)?;
+            let files = if self.per_file { &layout.files[..] } else { &[] };
+            print_analysis(&analysis::analysis(&layout.summary, files), false).map_err(output_failed)?;
+        }
+        for map in maps {
+            let index = map
+                .collision_index
+                .map_or("nothing on flash".into(), |index| format!("{index:.3} of at most {}", map.dies));
+            crate::output::print(format_args!("collision index of all files on {}: {index}", map.model));
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::failure::errno_words;
-use senesce_core::{Failure, Seed};
+use senesce_core::{Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, conduct};
 use senesce_runs::study::{self, StudySpec};
 use std::path::PathBuf;
@@ -24,6 +24,12 @@ pub struct Study {
     /// Print what would be done and stop
     #[arg(long)]
     dry_run: bool,
+    /// Measure each cell until its answers are decided; every look at the values is paid for
+    #[arg(long, requires = "max_time")]
+    until_decided: bool,
+    /// Time of all runs after which that ends undecided, such as 1h
+    #[arg(long, value_name = "TIME", requires = "until_decided")]
+    max_time: Option<Span>,
     /// Run anew although it was run before
     #[arg(long)]
     again: bool,
@@ -40,7 +46,10 @@ impl Verb for Study {
         let text = std::fs::read_to_string(&self.study).map_err(|error| {
             Failure::usage(format!("read {}: {}; check the path", self.study.display(), errno_words(&error)))
         })?;
-        let spec = StudySpec::parse(&self.study.to_string_lossy(), &text)?;
+        let spec = StudySpec::parse_with(&self.study.to_string_lossy(), &text, |spec| {
+            spec.until_decided |= self.until_decided;
+            spec.max_time = self.max_time.or(spec.max_time);
+        })?;
         let seed = Seed(spec.seed);
         if self.dry_run {
             return print_plan(&study::Study::plan(&spec, seed)?, self.json);

@@ -23,6 +23,10 @@ fn the_result_has_what_the_contract_names() {
         "files_live",
         "t_bound",
         "t_end",
+        "virtual_t",
+        "saved_factor",
+        "commit_share",
+        "commits",
         "overwrites",
         "rmse",
         "fullness",
@@ -48,6 +52,23 @@ fn the_result_has_what_the_contract_names() {
     }
     assert!(value["t_end"].as_f64() <= value["t_bound"].as_f64().map(|bound| bound * 1.02));
     assert_eq!(value["seed"], 42);
+    assert_eq!((&value["saved_factor"], &value["virtual_t"]), (&1.0.into(), &value["t_end"]));
+}
+
+#[test]
+fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
+    let room = crate::common::room();
+    let refused = |words: &[&str]| {
+        let ended = age(room.path(), &[&["--plan-only", "--size", "8G", "--compress"], words].concat());
+        assert_eq!(ended.status.code(), Some(2), "{words:?}");
+        String::from_utf8_lossy(&ended.stderr).into_owned()
+    };
+    assert!(refused(&["--fs", "nilfs2", "--profile", "dabre"]).contains("not seen to settle"));
+    assert!(refused(&["--fs", "ext4", "--commit-share", "none"]).contains("default clock"));
+    assert!(refused(&["--profile", "agrawal"]).contains("--fs"));
+    for limit in ["--overwrites=3", "--max-operations=9", "--max-overwrites=3", "--until=confidence=0.9"] {
+        assert!(refused(&["--fs", "ext4", limit]).contains("--compress"), "{limit}");
+    }
 }
 
 #[test]
@@ -152,7 +173,7 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
         "--json",
     ];
     let started = crate::common::start_until(room.path(), &words, "aging:");
-    std::thread::sleep(Duration::from_millis(300));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     let stopped = started.interrupt();
     assert_eq!(stopped.status.code(), Some(130));
     let partial = json(&stopped);
@@ -277,7 +298,7 @@ fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
     let base =
         ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
     let started = crate::common::start_until(room.path(), &base, "aging:");
-    std::thread::sleep(Duration::from_millis(300));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     assert_eq!(started.interrupt().status.code(), Some(130));
     assert_eq!(leftovers(room.path()), Vec::<String>::new());
     let resumed = run(room.path(), &["age", "--resume", "run", "--json"]);

@@ -45,7 +45,7 @@ impl Mounted {
             "--json",
         ];
         let started = start_until(room, &words, "aging:");
-        std::thread::sleep(Duration::from_millis(500));
+        crate::common::wait_for_event(&room.join("run"), "sample");
         started
     }
 }
@@ -92,7 +92,10 @@ fn a_full_file_system_is_told() {
     let mounted = Mounted::new(room.path());
     let mut started = mounted.age(room.path());
     take_all_space_while(&mounted.point.join("hog"), || started.is_running());
-    assert_told(room.path(), &started.wait(), &["No space left on device"]);
+    let ended = started.wait();
+    assert_told(room.path(), &ended, &["No space left on device"]);
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(said.contains("The plan expected no full file system: at operation"), "{said}");
 }
 
 #[test]
@@ -142,7 +145,7 @@ fn a_directory_that_is_taken_away_is_told() {
         "run",
     ];
     let started = start_until(room.path(), &words, "aging:");
-    std::thread::sleep(Duration::from_millis(200));
+    crate::common::wait_for_event(&room.path().join("run"), "sample");
     // More files appear while it is removed, so rename first.
     std::fs::rename(room.path().join("aged"), room.path().join("gone")).expect("rename");
     let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(room.path()).status();

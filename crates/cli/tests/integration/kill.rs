@@ -1,10 +1,10 @@
 //! `kill -9`, also of the process that undoes: nothing is left after the next start, and what runs is spared.
 
-use crate::common::{json, leftovers, room, run, senesce, start_until};
+use crate::common::{json, leftovers, room, run, senesce, start_until, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
@@ -37,14 +37,6 @@ fn traces_of(process: u32) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_name().to_str().is_some_and(is_its)).map(|entry| entry.path()).collect()
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn age(folder: &Path, image: &str) -> crate::common::Started {
     let target = format!("image:{image},size=256M");
     let words =
@@ -61,7 +53,7 @@ fn the_guardian_undoes_what_a_killed_run_left() {
     assert!(!leftovers(room.path()).is_empty() && guardian_of(process).is_some());
     kill(process);
     let _ = killed.wait();
-    wait_for("the guardian", || traces_of(process).is_empty() && leftovers(room.path()).is_empty());
+    wait_until(|| traces_of(process).is_empty() && leftovers(room.path()).is_empty());
 }
 
 #[test]
@@ -108,7 +100,7 @@ fn a_dead_server_is_unmounted() {
     kill(guardian_of(process).expect("a guardian"));
     kill(process);
     let _ = server.wait();
-    wait_for("the end of the connection", || fs::metadata(folder.join("mnt")).is_err());
+    wait_until(|| fs::metadata(folder.join("mnt")).is_err());
     run(folder, &["runs"]);
     assert!(fs::read_dir(folder.join("mnt")).is_ok(), "unmounted by the next start");
     let again = run(folder, &mount);
@@ -125,13 +117,13 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
     for _ in 0..3 {
         let mut child = started(room.path(), &words.map(str::to_string));
         let process = child.id();
-        wait_for("its mount", || {
+        wait_until(|| {
             fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.contains(&format!("-{process}-")))
         });
         std::thread::sleep(Duration::from_millis(50));
         child.kill().unwrap();
-        wait_for("its end", || child.try_wait().unwrap().is_some());
-        wait_for("the guardian", || traces_of(process).is_empty());
+        wait_until(|| child.try_wait().unwrap().is_some());
+        wait_until(|| traces_of(process).is_empty());
         let _ = fs::remove_dir_all(room.path().join("run"));
     }
 }

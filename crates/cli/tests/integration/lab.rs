@@ -309,10 +309,7 @@ fn limits_by_control_groups_of_version_2_are_entered_and_left() {
 }
 
 fn wait_for_guest(scratch: &Path) {
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while qemu_processes(scratch) == 0 && std::time::Instant::now() < deadline {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
+    crate::common::wait_until(|| qemu_processes(scratch) > 0);
     assert_eq!(qemu_processes(scratch), 1, "the guest runs");
 }
 
@@ -329,8 +326,7 @@ fn a_killed_senesce_leaves_no_guest() {
     wait_for_guest(room.path());
     child.kill().expect("kill -9");
     child.wait().expect("reap");
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
+    crate::common::wait_until(|| qemu_processes(room.path()) == 0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod age;
 mod age_trouble;
+mod architecture;
 mod bench;
 mod common;
 mod device;
@@ -10,6 +11,7 @@ mod lab;
 mod layout;
 mod objects;
 mod outputs;
+mod prognosis;
 mod smoke;
 mod study;
 mod tutorials;

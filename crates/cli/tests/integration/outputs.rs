@@ -149,7 +149,7 @@ fn no_verb_replaces_data_by_its_output() {
     }
     println!("{} verbs, {} kinds of targets", VERBS.len(), kinds.len());
     for (file, _) in kinds.iter().filter(|(_, must)| *must == Must::Refuse) {
-        let ended = run(folder, &["report", "run", "--force", "--out", file]);
+        let ended = run(folder, &["report", "run", "--force", "--out", *file]);
         assert!(matches!(ended.status.code(), Some(2 | 3 | 5)), "{file}: --force does not allow everything");
     }
     assert_eq!(state(folder), before);
@@ -228,4 +228,19 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
     assert_eq!(run(folder, &["report", "run", "--out", "page.html"]).status.code(), Some(3));
     assert_eq!(run(folder, &["report", "run", "--out", "page.html", "--force"]).status.code(), Some(0));
     assert!(fs::read_to_string(folder.join("page.html")).unwrap().starts_with("<!doctype html>"));
+}
+
+/// The end of a pipe's reader is told by the error of the write, for every verb that prints much.
+#[test]
+fn a_reader_that_has_gone_ends_the_program_quietly() {
+    let room = tempfile::tempdir().expect("room");
+    for words in [vec!["doc", "age"], vec!["experiments", "--json"], vec!["man", "age"], vec!["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().expect("pipe");
+        drop(reader);
+        let mut command = crate::common::senesce(room.path());
+        let output =
+            command.args(&words).stdout(writer).stderr(std::process::Stdio::piped()).output().expect("senesce");
+        assert_eq!(output.status.code(), Some(0), "{words:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{words:?}");
+    }
 }

@@ -1,10 +1,9 @@
 //! `senesce study`, tried as a user would.
 
-use crate::common::{json, leftovers, run, senesce};
+use crate::common::{json, leftovers, run, senesce, wait_until};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
-use std::time::{Duration, Instant};
 
 const STUDY: &str = r#"
 name = "does age matter"
@@ -64,20 +63,13 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     let mut child = senesce(room.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
     let events = room.path().join("run/events.jsonl");
     let runs = || std::fs::read_to_string(&events).unwrap_or_default().matches("\"kind\":\"run\"").count();
-    let begun = Instant::now();
-    while runs() < 3 && begun.elapsed() < Duration::from_secs(120) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until(|| runs() >= 3);
     child.kill().expect("kill -9");
     child.wait().expect("wait");
     let before = runs();
     assert!(before >= 3);
     let in_memory = format!("/dev/shm/senesce-study-{}", child.id());
-    let gone = || !Path::new(&in_memory).exists();
-    while !gone() && begun.elapsed() < Duration::from_secs(150) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert!(gone(), "{in_memory} stays in memory");
+    wait_until(|| !Path::new(&in_memory).exists());
     assert!(!room.path().join("run/summary.json").exists());
     let partial = run(room.path(), &["report", "run", "--out", "partial.html"]);
     assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
@@ -116,11 +108,13 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("start");
-    while std::fs::read_dir(room.path().join("senesce-runs")).map_or(0, Iterator::count) == 0 {
+    let runs = || std::fs::read_dir(room.path().join("senesce-runs")).into_iter().flatten().flatten();
+    let has_begun =
+        |run: std::fs::DirEntry| run.path().join("events.jsonl").metadata().is_ok_and(|found| found.len() > 0);
+    wait_until(|| {
         assert!(child.try_wait().expect("wait").is_none(), "it ended before it began");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    std::thread::sleep(Duration::from_secs(1));
+        runs().any(has_begun)
+    });
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     let output = child.wait_with_output().expect("wait");
     let words = String::from_utf8_lossy(&output.stderr);

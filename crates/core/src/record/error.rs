@@ -38,10 +38,7 @@ pub enum RecordError {
         differences: String,
     },
     /// Another version wrote it.
-    #[error(
-        "{path} has run-directory format {found}, this program reads format {FORMAT} (senesce 0.1 wrote format 1); run it again in \
-         another directory, or read it with the program version that wrote it"
-    )]
+    #[error("{path}: {}", other_format(found))]
     OtherFormat {
         /// The directory.
         path: PathBuf,
@@ -70,6 +67,15 @@ pub enum RecordError {
         /// The directory.
         path: PathBuf,
     },
+}
+
+fn other_format(found: &str) -> String {
+    match found {
+        "1" => "made by senesce 0.1, cannot be read; run again".into(),
+        _ => format!(
+            "made by another senesce (run-directory format {found}; this one reads {FORMAT}), cannot be read; run again"
+        ),
+    }
 }
 
 fn remedy(source: &io::Error) -> &'static str {

@@ -72,8 +72,9 @@ fn decode(line: &[u8]) -> Result<Event, String> {
     let text = text.strip_suffix('\n').ok_or("the line is not ended")?;
     let parsed: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let body = parsed.event.get();
-    if format!("{:08x}", crc32fast::hash(body.as_bytes())) != parsed.crc {
-        return Err("the checksum does not match".into());
+    let expected = format!("{:08x}", crc32fast::hash(body.as_bytes()));
+    if expected != parsed.crc {
+        return Err(format!("checksum {expected} was expected, {} was found", parsed.crc));
     }
     serde_json::from_str(body).map_err(|error| error.to_string())
 }

@@ -2,71 +2,70 @@
 
 use super::parameters::Cache;
 
-/// Bytes from `start` to `end` that are in the cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Segment {
-    start: u64,
-    end: u64,
-    used: u64,
-}
-
 /// All segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Segments {
-    segments: Vec<Segment>,
+    /// The bytes of each segment: `starts` to `ends`. Apart from each other, so that they are compared several at once.
+    starts: Vec<u64>,
+    ends: Vec<u64>,
+    used: Vec<u64>,
     cache: Cache,
     clock: u64,
 }
 
 impl Segments {
     pub fn new(cache: Cache) -> Self {
-        Self { segments: Vec::with_capacity(cache.segments as usize), cache, clock: 0 }
+        Self { starts: Vec::new(), ends: Vec::new(), used: Vec::new(), cache, clock: 0 }
     }
 
     /// The segment that holds all bytes of a range.
     pub fn holding(&self, start: u64, end: u64) -> Option<usize> {
-        self.segments.iter().position(|segment| segment.start <= start && end <= segment.end)
+        let mut ranges = self.starts.iter().zip(&self.ends);
+        // Most ranges are in none, so that all are compared without a branch first.
+        let is_any = ranges.clone().fold(false, |any, (from, to)| any | ((*from <= start) & (end <= *to)));
+        if is_any { ranges.position(|(from, to)| *from <= start && end <= *to) } else { None }
     }
 
     /// A segment was of use.
     pub fn touch(&mut self, number: usize) {
         self.clock += 1;
-        self.segments[number].used = self.clock;
+        self.used[number] = self.clock;
     }
 
     /// The first byte that a segment holds.
     pub fn start(&self, number: usize) -> u64 {
-        self.segments[number].start
+        self.starts[number]
     }
 
     /// A segment has been read on to `end`; it keeps as much before that as it has room for.
     pub fn extend(&mut self, number: usize, end: u64) {
-        let segment = &mut self.segments[number];
-        segment.end = segment.end.max(end);
-        segment.start = segment.start.max(segment.end.saturating_sub(self.cache.segment_bytes));
+        let (from, to) = (&mut self.starts[number], &mut self.ends[number]);
+        *to = (*to).max(end);
+        *from = (*from).max(to.saturating_sub(self.cache.segment_bytes));
     }
 
     /// A new segment, instead of the one not used for the longest time.
     pub fn open(&mut self, start: u64, end: u64) -> usize {
         self.clock += 1;
         let start = start.max(end.saturating_sub(self.cache.segment_bytes));
-        let segment = Segment { start, end, used: self.clock };
-        if self.segments.len() < self.cache.segments as usize {
-            self.segments.push(segment);
-            return self.segments.len() - 1;
+        if self.starts.len() < self.cache.segments as usize {
+            self.starts.push(start);
+            self.ends.push(end);
+            self.used.push(self.clock);
+            return self.starts.len() - 1;
         }
-        let oldest = self.segments.iter().enumerate().min_by_key(|(_, segment)| segment.used);
+        let oldest = self.used.iter().enumerate().min_by_key(|(_, used)| **used);
         let number = oldest.map_or(0, |(number, _)| number);
-        self.segments[number] = segment;
+        (self.starts[number], self.ends[number], self.used[number]) = (start, end, self.clock);
         number
     }
 
     /// Bytes have been overwritten: no segment holds them any more.
     pub fn forget(&mut self, start: u64, end: u64) {
-        for segment in &mut self.segments {
-            if segment.start < end && start < segment.end {
+        for (from, to) in self.starts.iter().zip(&mut self.ends) {
+            if *from < end && start < *to {
                 // What lies before is kept; a hole cannot be.
-                segment.end = segment.end.min(start.max(segment.start));
+                *to = (*to).min(start.max(*from));
             }
         }
     }

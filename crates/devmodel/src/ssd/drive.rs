@@ -100,17 +100,22 @@ impl Drive {
     /// Die-collision index of a read of these pages, one after the other; none where the flash would not be read.
     pub fn collision_index_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Option<f64> {
         let mut collisions = Collisions::new(self.flash.geometry.dies());
+        self.dies_of(runs).into_iter().for_each(|die| collisions.read(die));
+        collisions.index()
+    }
+
+    /// The die of each flash read of a read of these pages, one after the other.
+    pub fn dies_of(&self, runs: impl IntoIterator<Item = std::ops::Range<u64>>) -> Vec<u32> {
+        let mut dies = Vec::new();
         for pages in runs {
             let mut page = pages.start;
             while page < pages.end {
                 let (physical, count) = self.run(page, pages.end);
                 page += u64::from(count);
-                if let Some(physical) = physical {
-                    collisions.read(self.map.shape().die(physical));
-                }
+                dies.extend(physical.map(|physical| self.map.shape().die(physical)));
             }
         }
-        collisions.index()
+        dies
     }
 
     /// Serves a request with a hint; it reaches the drive at `at_ns`, not before the one served last. Gives the time at

@@ -157,3 +157,38 @@ fn a_copy_in_the_order_of_last_writes_reads_as_the_whole_history_does() {
     assert!(worst < 0.02, "{worst}");
     assert!(least_of_address < -0.04, "a copy by address makes the drive young again: {least_of_address}");
 }
+
+#[test]
+fn a_pass_that_fills_the_spare_area_begins_where_random_overwriting_ends() {
+    use senesce_devmodel::last_write::{Run, steady_state};
+    use senesce_devmodel::ssd::amplification::desnoyers;
+    use senesce_devmodel::ssd::parameters::Policy;
+    let mut flash = small_drive(256);
+    (flash.collection.policy, flash.collection.separate_stream) = (Policy::Fifo, false);
+    let blocks = flash.capacity_bytes / BLOCK;
+    let mut random = Seed(9).stream("devmodel/tests/steady-state");
+    // Every block once, in an order without runs.
+    let runs: Vec<Run> = (0..blocks).map(|number| Run { block: number * 1_000_003 % blocks, blocks: 1 }).collect();
+    let mut amplification = |runs: &[Run], rounds: f64| {
+        let mut drive = Drive::new(&flash);
+        runs.iter().for_each(|run| drive.prepare_request(&run.request(flash.capacity_bytes)));
+        let mut overwrite = |share: f64, drive: &mut Drive| {
+            let writes = (share * blocks as f64) as u64;
+            drive.prepare((0..writes).map(|_| random.next_u64() % blocks), Hint::None);
+            drive.counters()
+        };
+        let before = overwrite(rounds, &mut drive);
+        let after = overwrite(0.05, &mut drive);
+        1.0 + (after.moved_pages - before.moved_pages) as f64 / (after.host_pages - before.host_pages) as f64
+    };
+    // What cleaning keeps ready and fills is no room for old data.
+    let ratio = (1.0 + flash.spare_share) * (256.0 - 3.0) / 256.0;
+    let (young, old) = (amplification(&runs, 0.0), amplification(&steady_state(&runs, ratio, Seed(1)), 0.0));
+    let overwritten = amplification(&runs, 3.0);
+    println!(
+        "young {young:.2}, one pass {old:.2}, three rounds of overwriting {overwritten:.2}, formula {:.2}",
+        desnoyers(ratio)
+    );
+    assert!(young < 1.1, "{young}");
+    assert!((old / overwritten - 1.0).abs() < 0.1, "{old} against {overwritten}");
+}

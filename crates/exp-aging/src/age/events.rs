@@ -111,6 +111,9 @@ pub struct Executed {
     /// sync(2) by anybody. `None` where it does not count them, or several ranks play.
     #[serde(default)]
     pub unasked_commits: Option<u64>,
+    /// What the execution was to take, in seconds, from a second of it after the fill; `None` where it was over sooner.
+    #[serde(default)]
+    pub estimated_seconds: Option<f64>,
     /// Most memory of this process, or of the rank with most.
     pub peak_rss_bytes: u64,
     /// The ranks that took part; empty for one process.

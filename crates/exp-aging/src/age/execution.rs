@@ -5,11 +5,12 @@ use super::course::Course;
 use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
 use super::parts::{Own, PartState, Whole};
 use super::ranks;
+use super::room;
 use super::run::peak_rss_bytes;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
-use senesce_core::{ExitCode, Failure, machine};
+use senesce_core::{Bytes, ExitCode, Failure, machine};
 use senesce_runs::run::Context;
 use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
@@ -27,6 +28,13 @@ pub struct Execution<'a> {
     pub len: u64,
     /// Seconds of execution of earlier parts.
     pub seconds_before: f64,
+    /// Seconds that planning took before, which count into the time limit.
+    pub planning_seconds: f64,
+    /// Files that fill the volume: operations are slower after them.
+    pub fill: u64,
+    /// What is left for the image to grow into, if there is one, and what it may still take.
+    pub room: &'a dyn Fn() -> Option<Bytes>,
+    pub writes: Option<Bytes>,
 }
 
 const BETWEEN_SAMPLES: Duration = Duration::from_millis(200);
@@ -57,6 +65,7 @@ pub fn run(
         ops_per_second: (played.completed - execution.from) as f64 / played.seconds.max(1e-9),
         cpu_seconds: played.cpu_seconds,
         unasked_commits: played.unasked_commits,
+        estimated_seconds: played.estimated_seconds,
         peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
         ranks: played.ranks,
         window: played.window,
@@ -76,6 +85,8 @@ pub struct Played {
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
     pub unasked_commits: Option<u64>,
+    /// What the execution was to take, from a second of it after the fill.
+    pub estimated_seconds: Option<f64>,
     pub ranks: Vec<RankRow>,
     pub window: u64,
 }
@@ -106,15 +117,18 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let cpu_seconds = since(cpu_before);
     let counted = witness.as_ref().and_then(CommitWitness::count).zip(commits_before);
     let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(outcome.commits + outcome.stalls));
-    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
+    let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
+    let capacity = execution.course.spec.capacity()?;
+    let stop = outcome.result.map_err(|error| room::explain(error, &operations, capacity, root.path()))?;
     Ok(Played {
-        stop: outcome.result?,
+        stop,
         completed: outcome.completed,
         states: own.states(),
         timed_out,
         seconds: outcome.seconds,
         cpu_seconds,
         unasked_commits,
+        estimated_seconds,
         ranks: Vec::new(),
         window: 0,
     })
@@ -144,6 +158,9 @@ pub struct Watch<'a, 'b> {
     checkpointed: Instant,
     measure_at: Instant,
     distance: Option<f64>,
+    /// The first look after the fill: seconds and operations.
+    filled: Option<(f64, u64)>,
+    estimate: Option<f64>,
     timed_out: bool,
     failure: Option<Failure>,
 }
@@ -163,16 +180,18 @@ impl<'a, 'b> Watch<'a, 'b> {
             checkpointed: now,
             measure_at: now + BETWEEN_DISTANCES,
             distance: None,
+            filled: None,
+            estimate: None,
             timed_out: false,
             failure: None,
         })
     }
 
-    /// Records how far the execution came; whether the time limit ended it.
-    pub fn end(self, completed: u64, seconds: f64) -> Result<bool, Failure> {
+    /// Records how far the execution came; whether the time limit ended it, and how long it was to take.
+    pub fn end(self, completed: u64, seconds: f64) -> Result<(bool, Option<f64>), Failure> {
         let seconds = self.execution.seconds_before + seconds;
         self.context.record_now(Event::Checkpoint(Checkpoint { operation: completed, seconds }))?;
-        self.failure.map_or(Ok(self.timed_out), Err)
+        self.failure.map_or(Ok((self.timed_out, self.estimate)), Err)
     }
 
     /// Looks at the parts played here after a round; `completed` operations of all are done.
@@ -184,15 +203,37 @@ impl<'a, 'b> Watch<'a, 'b> {
             self.failure = Some(failure);
             return ControlFlow::Break(());
         }
-        if self.execution.course.limits().max_time().is_some_and(|most| seconds >= most.as_secs_f64()) {
+        if self
+            .execution
+            .course
+            .limits()
+            .max_time()
+            .is_some_and(|most| seconds + self.execution.planning_seconds >= most.as_secs_f64())
+        {
             self.timed_out = true;
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     }
 
+    /// Estimates the whole from the first second after the fill.
+    fn estimate(&mut self, completed: u64, seconds: f64) {
+        if self.estimate.is_some() || completed < self.execution.fill.max(self.execution.from) {
+            return;
+        }
+        let (begun, from) = *self.filled.get_or_insert((seconds, completed));
+        if seconds - begun >= 1.0 && completed > from {
+            let left = (self.execution.len - completed) as f64;
+            let whole = seconds + left * (seconds - begun) / (completed - from) as f64;
+            self.estimate = Some(whole);
+            self.context.progress.say(&format!("about {whole:.0} s in all, measured on the target"));
+        }
+    }
+
     fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
         self.sampled = Some(Instant::now());
+        room::watch((self.execution.room)(), self.execution.writes, completed, self.execution.len)?;
+        self.estimate(completed, seconds);
         let begun = Instant::now();
         if begun >= self.measure_at {
             self.distance = distance(parts);

@@ -143,6 +143,10 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Tabl
         |name: &str, value: serde_json::Value, meaning: &str| table.row(vec![json!(name), value, json!(meaning)]);
     row("operations", json!(measures.operations), "creates and deletes done; age is counted in these");
     row("bound", json!(summary.t_bound.ceil()), "least number of operations that reaches the ages exactly");
+    if summary.virtual_t > summary.t_end {
+        row("virtual operations", json!(summary.virtual_t), "what the plan stands for; ages are relative to these");
+        row("times fewer operations", json!(summary.saved_factor()), "compressed as far as certified");
+    }
     row("commits", json!(measures.commits), &summary.clock.to_string());
     row("live files", json!(measures.files_live), "files at the end");
     if summary.parts > 1 {

@@ -13,6 +13,7 @@ mod spec;
 mod verify;
 
 pub use ranks::{check_target, run_by_ranks};
+pub(crate) use room::metadata_bytes;
 pub use run::{plan_only, resume};
 pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
@@ -44,13 +45,13 @@ impl Run for Age {
     type Step = usize;
 
     fn steps(spec: &AgeSpec, _seed: Seed) -> Result<Vec<Planned<usize>>, Failure> {
-        spec.check_recording()?;
         let plan = spec.describe(Plan::default_of(Self::KIND, spec.seed), &spec.summary()?);
         let target = spec.target.clone().unwrap_or_else(|| "-".into());
         Ok(vec![Planned::new(0, "age", target).costing(Bytes(plan.bytes_to_write), plan.estimated_seconds)])
     }
 
     fn plan(spec: &AgeSpec, seed: Seed) -> Result<Plan, Failure> {
+        spec.check_recording()?;
         Ok(spec.describe(new_plan::<Self>(spec, seed)?, &spec.summary()?))
     }
 
@@ -184,6 +185,13 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
     if let Some(seen) = seen.filter(|seen| !seen.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", seen.problem));
     }
+    if spec.compression.is_some() {
+        caveats.push(
+            "compressed: the layout is proven equal to that of a full aging on the volumes that were measured (senesce doc \
+             compressed-aging), not on this one"
+                .into(),
+        );
+    }
     if let Some((part, parts)) = spec.shard {
         caveats.push(format!(
             "only the directories of shard {part}/{parts} were executed here; the measures are those of the whole plan"
@@ -259,6 +267,8 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "files_live": measures.files_live,
         "t_bound": rehearsal.summary.t_bound,
         "t_end": rehearsal.summary.t_end,
+        "virtual_t": rehearsal.summary.virtual_t,
+        "saved_factor": rehearsal.summary.saved_factor(),
         "overwrites": measures.overwrites,
         "rmse": measures.rmse,
         "fullness": measures.fullness,
@@ -271,6 +281,7 @@ fn measures_json(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Value {
         "plan_cpu_seconds": rehearsal.plan_cpu_seconds,
         "plan_ops_per_cpu_second": rehearsal.plan_ops_per_cpu_second,
         "execute_seconds": executed.map(|executed| executed.execute_seconds),
+        "estimated_seconds": executed.and_then(|executed| executed.estimated_seconds),
         "ops_per_second": executed.map(|executed| executed.ops_per_second),
         "cpu_seconds": executed.map(|executed| executed.cpu_seconds),
         "ranks": executed.map(|executed| &executed.ranks),

@@ -185,13 +185,14 @@ pub fn lead(
     })?;
     let shares = cluster.gather(&(row, states))?.unwrap_or_default();
     let (rows, states): (Vec<RankRow>, Vec<Vec<PartState>>) = shares.into_iter().unzip();
-    let timed_out = watch.end(outcome.completed, outcome.seconds)?;
+    let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let sum = |pick: fn(&RankRow) -> f64| rows.iter().map(pick).sum();
     Ok(Played {
         stop: outcome.result?,
         completed: outcome.completed,
         states: states.into_iter().flatten().collect(),
         timed_out,
+        estimated_seconds,
         seconds: outcome.seconds,
         cpu_seconds: (sum(|row| row.cpu_seconds.0), sum(|row| row.cpu_seconds.1)),
         unasked_commits: None,

@@ -1,7 +1,10 @@
-//! Whether the file system has room for a plan, asked before the first file.
+//! Room: what a plan needs on its file system and below it, asked before the first file and watched while it is played.
 
 use super::events::Rehearsal;
+use super::spec::AgeSpec;
+use senesce_aging::{AgingError, Interleaved, Summary};
 use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_volume::FileSystem;
 use std::path::Path;
 
 /// Refuses a plan that the file system below `root` cannot hold, naming the largest fullness that it can.
@@ -38,4 +41,81 @@ pub fn check_room(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// What playing a plan writes to an image, at most; `None`: all of it may be written.
+pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
+    match &*spec.data {
+        "write" => None,
+        _ => metadata_bytes(spec.file_system?, summary),
+    }
+}
+
+/// What a plan writes where files are preallocated or sparse: log or journal whole, what the file system keeps of each group, and
+/// inodes and names. `None`: not known of this file system.
+pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
+    let (capacity, files) = (summary.capacity.0, summary.files_at_most);
+    let (log, share, of_a_file) = match file_system {
+        FileSystem::Ext4 => ((capacity / 32).clamp(4 << 20, 1 << 30), capacity >> 13, 1 << 10),
+        FileSystem::Xfs => ((capacity / 2048).clamp(64 << 20, 2 << 30), capacity >> 13, 2 << 10),
+        // Each commit writes the metadata that changed to another place, and keeps them twice.
+        FileSystem::Btrfs => (256 << 20, capacity >> 10, 16 << 10),
+        FileSystem::F2fs | FileSystem::Nilfs2 => return None,
+    };
+    Some(Bytes(log + share + files * of_a_file + u64::from(summary.directories) * (16 << 10) + SLACK))
+}
+
+const SLACK: u64 = 64 << 20;
+/// The room that is left when a run stops: what the kernel has still to write back must have a place.
+const RESERVE: u64 = 256 << 20;
+
+/// Stops a run whose host is about to have no room left, at `operation` of `len`.
+pub fn watch(room: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
+    let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
+    match room {
+        Some(room) if room.0 < reserve => Err(Failure::new(
+            ExitCode::RunFailed,
+            format!(
+                "stopped after operation {operation} of {len}: {room} are left for the image to grow into (memory, or the file \
+                 system that it lies in); make room and go on with --resume"
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What ended an execution; where the file system was full, with what the plan had on it.
+pub fn explain(error: AgingError, parts: &Interleaved<'_>, capacity: Bytes, root: &Path) -> Failure {
+    if !error.is_full() {
+        return error.into();
+    }
+    let fullness = parts.fullness();
+    let planned = Bytes((fullness * capacity.0 as f64) as u64);
+    let found = rustix::fs::statvfs(root).map_or(String::new(), |stat| {
+        let (size, free) = (Bytes(stat.f_blocks * stat.f_frsize), Bytes(stat.f_bfree * stat.f_frsize));
+        format!("; of {size} for files it has {free} and {} inodes free", stat.f_ffree)
+    });
+    let words = format!(
+        "{error}. The plan expected no full file system: at operation {} of {} it has files of {planned} ({:.1} % of {capacity}) on \
+         it{found}",
+        parts.position(),
+        parts.len(),
+        fullness * 100.0
+    );
+    Failure::new(Failure::from(error).exit_code(), words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_stops_before_the_host_is_full() {
+        let needed = Some(Bytes::gib(4));
+        assert!(watch(None, needed, 1, 2).is_ok());
+        assert!(watch(Some(Bytes::gib(1)), needed, 1, 2).is_ok());
+        let stopped = watch(Some(Bytes::mib(200)), needed, 17, 20).unwrap_err();
+        assert!(stopped.to_string().contains("operation 17 of 20") && stopped.to_string().contains("--resume"));
+        assert!(watch(Some(Bytes::mib(200)), Some(Bytes::mib(100)), 1, 2).is_ok());
+    }
 }

@@ -5,7 +5,7 @@ use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
-use super::room::check_room;
+use super::room::{check_room, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, ranks};
 use senesce_aging::{Leftover, Summary, leftovers};
@@ -19,6 +19,7 @@ use senesce_runs::write_order::{self, Recording};
 use senesce_volume::{ClaimedDirectory, MountedTarget, OpenOptions, TargetSpec, open};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::time::Instant;
 
 /// Plans and measures without a target or a record; the JSON of the contract.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
@@ -177,6 +178,7 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         mkfs_options: spec.mkfs_options.clone(),
         mount_options: spec.mount_options.clone(),
         in_memory: spec.in_memory,
+        writes: spec.summary().ok().and_then(|summary| writes(spec, &summary)),
         size: spec.size,
         erase: erase.clone(),
         keep_existing: continues,
@@ -210,12 +212,14 @@ fn clear(directory: &ClaimedDirectory, erase: Option<&str>) -> Result<(), Failur
 /// Plays the plan from where the run stopped to its end, or to an interruption.
 pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure> {
     let (course, start) = (&age.course, age.start);
-    let Some(target) = &mut age.target else { return Ok(()) };
+    let Some(target) = &age.target else { return Ok(()) };
     context.add_environment(&target.environment())?;
     if let Some(cluster) = context.cluster {
         ranks::share(cluster, target.directory(), course, context)?;
     }
+    let begun = Instant::now();
     let rehearsal = rehearsal(course, context)?;
+    let planning_seconds = begun.elapsed().as_secs_f64();
     if !start.continues {
         check_room(&rehearsal, target.directory().path())?;
     }
@@ -225,6 +229,10 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         from: start.operation,
         len: rehearsal.positions,
         seconds_before: start.seconds,
+        planning_seconds,
+        fill: rehearsal.summary.files,
+        room: &|| target.room(),
+        writes: writes(&course.spec, &rehearsal.summary),
     };
     let executed = execution::run(&execution, target.directory(), context);
     let executed = match executed {
@@ -241,6 +249,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         context.record_now(Event::Layout(Box::new(see_layout(target))))?;
     }
     let warned = record_kernel_warnings(target, context)?;
+    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     context.progress.phase("writing back", 0, "");
     if let Some(target) = age.target.take() {
         close(target, age.recording.take(), context)?;
@@ -288,7 +297,7 @@ fn say_memory(summary: &Summary, ranks: u32, here: u32, progress: &dyn Progress)
     }
 }
 
-fn record_kernel_warnings(target: &mut MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
+fn record_kernel_warnings(target: &MountedTarget, context: &mut Context<'_, Age>) -> Result<bool, Failure> {
     let warnings = target.kernel_warnings();
     let warned = !warnings.is_empty();
     warnings.into_iter().try_for_each(|warning| context.record_now(Event::KernelWarning(warning)))?;

@@ -1,8 +1,12 @@
 //! What the user asked of `senesce age`, complete and comparable.
 
+use crate::compressed_aging::certificate::{Wanted, certified};
 use senesce_aging::measure::Measures;
 use senesce_aging::parts::{part_capacity, part_seed};
-use senesce_aging::{AgingError, AgingPlan, Churn, Clock, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate};
+use senesce_aging::plan::DEFAULT_FULLNESS;
+use senesce_aging::{
+    AgingError, AgingPlan, Churn, Clock, Compression, Limit, PlanSpec, Planner, Profile, Summary, Tally, Truncate,
+};
 use senesce_core::parameter::suggest;
 use senesce_core::{Bytes, ExitCode, Failure, Plan, Seed};
 use senesce_volume::{BlockDevice, FileSystem, TargetSpec};
@@ -79,6 +83,9 @@ pub struct AgeSpec {
     pub spread_sizes: bool,
     /// What becomes of size bins that cannot fit.
     pub truncate: Truncate,
+    /// How much of each age class is played; `None`: all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
     /// When it ends.
     #[serde(flatten)]
     pub limits: Limits,
@@ -157,6 +164,31 @@ impl AgeSpec {
         }
     }
 
+    /// The same compressed as far as that is certified for its profile and file system.
+    ///
+    /// # Errors
+    /// Why it is not.
+    pub fn compressed(mut self) -> Result<Self, Failure> {
+        let file_system = self.file_system.ok_or_else(|| {
+            Failure::usage(match self.target {
+                None => "--compress: name the file system with --fs",
+                Some(_) => "--compress: what else lies beside a directory shapes its layout; age an image or a device",
+            })
+        })?;
+        let fullness = self.fullness.or(self.load_profile()?.fullness).unwrap_or(DEFAULT_FULLNESS);
+        let as_measured = self.clock == Clock::default()
+            && self.churn == Churn::Profile
+            && !self.spread_sizes
+            && self.data == "fallocate"
+            && self.fsync_every == 0
+            && self.pace.is_none()
+            && (self.threads, self.parts, self.shard) == (1, 1, None);
+        let size = self.capacity()?;
+        let wanted = Wanted { profile: &self.profile, file_system, size, fullness, as_measured };
+        self.compression = Some(certified(&wanted)?);
+        Ok(self)
+    }
+
     /// The plan of one part, made to the limits.
     fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
         let base = PlanSpec {
@@ -169,6 +201,7 @@ impl AgeSpec {
             truncate: self.truncate,
             limit: Limit::Bound,
             clock: self.clock,
+            compression: self.compression,
         };
         let plan = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
         let make = |limit| Ok(Arc::new(plan(limit).map_err(|error| error.of_parts(self.parts))?));

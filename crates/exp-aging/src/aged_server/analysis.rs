@@ -1,32 +1,26 @@
-//! Figures normalised to the fresh first file system, and changes by age beside the published ones.
+//! Figures normalised to the fresh first file system, and changes by age beside the published ones. Whether a published change is
+//! seen, the claims decide.
 
+use senesce_core::Failure;
 use senesce_core::analysis::*;
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Failure, Seed};
 use senesce_runs::study::analysis_of;
 use senesce_runs::study::results::{Cell, Results};
-use senesce_runs::study::subject::{DRIVE_TIME, MODELLED, modelled_by};
-use senesce_stats::{Outcome, hierarchical_mean, rank_order};
+use senesce_runs::study::subject::{DRIVE_TIME, modelled_by};
 
 pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Analysis, Failure> {
     let published = published::parse(csv).map_err(|error| Failure::usage(error.to_string()))?;
     let spec = &results.spec;
     let mut analysis = analysis_of(results);
     let mut figures = Vec::new();
-    let mut findings = Vec::new();
     for cells in results.by_metric() {
         let known = Published::of(&cells[0].what.metric, variant, &published);
         figures.extend(normalised(results, &cells));
         figures.extend(changes(results, &cells, &known));
-        findings.extend(change_findings(results, &cells, &known));
-        findings.extend(rank_finding(results, &cells, &known));
     }
     let free = analysis.figures.into_iter().filter(|figure| figure.id.starts_with("free"));
     figures.extend(free);
     analysis.figures = figures;
-    // What the models say of each cell is in the table; the claims above are held against the published values.
-    findings.extend(analysis.findings.into_iter().filter(|finding| !finding.claim.contains(MODELLED)));
-    analysis.findings = findings;
     analysis.caveats.insert(
         0,
         format!(
@@ -90,11 +84,6 @@ fn mark(cell: &Cell) -> Mark {
     if Results::is_modelled(cell) { Mark::Modelled } else { Mark::Measured }
 }
 
-fn mean(cell: &Cell) -> Option<senesce_stats::Estimate> {
-    let mut rng = Seed(0).stream(&format!("aged/{}/{}/{}", cell.what.metric, cell.fs, cell.state));
-    hierarchical_mean(&cell.groups, &mut rng)
-}
-
 fn device(results: &Results, cell: &Cell) -> String {
     match modelled_by(&cell.what.metric) {
         Some(model) => format!("modelled {model}, from block traces of images of {}", results.spec.size),
@@ -112,15 +101,15 @@ fn slug(metric: &str) -> String {
 
 /// Bars relative to the fresh first file system, with the raw values on them; `None` without that one.
 fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
-    let base =
-        cells.iter().find(|cell| cell.fs == 0 && cell.state == 0 && cell.has_bar()).and_then(|cell| mean(cell))?.value;
+    let base = cells.iter().find(|cell| cell.id.fs == 0 && cell.id.state == 0 && cell.has_bar())?.middle()?.0;
     let series = results.spec.state.iter().enumerate().map(|(state, spec)| {
         let mut one = Series::new(&spec.name, mark(cells[0]), Vec::new());
-        for cell in cells.iter().filter(|cell| cell.state == state && cell.has_bar()) {
-            let Some(mean) = mean(cell) else { continue };
-            one.points.push((cell.fs as f64, mean.value / base));
-            one.intervals.push((mean.low / base, mean.high / base));
-            one.labels.push(short(mean.value));
+        for cell in cells.iter().filter(|cell| cell.id.state == state && cell.has_bar()) {
+            let Some((middle, interval)) = cell.middle() else { continue };
+            let ends = interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low / base, interval.high / base));
+            one.points.push((cell.id.fs as f64, middle / base));
+            one.intervals.push(ends);
+            one.labels.push(short(middle));
         }
         one
     });
@@ -129,8 +118,7 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         id: format!("normalised-{}", slug(&cells[0].what.metric)),
         title: format!("{} relative to fresh {first}", senesce_runs::study::capitalised(&cells[0].what.metric)),
         caption: format!(
-            "Means with their 95 % interval; the words on the bars are the values in {}. Cells that cannot be judged have \
-             no bar.",
+            "Geometric means, with the 95 % interval of each alone from 5 values on; the words on the bars are the values in {}.",
             cells[0].what.unit
         ),
         device: device(results, cells[0]),
@@ -160,9 +148,9 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
     let mut all = Vec::new();
     for (state, spec) in results.spec.state.iter().enumerate().skip(1) {
         let mut one = Series::new(&spec.name, mark(cells[0]), Vec::new());
-        for cell in cells.iter().filter(|cell| cell.state == state && cell.has_bar()) {
-            let Some(ratio) = cell.judgement.as_ref().and_then(|judged| judged.ratio) else { continue };
-            one.points.push((cell.fs as f64, percent(ratio.value)));
+        for cell in cells.iter().filter(|cell| cell.id.state == state && cell.has_bar()) {
+            let Some(ratio) = results.age_of(cell).and_then(|decision| decision.interval) else { continue };
+            one.points.push((cell.id.fs as f64, percent(ratio.value)));
             one.intervals.push((percent(ratio.low), percent(ratio.high)));
         }
         all.push(one);
@@ -198,14 +186,9 @@ fn percent(ratio: f64) -> f64 {
     (ratio - 1.0) * 100.0
 }
 
-const TRANSLATION_LAYER: &str = "the published loss was put down to the drive's flash translation layer, which the model \
-                                 does not have: not expected here";
-
-/// Least loss that the published text puts down to the flash translation layer.
-const BY_TRANSLATION_LAYER: f64 = -50.0;
-
 fn change_caption(published: &Published<'_>) -> String {
-    let mut text = String::from("Against the same file system when fresh, with 95 % intervals.");
+    let mut text =
+        String::from("Against the same file system when fresh, with intervals that hold together with 95 %.");
     if !published.drives.is_empty() {
         text += " Grey: published, the whisker spans the published range over profiles.";
     }
@@ -213,104 +196,4 @@ fn change_caption(published: &Published<'_>) -> String {
         text += " Published is throughput: shown is the time of an operation that it means.";
     }
     text
-}
-
-fn change_findings(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Vec<Finding> {
-    let aged = cells.iter().filter(|cell| cell.state > 0 && cell.judgement.is_some());
-    aged.flat_map(|cell| {
-        let (fs, ..) = results.names(cell);
-        published.changes(fs).map(|change| change_finding(results, cell, published, change))
-    })
-    .collect()
-}
-
-fn change_finding(
-    results: &Results,
-    cell: &Cell,
-    published: &Published<'_>,
-    (drive, low, high): (&str, f64, f64),
-) -> Finding {
-    let (fs, state, workload) = results.names(cell);
-    let range = if low == high { format!("{low} %") } else { format!("{high} to {low} %") };
-    let means = if published.inverse {
-        format!(", so {:+.0} % time", published.converted(f64::midpoint(low, high)))
-    } else {
-        String::new()
-    };
-    let judged = cell.judgement.as_ref();
-    let measured = judged.and_then(|judged| Some((judged, judged.ratio?))).map_or_else(
-        || "–".into(),
-        |(judged, ratio)| {
-            let (value, low, high) = (percent(ratio.value), percent(ratio.low), percent(ratio.high));
-            format!("{value:+.1} % ({low:+.1} to {high:+.1}), {}", judged.outcome.words())
-        },
-    );
-    let beyond = low <= BY_TRANSLATION_LAYER;
-    let (verdict, note) = match (judged.map(|judged| &judged.outcome), beyond) {
-        (Some(Outcome::Invalid(reason)), _) => (Verdict::Invalid, reason.clone()),
-        (_, true) => (Verdict::NotTestable, TRANSLATION_LAYER.to_string()),
-        (Some(Outcome::Slower), false) => (Verdict::Seen, String::new()),
-        (_, false) => (Verdict::NotSeen, why_not_seen(results, cell, published.converted(f64::midpoint(low, high)))),
-    };
-    Finding {
-        claim: format!("{fs}, {workload}: slower when {state} ({}).", cell.what.metric),
-        published: format!("{range} throughput{means}; {}, {}", drive_words(drive), published.variant),
-        measured,
-        verdict,
-        note,
-        ..Finding::default()
-    }
-}
-
-/// A wide interval that holds the published change does not speak against it.
-fn why_not_seen(results: &Results, cell: &Cell, published: f64) -> String {
-    let holds = cell
-        .judgement
-        .as_ref()
-        .and_then(|judged| judged.ratio)
-        .is_some_and(|ratio| ratio.contains(1.0 + published / 100.0));
-    match holds {
-        true => "the interval holds the published change too: longer runs or more of them would tell".into(),
-        false => format!("noise floor {:.1} %", results.noise_of(cell) * 100.0),
-    }
-}
-
-/// Whether the order of file systems changes with age, where that was published.
-fn rank_finding(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Option<Finding> {
-    let (drive, flips) = published
-        .drives
-        .iter()
-        .find_map(|drive| Some((*drive, published.value("rank flips", &format!("{} {drive}", published.variant))?)))?;
-    let order = |state: usize| -> Vec<&str> {
-        let of: Vec<&&Cell> = cells.iter().filter(|cell| cell.state == state).collect();
-        let groups: Vec<_> = of.iter().map(|cell| cell.groups.clone()).collect();
-        let mut order = rank_order(&groups);
-        if cells[0].what.better == Better::Lower {
-            order.reverse();
-        }
-        order.into_iter().map(|place| results.names(of[place]).0).collect()
-    };
-    let fresh = order(0);
-    let aged: Vec<Vec<&str>> = (1..results.spec.state.len()).map(order).collect();
-    if fresh.len() < 2 || aged.iter().any(|order| order.len() != fresh.len()) {
-        return None;
-    }
-    let flipped = aged.iter().any(|order| *order != fresh);
-    let theirs = if flips > 0.0 { "changes" } else { "is kept" };
-    Some(Finding {
-        claim: format!("The order of the file systems {theirs} with age ({}).", cells[0].what.metric),
-        published: format!("the order {theirs}; {}, {}", drive_words(drive), published.variant),
-        measured: format!(
-            "fresh: {}; aged: {}",
-            fresh.join(" > "),
-            aged.iter().map(|order| order.join(" > ")).collect::<Vec<_>>().join("; ")
-        ),
-        verdict: match (flips > 0.0, flipped) {
-            (true, false) => Verdict::NotTestable,
-            (theirs, ours) if theirs == ours => Verdict::Seen,
-            _ => Verdict::NotSeen,
-        },
-        note: if flips > 0.0 { TRANSLATION_LAYER.into() } else { "how sure: see the table of changes of order".into() },
-        ..Finding::default()
-    })
 }

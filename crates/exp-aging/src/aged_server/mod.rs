@@ -4,7 +4,7 @@
 mod analysis;
 
 use clap::{Args, ValueEnum};
-use senesce_aging::{Data, Profile, Truncate};
+use senesce_aging::{CommitShare, Data, Profile, Truncate};
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Plan, Seed, Size, Span};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run, new_plan};
@@ -157,10 +157,16 @@ pub struct Spec {
     /// bytes created while aging, over the size; 0: until convergence
     #[arg(long, value_parser = real(0.0..=100_000.0))]
     pub overwrites: f64,
+    /// shares of the free space that are freed between two commits while aging, one state each; published agings had none
+    #[arg(long, value_delimiter = ',')]
+    pub commit_shares: Vec<CommitShare>,
+    /// independent agings of each state: the units of what is said about age
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub images: u32,
     /// length of a run
     #[arg(long)]
     pub time: Span,
-    /// runs of every cell (published: 3; 4 are the least that can be judged)
+    /// runs of every cell on each image (published: 3; 5 values of a cell are the least that can be judged)
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
     /// factor for the number of files of the workload
@@ -179,6 +185,7 @@ impl<S: Server> Run for Aged<S> {
     const PUBLISHED: &'static str = S::PUBLISHED;
     const CLAIMS: &'static str = S::CLAIMS;
     const GOES_ON: bool = true;
+    const KNOWS_GUESTS: bool = true;
     type Spec = Spec;
     type Event = Event;
     type Step = RunId;
@@ -224,16 +231,32 @@ impl<S: Server> Experiment for Aged<S> {
         Spec {
             variant: Variant::BtrfsPaper,
             drive: Drive::Auto,
-            size: level.of([Published::Said(Size(Bytes::mib(640))), Published::Said(Size(Bytes::gib(4))), published]),
+            size: level.of([Published::Said(Size(Bytes::mib(640))), Published::Said(Size(Bytes::gib(1))), published]),
             fullness: level.of([Published::Said(0.2), Published::Published, Published::Published]),
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
-            overwrites: level.of([1.2, 2.0, 0.0]),
+            overwrites: level.of([1.2, 0.0, 0.0]),
+            commit_shares: level.of([vec![CommitShare::DEFAULT], with_and_without(), with_and_without()]),
+            images: level.of([1, 5, 8]),
             time: Span::from_millis(level.of([200, 1000, 600_000])),
-            repetitions: level.of([1, 4, 4]),
+            repetitions: 1,
             scale_files: level.of(S::FILES),
             memory: Size(level.of([Bytes(0), Bytes::mib(256), Bytes::gib(1)])),
             models: level.of([models[..1].to_vec(), models.to_vec(), models.to_vec()]),
         }
+    }
+}
+
+/// The default, and none as published.
+fn with_and_without() -> Vec<CommitShare> {
+    vec![CommitShare::DEFAULT, CommitShare::NONE]
+}
+
+/// What a state is called: agings with the default clock have no word for it.
+fn state_name(profile: &str, commit_share: CommitShare) -> String {
+    match commit_share {
+        CommitShare::DEFAULT => format!("aged by {profile}"),
+        CommitShare::NONE => format!("aged by {profile}, no clock"),
+        other => format!("aged by {profile}, commit share {other}"),
     }
 }
 
@@ -242,16 +265,18 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     let systems = spec.variant.file_systems();
     let (size, fullness) = volume(spec)?;
     let overwrites = Some(spec.overwrites).filter(|overwrites| *overwrites > 0.0);
-    let aged = spec.profiles.iter().map(|profile| {
+    let both = |profile| spec.commit_shares.iter().map(move |share| (profile, *share));
+    let aged = spec.profiles.iter().flat_map(both).map(|(profile, commit_share)| {
         let profile = format!("{profile:?}").to_lowercase();
         Profile::load(&profile)?;
-        let name = format!("aged by {profile}");
+        let name = state_name(&profile, commit_share);
         Ok(StateSpec {
             fullness: Some(fullness),
             overwrites,
             profile,
             data: Data::Fallocate,
             truncate: Truncate::Drop,
+            commit_share,
             ..StateSpec::named(StateKind::Aged, &name)
         })
     });
@@ -261,6 +286,7 @@ fn study<S: Server>(spec: &Spec, seed: Seed) -> Result<StudySpec, Failure> {
     let study = StudySpec {
         seed: seed.0,
         repetitions: spec.repetitions,
+        images: spec.images,
         models: spec.models.clone(),
         file_system: systems.iter().map(|name| FileSystemSpec::named(name)).collect(),
         state: states,

@@ -2,10 +2,12 @@
 
 use super::correlations::{self, ScoreCost, overall, words};
 use super::experiment::{Event, Fragmentation};
+use super::models::Models;
+use super::parameters::Spec;
 use super::point::{Clock, Point, read_ahead_words};
 use super::rounds::Sequential;
 use super::sketch::Sketch;
-use super::{Procedure, beside, figures, models};
+use super::{Procedure, beside, figures};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Failure, Finding, Finite, Table, Verdict};
 use senesce_runs::run::Recorded;
@@ -31,6 +33,8 @@ pub struct Seen {
     pub correlations: Vec<ScoreCost>,
     /// On what was measured.
     pub device: String,
+    /// On what reads were timed.
+    pub models: Models,
 }
 
 impl Seen {
@@ -104,13 +108,15 @@ impl Seen {
 ///
 /// # Errors
 /// When the table of published values is damaged.
-pub fn analyse<P: Procedure>(own: &P::Parameters, recorded: &Recorded<Fragmentation<P>>) -> Result<Analysis, Failure> {
-    let seen = Seen::of(recorded.events(), P::STORY.round);
-    let published = published_of::<P>(own)?;
+pub fn analyse<P: Procedure>(
+    spec: &Spec<P::Parameters>,
+    recorded: &Recorded<Fragmentation<P>>,
+) -> Result<Analysis, Failure> {
+    let seen = Seen { models: spec.common.models(), ..Seen::of(recorded.events(), P::STORY.round) };
+    let published = published_of::<P>(&spec.own)?;
     let mut caveats = vec![format!(
         "modelled: seconds on {} and {}; the flash drive was given the requests that were traced while the files were written",
-        models::DISK,
-        models::FLASH
+        spec.common.disk, spec.common.flash
     )];
     caveats.extend(by_bytes_read(&seen));
     let mut findings = claims(&seen, &published);

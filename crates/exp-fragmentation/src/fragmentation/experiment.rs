@@ -131,7 +131,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
     }
 
     fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        analysis::analyse::<P>(&spec.own, recorded)
+        analysis::analyse::<P>(spec, recorded)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::analysis::Seen;
 use super::correlations::{overall, pairs, words};
-use super::models;
+use super::models::{self, Models};
 use super::point::{Clock, Point, Reading, read_ahead_words};
 use super::sketch::Sketch;
 use super::strips::{Lens, blocks, strips};
@@ -54,16 +54,16 @@ pub fn usual(seen: &Seen, clock: Clock) -> Option<u64> {
 /// Seconds per GiB of a device that reads in one run.
 pub fn sequential(seen: &Seen, clock: Clock) -> Option<f64> {
     let measured = || seen.sequential.iter().map(|one| one.seconds_per_gib.get()).collect::<Vec<_>>();
-    match modelled_sequential().iter().find(|(modelled, _)| *modelled == clock) {
+    match modelled_sequential(&seen.models).iter().find(|(modelled, _)| *modelled == clock) {
         Some((_, cost)) => *cost,
         None => senesce_stats::mean(&measured()),
     }
 }
 
 /// The same of the modelled drives.
-pub fn modelled_sequential() -> [(Clock, Option<f64>); 2] {
+pub fn modelled_sequential(drives: &Models) -> [(Clock, Option<f64>); 2] {
     let cost = |model: &DeviceModel| models::sequential_seconds_per_gib(model);
-    let (disk, flash) = (models::disk().ok(), models::flash().ok());
+    let (disk, flash) = (drives.disk().ok(), drives.flash().ok());
     [(Clock::Hdd, disk.as_ref().and_then(cost)), (Clock::Ssd, flash.as_ref().and_then(cost))]
 }
 
@@ -97,8 +97,8 @@ fn short(clock: Clock) -> &'static str {
 pub fn device_words(seen: &Seen, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),
-        Clock::Hdd => format!("modelled: disk drive {}", models::DISK),
-        Clock::Ssd => format!("modelled: solid-state drive {} after the traced writes", models::FLASH),
+        Clock::Hdd => format!("modelled: disk drive {}", seen.models.disk),
+        Clock::Ssd => format!("modelled: solid-state drive {} after the traced writes", seen.models.flash),
     }
 }
 

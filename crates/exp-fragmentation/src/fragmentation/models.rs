@@ -3,25 +3,39 @@
 use senesce_devmodel::simulate::history_of_reads;
 use senesce_devmodel::{DeviceModel, ModelError, Request};
 
-/// The disk drive of the study, with zones, cache segments and what they keep.
-pub const DISK: &str = "hdd:st500dm002";
-/// A solid-state drive of the class of the study's, with a flash translation layer.
-pub const FLASH: &str = "ssd:mlc-sata";
-
-/// The disk drive.
-///
-/// # Errors
-/// Its file is damaged.
-pub fn disk() -> Result<DeviceModel, ModelError> {
-    DeviceModel::builtin(DISK)
+/// The drives that reads are timed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Models {
+    /// Name of the disk drive.
+    pub disk: String,
+    /// Name of the solid-state drive.
+    pub flash: String,
 }
 
-/// The solid-state drive.
-///
-/// # Errors
-/// Its file is damaged.
-pub fn flash() -> Result<DeviceModel, ModelError> {
-    DeviceModel::builtin(FLASH)
+impl Default for Models {
+    /// The disk drive of the study, with zones, cache segments and what they keep; a solid-state drive of the class of the study's,
+    /// with a flash translation layer.
+    fn default() -> Self {
+        Self { disk: "hdd:st500dm002".into(), flash: "ssd:mlc-sata".into() }
+    }
+}
+
+impl Models {
+    /// The disk drive.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn disk(&self) -> Result<DeviceModel, ModelError> {
+        DeviceModel::load(&self.disk)
+    }
+
+    /// The solid-state drive.
+    ///
+    /// # Errors
+    /// There is none of that name.
+    pub fn flash(&self) -> Result<DeviceModel, ModelError> {
+        DeviceModel::load(&self.flash)
+    }
 }
 
 /// All that a drive was given before it is read: what is read and was not written while the requests were traced (the file
@@ -48,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_order_of_writing_decides_what_the_solid_state_drive_costs() {
-        let flash = flash().unwrap();
+        let flash = Models::default().flash().unwrap();
         // 32 files of 16 pieces, each piece what one of the 32 dies takes at once.
         let (files, pieces, piece) = (32u64, 16u64, 64u64 << 10);
         let reads: Vec<Request> =
@@ -66,7 +80,7 @@ mod tests {
     #[test]
     fn one_run_is_read_at_the_rate_of_the_drive() {
         let rate = |model: DeviceModel| 1024.0 / sequential_seconds_per_gib(&model).unwrap();
-        let (disk, flash) = (rate(disk().unwrap()), rate(flash().unwrap()));
+        let (disk, flash) = (rate(Models::default().disk().unwrap()), rate(Models::default().flash().unwrap()));
         assert!((130.0..145.0).contains(&disk), "{disk} MiB/s");
         assert!((400.0..530.0).contains(&flash), "{flash} MiB/s");
     }

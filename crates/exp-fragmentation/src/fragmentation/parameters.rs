@@ -1,5 +1,6 @@
 //! Parameters that all fragmentation experiments have.
 
+use super::models::Models;
 use super::volume::{self, VolumeSource};
 use clap::{Args, ValueEnum};
 use senesce_core::environment::is_root;
@@ -44,6 +45,12 @@ pub struct Common {
     /// seed of ext4's order of listing: drawn for every volume, as mkfs does, or one for all of them
     #[arg(long)]
     pub directory_hash: DirectoryHash,
+    /// model of a disk drive that reads are timed on, from `senesce device list`
+    #[arg(long)]
+    pub disk: String,
+    /// model of a solid-state drive; one with a flash translation layer is given the traced writes of the files before
+    #[arg(long)]
+    pub flash: String,
     /// file systems to run in the lab guest as well, f2fs,nilfs2; empty: none
     #[arg(long)]
     pub lab: Lab,
@@ -141,6 +148,8 @@ impl Common {
             read_ahead: vec![128, 0],
             settle: Span::from_millis(level.of([0, 0, 90_000])),
             directory_hash: DirectoryHash::Drawn,
+            disk: Models::default().disk,
+            flash: Models::default().flash,
             lab: Lab(level.of([vec![], vec![], vec![FileSystem::F2fs, FileSystem::Nilfs2]])),
         }
     }
@@ -193,6 +202,11 @@ impl Common {
     /// What the guest runs: this on one file system in its memory.
     pub fn in_guest(&self, fs: FileSystem) -> Self {
         Self { fs: vec![fs], target: Target::Memory, lab: Lab(Vec::new()), ..self.clone() }
+    }
+
+    /// The drives that reads are timed on.
+    pub fn models(&self) -> Models {
+        Models { disk: self.disk.clone(), flash: self.flash.clone() }
     }
 
     /// What mkfs draws for the volume of a state.

@@ -199,6 +199,7 @@ pub(crate) mod tests {
             settings: vec![Some(128)],
             correlations: Vec::new(),
             device: String::new(),
+            models: crate::fragmentation::models::Models::default(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Cold reads of a volume: seconds, layout scores, modelled seconds.
 
-use super::models;
+use super::models::{self, Models};
 use super::parameters::Common;
 use super::point::{Point, Reading, Traced, read_ahead_words};
 use super::volume::Volume;
@@ -81,7 +81,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
             seconds: cold.seconds,
             bytes: cold.bytes_read,
             account,
-            traced: trace.as_ref().map(|trace| analyse(trace, volume, &mut without)).transpose()?,
+            traced: trace.as_ref().map(|trace| analyse(trace, volume, &common.models(), &mut without)).transpose()?,
         });
     }
     let layout = layout(volume, &mut without)?;
@@ -150,7 +150,7 @@ fn traced(
 }
 
 /// What a trace tells, with the time it takes to compute.
-fn analyse(trace: &BlockTrace, volume: &Volume, without: &mut Vec<String>) -> Result<Traced, Failure> {
+fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut Vec<String>) -> Result<Traced, Failure> {
     let begin = Instant::now();
     let requests = trace.valid()?.for_models();
     let Measures { reads, layout, .. } = Measures::of(trace);
@@ -166,8 +166,8 @@ fn analyse(trace: &BlockTrace, volume: &Volume, without: &mut Vec<String>) -> Re
         log2_blocks: layout.log2_blocks,
         seek_distance_bytes: layout.seek_distance_bytes,
         requests: reads,
-        hdd_seconds: models::disk()?.seconds(&requests),
-        ssd_seconds: models::flash()?.seconds_after(&models::history(written, &requests), &requests),
+        hdd_seconds: drives.disk()?.seconds(&requests),
+        ssd_seconds: drives.flash()?.seconds_after(&models::history(written, &requests), &requests),
         analysis_seconds: begin.elapsed().as_secs_f64(),
     })
 }

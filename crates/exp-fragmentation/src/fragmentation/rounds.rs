@@ -57,7 +57,7 @@ impl<P: Procedure> Fragmentation<P> {
         volume.make_cold()?;
         let (cold, account) = cold::read(volume.target(), volume.folder(), &Silent, context.interrupt)?;
         volume.close()?;
-        let mut costs = figures::modelled_sequential().to_vec();
+        let mut costs = figures::modelled_sequential(&common.models()).to_vec();
         match (account.judge(&cold), cold.seconds_per_gib) {
             (Ok(_), Some(seconds_per_gib)) => {
                 context.record(Event::Sequential(Sequential { fs: fs.into(), seconds_per_gib }));

@@ -198,7 +198,7 @@ impl Volume {
     }
 
     /// Undoes the mount; a warning of the kernel is an error.
-    pub fn close(mut self) -> Result<(), Failure> {
+    pub fn close(self) -> Result<(), Failure> {
         senesce_runs::study::images::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
     }

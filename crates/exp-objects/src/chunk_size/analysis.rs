@@ -1,6 +1,5 @@
 //! Tables and figures of chunk-size.
 
-use super::findings::findings;
 use super::{Cell, Deduplicated};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
@@ -26,14 +25,14 @@ pub(super) fn analyse(cells: &[Cell], history: &[Deduplicated], published: &str)
         summary: format!("{} chunkers on the study's random bytes; {} on versioned data.", cells.len(), history.len()),
         figures,
         tables,
-        findings: findings(cells, history, &known),
+        findings: Vec::new(),
         caveats: vec!["Throughput is bytes per second of CPU time on one core.".into()],
         result: result(cells, history, &known),
     })
 }
 
 /// Published mean and deviation by chunker.
-pub(super) struct Known(BTreeMap<String, (f64, f64)>);
+struct Known(BTreeMap<String, (f64, f64)>);
 
 impl Known {
     fn new(published: &[PublishedValue]) -> Self {
@@ -48,13 +47,13 @@ impl Known {
         Self(known)
     }
 
-    pub fn of(&self, cell: &Cell) -> Option<(f64, f64)> {
+    fn of(&self, cell: &Cell) -> Option<(f64, f64)> {
         let study = cell.chunks == study::CHUNKS as u64;
         self.0.get(&cell.chunker.to_string()).copied().filter(|_| study)
     }
 }
 
-pub(super) fn law_mean(cell: &Cell) -> Option<f64> {
+fn law_mean(cell: &Cell) -> Option<f64> {
     let ChunkerSpec::RollingSum { window, divisor, reset } = cell.chunker else { return None };
     let mean = law::expected_mean(window as u64, divisor.into(), reset, cell.chunks.max(1));
     mean.is_finite().then_some(mean)

@@ -2,18 +2,17 @@
 
 use super::{Condition, IoScheduler, Measured, ObjectLayout, Spec};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Finding, Mark, Seed, Series, Table, Verdict};
+use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
+use senesce_runs::decided::{fields, interval_words};
 use senesce_runs::run::Run;
-use senesce_stats::{Estimate, bootstrap, holm, mann_whitney, mean, noise_floor, ratio_of_means};
+use senesce_stats::verdict::FAMILY_ERROR;
+use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean, pairs_of};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Level of significance, after the correction.
-const ALPHA: f64 = 0.05;
-
-/// The times of one scheduler under one condition.
-type Samples = BTreeMap<(Condition, String), Vec<f64>>;
+/// The times of one scheduler under one condition, by round.
+type Samples = BTreeMap<(Condition, String), BTreeMap<u64, f64>>;
 
 #[derive(Debug, Serialize)]
 struct Cell {
@@ -21,51 +20,35 @@ struct Cell {
     files: u64,
     threads: u64,
     n: usize,
+    /// Arithmetic, as published.
     mean: f64,
     /// Population deviation, as published.
     sd: f64,
-    /// 95 % interval of the mean.
-    low: f64,
-    high: f64,
+    /// 95 % interval of the mean; none for fewer than five commits.
+    low: Option<f64>,
+    high: Option<f64>,
 }
 
-#[derive(Debug, Serialize)]
+/// Two schedulers under one condition, the first over the second, round by round.
 struct Pair {
+    condition: Condition,
     first: String,
     second: String,
-    files: u64,
-    threads: u64,
-    /// Mean of the first over mean of the second, with 95 % interval.
-    ratio: Option<Estimate>,
-    p: Option<f64>,
-    /// After Holm over the pairs of the same condition.
-    p_corrected: Option<f64>,
-    verdict: Verdict,
+    decision: Decision,
 }
 
-/// A noise floor above this hides differences of the published size.
-const QUIET: f64 = 0.10;
-
-pub(super) fn analyse(
-    measured: &[Measured],
-    no_room: Option<u64>,
-    spec: &Spec,
-    seed: Seed,
-) -> Result<Analysis, Failure> {
+pub(super) fn analyse(measured: &[Measured], no_room: Option<u64>, spec: &Spec) -> Result<Analysis, Failure> {
     let published = published::parse(IoScheduler::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     let (mut samples, mut controls) = (Samples::new(), Samples::new());
     for one in measured {
         let side = if one.arm.control { &mut controls } else { &mut samples };
-        side.entry((one.arm.condition, one.arm.scheduler.clone())).or_default().push(one.seconds);
+        side.entry((one.arm.condition, one.arm.scheduler.clone())).or_default().insert(one.arm.repeat, one.seconds);
     }
-    let both: Vec<(Vec<f64>, Vec<f64>)> =
-        controls.iter().filter_map(|(key, control)| Some((samples.get(key)?.clone(), control.clone()))).collect();
-    let floor = noise_floor(&both);
-    let mut random = seed.stream("io-scheduler/bootstrap");
-    let cells: Vec<Cell> = samples.iter().filter_map(|(key, sample)| cell(key, sample, &mut random)).collect();
+    let cells: Vec<Cell> = samples.iter().filter_map(|(key, sample)| cell(key, sample)).collect();
     let conditions: BTreeSet<Condition> = samples.keys().map(|(condition, _)| *condition).collect();
-    let pairs: Vec<Pair> =
-        conditions.iter().flat_map(|condition| pairs(*condition, &samples, floor, &mut random)).collect();
+    let pairs = pairs(&samples);
+    let again = against_themselves(&samples, &controls);
+    let told = pairs.iter().filter(|pair| pair.decision.verdict.is_difference()).count();
     let device = format!(
         "{} on {}, {} objects",
         spec.fs,
@@ -74,7 +57,7 @@ pub(super) fn analyse(
     );
     Ok(Analysis {
         title: "I/O schedulers under a store of many small objects".into(),
-        summary: format!("{} commits; the noise floor is {}.", measured.len(), floor_words(floor)),
+        summary: format!("{} commits; {told} of {} pairs of schedulers differ.", measured.len(), pairs.len()),
         figures: conditions
             .iter()
             .map(|condition| condition.threads)
@@ -82,18 +65,23 @@ pub(super) fn analyse(
             .into_iter()
             .map(|threads| figure(threads, &cells, &published, &device))
             .collect(),
-        tables: vec![cell_table(&cells), pair_table(&pairs)],
-        findings: findings(&pairs, floor),
-        caveats: caveats(spec, no_room, floor),
-        result: json!({"cells": cells, "pairs": pairs, "noise_floor": floor, "no_room_for_files": no_room}),
+        tables: vec![
+            cell_table(&cells),
+            pair_table("pairs", "Every pair of schedulers, judged together", &pairs),
+            pair_table("again", "The first scheduler measured again, against itself", &again),
+        ],
+        findings: Vec::new(),
+        caveats: caveats(spec, no_room, &again),
+        result: json!({
+            "cells": cells,
+            "pairs": pairs.iter().map(Pair::json).collect::<Vec<_>>(),
+            "again": again.iter().map(Pair::json).collect::<Vec<_>>(),
+            "no_room_for_files": no_room,
+        }),
     })
 }
 
-fn floor_words(floor: Option<f64>) -> String {
-    floor.map_or("not known".into(), |floor| format!("{:.1} %", 100.0 * floor))
-}
-
-fn caveats(spec: &Spec, no_room: Option<u64>, floor: Option<f64>) -> Vec<String> {
+fn caveats(spec: &Spec, no_room: Option<u64>, again: &[Pair]) -> Vec<String> {
     let mut caveats = vec![
         "Published times are of a hard disk and of a store that did not sync; only the order of the schedulers can be compared.".to_string(),
     ];
@@ -104,73 +92,78 @@ fn caveats(spec: &Spec, no_room: Option<u64>, floor: Option<f64>) -> Vec<String>
         caveats.push(format!("The device was slowed down to {words} per second."));
     }
     caveats.extend(no_room.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
-    if is_noisy(floor) {
-        let words = floor_words(floor);
-        caveats.push(format!("The same scheduler measured twice differs by {words}: smaller differences cannot be seen. Measure again on a quiet machine, or with more --repeats."));
+    if again.iter().any(|pair| pair.decision.verdict.is_difference()) {
+        let words = "The same scheduler measured twice differs from itself: trust no difference. Measure again on a quiet machine.";
+        caveats.push(words.into());
     }
     caveats
 }
 
-fn is_noisy(floor: Option<f64>) -> bool {
-    floor.is_some_and(|floor| floor > QUIET)
-}
-
-fn cell((condition, scheduler): &(Condition, String), sample: &[f64], random: &mut impl rand::Rng) -> Option<Cell> {
-    let interval = bootstrap(sample, mean, random)?;
-    let squares: f64 = sample.iter().map(|value| (value - interval.value).powi(2)).sum();
+fn cell((condition, scheduler): &(Condition, String), sample: &BTreeMap<u64, f64>) -> Option<Cell> {
+    let sample: Vec<f64> = sample.values().copied().collect();
+    let mean = mean(&sample)?;
+    let squares: f64 = sample.iter().map(|value| (value - mean).powi(2)).sum();
+    let interval = Arm::single(&sample, Mean::Arithmetic).ok().map(|arm| arm.interval(FAMILY_ERROR));
     Some(Cell {
         scheduler: scheduler.clone(),
         files: condition.files,
         threads: condition.threads,
         n: sample.len(),
-        mean: interval.value,
+        mean,
         sd: (squares / sample.len() as f64).sqrt(),
-        low: interval.low,
-        high: interval.high,
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
     })
 }
 
-/// All pairs of one condition, corrected together.
-fn pairs(condition: Condition, samples: &Samples, floor: Option<f64>, random: &mut impl rand::Rng) -> Vec<Pair> {
-    let here: Vec<(&String, &Vec<f64>)> = samples
-        .iter()
-        .filter(|((found, _), _)| *found == condition)
-        .map(|((_, name), sample)| (name, sample))
-        .collect();
-    let mut pairs = Vec::new();
-    let mut least_p = 1.0f64;
-    for (index, (first, ours)) in here.iter().enumerate() {
-        for (second, theirs) in &here[index + 1..] {
-            least_p = least_p.min(senesce_stats::mann_whitney::least_p(ours.len(), theirs.len()));
-            pairs.push(Pair {
-                first: (*first).clone(),
-                second: (*second).clone(),
-                files: condition.files,
-                threads: condition.threads,
-                ratio: ratio_of_means(ours, theirs, random),
-                p: mann_whitney(ours, theirs).map(|test| test.p),
-                p_corrected: None,
-                verdict: Verdict::Invalid,
-            });
-        }
+/// All pairs of schedulers under each condition, judged as one family.
+fn pairs(samples: &Samples) -> Vec<Pair> {
+    let mut wanted = Vec::with_capacity(pairs_of(samples.len()));
+    for ((condition, first), ours) in samples {
+        let after = samples.iter().filter(|((other, second), _)| other == condition && second > first);
+        wanted.extend(after.map(|((_, second), theirs)| (*condition, first.as_str(), second.as_str(), ours, theirs)));
     }
-    let corrected = holm(&pairs.iter().map(|pair| pair.p.unwrap_or(1.0)).collect::<Vec<_>>());
-    let can_tell = least_p * pairs.len() as f64 <= ALPHA;
-    for (pair, p) in pairs.iter_mut().zip(corrected) {
-        pair.p_corrected = Some(p);
-        pair.verdict = match pair.ratio {
-            _ if !can_tell => Verdict::Invalid,
-            Some(ratio) if p < ALPHA && (ratio.value - 1.0).abs() > floor.unwrap_or(0.0) => {
-                if ratio.value < 1.0 {
-                    Verdict::Faster
-                } else {
-                    Verdict::Slower
-                }
-            }
-            _ => Verdict::NoDifference,
-        };
+    judged(wanted)
+}
+
+/// The second series of a scheduler over its first.
+fn against_themselves(samples: &Samples, controls: &Samples) -> Vec<Pair> {
+    let wanted = controls.iter().filter_map(|(key, control)| {
+        let (condition, name) = key;
+        Some((*condition, name.as_str(), name.as_str(), control, samples.get(key)?))
+    });
+    judged(wanted.collect())
+}
+
+type Wanted<'a> = (Condition, &'a str, &'a str, &'a BTreeMap<u64, f64>, &'a BTreeMap<u64, f64>);
+
+fn judged(wanted: Vec<Wanted<'_>>) -> Vec<Pair> {
+    let rounds = |(_, _, _, ours, theirs): &Wanted<'_>| -> Vec<(f64, f64)> {
+        ours.iter().filter_map(|(round, ours)| Some((*ours, *theirs.get(round)?))).collect()
+    };
+    let rule = Rule::new(Direction::LowerIsBetter);
+    let family: Vec<_> =
+        wanted.iter().map(|one| (Ratio::paired(&rounds(one), Mean::Geometric, Unit::Round), rule)).collect();
+    wanted
+        .into_iter()
+        .zip(decide_all(&family, FAMILY_ERROR))
+        .map(|((condition, first, second, ..), decision)| Pair {
+            condition,
+            first: first.into(),
+            second: second.into(),
+            decision,
+        })
+        .collect()
+}
+
+impl Pair {
+    fn json(&self) -> Value {
+        let mut row = fields(&self.decision);
+        let Condition { files, threads } = self.condition;
+        row.extend([("first".to_string(), json!(self.first)), ("second".into(), json!(self.second))]);
+        row.extend([("files".to_string(), json!(files)), ("threads".into(), json!(threads))]);
+        Value::Object(row)
     }
-    pairs
 }
 
 fn figure(threads: u64, cells: &[Cell], published: &[PublishedValue], device: &str) -> Figure {
@@ -180,7 +173,7 @@ fn figure(threads: u64, cells: &[Cell], published: &[PublishedValue], device: &s
             .entry(&cell.scheduler)
             .or_insert_with(|| Series { name: cell.scheduler.clone(), ..Series::default() });
         line.points.push((cell.files as f64, cell.mean));
-        line.intervals.push((cell.low, cell.high));
+        line.intervals.push((cell.low.unwrap_or(f64::NAN), cell.high.unwrap_or(f64::NAN)));
     }
     let most = cells.iter().map(|cell| cell.files as f64).fold(0.0, f64::max);
     let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
@@ -229,79 +222,22 @@ fn cell_table(cells: &[Cell]) -> Table {
     table
 }
 
-fn pair_table(pairs: &[Pair]) -> Table {
-    let columns = [
-        "first",
-        "second",
-        "files",
-        "threads",
-        "time of first / second",
-        "from",
-        "to",
-        "p",
-        "p corrected",
-        "the first is",
-    ];
-    let mut table = Table::new("pairs", "Every pair, corrected by Holm within a condition", &columns);
+fn pair_table(id: &str, title: &str, pairs: &[Pair]) -> Table {
+    let columns = ["first", "second", "files", "threads", "time of first / second", "interval", "the first is"];
+    let mut table = Table::new(id, title, &columns);
     for pair in pairs {
+        let interval = pair.decision.interval;
         table.row(vec![
             json!(pair.first),
             json!(pair.second),
-            json!(pair.files),
-            json!(pair.threads),
-            json!(pair.ratio.map(|ratio| ratio.value)),
-            json!(pair.ratio.map(|ratio| ratio.low)),
-            json!(pair.ratio.map(|ratio| ratio.high)),
-            json!(pair.p),
-            json!(pair.p_corrected),
-            json!(pair.verdict.words()),
+            json!(pair.condition.files),
+            json!(pair.condition.threads),
+            json!(interval.map(|interval| interval.value)),
+            json!(interval.map(|interval| interval_words(&interval))),
+            json!(pair.decision.words()),
         ]);
     }
     table
-}
-
-fn findings(pairs: &[Pair], floor: Option<f64>) -> Vec<Finding> {
-    let judged: Vec<&Pair> = pairs.iter().filter(|pair| pair.verdict != Verdict::Invalid).collect();
-    let told = |pairs: &mut dyn Iterator<Item = &&Pair>| -> (usize, usize) {
-        pairs.fold((0, 0), |(different, all), pair| {
-            (different + usize::from(pair.verdict != Verdict::NoDifference), all + 1)
-        })
-    };
-    let (different, all) = told(&mut judged.iter());
-    let (single, singles) = told(&mut judged.iter().filter(|pair| pair.threads == 1));
-    let (multi, multis) = told(&mut judged.iter().filter(|pair| pair.threads > 1));
-    vec![
-        Finding {
-            claim: "the scheduler makes little difference".into(),
-            published: "100,000 files: cfq 19.67 (0.67) s, deadline 19.71 (0.32) s, noop 19.60 (0.45) s; at 2.5 million cfq is 9 to 11 % faster".into(),
-            measured: format!("{different} of {all} pairs differ beyond noise and chance"),
-            verdict: match (all, different) {
-                (0, _) => Verdict::Invalid,
-                (_, 0) if is_noisy(floor) => Verdict::NotTestable,
-                (_, 0) => Verdict::Seen,
-                _ => Verdict::NotSeen,
-            },
-            note: match (all, different) {
-                (0, _) => "too few repeats to tell any pair apart".into(),
-                (_, 0) => format!("the noise floor is {}", floor_words(floor)),
-                _ => String::new(),
-            },
-            ..Finding::default()
-        },
-        Finding {
-            claim: "a single process hides what the scheduler does".into(),
-            published: "a suspicion of the thesis, not tested there".into(),
-            measured: format!("pairs that differ: {single} of {singles} with one thread, {multi} of {multis} with several"),
-            verdict: match (singles, multis) {
-                (0, _) | (_, 0) => Verdict::NotTestable,
-                _ if different == 0 && is_noisy(floor) => Verdict::NotTestable,
-                _ if multi as f64 / multis as f64 > single as f64 / singles as f64 => Verdict::Seen,
-                _ => Verdict::NotSeen,
-            },
-            note: String::new(),
-            ..Finding::default()
-        },
-    ]
 }
 
 #[cfg(test)]
@@ -320,23 +256,34 @@ mod tests {
         seconds.iter().enumerate().map(one).collect()
     }
 
-    fn verdicts(measured: &[Measured]) -> Vec<Verdict> {
-        let analysis = analyse(measured, None, &IoScheduler::defaults(Level::Smoke), Seed(42)).unwrap();
-        let pairs = analysis.result["pairs"].as_array().unwrap().clone();
-        pairs.into_iter().map(|pair| serde_json::from_value(pair["verdict"].clone()).unwrap()).collect()
+    fn analysed(measured: &[Measured]) -> Analysis {
+        analyse(measured, None, &IoScheduler::defaults(Level::Smoke)).unwrap()
+    }
+
+    fn verdicts(measured: &[Measured]) -> Vec<String> {
+        let pairs = analysed(measured).result["pairs"].as_array().unwrap().clone();
+        pairs.into_iter().map(|pair| pair["verdict"].as_str().unwrap().to_string()).collect()
     }
 
     #[test]
     fn a_clear_difference_is_told_and_too_few_repeats_are_said() {
         let quick = [1.0, 1.01, 1.02, 0.99, 1.0, 1.01];
-        let slow = quick.map(|value| value * 1.5);
-        let both = |n: usize| {
-            [commits("bfq", false, &slow[..n]), commits("none", false, &quick[..n]), commits("none", true, &quick[..n])]
-                .concat()
-        };
-        assert_eq!(verdicts(&both(6)), [Verdict::Slower]);
-        assert_eq!(verdicts(&both(3)), [Verdict::Invalid]);
+        let slow = [1.5, 1.52, 1.51, 1.49, 1.5, 1.53];
+        let both = |n: usize| [commits("bfq", false, &slow[..n]), commits("none", false, &quick[..n])].concat();
+        assert_eq!(verdicts(&both(6)), ["worse"]);
+        assert_eq!(verdicts(&both(3)), ["not-testable"]);
         let same = [commits("bfq", false, &quick), commits("none", false, &quick)].concat();
-        assert_eq!(verdicts(&same), [Verdict::NoDifference]);
+        assert_eq!(verdicts(&same), ["equivalent"]);
+    }
+
+    #[test]
+    fn a_scheduler_that_differs_from_itself_is_said() {
+        let quick = [1.0, 1.01, 1.02, 0.99, 1.0, 1.01];
+        let slow = [1.5, 1.52, 1.51, 1.49, 1.5, 1.53];
+        let said = |control: &[f64]| {
+            let measured = [commits("none", false, &quick), commits("none", true, control)].concat();
+            analysed(&measured).caveats.iter().any(|words| words.contains("differs from itself"))
+        };
+        assert!(said(&slow) && !said(&quick));
     }
 }

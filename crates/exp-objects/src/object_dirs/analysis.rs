@@ -1,6 +1,5 @@
-//! Tables, figures and findings of object-dirs.
+//! Tables and figures of object-dirs.
 
-use super::findings::findings;
 use super::{Event, Filled, ObjectDirs, UNUSUAL_NS, Writes};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
@@ -16,30 +15,29 @@ pub(super) fn analyse(recorded: &Recorded<ObjectDirs>) -> Result<Analysis, Failu
     let rows: Vec<Row> = rows(recorded, &published);
     let device = rows.first().map_or_else(String::new, |row| row.filled.device.clone());
     let written: u64 = rows.iter().map(|row| row.filled.full.files).sum();
-    let slow: u64 = rows.iter().map(|row| row.unusual).sum();
     Ok(Analysis {
         title: "Directory schemes of an object store on a small file system".into(),
         summary: format!("{} schemes were filled with {written} objects until nothing more fitted.", rows.len()),
         figures: figures(recorded, &rows, &device),
         tables: vec![table(&rows)],
-        findings: findings(&rows, written, slow),
+        findings: Vec::new(),
         caveats: vec![],
         result: json!({"schemes": rows.iter().map(Row::json).collect::<Vec<_>>()}),
     })
 }
 
 /// What the analysis knows about one scheme.
-pub(super) struct Row {
-    pub filled: Filled,
-    pub prediction: occupancy::Prediction,
-    pub unusual: u64,
+struct Row {
+    filled: Filled,
+    prediction: occupancy::Prediction,
+    unusual: u64,
     longest_ns: u64,
-    pub published: Vec<f64>,
+    published: Vec<f64>,
     published_directories: Vec<f64>,
 }
 
 impl Row {
-    pub fn naive_files(&self) -> f64 {
+    fn naive_files(&self) -> f64 {
         occupancy::naive_files(self.filled.scheme, self.filled.full.inodes_total)
     }
 
@@ -115,12 +113,12 @@ impl Filled {
     }
 }
 
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
+fn mean(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(values)
 }
 
 /// How far `value` is from `reference`, in percent of the reference.
-pub(super) fn percent(value: f64, reference: f64) -> f64 {
+fn percent(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }
 

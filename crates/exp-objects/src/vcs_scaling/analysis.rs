@@ -1,4 +1,4 @@
-//! Tables, figures and findings of vcs-scaling.
+//! Tables and figures of vcs-scaling, and whether every commit holds its data.
 
 use super::cell::{CellKind, Measured, Skipped};
 use senesce_core::published::{self, PublishedValue};
@@ -22,7 +22,7 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
         summary: format!("{} cells were measured, {} systems skipped.", measured.len(), skipped.len()),
         figures: figures(measured, &published),
         tables: vec![table(measured)],
-        findings: findings(measured),
+        findings: vec![held(measured)],
         caveats,
         result: json!({
             "cells": measured.iter().map(cell_json).collect::<Vec<_>>(),
@@ -217,9 +217,9 @@ fn published_kind(condition: &str) -> Option<CellKind> {
     Some(CellKind::FileSize(size.0))
 }
 
-fn findings(measured: &[Measured]) -> Vec<Finding> {
+fn held(measured: &[Measured]) -> Finding {
     let all_hold = measured.iter().filter(|cell| cell.verified == Some(true)).count();
-    let mut findings = vec![Finding {
+    Finding {
         claim: "every commit holds the data".into(),
         published: "checked by commit id only".into(),
         measured: format!("{all_hold} of {} cells were restored and compared byte by byte", measured.len()),
@@ -230,47 +230,5 @@ fn findings(measured: &[Measured]) -> Vec<Finding> {
         },
         note: measured.iter().find_map(|cell| cell.problem.clone()).unwrap_or_default(),
         ..Finding::default()
-    }];
-    findings.extend(pack_finding(measured));
-    findings.extend(size_finding(measured));
-    findings
-}
-
-/// Mean of a value at the largest number of files of a system.
-fn at_most_files(measured: &[Measured], system: &str, y: impl Fn(&Measured) -> Option<f64>) -> Option<f64> {
-    let most = measured.iter().filter_map(|cell| many(cell.kind)).max_by(f64::total_cmp)?;
-    let sample: Vec<f64> =
-        measured.iter().filter(|cell| cell.system == system && many(cell.kind) == Some(most)).filter_map(y).collect();
-    senesce_stats::mean(&sample)
-}
-
-fn pack_finding(measured: &[Measured]) -> Option<Finding> {
-    let time = |system: &str| {
-        at_most_files(measured, system, |cell| cell.step("commit1").map(|step| step.seconds + step.sync_seconds))
-    };
-    let (pack, loose) = (time("own-pack")?, time("own-2x1")?);
-    let git = time("git").map_or_else(String::new, |git| format!(", git {git:.2} s"));
-    Some(Finding {
-        claim: "many small objects are better written one after the other than each in a file".into(),
-        published: "conclusion of the thesis; bup, which packs, wins with a million files and more".into(),
-        measured: format!("most files, commit and sync: packs {pack:.2} s, loose {loose:.2} s{git}"),
-        verdict: if pack < loose { Verdict::Seen } else { Verdict::NotSeen },
-        note: String::new(),
-        ..Finding::default()
-    })
-}
-
-fn size_finding(measured: &[Measured]) -> Option<Finding> {
-    let ratio = |system: &str| {
-        at_most_files(measured, system, |cell| Some(cell.size("commit2")? as f64 / cell.kind.bytes() as f64))
-    };
-    let (copy, bup) = (ratio("copy")?, ratio("bup")?);
-    Some(Finding {
-        claim: "storing each small file in a file of its own wastes space".into(),
-        published: "tree and two commits over the data: bup 5.4, copy 8.0, git 8.5 times".into(),
-        measured: format!("bup {bup:.1}, copy {copy:.1} times"),
-        verdict: if bup < copy { Verdict::Seen } else { Verdict::NotSeen },
-        note: "every file of 1 KiB takes a block of 4 KiB".into(),
-        ..Finding::default()
-    })
+    }
 }

@@ -3,12 +3,11 @@
 use super::{Point, SUBJECTS};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
-use senesce_core::{Axis, Figure, FigureKind, Mark, Seed, Series};
-use senesce_stats::bootstrap::bootstrap;
-use senesce_stats::describe::{mean, median};
+use senesce_core::{Axis, Figure, FigureKind, Mark, Series};
+use senesce_stats::{mean, middle};
 
 /// A point per share: what was fetched on average, and the median of the means of the rounds.
-fn line(points: &[Point], subject: &str, seed: Seed) -> Series {
+fn line(points: &[Point], subject: &str) -> Series {
     let mut series = Series { name: SubjectKind::label(subject).into(), mark: Mark::Measured, ..Series::default() };
     let of = points.iter().filter(|point| point.subject == subject);
     let mut shares: Vec<f64> = of.clone().map(|point| point.cold_percent).collect();
@@ -17,24 +16,23 @@ fn line(points: &[Point], subject: &str, seed: Seed) -> Series {
         let same = || of.clone().filter(|point| point.cold_percent == share);
         let fetched = mean(&same().map(|point| point.fetched_percent).collect::<Vec<_>>());
         let means: Vec<f64> = same().map(|point| point.mean_us).collect();
-        let mut random = seed.stream(&format!("coldness/interval/{subject}/{share}"));
-        if let Some((fetched, estimate)) = fetched.zip(bootstrap(&means, median, &mut random)) {
+        if let Some((fetched, estimate)) = fetched.zip(middle(&means)) {
             series.points.push((fetched, estimate.value));
-            series.intervals.push((estimate.low, estimate.high));
+            series.intervals.push(estimate.ends());
         }
     }
     series
 }
 
 /// Latency over what was fetched, a line per file system.
-pub(super) fn figure(points: &[Point], latency: &str, seed: Seed) -> Figure {
-    let series = SUBJECTS.iter().map(|subject| line(points, subject.name(), seed));
+pub(super) fn figure(points: &[Point], latency: &str) -> Figure {
+    let series = SUBJECTS.iter().map(|subject| line(points, subject.name()));
     Figure {
         id: "coldness".into(),
         title: "Latency by the share of cold reads".into(),
         caption:
-            "Mean latency of reading 4 KiB over the share of reads that were fetched from the disk: median and 95 % \
-                  interval over the rounds."
+            "Mean latency of reading 4 KiB over the share of reads that were fetched from the disk: median over the rounds, \
+                  with its 95 % interval from 5 rounds on."
                 .into(),
         device: format!("memory; disk modelled: {latency}"),
         better: Better::Lower,

@@ -2,142 +2,148 @@
 
 use super::interleave::AGAIN;
 use super::results::Value;
-use senesce_core::{Mark, Seed, Series, Table, Verdict};
-use senesce_stats::bootstrap::{Estimate, bootstrap};
-use senesce_stats::describe::median;
+use senesce_core::{Mark, Series, Table};
+use senesce_stats::verdict::FAMILY_ERROR;
+use senesce_stats::{Decision, Direction, Mean, Middle, Ratio, Rule, Unit, Verdict, decide_all, median, middle};
 use serde_json::json;
 
-/// A ratio up to this counts as no cost.
-const NO_COST: f64 = 1.05;
+/// A cost up to this share counts as none.
+const NO_COST: f64 = 0.05;
+
+/// One condition.
+pub struct Cost {
+    /// What was measured.
+    pub condition: String,
+    /// Anticache over bpfs mode, within a round.
+    pub ratio: Option<Middle>,
+    /// The same in words.
+    pub decision: Decision,
+    /// Bpfs mode over itself: what the machine alone does.
+    pub again: Option<Middle>,
+    /// The same in words.
+    pub again_decision: Decision,
+}
 
 /// Ratios of anticache to bpfs mode, and of bpfs mode to itself.
 pub struct Costs {
-    /// What was measured, in order.
-    pub conditions: Vec<String>,
-    /// By condition: anticache over bpfs mode.
-    pub ratios: Vec<Option<Estimate>>,
-    /// By condition: bpfs mode over itself.
-    pub again: Vec<Option<Estimate>>,
-    /// Median of `ratios` with its interval over the conditions.
-    pub overall: Option<Estimate>,
-    /// The same of `again`.
-    pub noise: Option<Estimate>,
+    /// By condition, in order.
+    pub all: Vec<Cost>,
     /// What a condition is, in plural: "operations".
     noun: &'static str,
 }
 
 impl Costs {
-    /// Compares the values of `conditions`.
-    pub fn new(conditions: Vec<String>, values: &[Value], seed: Seed, noun: &'static str) -> Self {
-        let paired = |subject| -> Vec<_> {
-            conditions.iter().map(|condition| paired(condition, subject, values, seed)).collect()
+    /// Compares the values of `conditions`; they are judged together.
+    pub fn new(conditions: Vec<String>, values: &[Value], noun: &'static str) -> Self {
+        let rule = Rule { direction: Direction::LowerIsBetter, margin: NO_COST };
+        let judged = |subject: &str| -> (Vec<Option<Middle>>, Vec<Decision>) {
+            let pairs: Vec<_> = conditions.iter().map(|condition| pairs(condition, subject, values)).collect();
+            let family: Vec<_> =
+                pairs.iter().map(|pairs| (Ratio::paired(pairs, Mean::Geometric, Unit::Round), rule)).collect();
+            let ratios =
+                pairs.iter().map(|pairs| middle(&pairs.iter().map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>()));
+            (ratios.collect(), decide_all(&family, FAMILY_ERROR))
         };
-        let (ratios, again) = (paired("anticache"), paired(AGAIN));
-        let middle = |list: &[Option<Estimate>]| {
-            let values: Vec<f64> = list.iter().flatten().map(|estimate| estimate.value).collect();
-            bootstrap(&values, median, &mut seed.stream("tier/overall"))
+        let ((ratios, decisions), (again, again_decisions)) = (judged("anticache"), judged(AGAIN));
+        let sides = ratios.into_iter().zip(decisions).zip(again.into_iter().zip(again_decisions));
+        let cost = |(condition, ((ratio, decision), (again, again_decision)))| Cost {
+            condition,
+            ratio,
+            decision,
+            again,
+            again_decision,
         };
-        Self { overall: middle(&ratios), noise: middle(&again), conditions, ratios, again, noun }
+        Self { all: conditions.into_iter().zip(sides).map(cost).collect(), noun }
+    }
+
+    /// The median of the ratios of all conditions; `None` where none was measured.
+    pub fn overall(&self) -> Option<f64> {
+        median(&self.all.iter().filter_map(|cost| Some(cost.ratio?.value)).collect::<Vec<_>>())
+    }
+
+    /// The same of bpfs mode to itself.
+    pub fn overall_again(&self) -> Option<f64> {
+        median(&self.all.iter().filter_map(|cost| Some(cost.again?.value)).collect::<Vec<_>>())
     }
 
     /// The ratios in words.
     pub fn words(&self) -> String {
-        let Some(overall) = self.overall else { return "anticache and bpfs mode were not both measured".into() };
+        let Some(overall) = self.overall() else { return "anticache and bpfs mode were not both measured".into() };
+        let measured = self.all.iter().filter(|cost| cost.ratio.is_some()).count();
         let mut words = format!(
-            "median ratio of anticache to bpfs mode {:.2} ({:.2} to {:.2}) over {} {}, {} of them slower by more than 5 %",
-            overall.value,
-            overall.low,
-            overall.high,
-            self.ratios.iter().flatten().count(),
+            "median ratio of anticache to bpfs mode {overall:.2} over {measured} {}, {} of them worse by more than 5 %",
             self.noun,
-            self.slower()
+            self.worse()
         );
-        if let Some(noise) = self.noise {
-            words += &format!("; bpfs mode against itself {:.2}, {} slower", noise.value, self.slower_than_itself());
+        if let Some(again) = self.overall_again() {
+            words += &format!("; bpfs mode against itself {again:.2}, {} worse", self.worse_than_itself());
         }
         words
     }
 
-    /// Conditions that are slower by more than 5 %, beyond their intervals and beyond what bpfs mode differs from itself.
-    pub fn slower(&self) -> usize {
-        let beyond = |ratio: &Estimate, again: &Option<Estimate>| again.is_none_or(|again| ratio.value > again.value);
-        let pairs = self.ratios.iter().zip(&self.again);
-        pairs.filter(|(ratio, again)| ratio.is_some_and(|ratio| ratio.low > NO_COST && beyond(&ratio, again))).count()
+    /// Conditions in which anticache is worse by more than 5 %.
+    pub fn worse(&self) -> usize {
+        self.all.iter().filter(|cost| cost.decision.verdict == Verdict::Worse).count()
     }
 
-    /// The same of bpfs mode against itself: what the machine alone does.
-    pub fn slower_than_itself(&self) -> usize {
-        self.again.iter().flatten().filter(|estimate| estimate.low > NO_COST).count()
-    }
-
-    /// Whether it costs nothing: not in the middle, and not in more conditions than bpfs mode is slower than itself.
-    /// Invalid where the machine cannot tell.
-    pub fn free(&self) -> Verdict {
-        match self.overall {
-            None => Verdict::Invalid,
-            Some(overall) if overall.low > NO_COST => Verdict::NotSeen,
-            Some(_) if self.slower() > self.slower_than_itself() => Verdict::NotSeen,
-            Some(overall) if overall.high <= NO_COST => Verdict::Seen,
-            Some(_) => Verdict::Invalid,
-        }
-    }
-
-    /// Whether it costs something in the middle, beyond the interval.
-    pub fn dear(&self) -> bool {
-        self.overall.is_some_and(|overall| overall.low > NO_COST)
+    /// The same of bpfs mode against itself.
+    pub fn worse_than_itself(&self) -> usize {
+        self.all.iter().filter(|cost| cost.again_decision.verdict == Verdict::Worse).count()
     }
 
     /// A row per condition.
     pub fn table(&self, condition: &str) -> Table {
-        let columns = [condition, "anticache / bpfs", "95 % interval", "bpfs again / bpfs", "95 % interval again"];
-        let mut table = Table {
-            id: "ratio".into(),
-            title: "Ratios within a round".into(),
-            columns: columns.map(String::from).into(),
-            rows: Vec::new(),
-        };
-        for ((name, ratio), again) in self.conditions.iter().zip(&self.ratios).zip(&self.again) {
-            let cells = |estimate: &Option<Estimate>| {
-                let interval = estimate.map(|estimate| format!("{:.2} to {:.2}", estimate.low, estimate.high));
-                [json!(estimate.map(|estimate| estimate.value)), json!(interval)]
+        let columns = [
+            condition,
+            "anticache / bpfs",
+            "interval",
+            "verdict",
+            "bpfs again / bpfs",
+            "interval again",
+            "verdict again",
+        ];
+        let mut table = Table::new("ratio", "Ratios within a round, judged together", &columns);
+        for cost in &self.all {
+            let cells = |ratio: &Option<Middle>, decision: &Decision| {
+                let interval = decision.interval.map(|one| format!("{:.2} to {:.2}", one.low, one.high));
+                [json!(ratio.map(|ratio| ratio.value)), json!(interval), json!(decision.words())]
             };
-            table.row([vec![json!(name)], cells(ratio).into(), cells(again).into()].concat());
+            let (ours, again) = (cells(&cost.ratio, &cost.decision), cells(&cost.again, &cost.again_decision));
+            table.row([vec![json!(cost.condition)], ours.into(), again.into()].concat());
         }
         table
     }
 
-    /// The ratios and the noise over the places of the conditions.
+    /// The ratios and those of bpfs mode to itself over the places of the conditions.
     pub fn series(&self) -> [Series; 2] {
-        let series = |name: &str, ratios: &[Option<Estimate>]| {
+        let series = |name: &str, pick: fn(&Cost) -> Option<Middle>| {
             let mut series = Series { name: name.into(), mark: Mark::Measured, ..Series::default() };
-            for (index, estimate) in ratios.iter().enumerate() {
-                let Some(estimate) = estimate else { continue };
-                series.points.push((index as f64, estimate.value));
-                series.intervals.push((estimate.low, estimate.high));
+            for (index, ratio) in self.all.iter().map(pick).enumerate() {
+                let Some(ratio) = ratio else { continue };
+                series.points.push((index as f64, ratio.value));
+                series.intervals.push(ratio.ends());
             }
             series
         };
-        [series("here", &self.ratios), series("bpfs mode against itself", &self.again)]
+        [series("here", |cost| cost.ratio), series("bpfs mode against itself", |cost| cost.again)]
     }
 }
 
-/// The median over the rounds of the ratio of `subject` to bpfs mode within a round.
-fn paired(condition: &str, subject: &str, values: &[Value], seed: Seed) -> Option<Estimate> {
+/// Values of `subject` and of bpfs mode in the same round.
+fn pairs(condition: &str, subject: &str, values: &[Value]) -> Vec<(f64, f64)> {
     let here: Vec<&Value> = values.iter().filter(|value| value.condition == condition).collect();
-    let ratio = |value: &Value| {
+    let pair = |value: &&&Value| {
         let reference = here.iter().find(|other| other.subject == "bpfs" && other.round == value.round)?;
-        (reference.value > 0.0).then(|| value.value / reference.value)
+        (reference.value > 0.0).then_some((value.value, reference.value))
     };
-    let ratios: Vec<f64> =
-        here.iter().filter(|value| value.subject == subject).filter_map(|value| ratio(value)).collect();
-    bootstrap(&ratios, median, &mut seed.stream(&format!("tier/ratio/{condition}")))
+    here.iter().filter(|value| value.subject == subject).filter_map(|value| pair(&value)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn costs(anticache: f64, again: f64) -> Costs {
+    fn costs(anticache: f64, again: f64, rounds: u64) -> Costs {
         let names: Vec<String> = ["create", "read", "link"].map(String::from).into();
         let values =
             [("anticache", anticache), ("bpfs", 1.0), (AGAIN, again)].into_iter().flat_map(|(name, factor)| {
@@ -148,25 +154,26 @@ mod tests {
                     // Rounds differ widely; what is compared is within a round.
                     value: factor * 10.0 * (1.0 + round as f64),
                 };
-                names.iter().flat_map(move |condition| (0..5).map(move |round| of(condition, round)))
+                names.iter().flat_map(move |condition| (0..rounds).map(move |round| of(condition, round)))
             });
         let values: Vec<Value> = values.collect();
-        Costs::new(names, &values, Seed(1), "operations")
+        Costs::new(names, &values, "operations")
     }
 
     #[test]
-    fn the_verdict_compares_within_a_round() {
-        assert_eq!(costs(1.01, 1.0).free(), Verdict::Seen);
-        assert_eq!(costs(1.2, 1.0).free(), Verdict::NotSeen);
-        assert!(costs(1.2, 1.0).dear() && !costs(1.01, 1.0).dear());
-        assert_eq!(Costs::new(Vec::new(), &[], Seed(1), "").free(), Verdict::Invalid);
+    fn ratios_are_judged_within_a_round() {
+        assert_eq!((costs(1.2, 1.0, 5).worse(), costs(1.01, 1.0, 5).worse()), (3, 0));
+        assert!(costs(1.01, 1.0, 5).all.iter().all(|cost| cost.decision.verdict == Verdict::Equivalent));
+        assert_eq!(costs(1.2, 1.1, 5).worse_than_itself(), 3);
+        assert_eq!(Costs::new(Vec::new(), &[], "").overall(), None);
     }
 
     #[test]
-    fn conditions_beyond_what_the_machine_does_alone_are_counted() {
-        let costs = costs(1.2, 1.1);
-        assert_eq!((costs.slower(), costs.slower_than_itself()), (3, 3));
+    fn few_rounds_have_ratios_and_no_verdict() {
+        let costs = costs(1.2, 1.0, 2);
+        assert_eq!((costs.worse(), costs.all[0].decision.verdict.word()), (0, "not-testable"));
         assert_eq!(costs.table("operation").rows.len(), 3);
         assert_eq!(costs.series()[0].points, [(0.0, 1.2), (1.0, 1.2), (2.0, 1.2)]);
+        assert!(costs.series()[0].intervals[0].0.is_nan());
     }
 }

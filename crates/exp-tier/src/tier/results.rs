@@ -2,9 +2,8 @@
 
 use super::subject::SubjectKind;
 use senesce_core::analysis::Better;
-use senesce_core::{Axis, Figure, FigureKind, Mark, Measurement, Seed, Series, Table};
-use senesce_stats::bootstrap::{Estimate, bootstrap};
-use senesce_stats::describe::median;
+use senesce_core::{Axis, Figure, FigureKind, Mark, Measurement, Series, Table};
+use senesce_stats::{Middle, middle};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -43,12 +42,11 @@ pub struct Medians {
     /// Subjects in order.
     pub subjects: Vec<String>,
     cells: BTreeMap<(String, String), Vec<f64>>,
-    seed: Seed,
 }
 
 impl Medians {
     /// Groups values.
-    pub fn new(values: &[Value], seed: Seed) -> Self {
+    pub fn new(values: &[Value]) -> Self {
         let (mut conditions, mut subjects) = (Vec::new(), Vec::new());
         let mut cells: BTreeMap<_, Vec<f64>> = BTreeMap::new();
         for value in values {
@@ -61,7 +59,7 @@ impl Medians {
             cells.entry((value.condition.clone(), value.subject.clone())).or_default().push(value.value);
         }
         subjects.sort();
-        Self { conditions, subjects, cells, seed }
+        Self { conditions, subjects, cells }
     }
 
     /// The values of a cell.
@@ -69,10 +67,9 @@ impl Medians {
         self.cells.get(&(condition.to_string(), subject.to_string())).map_or(&[], Vec::as_slice)
     }
 
-    /// Median over the rounds with its interval.
-    pub fn estimate(&self, condition: &str, subject: &str) -> Option<Estimate> {
-        let mut rng = self.seed.stream(&format!("tier/interval/{condition}/{subject}"));
-        bootstrap(self.values(condition, subject), median, &mut rng)
+    /// Median over the rounds, with its interval where there are rounds enough.
+    pub fn estimate(&self, condition: &str, subject: &str) -> Option<Middle> {
+        middle(self.values(condition, subject))
     }
 
     /// Ratio of the medians of two subjects.
@@ -94,7 +91,7 @@ impl Medians {
             for subject in &self.subjects {
                 let estimate = self.estimate(condition, subject);
                 row.push(json!(estimate.map(|estimate| estimate.value)));
-                row.push(json!(estimate.map(|e| format!("{:.2} to {:.2}", e.low, e.high))));
+                row.push(json!(estimate.and_then(|e| e.interval).map(|e| format!("{:.2} to {:.2}", e.low, e.high))));
             }
             row.push(json!(self.ratio(condition, "anticache", "bpfs")));
             table.row(row);
@@ -112,7 +109,7 @@ impl Medians {
                 for (index, condition) in self.conditions.iter().enumerate() {
                     if let Some(estimate) = self.estimate(condition, subject) {
                         series.points.push((x(index, condition), estimate.value));
-                        series.intervals.push((estimate.low, estimate.high));
+                        series.intervals.push(estimate.ends());
                     }
                 }
                 series
@@ -159,7 +156,7 @@ mod tests {
             |subject: &str, round, value| Value { subject: subject.into(), condition: "create".into(), round, value };
         let values =
             [value("bpfs", 0, 10.0), value("bpfs", 1, 12.0), value("anticache", 0, 11.0), value("anticache", 1, 11.0)];
-        let medians = Medians::new(&values, Seed(1));
+        let medians = Medians::new(&values);
         assert_eq!(medians.ratio("create", "anticache", "bpfs"), Some(1.0));
         assert_eq!(medians.table("t", "", "operation", "us").rows[0].len(), 6);
         assert_eq!(medians.json()["create"]["anticache"], 11.0);

@@ -8,17 +8,12 @@ use super::{ColdLatency, needs, setup};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
-use senesce_core::{
-    Analysis, Axis, Bytes, Failure, Figure, FigureKind, Finding, Level, Seed, Silent, Size, Span, Verdict,
-};
+use senesce_core::{Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Seed, Silent, Size, Span};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_workload::micro::{CallOptions, WriteMode, measure_calls};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::marker::PhantomData;
-
-/// Bytes of a block of the tier file system.
-const BLOCK: u64 = 4096;
 
 /// What is measured, under these names.
 const P50: &str = "latency";
@@ -106,8 +101,6 @@ pub trait Writes: 'static {
     const CLAIMS: &'static str;
     /// How is written.
     const MODE: WriteMode;
-    /// What it says of its ratios.
-    const CLAIM: Claim;
 }
 
 /// An experiment on writes by size.
@@ -169,20 +162,21 @@ impl<W: Writes> Run for Sizes<W> {
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let seed = recorded.seed;
         let all = values(recorded, P50);
         let once = |values: Vec<Value>| values.into_iter().filter(|value| value.subject != AGAIN).collect::<Vec<_>>();
-        let (p50, p99) = (Medians::new(&once(all.clone()), seed), Medians::new(&once(values(recorded, P99)), seed));
+        let (p50, p99) = (Medians::new(&once(all.clone())), Medians::new(&once(values(recorded, P99))));
         let evicted: u64 = recorded
             .events()
             .map(|Event::Stats { subject, stats, .. }| if subject == "anticache" { stats.evicted } else { 0 })
             .sum();
         let latency = spec.cold_latency.to_string();
-        let costs = Costs::new(p50.conditions.clone(), &all, seed, "sizes");
+        let costs = Costs::new(p50.conditions.clone(), &all, "sizes");
         let figure = Figure {
             id: "latency".into(),
             title: W::HEADING.into(),
-            caption: "Median latency of a call and its fsync, with 95 % intervals over the rounds.".into(),
+            caption:
+                "Median latency of a call and its fsync, over the rounds, with its 95 % interval from 5 rounds on."
+                    .into(),
             device: format!("file systems in memory; cold store and disk modelled: {latency}"),
             better: Better::Lower,
             kind: FigureKind::Lines {
@@ -200,7 +194,7 @@ impl<W: Writes> Run for Sizes<W> {
                 p99.table("p99", "99th percentile", "size", "us"),
                 costs.table("size"),
             ],
-            findings: vec![W::CLAIM.finding(&p50.conditions, &all, seed)],
+            findings: Vec::new(),
             caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
             result: json!({"p50_us": p50.json(), "p99_us": p99.json(), "evicted": evicted, "cold_latency": latency}),
         })
@@ -237,37 +231,4 @@ fn values<W: Writes>(recorded: &Recorded<Sizes<W>>, metric: &str) -> Vec<Value> 
             value.condition.parse().map_or_else(|_| value.condition.clone(), |size| Bytes(size).to_string());
     }
     values
-}
-
-/// What an experiment says of its ratios.
-pub struct Claim {
-    /// In words.
-    pub claim: &'static str,
-    /// Whether writes of less than a block must fetch it.
-    pub part_is_dear: bool,
-}
-
-impl Claim {
-    fn finding(&self, sizes: &[String], values: &[Value], seed: Seed) -> Finding {
-        let is_part = |size: &&String| size.parse::<Bytes>().is_ok_and(|size| size.0 < BLOCK);
-        let (part, whole) = sizes.iter().cloned().partition(|size| self.part_is_dear && is_part(&size));
-        let (part, whole) = (Costs::new(part, values, seed, "sizes"), Costs::new(whole, values, seed, "sizes"));
-        let (measured, verdict) = match self.part_is_dear {
-            false => (whole.words(), whole.free()),
-            true => {
-                let words = format!("less than a block: {}. Whole blocks: {}", part.words(), whole.words());
-                let free = whole.free();
-                (words, if free == Verdict::Seen && !part.dear() { Verdict::NotSeen } else { free })
-            }
-        };
-        let (claim, published) = (self.claim.into(), "a figure without readable values".into());
-        Finding {
-            claim,
-            published,
-            measured,
-            verdict,
-            note: "the sizes that were published are not known".into(),
-            ..Finding::default()
-        }
-    }
 }

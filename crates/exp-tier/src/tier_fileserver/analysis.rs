@@ -1,16 +1,16 @@
 //! Table, figure and findings of the file server.
 
 use super::Played;
-use crate::tier::interleave::AGAIN;
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
-use senesce_core::{Analysis, Axis, Figure, FigureKind, Finding, Mark, Seed, Series, Table, Verdict};
-use senesce_stats::bootstrap::{Estimate, bootstrap};
-use senesce_stats::describe::{mean, median};
-use serde_json::json;
+use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
+use senesce_runs::decided::{fields, interval_words};
+use senesce_stats::verdict::FAMILY_ERROR;
+use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
+use serde_json::{Value, json};
 
 /// Everything from the runs.
-pub fn analyse(runs: &[Played], latency: &str, seed: Seed) -> Analysis {
+pub fn analyse(runs: &[Played], latency: &str) -> Analysis {
     let names = names(runs);
     let columns = ["file system", "operations/s", "MB/s", "evicted (blocks)", "fetched (blocks)", "runs"];
     let mut table = Table::new("fileserver", "The fileserver personality, means over the rounds", &columns);
@@ -25,61 +25,59 @@ pub fn analyse(runs: &[Played], latency: &str, seed: Seed) -> Analysis {
             json!(runs.iter().filter(|run| run.condition == **name).count()),
         ]);
     }
-    let hot = ratio_to_bpfs(runs, HOT, seed);
-    let again = ratio_to_bpfs(runs, AGAIN, seed);
+    let judged = judged(runs);
     Analysis {
         title: "A file server by the share of its data that stays in memory".into(),
         summary: "Operations per second as Filebench counts them.".into(),
         figures: vec![figure(runs, latency)],
-        tables: vec![table],
-        findings: vec![Finding {
-            claim: "with a threshold that holds the workload, anti-caching costs nothing".into(),
-            published: "a figure without readable values".into(),
-            measured: hot.map_or("not measured".into(), |hot| {
-                let again =
-                    again.map_or(String::new(), |again| format!("; bpfs mode against itself {}", in_words(again)));
-                format!("{} of the operations per second of bpfs mode at a threshold of 100 %{again}", in_words(hot))
-            }),
-            verdict: costs_nothing(hot, again),
-            note: "the workload grows a little while it runs: at 100 % some blocks are evicted".into(),
-            ..Finding::default()
-        }],
+        tables: vec![table, costs_table(&judged)],
         caveats: vec![format!("modelled: latency of the cold store: {latency}")],
         result: json!({
             "runs": runs,
-            "ratio_when_hot": hot.map(|hot| hot.value),
-            "ratio_of_bpfs_to_itself": again.map(|again| again.value),
+            "against_bpfs": judged.iter().map(|(name, decision)| {
+                let mut row = fields(decision);
+                row.insert("condition".into(), json!(name));
+                Value::Object(row)
+            }).collect::<Vec<_>>(),
             "cold_latency": latency,
         }),
+        ..Analysis::default()
     }
 }
 
-/// The condition that holds the workload.
-const HOT: &str = "anticache 100 %";
-/// A share of the speed from which on anti-caching costs nothing; a machine that differs more from itself cannot tell.
-const NO_COST: f64 = 0.97;
+/// A share of the speed up to which anti-caching costs nothing.
+const NO_COST: f64 = 0.03;
 
-/// The median over the rounds of a condition's speed over that of bpfs mode in the same round.
-fn ratio_to_bpfs(runs: &[Played], condition: &str, seed: Seed) -> Option<Estimate> {
-    let ratios = runs.iter().filter(|run| run.condition == condition).filter_map(|run| {
-        let base = runs.iter().find(|base| base.condition == "bpfs" && base.round == run.round)?;
-        (base.ops_per_second > 0.0).then(|| run.ops_per_second / base.ops_per_second)
-    });
-    bootstrap(&ratios.collect::<Vec<_>>(), median, &mut seed.stream(&format!("tier/fileserver/ratio/{condition}")))
+/// Every condition against bpfs mode in the same round, judged together; bpfs mode against itself is among them.
+fn judged(runs: &[Played]) -> Vec<(String, Decision)> {
+    let names: Vec<String> = names(runs).into_iter().filter(|name| name != SubjectKind::Bpfs.name()).collect();
+    let rule = Rule { direction: Direction::HigherIsBetter, margin: NO_COST };
+    let family: Vec<_> =
+        names.iter().map(|name| (Ratio::paired(&pairs(runs, name), Mean::Geometric, Unit::Round), rule)).collect();
+    names.into_iter().zip(decide_all(&family, FAMILY_ERROR)).collect()
 }
 
-fn in_words(ratio: Estimate) -> String {
-    format!("{:.1} % ({:.1} to {:.1})", 100.0 * ratio.value, 100.0 * ratio.low, 100.0 * ratio.high)
+/// Operations per second under a condition and in bpfs mode, by round.
+fn pairs(runs: &[Played], condition: &str) -> Vec<(f64, f64)> {
+    let pair = |run: &Played| {
+        let base = runs.iter().find(|base| base.condition == SubjectKind::Bpfs.name() && base.round == run.round)?;
+        Some((run.ops_per_second, base.ops_per_second))
+    };
+    runs.iter().filter(|run| run.condition == condition).filter_map(pair).collect()
 }
 
-fn costs_nothing(hot: Option<Estimate>, again: Option<Estimate>) -> Verdict {
-    let Some(hot) = hot else { return Verdict::NotTestable };
-    match again {
-        Some(again) if (again.value - 1.0).abs() > 1.0 - NO_COST => Verdict::Invalid,
-        _ if hot.high < NO_COST => Verdict::NotSeen,
-        _ if hot.value >= NO_COST => Verdict::Seen,
-        _ => Verdict::Invalid,
+fn costs_table(judged: &[(String, Decision)]) -> Table {
+    let title = "Operations per second over those of bpfs mode in the same round";
+    let mut table = Table::new("against-bpfs", title, &["file system", "ratio", "interval", "verdict"]);
+    for (name, decision) in judged {
+        table.row(vec![
+            json!(name),
+            json!(decision.interval.map(|interval| interval.value)),
+            json!(decision.interval.map(|interval| interval_words(&interval))),
+            json!(decision.words()),
+        ]);
     }
+    table
 }
 
 fn names(runs: &[Played]) -> Vec<String> {
@@ -153,11 +151,23 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_differs_from_itself_cannot_tell() {
-        let estimate = |value: f64| Some(Estimate { value, low: value - 0.01, high: value + 0.01 });
-        assert_eq!(costs_nothing(estimate(0.99), estimate(1.01)), Verdict::Seen);
-        assert_eq!(costs_nothing(estimate(0.90), estimate(1.01)), Verdict::NotSeen);
-        assert_eq!(costs_nothing(estimate(1.71), estimate(1.30)), Verdict::Invalid);
-        assert_eq!(costs_nothing(None, None), Verdict::NotTestable);
+    fn a_loss_is_told_round_by_round_and_few_rounds_tell_nothing() {
+        let run = |condition: &str, round: u64, factor: f64| Played {
+            round,
+            condition: condition.into(),
+            threshold_percent: (condition != "bpfs").then_some(100.0),
+            ops_per_second: factor * 100.0 * (1.0 + round as f64),
+            mb_per_second: 1.0,
+            evicted: 0,
+            fetched: 0,
+            read_percent: None,
+        };
+        let words = |factor: f64, rounds: u64| {
+            let runs: Vec<Played> = (0..rounds)
+                .flat_map(|round| [run("bpfs", round, 1.0), run("anticache 100 %", round, factor)])
+                .collect();
+            judged(&runs)[0].1.verdict.word()
+        };
+        assert_eq!((words(0.8, 6), words(0.99, 6), words(0.8, 3)), ("worse", "equivalent", "not-testable"));
     }
 }

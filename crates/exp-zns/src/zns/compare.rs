@@ -1,7 +1,7 @@
 //! Ours against what was published: errors by group, with the bound of each group and the order of its points.
 
 use super::measure::Measured;
-use senesce_core::{Failure, Finding, Table, Verdict, published};
+use senesce_core::{Failure, Table, published};
 use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ pub struct Comparison {
     pub group: String,
     /// Whether the model was fitted to this value.
     pub fitted: bool,
+    /// Whether it is of another drive than ours: shown beside, not compared.
+    pub context: bool,
 }
 
 /// A group of points.
@@ -81,10 +83,12 @@ pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failu
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let found = values.into_iter().filter_map(|value| {
         let ours = measured.get(&value.condition, &value.metric)?;
+        let context = !measured.is_of_published_drive(&value.condition);
         let group = value.note.strip_prefix("group:").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         Some(Comparison {
+            context,
             error: (ours - value.value) / value.value,
-            group: group.into(),
+            group: if context { String::new() } else { group.into() },
             fitted: value.note.ends_with("fitted"),
             metric: value.metric,
             condition: value.condition,
@@ -181,8 +185,14 @@ pub fn group_table(groups: &[Group]) -> Table {
 
 /// All values beside the published ones.
 pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
-    let columns = ["metric", "condition", "published", "ours", "error (%)"];
-    let mut table = Table::new("values", &format!("Published values beside ours ({})", measured.device), &columns);
+    let context = comparison.iter().any(|point| point.context);
+    let last = if context { "difference (%)" } else { "error (%)" };
+    let title = match context {
+        true => format!("Values published of another drive beside those of {}, as context", measured.device),
+        false => format!("Published values beside ours ({})", measured.device),
+    };
+    let columns = ["metric", "condition", "published", "ours", last];
+    let mut table = Table::new("values", &title, &columns);
     for point in comparison {
         table.row(vec![
             json!(point.metric),
@@ -193,34 +203,6 @@ pub fn table(comparison: &[Comparison], measured: &Measured) -> Table {
         ]);
     }
     table
-}
-
-/// One finding per group: whether it keeps its bound.
-pub fn group_findings(groups: &[Group]) -> Vec<Finding> {
-    let finding = |group: &Group| Finding {
-        claim: format!(
-            "The values of group {} lie within {:.0} % of the published drive on average, none beyond {:.1} %",
-            group.group,
-            group.bound * 100.0,
-            group.bound * WORST * 100.0
-        ),
-        published: format!("{} values", group.points),
-        measured: format!(
-            "{:.2} % on average, {:.1} % at worst ({}); {} of {} pairs that differ by more than 5 % are in another order",
-            group.mean_error * 100.0,
-            group.worst_error * 100.0,
-            group.worst_at,
-            group.misordered,
-            group.pairs
-        ),
-        verdict: if group.kept { Verdict::Seen } else { Verdict::NotSeen },
-        note: match group.mean_error_held_out {
-            Some(error) => format!("over values the model was not fitted to: {:.2} %", error * 100.0),
-            None => "the model was fitted to all of them".into(),
-        },
-        ..Finding::default()
-    };
-    groups.iter().map(finding).collect()
 }
 
 #[cfg(test)]
@@ -236,6 +218,7 @@ mod tests {
             error: (ours - published) / published,
             group: "plateau".into(),
             fitted: false,
+            context: false,
         }
     }
 

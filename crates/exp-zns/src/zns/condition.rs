@@ -1,8 +1,12 @@
 //! The words that name a point, `op=write,bs=4096,qd=1,...`, in published values and in records alike.
 
-use senesce_core::Bytes;
-use senesce_zoned::job::{Activity, ActorSpec, Job, Span, Zones};
+use super::GridSpec;
+use super::drives::{Drives, zones};
+use super::measure::Point;
+use senesce_core::{Bytes, Failure, published};
+use senesce_zoned::job::{Activity, ActorSpec, Job, Span};
 use senesce_zoned::sim::HostPath;
+use senesce_zoned::survey::Survey;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -16,6 +20,11 @@ impl Condition {
         let pairs = text.split(',').map(|pair| pair.split_once('='));
         let pairs = pairs.map(|pair| pair.map(|(key, value)| (key.to_string(), value.to_string())));
         pairs.collect::<Option<BTreeMap<_, _>>>().map(Self)
+    }
+
+    /// Names and values.
+    pub fn into_map(self) -> BTreeMap<String, String> {
+        self.0
     }
 
     /// A value as it is written; the empty word when there is none.
@@ -40,12 +49,14 @@ pub fn grid_key(op: &str, bs: u64, qd: u64, zones: u64, path: &str, lbaf: u64) -
 }
 
 /// The job of one point of the study's fio grid: as many workers as zones, each with its depth.
-pub fn grid_job(condition: &Condition, time: Duration, ramp: Duration) -> Option<Job> {
+pub fn grid_job(condition: &Condition, drive: &Survey, time: Duration, ramp: Duration) -> Option<Job> {
     let op: Activity = condition.word("op").parse().ok()?;
+    let count = condition.number("zones") as u32;
     let actor = ActorSpec {
         bs: Bytes(condition.number("bs")),
         qd: condition.number("qd") as u32,
-        zones: Zones::Count(condition.number("zones") as u32),
+        zones: zones(drive, 0, count),
+        jobs: Some(count),
         time: Some(Span(time)),
         ..ActorSpec::new(op)
     };
@@ -55,4 +66,39 @@ pub fn grid_job(condition: &Condition, time: Duration, ramp: Duration) -> Option
         ramp: Span(ramp),
         ..Job::of(vec![actor])
     })
+}
+
+/// The conditions of a published fio grid, each once, in their order.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn grid_keys(text: &str, keep: impl Fn(&Condition) -> bool) -> Result<Vec<String>, Failure> {
+    let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut keys: Vec<String> = Vec::new();
+    for value in values {
+        let Some(condition) = Condition::parse(&value.condition) else { continue };
+        if keep(&condition) && keys.last() != Some(&value.condition) && !keys.contains(&value.condition) {
+            keys.push(value.condition);
+        }
+    }
+    Ok(keys)
+}
+
+/// One job per condition of the fio grid. Blocks of 4 KiB become the drive's own where it has no such format.
+pub fn grid_points(keys: &[String], spec: &GridSpec, drives: &Drives) -> Vec<Point> {
+    let (drive, time, ramp) = (&drives.zoned, spec.time.0, spec.ramp.0);
+    let sizes = drive.block_sizes();
+    let own = |key: &str| match sizes.contains(&4096) {
+        true => key.to_string(),
+        false => key.replace("lbaf=4096", &format!("lbaf={}", drive.geometry.block_bytes)),
+    };
+    let mut points: Vec<Point> = Vec::new();
+    for key in keys.iter().map(|key| own(key)) {
+        let Some(condition) = Condition::parse(&key) else { continue };
+        if points.iter().any(|point| point.key == key) {
+            continue;
+        }
+        points.extend(grid_job(&condition, drive, time, ramp).map(|job| Point::new(key, &*drive.name, job)));
+    }
+    points
 }

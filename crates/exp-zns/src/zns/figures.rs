@@ -46,7 +46,7 @@ impl Chart<'_> {
         for line in lines {
             let ours = measured.all().filter_map(|values| {
                 let x = self.position(&values.key, line)?;
-                Some((x, *values.values.get(self.metric)?))
+                Some((x, values.inside(self.metric)?))
             });
             push(&mut series, line.name.clone(), mark, ours.collect());
             let published = comparison.iter().filter(|point| point.metric == self.metric);

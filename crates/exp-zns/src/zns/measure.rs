@@ -1,12 +1,14 @@
-//! Points, and the values that were measured at them.
+//! Points, and what a record says was measured at them.
 
+use super::drives::{PUBLISHED_CONVENTIONAL, PUBLISHED_ZONED, Used, used};
+use super::values::Values;
 use senesce_core::failure::Classify;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Environment, Failure, Seed, Silent};
-use senesce_zoned::job::{ActorResult, Job, JobResult, Latency};
-use senesce_zoned::run::{DeviceName, RunOptions, run_job};
+use senesce_zoned::job::{ActorResult, Job, JobResult};
+use senesce_zoned::run::{DeviceName, RunOptions};
+use senesce_zoned::session::Session;
 use senesce_zoned::{Operation, ZonedError};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -34,6 +36,8 @@ pub struct Point {
     pub job: Job,
     /// What is kept.
     pub extracts: Vec<Extract>,
+    /// How the job differs from the published one, because of the drive.
+    pub adapted: Vec<String>,
 }
 
 impl Point {
@@ -41,12 +45,18 @@ impl Point {
     pub fn new(key: impl Into<String>, device: impl Into<String>, job: Job) -> Self {
         let key = key.into();
         let extracts = vec![Extract { key: key.clone(), actor: 0, operation: None, prefix: "" }];
-        Self { key, device: device.into(), job, extracts }
+        Self { key, device: device.into(), job, extracts, adapted: Vec::new() }
     }
 
     /// Keeps something else too.
     pub fn and(mut self, key: &str, actor: usize, operation: Option<Operation>, prefix: &'static str) -> Self {
         self.extracts.push(Extract { key: key.into(), actor, operation, prefix });
+        self
+    }
+
+    /// Says how the job differs from the published one.
+    pub fn adapted(mut self, how: impl IntoIterator<Item = String>) -> Self {
+        self.adapted.extend(how);
         self
     }
 
@@ -57,50 +67,25 @@ impl Point {
     }
 }
 
-/// The values of one key.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Values {
-    /// The words of the point.
-    pub key: String,
-    /// Numbers by name: iops, bw_mib, lat_mean_us ...
-    pub values: BTreeMap<String, f64>,
-    /// Bandwidth of each second, MiB/s.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_second: Vec<f64>,
-}
-
-impl Values {
-    /// The latency of something that was timed by itself.
-    pub fn of_latency(key: &str, latency: &Latency) -> Self {
-        let mut values = BTreeMap::new();
-        put_latency(&mut values, "", latency);
-        Self { key: key.into(), values, by_second: Vec::new() }
-    }
-}
-
-fn put_latency(values: &mut BTreeMap<String, f64>, prefix: &str, latency: &Latency) {
-    for (name, value) in [
-        ("lat_mean_us", latency.mean_us()),
-        ("lat_p50_us", latency.quantile_us(0.50)),
-        ("lat_p95_us", latency.quantile_us(0.95)),
-        ("lat_p99_us", latency.quantile_us(0.99)),
-        ("lat_max_us", latency.max_us()),
-        ("count", latency.count() as f64),
-    ] {
-        values.insert(format!("{prefix}{name}"), value);
-    }
-}
-
-fn put_actor(values: &mut BTreeMap<String, f64>, extract: &Extract, actor: &ActorResult) {
+fn put_actor(values: &mut Values, extract: &Extract, actor: &ActorResult) {
     let latency = match extract.operation {
         None => actor.latency(),
         Some(operation) => actor.tally.latency(operation).cloned().unwrap_or_default(),
     };
-    put_latency(values, extract.prefix, &latency);
+    values.put_latency(extract.prefix, &latency);
+    let parts: [(&Option<String>, &[&str]); 3] = [
+        (&actor.outside_model, &["iops", "bw_", "lat_"]),
+        (&actor.rates_outside_model, &["iops", "bw_", "lat_mean"]),
+        (&actor.percentiles_outside_model, &["lat_p", "lat_max"]),
+    ];
+    for (_, names) in parts.into_iter().filter(|(why, _)| why.is_some()) {
+        values.outside.extend(names.iter().map(|name| format!("{}{name}", extract.prefix)));
+    }
     if extract.operation.is_none() {
-        values.insert(format!("{}iops", extract.prefix), actor.iops());
-        values.insert(format!("{}bw_mib", extract.prefix), actor.bw_mib());
-        values.insert(format!("{}errors", extract.prefix), actor.tally.error_count() as f64);
+        let mut put = |name: &str, value| values.values.insert(format!("{}{name}", extract.prefix), value);
+        put("iops", actor.iops());
+        put("bw_mib", actor.bw_mib());
+        put("errors", actor.tally.error_count() as f64);
     }
 }
 
@@ -109,12 +94,8 @@ fn values_of(point: &Point, result: &JobResult) -> Vec<Values> {
     let mut found: BTreeMap<&str, Values> = BTreeMap::new();
     for extract in &point.extracts {
         let Some(actor) = result.actors.get(extract.actor) else { continue };
-        let entry = found.entry(&extract.key).or_insert_with(|| Values {
-            key: extract.key.clone(),
-            values: BTreeMap::new(),
-            by_second: Vec::new(),
-        });
-        put_actor(&mut entry.values, extract, actor);
+        let entry = found.entry(&extract.key).or_insert_with(|| Values::of(&extract.key));
+        put_actor(entry, extract, actor);
         if extract.operation.is_none() && (entry.by_second.is_empty() || extract.prefix == "writer_") {
             entry.by_second = actor.bw_by_second();
         }
@@ -127,7 +108,24 @@ pub fn at_point(key: &str, error: ZonedError) -> Failure {
     Failure::new(error.exit_code(), format!("point {key}: {error}"))
 }
 
-/// Runs the job of a point; its values, and what it warned of.
+/// Runs the job of a point on its drive; its values, and what it warned of.
+///
+/// # Errors
+/// What the drive answered, with the point.
+pub fn run_on(
+    session: &mut Session,
+    point: &Point,
+    seed: Seed,
+    interrupt: &Interrupt,
+) -> Result<(Vec<Values>, Vec<String>), Failure> {
+    let options = RunOptions { seed, progress: &Silent, interrupt };
+    let result = session.run(&point.job, &options).map_err(|error| at_point(&point.key, error))?;
+    let mut warnings = point.adapted.clone();
+    warnings.extend(result.warnings.iter().cloned());
+    Ok((values_of(point, &result), warnings))
+}
+
+/// Runs the job of a point alone.
 ///
 /// # Errors
 /// What the drive answered, with the point.
@@ -138,18 +136,17 @@ pub fn run_point(
     interrupt: &Interrupt,
 ) -> Result<(Vec<Values>, Vec<String>), Failure> {
     let name: DeviceName = point.device.parse()?;
-    let options = RunOptions { seed, progress: &Silent, interrupt };
-    let result = run_job(&name, &point.job, erase, &options).map_err(|error| at_point(&point.key, error))?;
-    Ok((values_of(point, &result), result.warnings))
+    run_on(&mut Session::new(name, erase, None), point, seed, interrupt)
 }
 
-/// Everything a record holds.
+/// Everything a record holds; repetitions are averaged.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// The drives it was measured on.
+    /// The names of its drives.
     pub device: String,
     /// Whether any of them is simulated.
     pub simulated: bool,
+    drives: Vec<Used>,
     values: BTreeMap<String, Values>,
     warnings: BTreeMap<String, usize>,
 }
@@ -161,21 +158,32 @@ impl Measured {
         points: impl Iterator<Item = &'a Values>,
         warnings: impl Iterator<Item = &'a str>,
     ) -> Self {
-        let facts = environment.0.iter().filter(|(name, _)| name.starts_with("zns.device."));
-        let devices: Vec<&str> = facts.filter_map(|(_, value)| value.as_str()).collect();
+        Self::on(used(environment), points, warnings)
+    }
+
+    /// What was measured on these drives.
+    pub fn on<'a>(
+        drives: Vec<Used>,
+        points: impl Iterator<Item = &'a Values>,
+        warnings: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let names: Vec<&str> = drives.iter().map(|drive| drive.name.as_str()).collect();
+        let mut repeated: BTreeMap<&str, Vec<&Values>> = BTreeMap::new();
+        points.for_each(|values| repeated.entry(&values.key).or_default().push(values));
         let mut measured = Self {
-            device: devices.join(", "),
-            simulated: devices.iter().any(|device| device.starts_with("sim:")),
+            device: names.join(", "),
+            simulated: drives.iter().any(|drive| drive.nature == "simulated"),
+            values: repeated.into_iter().map(|(key, values)| (key.to_string(), averaged(&values))).collect(),
+            drives,
             ..Self::default()
         };
-        measured.values.extend(points.map(|values| (values.key.clone(), values.clone())));
         warnings.for_each(|text| *measured.warnings.entry(text.to_string()).or_default() += 1);
         measured
     }
 
     /// A value by key and name.
     pub fn get(&self, key: &str, name: &str) -> Option<f64> {
-        self.values.get(key)?.values.get(name).copied()
+        self.values.get(key)?.inside(name)
     }
 
     /// Bandwidth of each second of a key.
@@ -188,11 +196,28 @@ impl Measured {
         self.values.values()
     }
 
+    /// Whether a published value was measured on the same drive as this, or on the drive that is modelled here.
+    pub fn is_of_published_drive(&self, condition: &str) -> bool {
+        let wanted = if condition.contains("drive=conventional") { PUBLISHED_CONVENTIONAL } else { PUBLISHED_ZONED };
+        self.drives.iter().any(|drive| drive.called == wanted)
+    }
+
     /// Visible notes.
     pub fn caveats(&self) -> Vec<String> {
         let mut caveats = Vec::new();
         if self.simulated {
             caveats.push(format!("modelled, not measured: {}", self.device));
+        }
+        let of = |nature: &str| -> Vec<&str> {
+            self.drives.iter().filter(|drive| drive.nature == nature).map(|drive| drive.name.as_str()).collect()
+        };
+        if !of("emulated").is_empty() {
+            let names = of("emulated").join(", ");
+            caveats.push(format!("{names}: emulated, its times are those of this machine and are not judged"));
+        }
+        if !self.is_of_published_drive("") {
+            let words = "it is not the published drive nor its model: published values stand beside its own as context";
+            caveats.push(format!("{}: {words}", self.device));
         }
         caveats.extend(self.warnings.iter().map(|(text, count)| format!("{text} ({count} points)")));
         caveats
@@ -200,6 +225,26 @@ impl Measured {
 
     /// All values as JSON.
     pub fn to_json(&self) -> Value {
-        self.values.values().map(|values| json!({"key": values.key, "values": values.values})).collect()
+        self.values
+            .values()
+            .map(|values| json!({"key": values.key, "values": values.values, "outside_model": values.outside}))
+            .collect()
     }
+}
+
+/// The means of all repetitions of a point; the seconds one behind the other.
+fn averaged(repetitions: &[&Values]) -> Values {
+    let mut mean = Values::of(repetitions.first().map_or("", |values| &values.key));
+    for values in repetitions {
+        for (name, value) in &values.values {
+            *mean.values.entry(name.clone()).or_default() += value;
+        }
+        mean.by_second.extend(&values.by_second);
+        mean.outside.extend(values.outside.iter().cloned());
+    }
+    for (name, value) in &mut mean.values {
+        let count = repetitions.iter().filter(|values| values.values.contains_key(name)).count();
+        *value /= count.max(1) as f64;
+    }
+    mean
 }

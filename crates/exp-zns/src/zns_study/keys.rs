@@ -1,70 +1,104 @@
-//! Where a file lies says what it holds: paths of the study's artifact become the words of its points.
+//! Where a file lies says what it holds: paths of the study's artifacts become the words of their points.
 
 use crate::zns::condition::grid_key;
 
-/// What a file of the study is, by its path.
+/// What a file is, by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StudyFile {
-    /// A point of the fio grid.
-    Grid(String),
-    /// Reads under writes at a rate: the point's words.
-    Rate(String),
-    /// Heavy writes: the point's words.
-    Heavy(String),
-    /// Anywhere else.
-    Other,
+pub struct Place {
+    /// The folder of the device that it was measured on; empty: the path names none.
+    pub device: String,
+    /// The words of its point, or how they begin.
+    pub key: String,
+    /// How it is read.
+    pub kind: Kind,
 }
 
-/// `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`, `.../rate_inteference/<drive>_<rate>_<qd>...` (the
-/// artifact's spelling) and folders whose name holds `heavy`.
-pub fn place(path: &str) -> StudyFile {
+/// How a file is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A point of the fio grid: all jobs together.
+    Grid,
+    /// Reads beside writes, at a rate or without limit.
+    Beside,
+    /// What db_bench printed, so many-th run.
+    Database(u32),
+    /// Jobs whose names tell them apart.
+    Named,
+}
+
+/// `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`; below `custom/<device>` the folders of rate interference
+/// (in the artifact's spelling), `heavy` and `long`; `zbdbench/<file system>`; all others keep the words of their path.
+pub fn place(path: &str) -> Place {
     let parts: Vec<&str> = path.split('/').collect();
-    if let Some(key) = grid(&parts) {
-        return StudyFile::Grid(key);
+    if let Some(place) = grid(&parts) {
+        return place;
     }
     let named = |word: &str| parts.iter().position(|part| part.to_ascii_lowercase().contains(word));
-    if let Some(key) = named("rate_int").and_then(|at| rate(&parts[at + 1..])) {
-        return StudyFile::Rate(key);
+    let device = parts.iter().position(|part| *part == "custom").and_then(|at| {
+        // The file itself is no device.
+        parts.get(at + 1).filter(|_| at + 2 < parts.len()).map(|part| (*part).to_string())
+    });
+    let device = device.unwrap_or_default();
+    let rate = named("rate_int").and_then(|at| rate(&parts[at + 1..]));
+    let heavy = || named("heavy").map(|at| heavy(&parts[at..]));
+    let long = || long(&parts);
+    if let Some(key) = rate.or_else(heavy).or_else(long) {
+        return Place { device, key, kind: Kind::Beside };
     }
-    match named("heavy") {
-        Some(at) => StudyFile::Heavy(heavy(&parts[at..])),
-        None => StudyFile::Other,
+    if let Some((key, run)) = named("zbdbench").and_then(|at| database(&parts[at + 1..])) {
+        return Place { device, key, kind: Kind::Database(run) };
     }
+    Place { device, key: format!("file={}", word(path)), kind: Kind::Named }
 }
 
-fn grid(parts: &[&str]) -> Option<String> {
-    let [.., engine, _device, format, op, size, zones, depth] = parts else { return None };
+/// A word that does not break a key.
+pub fn word(text: &str) -> String {
+    text.strip_suffix(".json").unwrap_or(text).replace([',', '='], ";")
+}
+
+fn grid(parts: &[&str]) -> Option<Place> {
+    let [.., engine, device, format, op, size, zones, depth] = parts else { return None };
     let depth: u64 = depth.strip_suffix(".json")?.parse().ok()?;
-    let bs: u64 = size.strip_suffix("bs")?.parse().ok()?;
-    let zones: u64 = zones.strip_suffix("zone").or_else(|| zones.strip_suffix("zones"))?.parse().ok()?;
-    let lbaf = match *format {
-        "lbaf0" => 512,
-        "lbaf2" => 4096,
-        _ => return None,
+    let size = size.strip_suffix("bs")?;
+    let bs: u64 = match size.strip_suffix('K') {
+        Some(kib) => kib.parse::<u64>().ok()?.checked_mul(1024)?,
+        None => size.parse().ok()?,
     };
-    let (op, scheduled) = match op.strip_suffix("mq") {
+    let zones: u64 = zones.strip_suffix("zone").or_else(|| zones.strip_suffix("zones"))?.parse().ok()?;
+    let (known, scheduled) = match op.strip_suffix("mq") {
         Some(op) => (op, true),
-        None => (*op, false),
+        None => (*op, op.contains("mq")),
     };
     let path = match (*engine, scheduled) {
-        ("spdk", false) => "direct",
+        ("spdk", _) => "direct",
         (_, true) => "mq-deadline",
         (_, false) => "none",
     };
-    ["write", "append", "randread", "read"].contains(&op).then(|| grid_key(op, bs, depth, zones, path, lbaf))
+    let (kind, op) = match known {
+        "write" | "append" | "randread" => (Kind::Grid, known),
+        "read" => (Kind::Grid, "seqread"),
+        _ => (Kind::Named, *op),
+    };
+    let key = match *format {
+        "lbaf0" => grid_key(op, bs, depth, zones, path, 512),
+        "lbaf2" => grid_key(op, bs, depth, zones, path, 4096),
+        other => format!("op={op},bs={bs},qd={depth},zones={zones},path={path},lbaf={other}"),
+    };
+    Some(Place { device: (*device).into(), key, kind })
 }
 
-/// `zns_append_250_16`: the drive, what writes, MiB/s, depth of the reader.
+/// `zns_append_250_16`: the drive, what writes, MiB/s, depth of the reader. Without a name it is a drive that was not labelled.
 fn rate(parts: &[&str]) -> Option<String> {
     parts.iter().find_map(|part| {
         let stem = part.split('.').next()?;
         let (rest, depth) = stem.rsplit_once('_')?;
-        let (name, rate) = rest.rsplit_once('_')?;
+        let (name, rate) = rest.rsplit_once('_').unwrap_or(("", rest));
         let (rate, depth): (u64, u64) = (rate.parse().ok()?, depth.parse().ok()?);
         let (drive, op) = match name {
             "zns" => ("zoned", "write"),
             "zns_append" => ("zoned", "append"),
             "nvme" => ("conventional", "write"),
+            "" => ("unlabelled", "write"),
             _ => return None,
         };
         Some(format!("drive={drive},op={op},rate={rate},qd={depth}"))
@@ -81,11 +115,58 @@ fn heavy(parts: &[&str]) -> String {
     format!("drive={drive},rate={rate}")
 }
 
+/// Folders `long`, `long2`, `long3`: results `zns_append_<qd>[_<rate>]`, `nvme_<qd>[_<rate>]`, `<qd>`, and bandwidth logs
+/// `log_[zns_]<qd>_<rate>_bw.<job>`, `finally[zns][_<qd>]_bw.<job>`. Rate 0 in a name: nobody writes; no rate: without limit.
+fn long(parts: &[&str]) -> Option<String> {
+    let [.., folder, file] = parts else { return None };
+    let folder_is = folder.strip_prefix("long")?;
+    if !folder_is.is_empty() && folder_is.parse::<u32>().is_err() {
+        return None;
+    }
+    let stem = file.split('.').next()?;
+    let mut numbers = Vec::new();
+    let mut zoned = false;
+    for word in stem.split('_') {
+        match word {
+            "zns" | "finallyzns" => zoned = true,
+            "append" | "nvme" | "log" | "finally" | "bw" | "b" => {}
+            number => numbers.push(number.parse::<u64>().ok()?),
+        }
+    }
+    let drive = if zoned { "zoned" } else { "conventional" };
+    Some(match *numbers.as_slice() {
+        [] => format!("drive={drive},rate=0"),
+        [depth] => format!("drive={drive},rate=0,qd={depth}"),
+        [depth, 0] => format!("drive={drive},rate=none,qd={depth}"),
+        [depth, rate] => format!("drive={drive},rate={rate},qd={depth}"),
+        _ => return None,
+    })
+}
+
+/// `<file system>/<benchmark>[_<run>].txt`, as the published values name it, and the run from 0.
+fn database(parts: &[&str]) -> Option<(String, u32)> {
+    let [setup, file] = parts else { return None };
+    let setup = match *setup {
+        "xfs" => "xfs-conventional",
+        "f2fs" => "f2fs-conventional",
+        "f2fs-zns" => "f2fs-zns",
+        "zenfs" => "zenfs-zns",
+        _ => return None,
+    };
+    let stem = file.strip_suffix(".txt")?;
+    let numbered = stem.rsplit_once('_').and_then(|(name, run)| Some((name, run.parse::<u32>().ok()?.checked_sub(1)?)));
+    let (benchmark, run) = numbered.unwrap_or((stem, 0));
+    Some((format!("{setup} {}", benchmark.replace("_writelimit", "-limited")), run))
+}
+
 /// The words of a timed operation. State-machine programs name operations by themselves (`reset_137856`) or by the file they
 /// lie in; the same operation of several runs counts as one.
 pub fn operation_key(path: &str, op: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     let stem = file.split('.').next().unwrap_or(file);
+    if let Some(name) = interference(stem) {
+        return name.to_string();
+    }
     let named = [op, stem].into_iter().find_map(|name| {
         let (word, blocks) = name.rsplit_once('_')?;
         let blocks: u64 = blocks.parse().ok()?;
@@ -103,18 +184,36 @@ pub fn operation_key(path: &str, op: &str) -> String {
     })
 }
 
+/// Files of resets beside others, `<who>_reset_inteference_<what>`: what they hold is in their name.
+fn interference(stem: &str) -> Option<&'static str> {
+    let (who, what) = stem.split_once("_reset_inteference_")?;
+    Some(match (who, what) {
+        ("read", "resets") => "reset with reads",
+        ("write", "resets") => "reset with writes",
+        ("append", "resets") => "reset with appends",
+        ("read", "reads") => "randread with resets",
+        ("write", "writes") => "write with resets",
+        ("append", "appends") => "append with resets",
+        ("write", "fill_writes") => "write alone",
+        ("append", "fill_appends") => "append alone",
+        _ => return None,
+    })
+}
+
 /// Operations of the open and close programs, by the words of `data/zns/t06`.
 fn operation_name(op: &str) -> Option<&'static str> {
     Some(match op {
-        "open" | "explicit_open" => "open",
+        "open" | "explicit_open" | "empty_open" => "open",
         "close" => "close after explicit open",
         "close_implicit" => "close after implicit open",
         "close_write" => "write to a closed zone, opened explicitly before",
         "close_implicit_write" => "write to a closed zone, opened implicitly before",
-        "write_implicit_open" | "write_implicitly_opened" => "first write, opens implicitly",
+        "write_implicit_open" | "write_implicit_opened" | "write_implicitly_opened" => "first write, opens implicitly",
         "write_implicit" => "write, opened implicitly",
         "write_explicit" => "write, opened explicitly",
-        "append_implicit_open" | "append_implicitly_opened" => "first append, opens implicitly",
+        "append_implicit_open" | "append_implicit_opened" | "append_implicitly_opened" => {
+            "first append, opens implicitly"
+        }
         "append_implicit" => "append, opened implicitly",
         "append_explicit" => "append, opened explicitly",
         _ => return None,
@@ -126,28 +225,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_the_artifact_are_understood() {
-        let grid = |path: &str| match place(path) {
-            StudyFile::Grid(key) => key,
-            other => panic!("{path}: {other:?}"),
+    fn paths_of_the_artifacts_are_understood() {
+        let of = |path: &str| {
+            let Place { device, key, kind } = place(path);
+            (device, key, kind)
         };
-        assert_eq!(
-            grid("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json"),
-            "op=append,bs=4096,qd=8,zones=1,path=direct,lbaf=4096"
+        let is = |path: &str, device: &str, key: &str, kind: Kind| {
+            assert_eq!(of(path), (device.to_string(), key.to_string(), kind), "{path}");
+        };
+        let key = "op=append,bs=4096,qd=8,zones=1,path=direct,lbaf=4096";
+        is("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json", "zns-a", key, Kind::Grid);
+        let key = "op=write,bs=512,qd=1,zones=4,path=mq-deadline,lbaf=512";
+        is("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json", "zns-a", key, Kind::Grid);
+        let key = "op=write,bs=512,qd=1,zones=4,path=none,lbaf=512";
+        is("io_uring/nvme-b/lbaf0/write/512bs/4zone/1.json", "nvme-b", key, Kind::Grid);
+        let key = "op=writerand,bs=131072,qd=1,zones=4,path=none,lbaf=lbaf3";
+        is("io_uring/nvme-a/lbaf3/writerand/128Kbs/4zone/1.json", "nvme-a", key, Kind::Named);
+        let key = "drive=zoned,op=append,rate=250,qd=16";
+        is("data/custom/zns-a/rate_inteference/zns_append_250_16", "zns-a", key, Kind::Beside);
+        is("custom/rate_interference/zns_append_250_16/out.json", "rate_interference", key, Kind::Beside);
+        let key = "drive=unlabelled,op=write,rate=0,qd=1";
+        is("custom/zns-a/rate_inteference/0_1", "zns-a", key, Kind::Beside);
+        is("custom/zns-a/heavy/zns_0_bw.1.log", "zns-a", "drive=zoned,rate=0", Kind::Beside);
+        is("custom/zns-a/long2/zns_append_128_250.json", "zns-a", "drive=zoned,rate=250,qd=128", Kind::Beside);
+        is("custom/zns-a/long3/nvme_128_0.json", "zns-a", "drive=conventional,rate=none,qd=128", Kind::Beside);
+        is("custom/zns-a/long2/16.json", "zns-a", "drive=conventional,rate=0,qd=16", Kind::Beside);
+        is("custom/zns-a/long/finallyzns_bw.3.log", "zns-a", "drive=zoned,rate=0", Kind::Beside);
+        is(
+            "custom/zns-a/long2/zns_append_1_{rate}.json",
+            "zns-a",
+            "file=custom/zns-a/long2/zns_append_1_{rate}",
+            Kind::Named,
         );
-        assert_eq!(
-            grid("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json"),
-            "op=write,bs=512,qd=1,zones=4,path=mq-deadline,lbaf=512"
-        );
-        let rate = StudyFile::Rate("drive=zoned,op=append,rate=250,qd=16".into());
-        assert_eq!(place("data/custom/zns-a/rate_inteference/zns_append_250_16"), rate);
-        assert_eq!(place("custom/rate_interference/zns_append_250_16/out.json"), rate);
-        assert_eq!(
-            place("custom/heavy_inteference/nvme/750.json"),
-            StudyFile::Heavy("drive=conventional,rate=750".into())
-        );
-        assert_eq!(place("custom/zns-a/heavy/zns_0_bw.1.log"), StudyFile::Heavy("drive=zoned,rate=0".into()));
-        assert_eq!(place("README.md"), StudyFile::Other);
+        let key = "xfs-conventional readwhilewriting-limited";
+        is("data/zbdbench/xfs/readwhilewriting_writelimit_2.txt", "", key, Kind::Database(1));
+        is("data/inteference/mixratio/50_nvme_8.json", "", "file=data/inteference/mixratio/50_nvme_8", Kind::Named);
+        is("README.md", "", "file=README.md", Kind::Named);
     }
 
     #[test]
@@ -156,6 +269,12 @@ mod tests {
         assert_eq!(operation_key("run2/finish_17232.txt", "finish"), "op=finish,blocks=17232");
         assert_eq!(operation_key("x", "finish_reset_1"), "op=reset-of-finished,blocks=1");
         assert_eq!(operation_key("open_close/run1", "close"), "close after explicit open");
+        assert_eq!(operation_key("x/write_reset_inteference_fill_opens", "empty_open"), "open");
+        assert_eq!(
+            operation_key("run2_write_implicitly_opened", "write_implicit_opened"),
+            "first write, opens implicitly"
+        );
+        assert_eq!(operation_key("a/write_reset_inteference_resets", "reset_inteference"), "reset with writes");
         assert_eq!(operation_key("a/odd.csv", "flush"), "odd: flush");
     }
 }

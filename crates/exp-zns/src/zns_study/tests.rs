@@ -40,16 +40,73 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     let recorded = Recorded::<ZnsStudyImport>::of(&record).unwrap();
     let points =
         recorded.events().filter_map(|event| if let Event::Point(values) = event { Some(values) } else { None });
-    let measured = Measured::of(&record.environment, points, std::iter::empty());
+    let measured = crate::zns::measure::Measured::of(&record.environment, points, std::iter::empty());
     let append = "op=append,bs=4096,qd=1,zones=1,path=direct,lbaf=4096";
     assert_eq!(measured.get(append, "lat_mean_us"), Some(14.834));
     assert_eq!(measured.get("drive=zoned,op=write,rate=250,qd=16", "iops"), Some(109232.9));
     assert_eq!(measured.get("op=reset,blocks=137856", "count"), Some(2.0));
     assert_eq!(measured.by_second("drive=zoned,rate=0"), [2.0, 4.0]);
-    let groups = analysis.result["groups"].as_array().unwrap();
+    let devices = analysis.result["devices"].as_array().unwrap();
+    assert_eq!(devices.len(), 1, "all below zns-a");
+    let groups = devices[0]["groups"].as_array().unwrap();
     assert!(groups.iter().all(|group| group["worst_error"].as_f64().unwrap() < 0.01), "{groups:?}");
     assert!(analysis.tables.iter().any(|table| table.id == "skipped" && table.rows.len() == 1));
     assert!(record.summary.is_some());
+}
+
+/// The same operating point of two devices is two points, and every file is read or named.
+#[test]
+fn devices_are_kept_apart_and_every_file_is_accounted_for() {
+    let room = tempfile::tempdir().unwrap();
+    let tree = room.path().join("artifact");
+    for (device, iops) in [("zns-a", 100.0), ("nvme-a", 200.0), ("nvme-b", 300.0)] {
+        write(
+            &tree,
+            &format!("data/io_uring/{device}/lbaf0/write/4096bs/1zone/1.json"),
+            &fio("write", iops, 9000.0, 9500),
+        );
+    }
+    write(&tree, "data/custom/zns-a/long2/zns_append_128_250.json", &fio("read", 5.0, 9000.0, 9500));
+    let reset = fio("ZNS Reset", 30.0, 1e7, 20_000_000);
+    write(&tree, "benchmarks/reset-on-write/data/data-write_iod_2-wflow_50.json", &reset);
+    let printed =
+        "fillrandom   :   9.622 micros/op 103926 ops/sec 12508.842 seconds 1300000000 operations;   81.3 MB/s\n";
+    write(&tree, "data/zbdbench/xfs/fillrandom.txt", printed);
+    write(&tree, "data/zbdbench/xfs/overwrite.txt", "it stopped\n");
+    write(&tree, "data/custom/zns-a/open_close/fill_opens", "empty_open,9500,4\n");
+    write(&tree, "data/empty.json", "");
+    write(&tree, "plot.py", "import sys\n");
+    let out = room.path().join("run");
+    ZnsStudyImport.import(&tree, &out).unwrap();
+    let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
+    let value = |device: &str, key: &str, name: &str| {
+        recorded.events().find_map(|event| match event {
+            Event::Point(values) if values.device == device && values.key == key => values.values.get(name).copied(),
+            _ => None,
+        })
+    };
+    let key = "op=write,bs=4096,qd=1,zones=1,path=none,lbaf=512";
+    let rates = ["zns-a", "nvme-a", "nvme-b"].map(|device| value(device, key, "iops"));
+    assert_eq!(rates, [Some(100.0), Some(200.0), Some(300.0)]);
+    assert_eq!(value("zns-a", "drive=zoned,rate=250,qd=128", "iops"), Some(5.0));
+    let key = "file=benchmarks/reset-on-write/data/data-write_iod_2-wflow_50,job=j,does=zone reset";
+    assert_eq!(value("", key, "iops"), Some(30.0));
+    assert_eq!(value("", "xfs-conventional fillrandom", "operations per second"), Some(103_926.0));
+    assert_eq!(value("zns-a", "open", "count"), Some(1.0));
+    let why = |name: &str| {
+        recorded.events().find_map(|event| match event {
+            Event::Skipped { path, why } if path.ends_with(name) => Some(why.clone()),
+            _ => None,
+        })
+    };
+    assert!(why("overwrite.txt").unwrap().contains("did not end"));
+    assert_eq!(why("empty.json").unwrap(), "it is empty");
+    assert_eq!(why("plot.py").unwrap(), "a program, no result");
+    let files = recorded.events().find_map(|event| match event {
+        Event::Imported { files, .. } => Some(*files),
+        _ => None,
+    });
+    assert_eq!(files, Some(7), "of ten");
 }
 
 #[test]

@@ -152,9 +152,8 @@ mod tests {
 
     #[test]
     fn a_command_and_its_children_end_at_the_limit() {
-        let begun = Instant::now();
-        assert_eq!(shell("sleep 30 & sleep 30", Duration::from_millis(200)).outcome, Outcome::TimedOut);
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        let ran = shell("sleep 30 & sleep 30", Duration::from_millis(200));
+        assert!(ran.outcome == Outcome::TimedOut && ran.seconds < 30.0, "{ran:?}");
         let missing = run(&mut Command::new("/no/such/program"), GRACE, &Interrupt::new());
         assert!(matches!(missing, Err(StoreError::Io { operation: "run", .. })));
     }

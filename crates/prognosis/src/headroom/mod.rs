@@ -120,9 +120,18 @@ pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
     Some(Creatable { size, files, low: low.min(files), high: high.max(files), ends_by, user })
 }
 
+/// Free blocks that a mount for writing would not show.
+pub fn not_set_aside(room: &Room) -> u64 {
+    match &room.kind {
+        Kind::Xfs(xfs) => xfs.to_set_aside,
+        _ => 0,
+    }
+}
+
 /// What df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the free inodes.
 pub fn suggested_by_df(room: &Room, size: u64, user: User) -> Option<u64> {
     let blocks = if user == User::Root { room.free_blocks } else { room.user_blocks };
+    let blocks = blocks.saturating_sub(not_set_aside(room));
     match size {
         0 if room.inodes == 0 => None,
         0 => Some(room.free_inodes),

@@ -14,6 +14,8 @@ const CLUSTER_BYTES: u64 = 16 << 10;
 /// Blocks of a new directory per name of eight characters: its data block holds 168 in 4 KiB, the leaves of its index are filled
 /// to about two thirds, and the trees of inodes grow with it (measured 0.0087 to 0.0115).
 const DIRECTORY: f64 = 0.0095;
+/// The same in directories of hundreds of thousands of names, which only empty files make.
+const LARGE_DIRECTORY: f64 = 0.0115;
 /// Blocks that must be free for the transaction that makes a file (XFS_CREATE_SPACE_RES with trees of usual height).
 const TRANSACTION: f64 = 46.0;
 /// Extents that an inode of 512 bytes holds, and those that a block of the tree holds after splits.
@@ -60,7 +62,7 @@ pub(super) fn estimate(room: &Room, xfs: &Xfs, size: u64) -> Estimate {
     let inode_share = whole as f64 / CHUNK as f64;
     let map = |pieces: f64| if pieces > IN_INODE { (pieces / IN_BLOCK).ceil() } else { 0.0 };
     let by_blocks = match data {
-        0 => (free + made * inode_share) / (inode_share + DIRECTORY),
+        0 => (free + made * inode_share) / (inode_share + LARGE_DIRECTORY),
         data => {
             let lengths = free_or_whole(room).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
             let appetite = Appetite { data, beside: inode_share + DIRECTORY, map };
@@ -76,7 +78,8 @@ pub(super) fn estimate(room: &Room, xfs: &Xfs, size: u64) -> Estimate {
     let limit = Estimate {
         files: by_limit - CHUNK as f64 / 2.0,
         low: by_limit - 2.0 * CHUNK as f64,
-        high: by_limit + CHUNK as f64,
+        // The limit is compared with counters that every processor keeps for itself.
+        high: by_limit * 1.001 + CHUNK as f64,
         ends_by: EndsBy::Inodes,
     };
     let blocks = blocks.first_of(limit);
@@ -110,7 +113,8 @@ fn by_chunks(
         if alone * blocks_per_file <= elsewhere { alone } else { shared.max(made).min(alone) }
     };
     let worst = (in_sites + made * per_inode) / (per_inode + blocks_per_file);
-    let worst = worst.max(made.min(free / blocks_per_file)).min(best);
+    // The directory of the files takes an inode too.
+    let worst = worst.max((made - 2.0).max(0.0).min(free / blocks_per_file)).min(best);
     let within = |files: f64| Estimate {
         files,
         low: (worst * 0.95 - 1.0).max(0.0),
@@ -128,7 +132,9 @@ fn by_chunks(
     if worst < blocks.low && few {
         return within((worst * best).sqrt());
     }
-    Estimate { low: worst.min(blocks.low), ..blocks }
+    // Data may still take the last places before the next chunk is wanted.
+    let low = if in_sites < FEW_SITES * free { worst.min((made - 2.0).max(0.0)) } else { worst };
+    Estimate { low: low.min(blocks.low), ..blocks }
 }
 
 /// Share of the free blocks that lies in places for chunks, above which data leave enough of them (measured: at 8 to 27 % chunks

@@ -3,7 +3,7 @@
 use super::trial::Trial;
 use super::{Executed, Laboratory, Tried};
 use crate::error::PrognosisError;
-use crate::estimate::{Cure, Seen, WORST, pays, sequential_rate};
+use crate::estimate::{Cure, Seen, pays, sequential_rate};
 use crate::plan;
 use crate::sentence;
 use senesce_layout::FileRuns;
@@ -13,8 +13,9 @@ use std::process::{Command, Stdio};
 
 /// A pass that gains less than this share of the time is the last.
 const STILL_PAYS: f64 = 0.01;
-/// The share of the gain that the carried out plan aims at.
+/// The least share of the gain that a plan which is carried out aims at, and the share that is enough.
 const AIM: f64 = 0.9;
+const ENOUGH: f64 = 0.85;
 /// Files in one command.
 const BATCH: usize = 256;
 
@@ -54,16 +55,10 @@ pub(super) fn try_tool(
         if pass == 1 {
             let first = plan::plan(&before.files, &before.costs[0], &after.costs[0]);
             tried.plan = first.steps.clone();
-            let best = first.for_share(AIM);
-            tried.plan_order = best.to_vec();
-            tried.plan_files = best
-                .iter()
-                .take(WORST)
-                .map(|file| before.files.path(*file as usize).to_string_lossy().into_owned())
-                .collect();
+            tried.plan_order = first.files;
             tried.executed = Some(Executed {
-                aimed_share: AIM,
-                files: best.len() as u64,
+                aimed_share: 1.0,
+                files: tried.plan_order.len() as u64,
                 bytes_written: bytes,
                 seconds_after: now,
                 share_of_gain: 1.0,
@@ -80,41 +75,56 @@ pub(super) fn try_tool(
     carry_out(laboratory, before, tried)
 }
 
-/// Moves only the files of the plan, on a fresh trial.
+/// Moves only the files of the plan, on fresh trials, more of them until they bring enough: files lie between one another, and what
+/// one gains alone is not always what it gains with the others.
 fn carry_out(laboratory: &Laboratory<'_>, before: &Seen, tried: &mut Tried) -> Result<(), PrognosisError> {
     let Some(whole) = tried.executed.take() else { return Ok(()) };
     let gain = before.costs[0].seconds - whole.seconds_after;
-    if whole.files == 0 || gain < STILL_PAYS * before.costs[0].seconds {
+    if tried.plan_order.is_empty() || gain < STILL_PAYS * before.costs[0].seconds {
         return Ok(());
     }
     let first = tried.cures.first().map_or(0, |cure| cure.bytes_written);
-    let chosen = chosen_files(before, tried, whole.files as usize);
+    let aims: Vec<(f64, u64)> = tried
+        .plan
+        .iter()
+        .filter(|step| step.share_of_gain >= AIM)
+        .map(|step| (step.share_of_gain, step.files))
+        .collect();
+    for (aim, files) in aims {
+        let after = move_files(laboratory, before, &tried.plan_order[..files as usize])?;
+        let bytes = moved_bytes(&before.files, &after.files);
+        let executed = Executed {
+            aimed_share: aim,
+            files,
+            bytes_written: bytes,
+            seconds_after: after.costs[0].seconds,
+            share_of_gain: (before.costs[0].seconds - after.costs[0].seconds) / gain,
+            share_of_bytes: bytes as f64 / first.max(1) as f64,
+        };
+        tried.executed = Some(executed);
+        if executed.share_of_gain >= ENOUGH {
+            break;
+        }
+    }
+    let chosen = tried.executed.map_or(0, |executed| executed.files as usize);
+    let path = |file: &u32| before.files.path(*file as usize).to_string_lossy().into_owned();
+    tried.plan_files = tried.plan_order[..chosen].iter().map(path).collect();
+    Ok(())
+}
+
+/// Runs the tool on these files alone.
+fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
-    let paths: Vec<PathBuf> = chosen.iter().map(|path| trial.directory().join(path)).collect();
+    let paths: Vec<PathBuf> =
+        files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
     for batch in paths.chunks(BATCH) {
         laboratory.check()?;
         run(tool(laboratory.file_system), batch, laboratory.file_system)?;
     }
     let after = look(laboratory, trial.directory())?;
     trial.end()?;
-    let bytes = moved_bytes(&before.files, &after.files);
-    tried.executed = Some(Executed {
-        aimed_share: AIM,
-        files: whole.files,
-        bytes_written: bytes,
-        seconds_after: after.costs[0].seconds,
-        share_of_gain: (before.costs[0].seconds - after.costs[0].seconds) / gain,
-        share_of_bytes: bytes as f64 / first.max(1) as f64,
-    });
-    Ok(())
-}
-
-fn chosen_files(before: &Seen, tried: &Tried, count: usize) -> Vec<PathBuf> {
-    match tried.plan_order.get(..count) {
-        Some(files) => files.iter().map(|file| before.files.path(*file as usize)).collect(),
-        None => Vec::new(),
-    }
+    Ok(after)
 }
 
 /// A command of the user's.

@@ -8,7 +8,7 @@ use senesce_layout::Room;
 use senesce_layout::room::Kind;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Its directory.
 const DIRECTORY: &str = ".senesce-probe";
@@ -27,6 +27,42 @@ pub enum Ended {
     Open,
     /// Writing it.
     Write,
+}
+
+/// The probe in steps: files of one size in one new directory, as root.
+#[derive(Debug)]
+pub struct Probe {
+    directory: OwnedFd,
+    path: PathBuf,
+    size: u64,
+    /// Files so far.
+    pub files: u64,
+}
+
+impl Probe {
+    /// Makes its directory.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn begin(directory: &Path, size: u64) -> Result<Self, PrognosisError> {
+        let path = directory.join(DIRECTORY);
+        let failed = |errno: Errno| PrognosisError::io("make the directory of the probe in", directory)(errno.into());
+        rustix::fs::mkdir(&path, Mode::RWXU).map_err(failed)?;
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(CWD, &path, flags, Mode::empty()).map_err(failed)?;
+        Ok(Self { directory, path, size, files: 0 })
+    }
+
+    /// Creates so many files more; the call that found no room, if one did.
+    ///
+    /// # Errors
+    /// Something else than want of space.
+    pub fn create(&mut self, most: u64) -> Result<Option<Ended>, PrognosisError> {
+        let failed = |errno: Errno| PrognosisError::io("create files in", &self.path)(errno.into());
+        let (files, ended) = create(self.directory.as_fd(), self.size, self.files, most).map_err(failed)?;
+        self.files = files;
+        Ok(ended)
+    }
 }
 
 /// What was created.
@@ -67,12 +103,13 @@ pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Pr
     let Some(probe) = probe else {
         return Ok(filled(&before, &before, size, user, (0, Ended::Mkdir), 0));
     };
-    let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0)).map_err(failed)?;
+    let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0, u64::MAX)).map_err(failed)?;
+    let ended = ended.unwrap_or(Ended::Write);
     let room = Room::of(directory)?;
     let mut after = files;
     for _ in 0..ROUNDS {
         rustix::fs::syncfs(&probe).map_err(failed)?;
-        let (more, _) = as_user(user, || create(probe.as_fd(), size, after)).map_err(failed)?;
+        let (more, _) = as_user(user, || create(probe.as_fd(), size, after, u64::MAX)).map_err(failed)?;
         if more == after {
             break;
         }
@@ -95,7 +132,7 @@ fn filled(before: &Room, after: &Room, size: u64, user: User, (files, ended): (u
 }
 
 /// Names what ran out, from what was left.
-fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> EndsBy {
+pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> EndsBy {
     match &after.kind {
         Kind::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
         Kind::Ext(ext) => {
@@ -109,8 +146,10 @@ fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> 
         // The limit of `imaxpct` is met in chunks.
         Kind::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
         Kind::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
-        // A transaction that makes a file wants some 50 blocks for the worst case.
-        Kind::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) => EndsBy::InodeChunks,
+        // A transaction that makes a file wants some 50 blocks for the worst case, and the last file its data.
+        Kind::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
+            EndsBy::InodeChunks
+        }
         Kind::Btrfs(found) => {
             let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
             // The last files may not have been written back.
@@ -121,15 +160,16 @@ fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> 
     }
 }
 
-/// Creates from number `next` on; gives the number after the last and the call that found no room.
-fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64) -> Result<(u64, Ended), Errno> {
+/// Creates from number `next` on, at most so many; gives the number after the last and the call that found no room.
+fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
     let data = vec![0u8; size as usize];
-    loop {
+    let end = next.saturating_add(most);
+    while next < end {
         let name = format!("{next:08}");
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(directory, &*name, flags, Mode::from_raw_mode(0o600)) {
             Ok(file) => file,
-            Err(Errno::NOSPC | Errno::DQUOT | Errno::MLINK) => return Ok((next, Ended::Open)),
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::MLINK) => return Ok((next, Some(Ended::Open))),
             Err(errno) => return Err(errno),
         };
         match write_all(&file, &data) {
@@ -137,11 +177,12 @@ fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64) -> Result<(u64, E
             Err(Errno::NOSPC | Errno::DQUOT) => {
                 drop(file);
                 rustix::fs::unlinkat(directory, &*name, AtFlags::empty())?;
-                return Ok((next, Ended::Write));
+                return Ok((next, Some(Ended::Write)));
             }
             Err(errno) => return Err(errno),
         }
     }
+    Ok((next, None))
 }
 
 fn write_all(file: &OwnedFd, mut data: &[u8]) -> Result<(), Errno> {

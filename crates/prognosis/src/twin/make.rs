@@ -196,6 +196,10 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
         // What the device's own cache holds may be older than what its file system wrote past it.
         let _ = device.flush_buffers();
     }
+    if file_system == FileSystem::Btrfs {
+        copy_chunks(source, image)?;
+        return Ok("its metadata chunks".into());
+    }
     let device = LoopDevice::attach(&source.file, "senesce twin of", true)?;
     let (from, to) = (device.path().to_string_lossy().into_owned(), image.to_string_lossy().into_owned());
     match file_system {
@@ -203,17 +207,13 @@ fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String
             program("e2image", &["-r", &from, &to], file_system)?;
             Ok("e2image -r".into())
         }
-        FileSystem::Xfs => {
+        _ => {
             let folder = image.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
             let scratch = ScratchDirectory::create(folder, "metadump")?;
             let dump = scratch.path().join("dump").to_string_lossy().into_owned();
             program("xfs_metadump", &["-o", &from, &dump], file_system)?;
             program("xfs_mdrestore", &[&dump, &to], file_system)?;
             Ok("xfs_metadump -o, xfs_mdrestore".into())
-        }
-        _ => {
-            copy_chunks(source, image)?;
-            Ok("its metadata chunks".into())
         }
     }
 }

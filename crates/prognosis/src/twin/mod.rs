@@ -11,7 +11,7 @@ mod make;
 mod sink;
 mod trial;
 
-pub use fill::{Ended, Filled};
+pub use fill::{Ended, Filled, Probe, ends_by};
 pub use make::{Made, Source, make};
 pub use trial::Trial;
 
@@ -45,9 +45,9 @@ impl Default for Wanted {
 }
 
 /// The plan, carried out on a twin.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Executed {
-    /// The share of the gain that was aimed at.
+    /// The share of the gain that the sum over its files promised.
     pub aimed_share: f64,
     /// Files that were moved.
     pub files: u64,
@@ -76,7 +76,7 @@ pub struct Tried {
     pub cures: Vec<Cure>,
     /// The fewest files worth moving, by what the tool's first pass did to each.
     pub plan: Vec<Step>,
-    /// Them, best first, to nine tenths of the gain.
+    /// Those that were carried out, best first.
     pub plan_files: Vec<String>,
     /// All files of the plan, best first.
     #[serde(skip)]

@@ -12,9 +12,10 @@ fn hdd() -> Options {
 }
 
 #[test]
+#[ignore = "needs loop devices, XFS, Btrfs"]
 fn an_image_is_not_altered_and_its_numbers_belong_together() {
     for (name, mib) in FILE_SYSTEMS {
-        let Some(mut image) = Image::new(name, mib) else { return };
+        let mut image = Image::new(name, mib);
         image.mount("");
         grow(&image.point(), 0.2, 0.0, 1);
         scatter(&image.point(), 12, 6);
@@ -40,8 +41,9 @@ fn an_image_is_not_altered_and_its_numbers_belong_together() {
 
 /// The same files, seen while they are mounted and afterwards in the image.
 #[test]
+#[ignore = "needs loop devices"]
 fn a_mounted_directory_and_its_image_say_the_same() {
-    let Some(mut image) = Image::new("ext4", 64) else { return };
+    let mut image = Image::new("ext4", 64);
     image.mount("");
     grow(&image.point(), 0.3, 0.0, 2);
     let mounted = prognosis(&image.point(), &hdd()).unwrap();
@@ -55,8 +57,9 @@ fn a_mounted_directory_and_its_image_say_the_same() {
 }
 
 #[test]
+#[ignore = "needs loop devices"]
 fn an_unknown_drive_has_a_range_and_another_order_another_time() {
-    let Some(mut image) = Image::new("ext4", 64) else { return };
+    let mut image = Image::new("ext4", 64);
     image.mount("");
     grow(&image.point(), 0.3, 0.0, 3);
     image.unmount();

@@ -50,10 +50,11 @@ const HEAD: &str =
     "file system,state,size,files,low,high,ends by,truth,truth after sync,truth ends by,error,interval holds\n";
 
 #[test]
+#[ignore = "needs loop devices, XFS, Btrfs"]
 fn a_fill_is_as_the_rule_says() {
     let mut table = String::from(HEAD);
     for (name, mib) in [("ext4", 48), ("xfs", 304), ("btrfs", 128)] {
-        let Some(mut image) = Image::new(name, mib) else { return };
+        let mut image = Image::new(name, mib);
         image.mount("");
         grow(&image.point(), 0.6, 0.0, 6);
         image.unmount();
@@ -62,7 +63,7 @@ fn a_fill_is_as_the_rule_says() {
 }
 
 #[test]
-#[ignore = "long: 3 file systems in 8 states are filled with files of 4 sizes; SENESCE_TABLE=FILE keeps the table"]
+#[ignore = "long: 3 file systems in 8 states are filled with files of 4 sizes; SENESCE_TABLE=FILE keeps the table; needs loop devices, XFS, Btrfs"]
 fn every_fill_is_as_the_rule_says() {
     let mut table = String::from(HEAD);
     let mut wrong = Vec::new();
@@ -77,7 +78,7 @@ fn every_fill_is_as_the_rule_says() {
             "punched 3 of 8",
             "punched 1 of 4",
         ] {
-            let Some(mut image) = Image::new(name, 600) else { return };
+            let mut image = Image::new(name, 600);
             image.mount("");
             match state {
                 "fresh" => {}

@@ -16,16 +16,16 @@ fn options() -> Options {
 
 /// What the kernel does on a twin it does on a copy of the original, and the original stays as it was.
 fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
-    let Some(mut image) = Image::new(name, mib) else { return };
+    let mut image = Image::new(name, mib);
     image.mount("");
-    grow(&image.point(), 0.6, 0.5, 4);
+    grow(&image.point(), 0.45, 0.0, 4);
     image.unmount();
     let before = image.digest();
     let path = image.room().join("twin");
     let made = twin::make(&image.path(), &path, false).unwrap();
     assert_eq!(image.digest(), before, "{name}: the original was altered");
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
-    assert!(made.bytes < (mib << 20) / 3, "{name}: {made:?}");
+    assert!(made.bytes < (mib << 20) / 2, "{name}: {made:?}");
     let trial = twin::Trial::begin(&path, made.file_system).unwrap();
     let on_twin = twin::fill(trial.directory(), size, User::Root).unwrap();
     trial.end().unwrap();
@@ -34,28 +34,32 @@ fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     image.unmount();
     let error = (on_twin.files as f64 - truth.files as f64).abs() / truth.files as f64;
     println!("{name} {size}: twin {on_twin:?}, original {truth:?}, error {error}");
-    assert!(error <= tolerance, "{name} {size}: {on_twin:?}, {truth:?}");
+    assert!(truth.files > 100 && error <= tolerance, "{name} {size}: {on_twin:?}, {truth:?}");
     assert_eq!(on_twin.ends_by, truth.ends_by);
 }
 
 #[test]
+#[ignore = "needs loop devices"]
 fn files_created_on_a_twin_of_ext4_are_those_of_the_original() {
     creations_are_the_same("ext4", 96, 4096, 0.001);
 }
 
 #[test]
+#[ignore = "needs loop devices, XFS"]
 fn files_created_on_a_twin_of_xfs_are_those_of_the_original() {
     creations_are_the_same("xfs", 304, 65_536, 0.001);
 }
 
 #[test]
+#[ignore = "needs loop devices, Btrfs"]
 fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
-    creations_are_the_same("btrfs", 160, 65_536, 0.03);
+    creations_are_the_same("btrfs", 288, 65_536, 0.03);
 }
 
 #[test]
+#[ignore = "needs loop devices"]
 fn a_twin_is_refused_where_it_would_not_be_one() {
-    let Some(mut image) = Image::new("ext4", 32) else { return };
+    let mut image = Image::new("ext4", 32);
     let twin = image.room().join("twin");
     image.mount("");
     let error = twin::make(&image.path(), &twin, false).unwrap_err();
@@ -76,10 +80,7 @@ fn a_twin_is_refused_where_it_would_not_be_one() {
 
 /// The real tool on the twin and on the original.
 fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
-    let Some(mut image) = Image::new(name, mib) else { return };
-    if run("command -v e4defrag xfs_fsr btrfs | wc -l").trim() != "3" {
-        return eprintln!("skipped: needs e4defrag, xfs_fsr and btrfs");
-    }
+    let mut image = Image::new(name, mib);
     image.mount("");
     grow(&image.point(), 0.4, 0.5, 5);
     scatter(&image.point(), 40, 8);
@@ -109,22 +110,25 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     assert!(on_twin >= tried.ideal_seconds * 0.99, "no tool betters the ideal: {on_twin}, {}", tried.ideal_seconds);
     assert!(on_twin < tried.now_seconds, "{name}: the tool cures: {on_twin}, {}", tried.now_seconds);
     let executed = tried.executed.unwrap();
-    assert!(executed.share_of_gain > 0.8 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
+    assert!(executed.share_of_gain >= 0.85 && executed.share_of_bytes <= 1.0, "{name}: {executed:?}");
     let nothing = tried.cures.last().unwrap();
     assert_eq!((nothing.command.as_str(), nothing.bytes_written), ("true", 0));
 }
 
 #[test]
+#[ignore = "needs loop devices, e4defrag"]
 fn e4defrag_does_on_the_twin_what_it_does_on_the_original() {
     cures_are_the_same("ext4", 128, "e4defrag", 0.01);
 }
 
 #[test]
+#[ignore = "needs loop devices, XFS, xfs_fsr"]
 fn xfs_fsr_does_on_the_twin_what_it_does_on_the_original() {
     cures_are_the_same("xfs", 304, "xfs_fsr", 0.01);
 }
 
 #[test]
+#[ignore = "needs loop devices, Btrfs"]
 fn btrfs_defragments_on_the_twin_as_on_the_original() {
     cures_are_the_same("btrfs", 256, "btrfs filesystem defragment -r", 0.03);
 }

@@ -1,6 +1,7 @@
 //! Strips of coloured cells: layout maps, zone maps, blocks by file.
 
 use super::frame::{self, Sample};
+use super::item::Paint;
 use super::paint::{self, COLOURS, Look};
 use super::{Anchor, Canvas, n, text};
 use senesce_core::analysis::CellRow;
@@ -164,13 +165,13 @@ fn draw_run(canvas: &mut Canvas, row: &CellRow, grid: &Grid, run: &Run, legend: 
             .collect()
     };
     if run.cell < 0 || run.fill < 1.0 {
-        canvas.path("empty", "", &boxes(y, grid.height), &words);
+        canvas.path("empty", &Paint::default(), &boxes(y, grid.height), &words);
     }
     if run.cell < 0 || used <= 0.0 {
         return;
     }
     let look = look(run.cell as usize);
-    canvas.path(&look.class, " style=\"stroke:none\"", &boxes(y + grid.height - used, used), &words);
+    canvas.path(&look.class, &Paint::filled(None), &boxes(y + grid.height - used, used), &words);
     if look.hatch > 0 && grid.height > em * 0.3 {
         let stroke = canvas.stroke(0.7);
         let hatch = paint::hatch_path(look.hatch, x, y + grid.height - used, width - gap, used, em * 0.4);

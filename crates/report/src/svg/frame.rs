@@ -1,5 +1,6 @@
 //! What all figures with two axes share: labels, legend, margins, grid, ticks.
 
+use super::item::Paint;
 use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, better_mark, n, text};
@@ -269,8 +270,8 @@ pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: 
         return;
     }
     if sample != Sample::Mark {
-        let attributes = line_attributes(canvas, look);
-        canvas.path(&format!("{} l", look.class), &attributes, &format!("M{} {}h{}", n(x), n(y), n(width)), "");
+        let paint = line_paint(canvas, look);
+        canvas.path(&format!("{} l", look.class), &paint, &format!("M{} {}h{}", n(x), n(y), n(width)), "");
     }
     if sample == Sample::Mark || (sample == Sample::Line && look.provenance != "target") {
         draw_mark(canvas, look, x + width / 2.0, y, em * 0.27, "");
@@ -278,11 +279,9 @@ pub fn draw_sample(canvas: &mut Canvas, look: &Look, sample: Sample, x: f64, y: 
 }
 
 /// Stroke width and dashes of a series.
-pub fn line_attributes(canvas: &Canvas, look: &Look) -> String {
-    let em = canvas.em();
-    let dashes: Vec<String> = look.dash.iter().map(|tenths| n(f64::from(*tenths) * em / 10.0)).collect();
-    let dash = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{}\"", dashes.join(" ")) };
-    canvas.stroke(1.4) + &dash
+pub fn line_paint(canvas: &Canvas, look: &Look) -> Paint {
+    let dashes = look.dash.iter().map(|tenths| f64::from(*tenths) * canvas.em() / 10.0).collect();
+    Paint { dashes, ..canvas.stroke(1.4) }
 }
 
 /// A mark, hollow or filled.
@@ -297,13 +296,11 @@ pub fn draw_mark(canvas: &mut Canvas, look: &Look, x: f64, y: f64, radius: f64, 
 pub fn fill(canvas: &mut Canvas, look: &Look, (x, y, width, height): (f64, f64, f64, f64), hover: &str) {
     let em = canvas.em();
     let shape = format!("M{} {}h{}v{}h-{}z", n(x), n(y), n(width), n(height), n(width));
-    let attributes = match look.provenance {
-        "published" => {
-            format!(" fill-opacity=\"0.35\" stroke-dasharray=\"{} {}\"{}", n(em * 0.3), n(em * 0.2), canvas.stroke(0.8))
-        }
-        _ => " stroke=\"none\" style=\"stroke:none\"".to_string(),
+    let paint = match look.provenance {
+        "published" => Paint { fill_opacity: Some(0.35), dashes: vec![em * 0.3, em * 0.2], ..canvas.stroke(0.8) },
+        _ => Paint::filled(None),
     };
-    canvas.path(&look.class, &attributes, &shape, hover);
+    canvas.path(&look.class, &paint, &shape, hover);
     let stroke = canvas.stroke(0.9);
     canvas.path("hatch", &stroke, &paint::hatch_path(look.hatch, x, y, width, height, em * 0.42), hover);
 }

@@ -1,6 +1,7 @@
 //! Lines with marks, and scatter plots.
 
 use super::frame::{self, Frame, Sample, Wanted};
+use super::item::Paint;
 use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, n, text};
@@ -89,8 +90,8 @@ fn draw_series(
         series.points.iter().map(|&(x, y)| Some((frame.at_x(x)?, frame.at_y(y)?))).collect();
     draw_intervals(canvas, frame, series, look, joined);
     if joined {
-        let attributes = frame::line_attributes(canvas, look);
-        canvas.path(&format!("{} l", look.class), &attributes, &line_path(&places), "");
+        let paint = frame::line_paint(canvas, look);
+        canvas.path(&format!("{} l", look.class), &paint, &line_path(&places), "");
         draw_line_marks(canvas, axes, series, look, &places);
     } else {
         draw_scatter_marks(canvas, axes, series, look, &places);
@@ -149,7 +150,7 @@ fn draw_line_marks(
         if marked {
             frame::draw_mark(canvas, look, x, y, em * 0.27, &words);
         } else {
-            canvas.path("hit", "", &paint::mark_path(1, x, y, em * 0.4), &words);
+            canvas.path("hit", &Paint::default(), &paint::mark_path(1, x, y, em * 0.4), &words);
         }
     }
 }
@@ -171,10 +172,15 @@ fn draw_scatter_marks(
         return;
     }
     let dots: String = places.iter().flatten().map(|&(x, y)| paint::mark_path(1, x, y, em * 0.1)).collect();
-    canvas.path(&look.class, " style=\"stroke:none\" fill-opacity=\"0.55\"", &dots, "");
+    canvas.path(&look.class, &Paint::filled(Some(0.55)), &dots, "");
     for index in (0..places.len()).step_by(places.len().div_ceil(HOVERED)) {
         if let Some((x, y)) = places[index] {
-            canvas.path("hit", "", &paint::mark_path(1, x, y, em * 0.4), &frame::hover(series, index, axes));
+            canvas.path(
+                "hit",
+                &Paint::default(),
+                &paint::mark_path(1, x, y, em * 0.4),
+                &frame::hover(series, index, axes),
+            );
         }
     }
 }
@@ -194,7 +200,7 @@ fn draw_intervals(canvas: &mut Canvas, frame: &Frame, series: &Series, look: &Lo
         let upper = ends.iter().map(|(x, _, high)| format!("{} {}", n(*x), n(*high)));
         let lower = ends.iter().rev().map(|(x, low, _)| format!("{} {}", n(*x), n(*low)));
         let band = format!("M{}z", upper.chain(lower).collect::<Vec<_>>().join("L"));
-        canvas.path(&look.class, " style=\"stroke:none\" fill-opacity=\"0.16\"", &band, "");
+        canvas.path(&look.class, &Paint::filled(Some(0.16)), &band, "");
         return;
     }
     let half = canvas.em() * 0.25;

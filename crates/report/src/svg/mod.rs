@@ -3,15 +3,16 @@
 mod bars;
 mod cells;
 mod frame;
+pub mod item;
 mod lines;
 pub mod paint;
 pub mod scale;
 mod steps;
 pub mod text;
 
+use item::{Item, Paint};
 use senesce_core::analysis::{Better, Figure, FigureKind};
 use senesce_core::text::visible;
-use std::fmt::Write;
 
 /// What a drawing is made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,7 +48,12 @@ pub fn render_svg(figure: &Figure) -> String {
 
 /// A figure in one format. `style` is put inside; empty where the page brings the rules.
 pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
-    let mut canvas = Canvas { format, body: String::new(), height: 0.0 };
+    compose(figure, format).finish(figure, style)
+}
+
+/// What a figure is drawn of, in one format.
+pub fn compose(figure: &Figure, format: Format) -> Canvas {
+    let mut canvas = Canvas { format, items: Vec::new(), height: 0.0 };
     if format.title {
         canvas.heading(&figure.title);
     }
@@ -59,7 +65,7 @@ pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
         FigureKind::Cells { rows, heads, legend, unit } => cells::draw(&mut canvas, rows, heads, legend, unit),
     };
     canvas.foot(if format.alone { &figure.device } else { "" }, foot);
-    canvas.finish(figure, style)
+    canvas
 }
 
 /// The words which say the direction.
@@ -120,7 +126,8 @@ pub enum Anchor {
 pub struct Canvas {
     /// What it is made for.
     pub format: Format,
-    body: String,
+    /// In the order of drawing.
+    pub items: Vec<Item>,
     /// How far down it reaches.
     pub height: f64,
 }
@@ -131,62 +138,27 @@ impl Canvas {
         self.format.font
     }
 
-    /// Appends markup.
-    pub fn push(&mut self, markup: &str) {
-        self.body.push_str(markup);
-    }
-
     /// A line of text.
-    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &str, size: f64, words: &str) {
-        let anchor = match anchor {
-            Anchor::Start => "",
-            Anchor::Middle => " text-anchor=\"middle\"",
-            Anchor::End => " text-anchor=\"end\"",
-        };
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        let _ = write!(
-            self.body,
-            "<text x=\"{}\" y=\"{}\" font-size=\"{}\"{anchor}{class}>{}</text>",
-            n(x),
-            n(y),
-            n(size),
-            escape(words)
-        );
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, words: &str) {
+        self.items.push(Item::Text { x, y, anchor, degrees: None, class, size, words: words.into() });
     }
 
     /// Text turned by `degrees` around its anchor.
     pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, words: &str) {
-        let anchor = if anchor == Anchor::End { "end" } else { "start" };
-        let _ = write!(
-            self.body,
-            "<text transform=\"translate({} {}) rotate({})\" font-size=\"{}\" text-anchor=\"{anchor}\">{}</text>",
-            n(x),
-            n(y),
-            n(degrees),
-            n(size),
-            escape(words)
-        );
+        self.items.push(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, words: words.into() });
     }
 
     /// A path, with words that appear on hovering when `hover` is not empty.
-    pub fn path(&mut self, class: &str, attributes: &str, path: &str, hover: &str) {
-        if path.is_empty() {
-            return;
-        }
-        if hover.is_empty() {
-            let _ = write!(self.body, "<path class=\"{class}\"{attributes} d=\"{path}\"/>");
-        } else {
-            let _ = write!(
-                self.body,
-                "<path class=\"{class}\"{attributes} d=\"{path}\"><title>{}</title></path>",
-                escape(hover)
-            );
+    pub fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
+        if !path.is_empty() {
+            let (class, paint) = (class.into(), paint.clone());
+            self.items.push(Item::Path { class, paint, path: path.into(), hover: hover.into() });
         }
     }
 
-    /// An attribute with the stroke width `tenths` of the font size.
-    pub fn stroke(&self, tenths: f64) -> String {
-        format!(" stroke-width=\"{}\"", (tenths * self.em() * 10.0).round() / 100.0)
+    /// A stroke `tenths` of the font size wide.
+    pub fn stroke(&self, tenths: f64) -> Paint {
+        Paint { width: Some((tenths * self.em() * 10.0).round() / 100.0), ..Paint::default() }
     }
 
     fn heading(&mut self, title: &str) {
@@ -220,7 +192,7 @@ impl Canvas {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\">{style}{}</svg>",
             escape(&label),
-            self.body,
+            self.items.iter().map(Item::markup).collect::<String>(),
             w = n(self.format.width),
             h = n(self.height.ceil()),
         )

@@ -89,17 +89,49 @@ pub fn rules() -> String {
     text
 }
 
-/// The rules with the light theme's colours written out, for programs which know no custom properties.
-pub fn literal_rules() -> String {
-    let mut text = rules();
-    for (name, colour) in LIGHT {
-        text = text.replace(&format!("var(--{name})"), colour);
-        text = text.replace(
-            &format!(".{name}{{color:{colour};stroke:currentColor;fill:currentColor}}"),
-            &format!(".{name}{{stroke:{colour};fill:{colour}}}"),
-        );
+/// A colour of the light theme: red, green, blue, each 0 to 255.
+pub type Colour = [u8; 3];
+
+/// What [`rules`] say of a path's classes on paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Colours {
+    /// Of areas.
+    pub fill: Option<Colour>,
+    /// Of outlines.
+    pub stroke: Option<Colour>,
+    /// Whether lines end and join round.
+    pub round: bool,
+}
+
+/// The colours of a path by its classes; of what is only for hovering, none.
+pub fn colours(classes: &str) -> Colours {
+    let mut found = Colours { fill: Some([0, 0, 0]), stroke: None, round: false };
+    for class in classes.split(' ') {
+        match class {
+            "grid" | "axis" => found = Colours { fill: None, stroke: light(class), ..found },
+            "hatch" => found = Colours { fill: None, stroke: light("paper"), ..found },
+            "halo" => found.fill = light("paper"),
+            "empty" => found.fill = light("empty"),
+            "ink" => found.stroke = light("ink"),
+            "l" => found = Colours { fill: None, round: true, ..found },
+            "o" => found.fill = light("paper"),
+            "m" => found.stroke = light("paper"),
+            "hit" => found = Colours { fill: None, stroke: None, ..found },
+            series => found = Colours { fill: light(series), stroke: light(series), ..found },
+        }
     }
-    text
+    found
+}
+
+/// The colour of text by its class.
+pub fn text_colour(class: &str) -> Colour {
+    light(if class == "soft" { "soft" } else { "ink" }).unwrap_or_default()
+}
+
+fn light(name: &str) -> Option<Colour> {
+    let (_, hexadecimal) = LIGHT.iter().find(|(known, _)| *known == name)?;
+    let part = |at: usize| u8::from_str_radix(&hexadecimal[at..at + 2], 16).ok();
+    Some([part(1)?, part(3)?, part(5)?])
 }
 
 fn colour_classes() -> impl Iterator<Item = String> {
@@ -213,4 +245,24 @@ pub fn hatch_path(kind: usize, x: f64, y: f64, width: f64, height: f64, gap: f64
         offset += gap;
     }
     path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_the_colours_that_the_rules_say() {
+        let rules = rules();
+        assert!(rules.contains(".s0{color:var(--s0);stroke:currentColor;fill:currentColor}"));
+        assert_eq!(colours("s0").fill, Some([0x00, 0x72, 0xb2]));
+        assert_eq!(colours("s0 l"), Colours { fill: None, stroke: Some([0x00, 0x72, 0xb2]), round: true });
+        assert_eq!(colours("s1 o").fill, Some([0xff, 0xff, 0xfc]));
+        assert_eq!(
+            colours("s1 m"),
+            Colours { fill: Some([0xd5, 0x5e, 0]), stroke: Some([0xff, 0xff, 0xfc]), round: false }
+        );
+        assert_eq!((colours("hit").fill, colours("hit").stroke), (None, None));
+        assert_eq!(text_colour(""), [0x1b, 0x1b, 0x19]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Step histograms.
 
 use super::frame::{self, Frame, Sample, Wanted};
+use super::item::Paint;
 use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Canvas, lines, n};
@@ -71,14 +72,14 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series:
     }
     outline += &format!("V{}", n(frame.base()));
     if series.mark == Mark::Measured || series.mark == Mark::Modelled {
-        canvas.path(&look.class, " style=\"stroke:none\" fill-opacity=\"0.13\"", &outline, "");
+        canvas.path(&look.class, &Paint::filled(Some(0.13)), &outline, "");
     }
-    let attributes = frame::line_attributes(canvas, look);
-    canvas.path(&format!("{} l", look.class), &attributes, &outline, "");
+    let paint = frame::line_paint(canvas, look);
+    canvas.path(&format!("{} l", look.class), &paint, &outline, "");
     let reach = canvas.em() * 0.45;
     for (from, to, y, words) in hits {
         let hit = format!("M{} {}H{}V{}H{}z", n(from), n(y - reach), n(to), n(y + reach), n(from));
-        canvas.path("hit", "", &hit, &words);
+        canvas.path("hit", &Paint::default(), &hit, &words);
     }
     omitted
 }

@@ -227,3 +227,15 @@ proptest! {
         bundle::exercise(room.path(), &bytes);
     }
 }
+
+#[test]
+#[ignore = "long: a thousand bundles of damaged run directories"]
+fn a_thousand_damaged_run_directories_are_bundled_or_refused() {
+    use proptest::strategy::ValueTree;
+    let room = tempfile::tempdir().unwrap();
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let bytes = prop::collection::vec(any::<u8>(), 0..60);
+    let made =
+        (0..1000).filter(|_| bundle::exercise(room.path(), &bytes.new_tree(&mut runner).unwrap().current())).count();
+    assert!((1..1000).contains(&made), "{made} of 1000 could be bundled");
+}

@@ -42,7 +42,9 @@ fn workload(repetitions: &[Repetition]) -> Vec<Measurement> {
             ("user CPU time", "s", Lower, one.user_cpu_seconds),
             ("system CPU time", "s", Lower, one.system_cpu_seconds),
         ];
-        found.extend(rows(whole, number).map(|one| judged(one, &["throughput", "mean latency"])));
+        let p99 = one.p99_us.map(|p99_us| [("p99 latency", "us", Lower, p99_us)]);
+        let whole = rows(whole, number).chain(p99.into_iter().flat_map(|p99| rows(p99, number)));
+        found.extend(whole.map(|one| judged(one, &["throughput", "mean latency", "p99 latency"])));
         for (name, flowop) in one.flowops.iter().filter(|(_, flowop)| flowop.count > 0) {
             let values = [
                 ("flowop throughput", "operations/s", Higher, flowop.ops_per_second),

@@ -121,7 +121,7 @@ impl Run for Bench {
     }
 
     fn end(self, _spec: &Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let mut target = match self {
+        let target = match self {
             Self::Alone(target, _) => *target,
             Self::Together(lead) => lead.end(context)?,
         };
@@ -129,6 +129,7 @@ impl Run for Bench {
         if !warnings.is_empty() {
             context.record(Event::KernelWarnings(warnings));
         }
+        target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
         Ok(target.close()?)
     }
 

@@ -1,7 +1,11 @@
 //! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
 
 mod present;
+mod until_decided;
 
+pub use until_decided::compare_until_decided;
+
+use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
 use senesce_core::analysis::{Analysis, Better};
@@ -11,7 +15,7 @@ use senesce_stats::arm::{Arm, Mean, Untestable};
 use senesce_stats::floor::Floor;
 use senesce_stats::gate::{Gate, gate, gate_all};
 use senesce_stats::ratio::Ratio;
-use senesce_stats::verdict::{Decision, Direction, FAMILY_ERROR, Rule, decide_all};
+use senesce_stats::verdict::{Decision, FAMILY_ERROR, Rule, decide_all};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -97,7 +101,7 @@ impl Comparison {
     /// What the gate says of all judged metrics together; without a gate it passes.
     pub fn gate(&self) -> Gate {
         let Some(limit) = self.options.fail_on_regression else { return Gate::Pass };
-        let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(&row.what)?)));
+        let judged = self.rows.iter().filter_map(|row| Some((row.judged()?.clone(), direction(row.what.better)?)));
         gate_all(&judged.collect::<Vec<_>>(), limit)
     }
 
@@ -142,7 +146,8 @@ pub fn compare(
             options.between_runs * 100.0
         ));
     }
-    let rows = rows(&groups(registry, sample)?, &groups(registry, reference)?, emulated, options);
+    let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
+    let rows = judged_rows(&groups(registry, sample)?, &groups(registry, reference)?, emulation, options);
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
     }
@@ -189,8 +194,10 @@ fn kind(record: &Record) -> String {
     record.plan.kind.clone()
 }
 
+/// Whether a benchmark executed its system calls: `bench --null` measures the engine itself.
 fn engine(record: &Record) -> String {
-    record.plan.spec.get("engine").map_or_else(|| "-".into(), ToString::to_string)
+    let null = record.plan.spec.get("null").and_then(toml::Value::as_bool).unwrap_or(false);
+    if null { "no system calls".into() } else { "system calls".into() }
 }
 
 /// Memory, image, device or directory, from the name of the target.
@@ -211,38 +218,47 @@ type Key = (String, String, BTreeMap<String, String>);
 type Groups = BTreeMap<Key, (Measurement, BTreeMap<(usize, u32), Vec<f64>>)>;
 
 fn groups(registry: &Registry, records: &[Record]) -> Result<Groups, Failure> {
+    let measured = records.iter().map(|record| measurements::of(registry, record));
+    Ok(groups_of(measured.collect::<Result<_, _>>()?))
+}
+
+/// The values of several runs by metric and condition.
+fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
     let mut all = Groups::new();
-    for (run, record) in records.iter().enumerate() {
-        for one in measurements::of(registry, record)? {
+    for (run, measured) in runs.into_iter().enumerate() {
+        for one in measured {
             let key = (one.metric.clone(), one.unit.clone(), one.condition.clone());
             let (image, value) = (one.image, one.value.get());
             let entry = all.entry(key).or_insert_with(|| (one, BTreeMap::new()));
             entry.1.entry((run, image)).or_default().push(value);
         }
     }
-    Ok(all)
+    all
 }
 
 /// Whether times in a record are an emulator's.
 fn is_emulated(record: &Record) -> bool {
-    let is_tcg = |(name, value): (&String, &Value)| name.ends_with("lab.accelerator") && value == "tcg";
+    let is_tcg = |(name, value): (&String, &Value)| name == "lab.accelerator" && value == "tcg";
     record.environment.0.iter().any(is_tcg)
 }
 
-fn direction(what: &Measurement) -> Option<Direction> {
-    match what.better {
-        Better::Higher => Some(Direction::HigherIsBetter),
-        Better::Lower => Some(Direction::LowerIsBetter),
-        Better::Neither => None,
-    }
+/// Whether any of the runs was emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Emulation {
+    Nowhere,
+    Somewhere,
 }
 
-fn rows(sample: &Groups, reference: &Groups, emulated: bool, options: &Options) -> Vec<Row> {
+fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
+    judged_rows(sample, reference, Emulation::Nowhere, options)
+}
+
+fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, options: &Options) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {
         let Some((_, ours)) = sample.get(key) else { continue };
-        let described = if emulated && measurements::is_timing(what) {
+        let described = if emulation == Emulation::Somewhere && measurements::is_timing(what) {
             Some("times are not judged under emulation")
         } else if what.better == Better::Neither {
             Some("no direction is better")
@@ -265,30 +281,41 @@ fn rows(sample: &Groups, reference: &Groups, emulated: bool, options: &Options) 
 
 /// Judges rows as one family: any of them is wrong with probability `error` at most.
 fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
-    let mut judged: Vec<(usize, Direction)> = Vec::new();
+    let mut judged: Vec<usize> = Vec::new();
     let mut family = Vec::new();
     for (index, row) in rows.iter().enumerate() {
-        let Some(direction) = direction(&row.what) else { continue };
-        judged.push((index, direction));
+        let Some(direction) = direction(row.what.better) else { continue };
+        judged.push(index);
         family.push((ratio(row, options), Rule::new(direction)));
     }
-    for ((index, direction), decision) in judged.into_iter().zip(decide_all(&family, error)) {
+    for (index, decision) in judged.into_iter().zip(decide_all(&family, error)) {
         let row = &mut *rows[index];
-        row.gate =
-            options.fail_on_regression.filter(|_| row.described.is_none()).map(|limit| match &decision.interval {
-                Some(interval) => gate(interval, direction, limit),
-                None => Gate::Undecided,
-            });
         row.decision = Some(decision);
+        with_gate(row, options);
     }
 }
 
-/// The sample over the reference. Single runs of each side differ by more than their repetitions tell.
+/// What the gate says of a row with its decision; nothing of one that is described.
+fn with_gate(row: &mut Row, options: &Options) {
+    let limit = options.fail_on_regression.filter(|_| row.described.is_none());
+    let Some((limit, direction)) = limit.zip(direction(row.what.better)) else { return };
+    let interval = row.decision.as_ref().and_then(|decision| decision.interval);
+    row.gate = Some(interval.map_or(Gate::Undecided, |interval| gate(&interval, direction, limit)));
+}
+
+/// The sample over the reference. A single run differs from others of the same program by more than its repetitions tell: by what
+/// the runs of the other side differ where there are several, and by what is assumed at least.
 fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);
-    let measured = row.sample.len() > 1 && row.reference.len() > 1;
-    Ok(if measured { ratio } else { ratio.with_floor(Floor::assumed(options.between_runs)) })
+    let several = match (row.sample.len(), row.reference.len()) {
+        (1, 1) => return Ok(ratio.with_floor(Floor::assumed(options.between_runs))),
+        (1, _) => &row.reference,
+        (_, 1) => &row.sample,
+        _ => return Ok(ratio),
+    };
+    let means: Vec<f64> = several.iter().filter_map(|run| senesce_stats::mean(run)).collect();
+    Ok(ratio.with_floor(Floor::of_runs(&means)?.at_least(options.between_runs)))
 }
 
 /// Reads `5%` or `0.05` as a fraction.

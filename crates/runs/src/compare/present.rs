@@ -1,10 +1,9 @@
 //! A comparison as tables and figures.
 
 use super::{Comparison, Row};
+use crate::decided::{fields, interval_fields, interval_words};
 use senesce_core::analysis::*;
 use senesce_stats::gate::Gate;
-use senesce_stats::ratio::Interval;
-use senesce_stats::verdict::Verdict;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -103,9 +102,7 @@ fn metrics(comparison: &Comparison) -> Table {
     let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
     let mut table = Table::new("metrics", "Every metric under every condition", &columns);
     for row in &comparison.rows {
-        let mean = |groups: &[Vec<f64>]| {
-            senesce_stats::bootstrap::mean_of_means(groups).map_or(Value::Null, |mean| json!(mean))
-        };
+        let mean = |groups: &[Vec<f64>]| senesce_stats::mean_of_means(groups).map_or(Value::Null, |mean| json!(mean));
         let interval = row.decision.as_ref().and_then(|decision| decision.interval);
         let count = |groups: &[Vec<f64>]| groups.iter().map(Vec::len).sum::<usize>();
         let gate = row.gate.map_or(String::new(), |gate| format!("; gate {}", gate_word(gate)));
@@ -124,34 +121,27 @@ fn metrics(comparison: &Comparison) -> Table {
     table
 }
 
-fn interval_words(interval: &Interval) -> String {
-    format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
-}
-
 fn row_json(row: &Row) -> Value {
-    let interval = row.decision.as_ref().and_then(|decision| decision.interval);
-    let (detectable, repetitions_needed) = match row.judged().map(|decision| &decision.verdict) {
-        Some(Verdict::Undecided { detectable, repetitions_needed }) => (json!(detectable), json!(repetitions_needed)),
-        _ => (Value::Null, Value::Null),
-    };
-    json!({
+    let mut all = json!({
         "name": row.name(),
         "metric": row.what.metric,
         "unit": row.what.unit,
         "better": row.what.better,
         "condition": row.what.condition,
-        "verdict": verdict(row),
-        "words": words(row),
-        "ratio": interval.map(|interval| interval.value),
-        "low": interval.map(|interval| interval.low),
-        "high": interval.map(|interval| interval.high),
-        "confidence": interval.map(|interval| interval.confidence),
-        "detectable": detectable,
-        "repetitions_needed": repetitions_needed,
         "gate": row.gate,
         "reference": row.reference,
         "sample": row.sample,
-    })
+    });
+    let said = match (row.judged(), &row.decision) {
+        (Some(decision), _) => fields(decision),
+        (None, described) => interval_fields(described.as_ref().and_then(|decision| decision.interval.as_ref())),
+    };
+    if let Some(all) = all.as_object_mut() {
+        all.extend(said);
+        all.insert("verdict".into(), json!(verdict(row)));
+        all.insert("words".into(), json!(words(row)));
+    }
+    all
 }
 
 /// One figure per metric: the ratio under each condition; what is invalid is no mark.

@@ -5,6 +5,7 @@ use super::recorded::{Common, Done, Failed, Recorded};
 use super::{Planned, Run};
 use senesce_claims::{ClaimSet, Facts};
 use senesce_cluster::Cluster;
+use senesce_core::circumstances::Watch;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Finding, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
@@ -127,7 +128,9 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         directory,
         pending: Vec::new(),
     };
+    let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
+    let noted = context.directory.add_environment(&watch.facts());
     let state = match state {
         Ok(state) => state,
         Err(failure) if failure.exit_code() == ExitCode::Interrupted => {
@@ -143,6 +146,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
             return Err(failure);
         }
     };
+    noted?;
     let mut directory = context.directory;
     directory.sync()?;
     let outcome = match outcome::<R>(path, state) {

@@ -88,7 +88,9 @@ fn take_over<G: Run, R: Run<Event = G::Event>>(
 ) -> Result<(), Failure> {
     let mut environment = Environment::default();
     environment.extend("guest", &recorded.environment);
-    environment.put("lab.accelerator", &booted.accelerator);
+    if !R::KNOWS_GUESTS {
+        environment.put("lab.accelerator", &booted.accelerator);
+    }
     context.add_environment(&environment)?;
     context.push_common(Common::Guest(booted));
     for (_, entry) in recorded.entries {

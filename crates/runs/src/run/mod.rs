@@ -45,6 +45,10 @@ pub trait Run: Sized + 'static {
     /// Whether a step that fails costs only itself: the run goes on, and the same command does the failed ones again.
     const GOES_ON: bool = false;
 
+    /// Whether its events say which of them a guest measured. Otherwise a run of which a guest did any step counts as one of the
+    /// guest.
+    const KNOWS_GUESTS: bool = false;
+
     /// The published values of an experiment, compiled in (`include_str!("../../../data/published/ID.csv")`).
     const PUBLISHED: &'static str = "";
 

@@ -129,7 +129,12 @@ impl<R: Run> Recorded<R> {
             let damaged = |error: serde_json::Error| RecordError::Damaged {
                 path: record.path.join("events.jsonl"),
                 line: index + 1,
-                problem: format!("an event '{}' that runs of kind '{}' do not have: {error}", event.kind, R::KIND),
+                problem: format!(
+                    "event '{}' is none of a run of kind '{}': {error}, or an event of every kind of run ({})",
+                    event.kind,
+                    R::KIND,
+                    Common::KINDS.join(", ")
+                ),
             };
             let tagged = match event.data.is_null() {
                 true => json!({"kind": event.kind}),

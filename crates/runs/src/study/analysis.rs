@@ -1,33 +1,36 @@
 //! Tables and figures of a study.
 
+use super::answer;
 use super::figures;
-use super::order::{NamedFlip, flips, flips_table, ranks_table};
 use super::results::{Cell, Results};
-use senesce_core::Seed;
+use crate::decided::{change_words, interval_words};
 use senesce_core::analysis::*;
-use senesce_stats::{Outcome, bootstrap, drift, hierarchical_mean, outliers, pearson, spearman};
+use senesce_stats::verdict::MARGIN;
+use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The analysis of what was read, for experiments that add their own.
 pub fn of(results: &Results) -> Analysis {
-    let flips = flips(results);
-    let mut tables = vec![cells_table(results), ranks_table(results), flips_table(results, &flips)];
-    tables.extend([
+    let tables = [
+        cells_table(results),
+        answer::groups_table(results),
+        answer::pairs_table(results),
+        answer::changes_table(results),
         correlations(results),
-        noise_table(results),
+        controls_table(results),
         images_table(results),
         others_table(results),
         failed_table(results),
-    ]);
+    ];
     Analysis {
         title: results.spec.name.clone(),
-        summary: summary(results, &flips),
+        summary: summary(results),
         figures: figures::of(results),
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
-        findings: findings(results, &flips),
+        findings: Vec::new(),
         caveats: caveats(results),
-        result: result(results, &flips),
+        result: result(results),
     }
 }
 
@@ -47,19 +50,32 @@ fn caveats(results: &Results) -> Vec<String> {
             results.spec.workload[*workload].name
         ));
     }
-    if !results.spec.noise {
-        caveats.push("measured without a noise floor: the study switched it off".into());
-    }
+    caveats.extend(results.controls.iter().filter(|one| one.decision.verdict.is_difference()).map(|one| {
+        let (fs, workload) = (&results.spec.file_system[one.fs].name, &results.spec.workload[one.workload].name);
+        let change = one.decision.interval.map_or_else(String::new, |interval| change_words(&interval));
+        format!("{fs}, {workload}: like measured against like differs by {change}; trust no smaller difference")
+    }));
     caveats.extend(results.lab.iter().map(|cells| {
         let emulated = if cells.accelerator == "tcg" {
-            ": emulated (TCG), so order, limits and layout hold and times are the emulator's"
+            ": emulated (TCG), so order, limits and layout hold, and its times are not judged"
         } else {
             ""
         };
         format!("{} runs were done in the lab on kernel {} ({}){emulated}", cells.runs, cells.kernel, cells.accelerator)
     }));
-    if results.spec.repetitions < 2 {
-        caveats.push("measured without repetition: nothing can be judged".into());
+    if results.lab.len() > 1 {
+        caveats.push(
+            "guests ran one after the other: what changed meanwhile is not told from what their kernels do".into(),
+        );
+    }
+    if results.answers.iter().any(|answer| answer.one_image && answer.decision.interval.is_some()) {
+        caveats.push(
+            "one image of a state: its verdicts speak for that image alone, not for another aging; see images".into(),
+        );
+    }
+    let asked = (results.spec.repetitions * results.spec.images) as usize;
+    if asked < senesce_stats::arm::LEAST_VALUES {
+        caveats.push(format!("{asked} values of a cell: too few for any verdict"));
     }
     if !results.failed.is_empty() {
         caveats.push(format!("{} runs failed; the table of failed runs says why", results.failed.len()));
@@ -79,31 +95,18 @@ fn caveats(results: &Results) -> Vec<String> {
     caveats
 }
 
-fn summary(results: &Results, flips: &[NamedFlip]) -> String {
-    let counted = |word: &str| results.judged.iter().filter(|cell| outcome(cell).as_deref() == Some(word)).count();
-    let invalid =
-        results.judged.iter().filter(|cell| outcome(cell).is_some_and(|word| word.starts_with("invalid"))).count();
-    let sure = flips.iter().filter(|flip| flip.observed && flip.probability >= 0.95).count();
-    let floor = results
-        .judged
-        .iter()
-        .filter(|_| results.spec.noise)
-        .map(|cell| results.noise_of(cell))
-        .fold(f64::NAN, f64::max);
-    let floor =
-        if floor.is_nan() { String::new() } else { format!(" The noise floor reaches {:.1} %.", floor * 100.0) };
+fn summary(results: &Results) -> String {
+    let count = |word: &str| results.answers.iter().filter(|answer| answer.decision.verdict.word() == word).count();
     format!(
-        "Against '{}': {} slower, {} faster, {} without a difference, {invalid} invalid. {sure} changes of rank are sure \
-         (95 %).{floor}",
-        results.spec.state[0].name,
-        counted("slower"),
-        counted("faster"),
-        counted("no difference"),
+        "{} Of {} comparisons, judged together: {} better, {} worse, {} equivalent, {} undecided, {} not testable.",
+        answer::sentence(results),
+        results.answers.len(),
+        count("better"),
+        count("worse"),
+        count("equivalent"),
+        count("undecided"),
+        count("not-testable"),
     )
-}
-
-pub(super) fn outcome(cell: &Cell) -> Option<String> {
-    Some(cell.judgement.as_ref()?.outcome.words())
 }
 
 fn cells_table(results: &Results) -> Table {
@@ -121,8 +124,7 @@ fn cells_table(results: &Results) -> Table {
         "median",
         "variation (%)",
         "ratio",
-        "ratio 95 %",
-        "p",
+        "interval",
         "verdict",
         "flags",
     ];
@@ -130,9 +132,8 @@ fn cells_table(results: &Results) -> Table {
         Table::new("cells", "Cells: every file system, state and workload against the first state", &columns);
     for cell in &results.judged {
         let (fs, state, workload) = results.names(cell);
-        let mut rng = Seed(0).stream(&format!("study/cell/{workload}/{fs}/{state}/{}", cell.what.metric));
-        let Some(mean) = hierarchical_mean(&cell.groups, &mut rng) else { continue };
-        let ratio = cell.judgement.as_ref().and_then(|judgement| judgement.ratio);
+        let Some((middle, interval)) = cell.middle() else { continue };
+        let ratio = results.age_of(cell).and_then(|decision| decision.interval);
         let variation = senesce_stats::coefficient_of_variation(&cell.in_order);
         table.row(vec![
             json!(workload),
@@ -142,16 +143,15 @@ fn cells_table(results: &Results) -> Table {
             json!(cell.what.unit),
             json!(cell.groups.len()),
             json!(cell.in_order.len()),
-            json!(mean.value),
-            json!(mean.low),
-            json!(mean.high),
+            json!(middle),
+            json!(interval.map(|interval| interval.low)),
+            json!(interval.map(|interval| interval.high)),
             json!(senesce_stats::median(&cell.in_order)),
             json!(variation.map(|share| share * 100.0)),
             json!(ratio.map(|ratio| ratio.value)),
-            ratio.map_or(Value::Null, |ratio| json!(format!("{:.3} to {:.3}", ratio.low, ratio.high))),
-            json!(cell.judgement.as_ref().and_then(|judgement| judgement.p)),
-            json!(outcome(cell).unwrap_or_else(|| "reference".into())),
-            json!(flags(results, cell)),
+            json!(ratio.map(|ratio| interval_words(&ratio))),
+            json!(verdict_words(results, cell)),
+            json!(flags(cell)),
         ]);
     }
     for cell in failed_cells(results) {
@@ -167,20 +167,28 @@ fn cells_table(results: &Results) -> Table {
 /// Cells of which no run came to an end.
 fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
     let measured = |&(fs, state, workload): &(usize, usize, usize)| {
-        results.judged.iter().any(|cell| (cell.fs, cell.state, cell.workload) == (fs, state, workload))
+        let is_it = |cell: &&Cell| (cell.id.fs, cell.id.state, cell.id.workload) == (fs, state, workload);
+        results.judged.iter().any(|cell| is_it(&cell))
     };
     let failed = results.failed.iter().map(|failure| (failure.id.on.fs, failure.id.on.state, failure.id.workload));
     failed.filter(|cell| !measured(cell)).collect()
 }
 
+fn verdict_words(results: &Results, cell: &Cell) -> String {
+    let is_it = |answer: &&super::verdicts::Answer| {
+        !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
+    };
+    results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::words)
+}
+
 /// Outliers and drift are said and stay in.
-fn flags(results: &Results, cell: &Cell) -> String {
+fn flags(cell: &Cell) -> String {
     let mut words = Vec::new();
     let far = outliers(&cell.in_order).len();
     if far > 0 {
         words.push(format!("{far} outlying"));
     }
-    if drift(&cell.in_order, results.noise_of(cell)).is_some() {
+    if drift(&cell.in_order, MARGIN).is_some() {
         words.push("drifts".into());
     }
     words.join(", ")
@@ -189,16 +197,16 @@ fn flags(results: &Results, cell: &Cell) -> String {
 /// Layout score of an image against what the image costs: the mean of a cell on it over the mean of the reference.
 pub(super) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f64, f64)> {
     let reference = |fs: usize| {
-        let of = cells.iter().filter(|cell| cell.fs == fs).min_by_key(|cell| cell.state)?;
-        bootstrap::mean_of_means(&of.groups)
+        let of = cells.iter().filter(|cell| cell.id.fs == fs).min_by_key(|cell| cell.id.state)?;
+        mean_of_means(&of.groups)
     };
     let mut pairs = Vec::new();
     for cell in cells {
-        let Some(base) = reference(cell.fs) else { continue };
+        let Some(base) = reference(cell.id.fs) else { continue };
         for (id, values) in cell.images.iter().zip(&cell.groups) {
             let score = results.images.get(id).and_then(|facts| facts.tree_layout_score);
             if let (Some(score), Some(mean)) = (score, senesce_stats::mean(values)) {
-                pairs.push((cell.fs, score, mean / base));
+                pairs.push((cell.id.fs, score, mean / base));
             }
         }
     }
@@ -215,7 +223,7 @@ fn correlations(results: &Results) -> Table {
         let (Some(linear), Some(ranked)) = (pearson(&x, &y), spearman(&x, &y)) else { continue };
         let interval = |one: &senesce_stats::Correlation| format!("{:.2} to {:.2}", one.low, one.high);
         table.row(vec![
-            json!(results.spec.workload[cells[0].workload].name),
+            json!(results.spec.workload[cells[0].id.workload].name),
             json!(cells[0].what.metric),
             json!(linear.count),
             json!(linear.value),
@@ -229,12 +237,20 @@ fn correlations(results: &Results) -> Table {
     table
 }
 
-fn noise_table(results: &Results) -> Table {
-    let title = "Noise floor: how far two measurements of the same, in the first state, lie apart";
-    let mut table = Table::new("noise", title, &["workload", "file system", "metric", "noise floor (%)"]);
-    for ((workload, fs, metric), floor) in &results.noise {
-        let (workload, fs) = (&results.spec.workload[*workload].name, &results.spec.file_system[*fs].name);
-        table.row(vec![json!(workload), json!(fs), json!(metric), json!(floor * 100.0)]);
+fn controls_table(results: &Results) -> Table {
+    let title = "Controls: the same cell measured twice over, interleaved";
+    let columns = ["workload", "file system", "metric", "second over first", "interval", "verdict"];
+    let mut table = Table::new("controls", title, &columns);
+    for one in &results.controls {
+        let interval = one.decision.interval;
+        table.row(vec![
+            json!(results.spec.workload[one.workload].name),
+            json!(results.spec.file_system[one.fs].name),
+            json!(one.what.metric),
+            json!(interval.map(|interval| interval.value)),
+            json!(interval.map(|interval| interval_words(&interval))),
+            json!(one.decision.words()),
+        ]);
     }
     table
 }
@@ -313,71 +329,26 @@ fn failed_table(results: &Results) -> Table {
     table
 }
 
-fn findings(results: &Results, flips: &[NamedFlip]) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = results.judged.iter().filter_map(|cell| finding(results, cell)).collect();
-    findings.extend(flips.iter().filter(|flip| flip.observed).map(|flip| Finding {
-        claim: format!(
-            "{} {}: '{}' changes the order of {} and {}.",
-            flip.workload, flip.metric, flip.state, flip.first, flip.second
-        ),
-        published: String::new(),
-        measured: format!("the order flips, probability {:.2}", flip.probability),
-        verdict: if flip.probability >= 0.95 { Verdict::Seen } else { Verdict::NoDifference },
-        note: if flip.probability >= 0.95 { String::new() } else { "not sure enough (95 %)".into() },
-        ..Finding::default()
-    }));
-    findings
-}
-
-fn finding(results: &Results, cell: &Cell) -> Option<Finding> {
-    let judgement = cell.judgement.as_ref()?;
-    let (fs, state, workload) = results.names(cell);
-    let change = judgement.ratio.map_or_else(
-        || "–".into(),
-        |ratio| {
-            let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-            format!("{:+.1} % ({:+.1} to {:+.1})", percent(ratio.value), percent(ratio.low), percent(ratio.high))
-        },
-    );
-    let (verdict, note) = match &judgement.outcome {
-        Outcome::Faster => (Verdict::Faster, String::new()),
-        Outcome::Slower => (Verdict::Slower, String::new()),
-        Outcome::NoDifference => (Verdict::NoDifference, format!("noise floor {:.1} %", judgement.noise_floor * 100.0)),
-        Outcome::Invalid(reason) => (Verdict::Invalid, reason.clone()),
-    };
-    Some(Finding {
-        claim: format!(
-            "{fs}, {workload}: {} in state '{state}' against '{}'",
-            cell.what.metric, results.spec.state[0].name
-        ),
-        published: String::new(),
-        measured: change,
-        verdict,
-        note,
-        ..Finding::default()
-    })
-}
-
-fn result(results: &Results, flips: &[NamedFlip]) -> Value {
+fn result(results: &Results) -> Value {
     let cell = |cell: &Cell| {
         let (fs, state, workload) = results.names(cell);
+        let middle = cell.middle();
+        let interval = middle.and_then(|(_, interval)| interval);
         json!({
             "file_system": fs, "state": state, "workload": workload, "metric": cell.what.metric, "unit": cell.what.unit,
-            "values": cell.groups, "mean": bootstrap::mean_of_means(&cell.groups),
-            "judgement": cell.judgement, "verdict": outcome(cell),
+            "values": cell.groups, "mean": middle.map(|(value, _)| value),
+            "low": interval.map(|interval| interval.low), "high": interval.map(|interval| interval.high),
+            "emulated": cell.emulated,
         })
     };
-    let flip = |flip: &NamedFlip| {
-        json!({
-            "workload": flip.workload, "metric": flip.metric, "pair": [flip.first, flip.second], "state": flip.state,
-            "observed": flip.observed, "probability": flip.probability,
-        })
+    let control = |one: &super::controls::Control| {
+        let (fs, workload) = (&results.spec.file_system[one.fs].name, &results.spec.workload[one.workload].name);
+        let mut row = crate::decided::fields(&one.decision);
+        row.extend([("workload".into(), json!(workload)), ("file_system".into(), json!(fs))]);
+        row.insert("metric".into(), json!(one.what.metric));
+        Value::Object(row)
     };
-    let floor = |((workload, fs, metric), floor): (&(usize, usize, String), &f64)| {
-        let (workload, fs) = (&results.spec.workload[*workload].name, &results.spec.file_system[*fs].name);
-        json!({"workload": workload, "file_system": fs, "metric": metric, "fraction": floor})
-    };
-    json!({
+    let mut all = json!({
         "study": results.spec.name,
         "runs_done": results.progress.0,
         "runs_planned": results.progress.1,
@@ -386,9 +357,12 @@ fn result(results: &Results, flips: &[NamedFlip]) -> Value {
             "median": senesce_stats::median(&results.overhead_seconds),
             "largest": results.overhead_seconds.iter().copied().fold(0.0, f64::max),
         },
-        "noise_floor": results.noise.iter().map(floor).collect::<Vec<_>>(),
+        "controls": results.controls.iter().map(control).collect::<Vec<_>>(),
         "cells": results.judged.iter().map(cell).collect::<Vec<_>>(),
-        "flips": flips.iter().map(flip).collect::<Vec<_>>(),
         "images": results.images.values().collect::<Vec<_>>(),
-    })
+    });
+    if let Some(all) = all.as_object_mut() {
+        all.extend(answer::json(results));
+    }
+    all
 }

@@ -47,7 +47,40 @@ impl StudySpec {
         for name in &self.models {
             senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
         }
+        self.check_until_decided()?;
         self.check_cold_reads()
+    }
+
+    /// What goes on until it is decided is decided by measured values, one run after the other on this machine.
+    fn check_until_decided(&self) -> Result<(), String> {
+        if !self.until_decided {
+            return match self.max_time {
+                Some(_) => {
+                    Err("max_time ends a study that goes on until it is decided: say until_decided = true".into())
+                }
+                None => Ok(()),
+            };
+        }
+        if self.most_seconds().is_infinite() {
+            return Err("until_decided needs an end: say max_time = \"1h\" (on the command line --max-time 1h)".into());
+        }
+        if !self.models.is_empty() || self.noise {
+            return Err("until_decided decides measured values: leave models and noise out".into());
+        }
+        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+            let name = &self.workload[workload].name;
+            !self.exception(fs, state, name).skip && self.lab_kernel(fs, state, name).is_some()
+        };
+        match self.combinations().find(|cell| in_lab(*cell)) {
+            Some(cell) => {
+                let (fs, state, workload) = self.names(cell);
+                Err(format!(
+                    "cell {fs} / {state} / {workload} runs in the lab, whose guests are not booted for every look: leave \
+                     until_decided or the cell out"
+                ))
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
@@ -96,6 +129,12 @@ impl StudySpec {
     }
 
     fn check_state(&self, state: &StateSpec) -> Result<(), String> {
+        if let Some(fullness) = state.fullness.filter(|fullness| !(*fullness > 0.0 && *fullness < 1.0)) {
+            return Err(format!("fullness = {fullness}: must lie between 0 and 1, both excluded"));
+        }
+        if let Some(times) = state.overwrites.filter(|times| !(0.0..=1e9).contains(times)) {
+            return Err(format!("overwrites = {times}: must lie between 0 and 1000000000"));
+        }
         let needs_profile = matches!(state.kind, StateKind::Aged | StateKind::WriteOnce);
         if needs_profile {
             Profile::load(&state.profile).map_err(|error| error.to_string())?;
@@ -115,6 +154,9 @@ impl StudySpec {
     }
 
     fn check_cell(&self, cell: &CellSpec) -> Result<(), String> {
+        if let Some(cpus) = cell.cpus.filter(|cpus| !(*cpus > 0.0 && *cpus <= 1e6)) {
+            return Err(format!("cell: cpus = {cpus}: must be above 0 and at most 1000000"));
+        }
         let named = |what, name: &str, known: Vec<&str>| match name {
             "" => Ok(()),
             _ => find(what, name, known.into_iter()).map(|_| ()).map_err(|problem| format!("cell: {problem}")),
@@ -155,6 +197,9 @@ impl WorkloadSpec {
         match said.count() + usize::from(self.cold_read) {
             1 => {}
             _ => return Err("say exactly one of personality, file, microbenchmark, cold_read".into()),
+        }
+        if let Some(scale) = self.scale.filter(|scale| !(*scale > 0.0 && *scale <= 1e9)) {
+            return Err(format!("scale = {scale}: must be above 0 and at most 1000000000"));
         }
         if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
             return Err("seconds must lie between 0.1 and 1000000".into());
@@ -259,6 +304,18 @@ skip = true
         assert!(problem("256M", "4M").contains("at least 8 MiB"));
         assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
         assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
+    }
+
+    #[test]
+    fn what_goes_on_until_it_is_decided_has_an_end() {
+        let with = |keys: &str| problem("size = \"256M\"", &format!("size = \"256M\"\n{keys}"));
+        assert!(with("until_decided = true").contains("max_time"));
+        assert!(with("max_time = \"1h\"").contains("until_decided"));
+        assert!(with("until_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]").contains("models"));
+        let text = GOOD.replacen("size", "until_decided = true\nmax_time = \"1h\"\nsize", 1);
+        assert!(StudySpec::parse("s.toml", &text).is_ok());
+        let in_lab = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nlab = true\n");
+        assert!(StudySpec::parse("s.toml", &in_lab).unwrap_err().to_string().contains("runs in the lab"));
     }
 
     #[test]

@@ -2,9 +2,7 @@
 
 use super::analysis::layout_pairs;
 use super::results::{Cell, Results};
-use senesce_core::Seed;
 use senesce_core::analysis::*;
-use senesce_stats::hierarchical_mean;
 
 pub(super) fn of(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -34,9 +32,10 @@ pub(super) fn device(results: &Results, cells: &[&Cell]) -> String {
 /// Which of these cells a guest measured.
 fn in_the_lab(results: &Results, cells: &[&Cell]) -> String {
     let spec = &results.spec;
-    let is_there = |cell: &&&Cell| spec.lab_kernel(cell.fs, cell.state, &spec.workload[cell.workload].name).is_some();
+    let is_there =
+        |cell: &&&Cell| spec.lab_kernel(cell.id.fs, cell.id.state, &spec.workload[cell.id.workload].name).is_some();
     let names: std::collections::BTreeSet<&str> =
-        cells.iter().filter(is_there).map(|cell| spec.file_system[cell.fs].name.as_str()).collect();
+        cells.iter().filter(is_there).map(|cell| spec.file_system[cell.id.fs].name.as_str()).collect();
     if names.is_empty() {
         return String::new();
     }
@@ -51,18 +50,15 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         return None;
     }
     let what = &cells[0].what;
-    let workload = &results.spec.workload[cells[0].workload].name;
+    let workload = &results.spec.workload[cells[0].id.workload].name;
     let mark = if Results::is_modelled(cells[0]) { Mark::Modelled } else { Mark::Measured };
     let mut series = Vec::new();
     for (state, spec) in results.spec.state.iter().enumerate() {
         let mut one = Series::new(&spec.name, mark, Vec::new());
-        for cell in cells.iter().filter(|cell| cell.state == state) {
-            let mut rng = Seed(0).stream(&format!("study/bar/{}/{}/{state}", what.metric, cell.fs));
-            let mean = hierarchical_mean(&cell.groups, &mut rng).filter(|_| cell.has_bar());
-            let (value, low, high) =
-                mean.map_or((f64::NAN, f64::NAN, f64::NAN), |mean| (mean.value, mean.low, mean.high));
-            one.points.push((cell.fs as f64, value));
-            one.intervals.push((low, high));
+        for cell in cells.iter().filter(|cell| cell.id.state == state && cell.has_bar()) {
+            let Some((value, interval)) = cell.middle() else { continue };
+            one.points.push((cell.id.fs as f64, value));
+            one.intervals.push(interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high)));
         }
         if !one.points.is_empty() {
             series.push(one);
@@ -72,7 +68,8 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     Some(Figure {
         id: format!("{}-{}", slug(workload), slug(&what.metric)),
         title: format!("{workload}: {} by file system and state", what.metric),
-        caption: "Means over images and repetitions with their 95 % interval.".into(),
+        caption: "Geometric means over images and repetitions, with the 95 % interval of each alone from 5 values on."
+            .into(),
         device: device(results, cells),
         better: what.better,
         kind: FigureKind::Bars {
@@ -97,7 +94,7 @@ fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         return None;
     }
     let what = &cells[0].what;
-    let workload = &results.spec.workload[cells[0].workload].name;
+    let workload = &results.spec.workload[cells[0].id.workload].name;
     let series = results.spec.file_system.iter().enumerate().map(|(fs, spec)| {
         let of = pairs.iter().filter(|pair| pair.0 == fs).map(|(_, score, ratio)| (*score, *ratio));
         Series::new(

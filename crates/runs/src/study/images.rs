@@ -164,7 +164,7 @@ impl Images {
         let drives = ZonedDrives::of(fs)?;
         let mkfs_options = drives.as_ref().map_or_else(|| fs.mkfs.clone(), |drives| drives.mkfs_options(&fs.mkfs));
         let options = OpenOptions { mkfs_options, mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
-        let mut target = match &drives {
+        let target = match &drives {
             Some(drives) => drives.open(options)?,
             None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
         };

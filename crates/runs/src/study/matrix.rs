@@ -3,7 +3,7 @@
 use super::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use super::subject::Subject;
 use crate::run::Planned;
-use senesce_aging::{AgingPlan, Data, Limit, PlanSpec, Profile};
+use senesce_aging::{AgingPlan, Clock, Data, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +40,12 @@ fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
     }
 }
 
+/// Repetitions on each image of a state, where those of several images have so many: a state with a single image gets as many
+/// values as the others.
+pub(super) fn repetitions_of(spec: &StudySpec, state: usize, repetitions: u32) -> u32 {
+    repetitions * (spec.images / images_of(spec, &spec.state[state]))
+}
+
 /// All runs in the order in which they are done: shuffled, so that drift of the machine hits every cell alike.
 pub fn runs(spec: &StudySpec) -> Vec<RunId> {
     let mut runs = Vec::new();
@@ -47,11 +53,8 @@ pub fn runs(spec: &StudySpec) -> Vec<RunId> {
         if spec.exception(fs, state, &spec.workload[workload].name).skip {
             continue;
         }
-        let images = images_of(spec, &spec.state[state]);
-        // A state with a single image gets as many values as the others.
-        let repetitions = spec.repetitions * (spec.images / images);
-        for image in 0..images {
-            for repetition in 0..repetitions {
+        for image in 0..images_of(spec, &spec.state[state]) {
+            for repetition in 0..repetitions_of(spec, state, spec.repetitions) {
                 runs.push(RunId { on: ImageId { fs, state, image }, workload, repetition, twin: false });
             }
         }
@@ -93,6 +96,7 @@ pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<Agi
         fullness: source.fullness,
         churn: source.churn,
         truncate: source.truncate,
+        clock: Clock { commit_share: source.commit_share, sync_every: 0 },
         limit: source.overwrites.map_or(Limit::Bound, Limit::Overwrites),
         ..PlanSpec::new(profile, spec.size, seed)
     })?)
@@ -128,6 +132,14 @@ pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     super::support::check(spec)?;
     super::lab::check(spec)?;
     planned_runs(spec)
+}
+
+/// Seconds that all runs take, roughly, whatever this machine has.
+///
+/// # Errors
+/// The cell that cannot be run, and why.
+pub(super) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
+    Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
 
 fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
@@ -210,9 +222,14 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
         let count = counts.get(&(fs, state, workload)).copied().unwrap_or(0);
         let names = [&spec.file_system[fs].name, &spec.state[state].name, &spec.workload[workload].name];
         if count > 0 {
-            plan.step(format!("run {count} times, interleaved"), format!("{} / {} / {}", names[0], names[1], names[2]));
+            let most = if spec.until_decided { "at most " } else { "" };
+            plan.step(
+                format!("run {most}{count} times, interleaved"),
+                format!("{} / {} / {}", names[0], names[1], names[2]),
+            );
         }
     }
+    plan.step("can find", super::questions::reach_words(spec));
     for warning in warnings(spec)? {
         plan.step("beware", warning);
     }
@@ -222,7 +239,8 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
         "memory where the images find room there, else the drive of the run directory",
     );
     plan.bytes_to_write += drive;
-    plan.estimated_seconds += steps.iter().map(|planned| planned.seconds).sum::<f64>();
+    let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
+    plan.estimated_seconds += if spec.until_decided { seconds.min(spec.most_seconds()) } else { seconds };
     Ok(plan)
 }
 
@@ -291,6 +309,7 @@ name = "t"
 size = "512M"
 images = 2
 repetitions = 3
+noise = true
 [[file_system]]
 kind = "ext4"
 [[file_system]]

@@ -136,6 +136,11 @@ impl Matrix {
         let images = Images::open(memory_needed(&self.spec, wanted), context.path())?;
         let mut facts = Environment::default();
         facts.put("study.images_in_memory", images.in_memory.to_string());
+        for fs in wanted.iter().map(|id| &self.spec.file_system[id.fs]) {
+            if let Ok(version) = fs.kind().map_err(Failure::usage).and_then(|kind| Ok(kind.mkfs_version()?)) {
+                facts.put(&format!("mkfs.version.{}", fs.kind), version);
+            }
+        }
         context.add_environment(&facts)?;
         let known: BTreeSet<ImageId> = context.recorded().events().filter_map(image_of).collect();
         for id in wanted {
@@ -186,7 +191,7 @@ fn one<R: Run>(
     images: &Images,
     facts: &ImageFacts,
     id: RunId,
-    context: &Context<'_, R>,
+    context: &mut Context<'_, R>,
 ) -> Result<RunEvent, Failure> {
     let begun = Instant::now();
     images.restore(&facts.key)?;
@@ -215,6 +220,7 @@ fn one<R: Run>(
     let measured = measured?;
     let modelled = stop_trace(spec, &target, trace, &subject, &measured)?;
     fail_on(target.kernel_warnings())?;
+    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
     target.close()?;
     let mut metrics = measured.metrics;
     metrics.extend(modelled);
@@ -275,6 +281,6 @@ fn words(spec: &StudySpec, id: RunId) -> String {
         spec.workload[id.workload].name,
         id.on.image,
         id.repetition,
-        if id.twin { " (again, for the noise)" } else { "" }
+        if id.twin { " (again, as a control)" } else { "" }
     )
 }

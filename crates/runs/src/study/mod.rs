@@ -1,7 +1,10 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
+mod adaptive;
 mod analysis;
+mod answer;
 mod check;
+pub mod controls;
 pub mod device_state;
 mod figures;
 pub mod images;
@@ -9,12 +12,12 @@ mod lab;
 mod launched;
 pub mod matrix;
 mod matrix_run;
-mod noise;
-mod order;
+pub mod questions;
 pub mod results;
 pub mod spec;
 pub mod subject;
 mod support;
+pub mod verdicts;
 mod zoned;
 
 pub use matrix_run::{Event, Matrix, RunEvent};
@@ -32,6 +35,7 @@ pub struct Study(Matrix);
 impl Run for Study {
     const KIND: &'static str = "study";
     const GOES_ON: bool = true;
+    const KNOWS_GUESTS: bool = true;
     type Spec = StudySpec;
     type Event = Event;
     type Step = RunId;
@@ -46,6 +50,16 @@ impl Run for Study {
 
     fn plan(spec: &StudySpec, seed: Seed) -> Result<Plan, Failure> {
         matrix::describe(spec, crate::run::new_plan::<Self>(spec, seed)?)
+    }
+
+    fn next(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<RunId>>, Failure> {
+        let steps = Self::steps(spec, recorded.seed)?.into_iter();
+        if !spec.until_decided {
+            return Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).collect());
+        }
+        let events: Vec<RunEvent> = results::runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
+        let wanted = adaptive::next_runs(spec, &events, &results::failed_runs(spec, recorded));
+        Ok(steps.filter(|planned| wanted.contains(&planned.step)).collect())
     }
 
     fn begin(spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {

@@ -1,25 +1,26 @@
 //! A study's record, gathered by cell.
 
+use super::adaptive;
+use super::controls::{self, Control};
 use super::images::ImageFacts;
 use super::matrix::{ImageId, RunId, runs};
 use super::matrix_run::{Event, RunEvent};
-use super::noise::{self, Noise};
+use super::questions::CellId;
 use super::spec::StudySpec;
 use super::subject::{DRIVE_TIME, MODELLED, THROUGHPUT, modelled_by};
+use super::verdicts::{self, Answer, Change, Order};
+use crate::measurements::is_timing;
 use crate::run::{Recorded, Run};
 use senesce_core::Measurement;
-use senesce_stats::{Judgement, Outcome};
+use senesce_stats::verdict::FAMILY_ERROR;
+use senesce_stats::{Arm, Decision, Interval, Mean, mean_of_means};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One cell under one metric.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Index of the file system.
-    pub fs: usize,
-    /// Index of the state.
-    pub state: usize,
-    /// Index of the workload.
-    pub workload: usize,
+    /// Which one.
+    pub id: CellId,
     /// A measurement of the metric: name, unit, direction.
     pub what: Measurement,
     /// Values by image and repetition.
@@ -28,8 +29,10 @@ pub struct Cell {
     pub images: Vec<ImageId>,
     /// All values in the order in which they were taken.
     pub in_order: Vec<f64>,
-    /// Against the first state of the same file system; `None` for that state itself.
-    pub judgement: Option<Judgement>,
+    /// Whether a guest of the lab measured it.
+    pub in_guest: bool,
+    /// Whether the guest was emulated (TCG).
+    pub emulated: bool,
 }
 
 /// A run that failed.
@@ -51,8 +54,14 @@ pub struct Results {
     pub others: Vec<Cell>,
     /// Images.
     pub images: BTreeMap<ImageId, ImageFacts>,
-    /// Noise floors.
-    pub noise: Noise,
+    /// Like measured against like.
+    pub controls: Vec<Control>,
+    /// Every question under every judged metric.
+    pub answers: Vec<Answer>,
+    /// The order of the file systems in every state.
+    pub orders: Vec<Order>,
+    /// Whether age changes it, pair by pair.
+    pub changes: Vec<Change>,
     /// Models of drives that were never slower than the processor, by workload.
     pub idle_models: BTreeSet<(usize, String)>,
     /// Cells that guests measured.
@@ -65,17 +74,27 @@ pub struct Results {
     pub overhead_seconds: Vec<f64>,
 }
 
-/// The values that were measured, once each: a twin is no measurement of its own, it tells the noise.
+/// The values that were measured, once each: a twin is a control and no measurement of its own. Times under emulation are the
+/// emulator's, and left out.
 pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> Vec<Measurement> {
     let runs = runs_of(recorded).filter(|event| !event.id.twin);
-    runs.flat_map(|event| event.metrics.iter().cloned()).collect()
+    let kept = |event: &RunEvent, one: &Measurement| !(event.is_emulated() && is_timing(one));
+    runs.flat_map(|event| event.metrics.iter().filter(move |one| kept(event, one)).cloned()).collect()
 }
 
-fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
+/// The runs that were done, in order.
+pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
     recorded.events().filter_map(|event| match event {
         Event::Run(run) => Some(run),
         Event::Image(_) => None,
     })
+}
+
+/// The runs of `spec` that failed and were not done since.
+pub fn failed_runs<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<FailedRun> {
+    let failures = recorded.failures().into_iter();
+    let failed = failures.filter_map(|(id, reason)| Some(FailedRun { id: id?, reason: reason.to_string() }));
+    failed.filter(|failed| spec.holds(failed.id)).collect()
 }
 
 /// Cells that guests measured.
@@ -93,9 +112,7 @@ impl Results {
     /// What a record holds of `spec`.
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let events: Vec<RunEvent> = runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
-        let failures = recorded.failures().into_iter();
-        let failed = failures.filter_map(|(id, reason)| Some(FailedRun { id: id?, reason: reason.to_string() }));
-        let failed = failed.filter(|failed| spec.holds(failed.id)).collect();
+        let failed = failed_runs(&spec, recorded);
         let images = recorded.events().filter_map(|event| match event {
             Event::Image(facts) if spec.holds_image(facts.id) => Some((facts.id, facts.clone())),
             _ => None,
@@ -109,37 +126,48 @@ impl Results {
         Self::gather(spec, events, failed, images, lab.collect())
     }
 
-    fn gather(
+    pub(super) fn gather(
         spec: StudySpec,
         events: Vec<RunEvent>,
         failed: Vec<FailedRun>,
         images: BTreeMap<ImageId, ImageFacts>,
         lab: Vec<LabCells>,
     ) -> Self {
-        let noise = noise::floors(&events);
         let idle_models = idle_models(&spec, &events);
-        let names: BTreeSet<&str> =
-            events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
-        let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
-            None => names.contains(cell.what.metric.as_str()),
-            Some(model) => is_telling(&cell.what.metric, idle_models.contains(&(cell.workload, model.to_string()))),
+        let (judged, others) = judged_and_others(&events, &idle_models);
+        let answers = match spec.until_decided {
+            true => adaptive::answers(&spec, &events, &failed),
+            false => verdicts::judge_all(&spec, &judged, &verdicts::censored(&failed)),
         };
-        let (mut judged, others): (Vec<Cell>, Vec<Cell>) = cells(&events).into_iter().partition(is_judged);
-        noise::judge_all(&mut judged, &noise);
+        let planned = if spec.until_decided { events.len() + failed.len() } else { runs(&spec).len() };
         let overhead_seconds = events.iter().map(|event| event.overhead_seconds).collect();
         Self {
+            controls: controls::of(&events),
+            orders: verdicts::orders(&answers),
+            changes: verdicts::changes(&answers),
+            answers,
             judged,
             others,
             images,
-            noise,
             idle_models,
             lab,
-            progress: (events.len() + failed.len(), runs(&spec).len()),
+            progress: (events.len() + failed.len(), planned),
             failed,
             overhead_seconds,
             spec,
         }
     }
+}
+
+/// Cells under the metrics that are judged, and under all others.
+pub(super) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
+    let names: BTreeSet<&str> =
+        events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
+    let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
+        None => names.contains(cell.what.metric.as_str()),
+        Some(model) => is_telling(&cell.what.metric, idle.contains(&(cell.id.workload, model.to_string()))),
+    };
+    cells(events).into_iter().partition(is_judged)
 }
 
 /// Throughput on a modelled drive that keeps up with the processor is the measured one and says nothing of the drive. The
@@ -181,29 +209,48 @@ fn cells(events: &[RunEvent]) -> Vec<Cell> {
         for one in &event.metrics {
             all.entry(key(event.id, &one.metric))
                 .or_insert_with(|| Cell::empty(event.id, one))
-                .add(event.id.on, one.value.get());
+                .add(event, one.value.get());
         }
     }
     all.into_values().collect()
 }
 
+impl RunEvent {
+    /// Whether a guest without hardware virtualisation did it.
+    pub fn is_emulated(&self) -> bool {
+        self.guest.as_deref() == Some("tcg")
+    }
+}
+
 impl Cell {
-    /// Whether a figure may show it: a single value, or one that cannot be judged, has no bar.
+    /// Whether a figure may show it: a single value, or an emulator's time, has no bar.
     pub fn has_bar(&self) -> bool {
-        match &self.judgement {
-            Some(judged) => !matches!(judged.outcome, Outcome::Invalid(_)),
-            None => self.in_order.len() > 1,
+        self.in_order.len() > 1 && !(self.emulated && is_timing(&self.what))
+    }
+
+    /// The geometric mean over its images with the 95 % interval of it alone; with too few values for one, or values that
+    /// have no logarithm, the arithmetic mean.
+    pub fn middle(&self) -> Option<(f64, Option<Interval>)> {
+        match Arm::of(&self.groups, Mean::Geometric) {
+            Ok(arm) => {
+                let interval = arm.interval(FAMILY_ERROR);
+                Some((interval.value, Some(interval)))
+            }
+            Err(_) => Some((mean_of_means(&self.groups)?, None)),
         }
     }
 
     fn empty(id: RunId, what: &Measurement) -> Self {
+        let id = CellId { workload: id.workload, fs: id.on.fs, state: id.on.state };
         let (groups, images, in_order) = Default::default();
-        let (fs, state, workload) = (id.on.fs, id.on.state, id.workload);
-        Self { fs, state, workload, what: what.clone(), groups, images, in_order, judgement: None }
+        Self { id, what: what.clone(), groups, images, in_order, in_guest: false, emulated: false }
     }
 
-    fn add(&mut self, image: ImageId, value: f64) {
+    fn add(&mut self, event: &RunEvent, value: f64) {
+        let image = event.id.on;
         self.in_order.push(value);
+        self.in_guest |= event.guest.is_some();
+        self.emulated |= event.is_emulated();
         match self.images.binary_search(&image) {
             Ok(place) => self.groups[place].push(value),
             Err(place) => {
@@ -215,18 +262,17 @@ impl Cell {
 }
 
 impl Results {
-    /// Noise floor of a cell; 0 where it was not measured.
-    pub fn noise_of(&self, cell: &Cell) -> f64 {
-        self.noise.get(&(cell.workload, cell.fs, cell.what.metric.clone())).copied().unwrap_or(0.0)
+    /// What is said of a cell against the first state of its file system; `None` for that state itself.
+    pub fn age_of(&self, cell: &Cell) -> Option<&Decision> {
+        let is_it = |answer: &&Answer| {
+            !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
+        };
+        self.answers.iter().find(is_it).map(|answer| &answer.decision)
     }
 
     /// Names of file system, state and workload of a cell.
     pub fn names(&self, cell: &Cell) -> (&str, &str, &str) {
-        (
-            &self.spec.file_system[cell.fs].name,
-            &self.spec.state[cell.state].name,
-            &self.spec.workload[cell.workload].name,
-        )
+        self.spec.names((cell.id.fs, cell.id.state, cell.id.workload))
     }
 
     /// Whether a metric comes from a device model.
@@ -238,7 +284,7 @@ impl Results {
     pub fn by_metric(&self) -> Vec<Vec<&Cell>> {
         let mut groups: BTreeMap<(usize, bool, &str), Vec<&Cell>> = BTreeMap::new();
         for cell in &self.judged {
-            groups.entry((cell.workload, Self::is_modelled(cell), &cell.what.metric)).or_default().push(cell);
+            groups.entry((cell.id.workload, Self::is_modelled(cell), &cell.what.metric)).or_default().push(cell);
         }
         groups.into_values().collect()
     }
@@ -288,12 +334,14 @@ personality = "webserver"
     }
 
     #[test]
-    fn every_file_system_has_its_own_noise() {
-        let events = [(0, false, 100.0), (0, true, 101.0), (1, false, 50.0), (1, true, 100.0)]
-            .map(|(fs, twin, value)| event(fs, twin, value, value));
-        let floors = noise::floors(&events);
-        assert!(floors[&(0, 0, THROUGHPUT.to_string())] < 0.011);
-        assert!(floors[&(0, 1, THROUGHPUT.to_string())] > 0.6);
+    fn what_an_emulator_took_is_kept_apart() {
+        let on = |guest: Option<&str>| RunEvent { guest: guest.map(str::to_string), ..event(0, false, 1.0, 1.0) };
+        let cell = |events: &[RunEvent]| cells(events).remove(0);
+        assert!(cell(&[on(Some("kvm")), on(Some("tcg"))]).emulated);
+        let kvm = cell(&[on(Some("kvm")), on(Some("kvm"))]);
+        assert!(kvm.in_guest && !kvm.emulated && kvm.has_bar());
+        assert!(!cell(&[on(Some("tcg")), on(Some("tcg"))]).has_bar());
+        assert!(!cell(&[on(None)]).in_guest);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! What a study asks for: the TOML file, read and checked as a whole.
 
+use super::adaptive;
 use super::check::with_suggestion;
 use super::device_state::DeviceState;
 use super::matrix::{ImageId, RunId};
-use senesce_aging::{Churn, Data, Truncate};
+use super::questions::default_repetitions;
+use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::plan::count_runs;
-use senesce_core::{Bytes, Failure};
+use senesce_core::{Bytes, Failure, Span};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,14 +24,21 @@ pub struct StudySpec {
     /// Root seed.
     #[serde(default = "defaults::seed")]
     pub seed: u64,
-    /// Repetitions of every cell on every image.
+    /// Repetitions of every cell on every image; with `until_decided` at most so many. As many as decide, or as the time
+    /// allows, unless said: written out when the study is read.
     #[serde(default = "defaults::repetitions")]
     pub repetitions: u32,
+    /// Whether cells are measured until their answers are decided.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub until_decided: bool,
+    /// Time of all runs after which an undecided study ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_time: Option<Span>,
     /// Independent agings of every state.
     #[serde(default = "defaults::one")]
     pub images: u32,
-    /// Whether the noise floor is measured: every workload twice over in the first state.
-    #[serde(default = "defaults::yes")]
+    /// Whether every workload is measured twice over in the first state, as a control.
+    #[serde(default)]
     pub noise: bool,
     /// Built-in device models that time the block trace of every run; empty: no trace is taken.
     #[serde(default)]
@@ -59,11 +68,12 @@ pub struct StudySpec {
 }
 
 mod defaults {
+    /// Until the study is read.
+    pub fn repetitions() -> u32 {
+        senesce_stats::arm::LEAST_VALUES as u32
+    }
     pub fn seed() -> u64 {
         senesce_core::seed::DEFAULT_SEED.0
-    }
-    pub fn repetitions() -> u32 {
-        5
     }
     pub fn one() -> u32 {
         1
@@ -74,9 +84,11 @@ mod defaults {
     pub fn guest_memory() -> senesce_core::Bytes {
         senesce_core::Bytes::gib(2)
     }
-    pub fn yes() -> bool {
-        true
-    }
+}
+
+// Serde wants a reference.
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A file system with its options.
@@ -142,6 +154,9 @@ pub struct StateSpec {
     /// What becomes of sizes that cannot fit.
     #[serde(default)]
     pub truncate: Truncate,
+    /// Share of the free space that is freed between two commits, or `none` (aged).
+    #[serde(default)]
+    pub commit_share: CommitShare,
     /// The state whose files are copied (copy).
     #[serde(default)]
     pub of: String,
@@ -170,6 +185,7 @@ impl StateSpec {
             data: Data::default(),
             churn: Churn::default(),
             truncate: Truncate::default(),
+            commit_share: CommitShare::default(),
             of: String::new(),
             path: String::new(),
         }
@@ -253,8 +269,10 @@ impl StudySpec {
             size,
             seed: defaults::seed(),
             repetitions: defaults::repetitions(),
+            until_decided: false,
+            max_time: None,
             images: 1,
-            noise: true,
+            noise: false,
             models: Vec::new(),
             kernels: Vec::new(),
             guest_memory: defaults::guest_memory(),
@@ -268,13 +286,32 @@ impl StudySpec {
 
     /// Reads and checks a study. Every problem that can be known beforehand is found here.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Failure> {
-        let mut spec: Self = toml::from_str(text)
-            .map_err(|error| Failure::usage(format!("{origin}: {}", with_suggestion(&error.to_string()))))?;
-        spec.count().map_err(|problem| Failure::usage(format!("{origin}: {problem}")))?;
+        Self::parse_with(origin, text, |_| {})
+    }
+
+    /// The same, changed by what the command line says before it is checked.
+    pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
+        let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
+        let mut spec: Self = toml::from_str(text).map_err(|error| named(&with_suggestion(&error.to_string())))?;
+        let is_said = toml::from_str::<toml::Table>(text).is_ok_and(|keys| keys.contains_key("repetitions"));
+        change(&mut spec);
+        spec.count().map_err(|problem| named(&problem))?;
         spec.fill_names();
         spec.spread_kernels();
-        spec.check().map_err(|problem| Failure::usage(format!("{origin}: {problem}")))?;
+        spec.check().map_err(|problem| named(&problem))?;
+        if !is_said {
+            spec.repetitions = match spec.until_decided {
+                true => adaptive::most_repetitions(&spec).map_err(|problem| named(&problem))?,
+                false => default_repetitions(&spec),
+            };
+            spec.count().map_err(|problem| named(&problem))?;
+        }
         Ok(spec)
+    }
+
+    /// Seconds of all runs after which an undecided study ends.
+    pub fn most_seconds(&self) -> f64 {
+        self.max_time.map_or(f64::INFINITY, Span::seconds)
     }
 
     /// Refuses a matrix that is too large, before any of it is expanded.

@@ -34,3 +34,22 @@ fn changed_studies_are_read_or_refused_and_mostly_come_past_the_first_check() {
     println!("{typed} of 1000 have the types of a study, {accepted} are studies");
     assert!(typed > 500 && accepted > 100, "{typed} of 1000 have the types of a study, {accepted} are studies");
 }
+
+#[test]
+fn numbers_that_are_none_are_refused_before_anything_is_planned() {
+    let texts = corpus();
+    let sound = texts.iter().find(|text| study::exercise(text)).unwrap();
+    for (number, other) in [
+        ("fullness = 0.5", "fullness = nan"),
+        ("fullness = 0.5", "fullness = 1.5"),
+        ("overwrites = 2.0", "overwrites = inf"),
+        ("scale = 0.01", "scale = -1.0"),
+        ("seconds = 1.0", "seconds = nan"),
+        ("cpus = 1.5", "cpus = nan"),
+    ] {
+        assert!(sound.contains(number));
+        let refused =
+            senesce_runs::study::StudySpec::parse("s", &sound.replace(number, other)).unwrap_err().to_string();
+        assert!(refused.contains(number.split(' ').next().unwrap()), "{other}: {refused}");
+    }
+}

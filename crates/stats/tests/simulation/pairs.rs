@@ -58,8 +58,8 @@ fn fourteen_repetitions_find_a_tenth_nine_times_in_ten() {
         let found = power(centre, 14, 30, &mut rng);
         assert!(found >= 0.88, "{centre}: {found}");
     }
-    let planned = Ratio::assumed(0.05, 5).repetitions_to_find(0.1, ERROR_EACH, 0.02);
-    assert!(planned.is_some_and(|units| (11..=14).contains(&units)), "{planned:?}");
+    let planned = Ratio::assumed(0.05, 5).repetitions_to_find(0.1, ERROR_EACH, 0.02, 0.9);
+    assert!(planned.is_some_and(|units| (13..=14).contains(&units)), "{planned:?}");
 }
 
 #[test]

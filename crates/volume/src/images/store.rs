@@ -146,18 +146,19 @@ impl ImageStore {
             ));
         }
         let mut entries: Vec<Entry> = self.list()?.into_iter().filter(|entry| entry.key != key).collect();
-        let mut used: u64 = entries.iter().map(|entry| entry.used_bytes).sum();
-        while used + needed > self.cap.0 {
+        let mut used = entries.iter().map(|entry| entry.used_bytes).fold(0, u64::saturating_add);
+        while used.saturating_add(needed) > self.cap.0 {
             let Some(oldest) = entries.pop() else { break };
             tracing::info!("removing {} from the image store to make room", oldest.key);
             self.delete(&oldest.key)?;
-            used -= oldest.used_bytes;
+            used = used.saturating_sub(oldest.used_bytes);
         }
         Ok(())
     }
 
     fn delete(&self, key: &str) -> Result<(), TargetError> {
-        for path in [self.description(key), self.image(key)?] {
+        let image = self.image(key)?;
+        for path in [self.description(key), image] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err(TargetError::io("remove", &path)(error));
@@ -190,7 +191,9 @@ impl ImageStore {
     }
 
     fn read(&self, key: &str) -> Option<Entry> {
-        serde_json::from_slice(&fs::read(self.description(key)).ok()?).ok()
+        let text = senesce_core::input::regular(&self.description(key)).ok()?;
+        // What its file name does not say is not this image, and may lead out of the store.
+        serde_json::from_slice(&text).ok().filter(|entry: &Entry| entry.key == key)
     }
 
     fn write(&self, entry: &Entry) -> Result<(), TargetError> {
@@ -254,5 +257,21 @@ mod tests {
         assert!(matches!(store.put("abc", "", &large), Err(TargetError::Missing { .. })));
         assert!(matches!(store.get("../etc"), Err(TargetError::Usage(_))));
         assert!(matches!(store.remove("zz"), Err(TargetError::Usage(_))));
+    }
+
+    #[test]
+    fn a_planted_description_removes_nothing_outside() {
+        let room = tempfile::tempdir().unwrap();
+        let precious = room.path().join("precious.json");
+        fs::write(&precious, "{}").unwrap();
+        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let key = "../precious".to_string();
+        let huge = Entry { key, description: String::new(), size_bytes: 1, used_bytes: u64::MAX, last_used: 0 };
+        for name in ["planted.json", "another.json"] {
+            fs::write(store.folder().join(name), serde_json::to_vec(&huge).unwrap()).unwrap();
+        }
+        assert!(store.remove("../precious").is_err() && store.remove("").is_err());
+        store.put(&ImageStore::key("a"), "test", &image(room.path(), "x.img", 1)).unwrap();
+        assert!(precious.exists());
     }
 }

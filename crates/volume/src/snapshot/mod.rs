@@ -215,7 +215,7 @@ impl Snapshots {
         };
         let path = attached.as_ref().map_or_else(|| self.medium.path(), LoopDevice::path);
         let device = BlockDevice::open(path)?;
-        let mut log = KernelLog::since_now(device.name());
+        let log = KernelLog::since_now(device.name());
         let file_system = match self.medium.claimed() {
             Some(claimed) => existing_file_system(claimed, None)?,
             None => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
@@ -227,7 +227,7 @@ impl Snapshots {
         device.flush_buffers()?;
         drop(mount);
         let trace = session.stop()?;
-        Ok((result, trace, log.warnings().to_vec()))
+        Ok((result, trace, log.warnings()))
     }
 
     fn with_snapshot<T>(

@@ -8,6 +8,17 @@ impl ValidTrace<'_> {
     /// The requests in issue order with the queue depth that they met. Writing zeroes moves no data, as a discard; a command
     /// without sectors is left out.
     pub fn for_models(&self) -> Vec<devmodel::Request> {
+        self.with_completions().0
+    }
+
+    /// The same with the time at which each was complete; none where that was not seen.
+    pub fn for_closed_loops(&self) -> Vec<devmodel::simulate::Recorded> {
+        let (requests, completions) = self.with_completions();
+        let recorded = |(request, completed_ns)| devmodel::simulate::Recorded { request, completed_ns };
+        requests.into_iter().zip(completions).map(recorded).collect()
+    }
+
+    fn with_completions(&self) -> (Vec<devmodel::Request>, Vec<Option<u64>>) {
         let (mut requests, mut completions) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for request in self.iter() {
             let operation = match request.operation {
@@ -21,8 +32,8 @@ impl ValidTrace<'_> {
             requests.push(devmodel::Request { issue_time_ns: request.issue_ns, ..place });
             completions.push(request.latency_ns.map(|latency| request.issue_ns.saturating_add(latency)));
         }
-        set_queue_depths(&mut requests, completions.into_iter());
-        requests
+        set_queue_depths(&mut requests, completions.iter().copied());
+        (requests, completions)
     }
 }
 

@@ -99,6 +99,7 @@ fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
             Arc::new(ThreadRecord {
                 program,
                 instance,
+                began: AtomicU64::new(u64::MAX),
                 counters: (0..flowops).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
                 activity: AtomicU64::new(0),
                 since: AtomicU64::new(0),
@@ -123,6 +124,7 @@ fn start<B: Backend>(
         }
         shared.ready.fetch_add(1, Ordering::SeqCst);
         shared.waits.wait_for_gate();
+        record.began.store(shared.clock.now(), Ordering::Relaxed);
         match worker {
             Ok(mut worker) => worker.run(),
             Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
@@ -237,13 +239,19 @@ impl<B: Backend> Run<'_, B> {
             let account = Account {
                 programs: &shared.programs,
                 counted: &measured.counted,
-                seconds: measured.seconds,
+                thread_seconds: self.thread_seconds(begin_tick, end_tick),
                 cpu_seconds: cpu,
                 threads_stayed,
             };
             measured.problem = measured.problem.or(account.contradiction());
         }
         measured
+    }
+
+    fn thread_seconds(&self, begin_tick: u64, end_tick: u64) -> f64 {
+        let ticks =
+            |record: &Arc<ThreadRecord>| end_tick.saturating_sub(record.began.load(Ordering::Relaxed).max(begin_tick));
+        self.shared.clock.nanoseconds(self.records.iter().map(ticks).sum()) as f64 / 1e9
     }
 
     /// Whether no thread has left before the end: one that found no file, or that counted the last operation wanted.

@@ -87,7 +87,12 @@ impl<'a, B: Backend> Worker<'a, B> {
             return Ok(());
         }
         let path = self.file_path(place.file);
-        Err(self.mistake(flowop, &format!("write {path}: only {written} of {wanted} bytes were written")))
+        // The rest would fail with ENOSPC: a write to a file is short where the volume, or a quota, ends.
+        let words = format!(
+            "write {path}: no space left on device (ENOSPC) after {written} of {wanted} bytes; the workload needs more room: \
+             make it smaller with --scale or --set, or use a larger target"
+        );
+        Err(self.mistake(flowop, &words))
     }
 
     pub(super) fn read(&mut self, flowop: &Flowop) -> Outcome {

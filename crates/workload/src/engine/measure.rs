@@ -64,6 +64,10 @@ impl Sample {
             writes: directed(Direction::Write),
             seconds,
             mean_us: mean_us(ops, time),
+            p99_us: (ops > 0).then(|| {
+                let [p99_us] = self.latencies.merged(self.counted(names).map(|(index, _)| index)).quantiles_us([0.99]);
+                p99_us
+            }),
             flowops: names
                 .iter()
                 .enumerate()

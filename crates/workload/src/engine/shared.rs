@@ -101,6 +101,8 @@ pub struct ThreadRecord {
     pub program: usize,
     /// Number among the threads of its program, from 1.
     pub instance: u64,
+    /// The tick of its first moment after the start; `u64::MAX` before.
+    pub began: AtomicU64,
     /// Count, bytes and latency sum in ns of each flowop.
     pub counters: Box<[[AtomicU64; 3]]>,
     /// What it is doing: flowop + 1 (16 bits), system call (8), file set (8), entry (32).

@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn what_memory_cannot_hold_is_refused_before_it_is_drawn() {
-        for entries in ["4000000000", "18446744073709551615"] {
+        for entries in ["4000000000", "9223372036854775807"] {
             let text = format!("define fileset name=a, path=$dir, entries={entries}, size=4k, dirwidth=20, leafdirs=7");
             let workload = Workload::parse("w.f", &text, &BTreeMap::new()).unwrap();
             let error = Population::new(&workload, Seed(1), None).draw(&workload.filesets).unwrap_err().to_string();

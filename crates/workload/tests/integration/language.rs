@@ -137,7 +137,7 @@ fn changed_workloads_are_mostly_still_workloads() {
     let texts = std::fs::read_dir(&folder).unwrap().flatten().map(|entry| std::fs::read(entry.path()).unwrap());
     let sound: Vec<String> =
         texts.filter_map(|text| String::from_utf8(text).ok()).filter(|text| parse(text).is_ok()).collect();
-    let changed = || sound.iter().flat_map(|text| (0..100).map(|seed| wml_mutator::mutate(text, seed)));
+    let changed = || sound.iter().flat_map(|text| (0..100).map(move |seed| wml_mutator::mutate(text, seed)));
     let (all, accepted) = (changed().count(), changed().filter(|text| parse(text).is_ok()).count());
     let different = sound.iter().filter(|text| (0..100).any(|seed| wml_mutator::mutate(text, seed) != **text)).count();
     assert_eq!(different, sound.len());

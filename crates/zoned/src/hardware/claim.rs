@@ -1,6 +1,7 @@
 //! The claim of a zoned drive: nobody uses it, and every zone is empty or its loss was allowed.
 
 use super::block::ZonedBlockDevice;
+use super::leftover::Leftover;
 use super::nvme::{NvmeDevice, first_with_data};
 use super::ring::RingOptions;
 use crate::command::{Command, Completion};
@@ -18,6 +19,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct ClaimedDrive {
     path: PathBuf,
+    /// Serial number, or the path where there is none.
+    identity: String,
     way: HostPath,
     epoch: Instant,
     /// The block device of the namespace; absent where the kernel shows none.
@@ -118,6 +121,24 @@ fn open_on(
     Ok(Box::new(ZonedBlockDevice::open(&block, writable, epoch, rings)?))
 }
 
+/// Whether there is a way through the block layer.
+pub fn has_block_device(path: &Path) -> bool {
+    block_path(path).is_some()
+}
+
+/// What the drive calls itself; of a device without a model, such as a null_blk or loop device, its kernel name.
+pub fn model_of(path: &Path) -> Option<String> {
+    let identified = passthrough_path(path).and_then(|character| {
+        let file = File::open(&character).ok()?;
+        super::nvme_commands::Identity::read(&file, &character.display().to_string()).ok()
+    });
+    if let Some(identity) = identified {
+        return Some(identity.model);
+    }
+    let device = BlockDevice::open(&block_path(path)?).ok()?.disk();
+    device.attribute("device/model").filter(|model| !model.is_empty()).or_else(|| Some(device.name().into()))
+}
+
 /// A drive to be looked at: limits and zone states. Nothing is claimed, nothing may be written.
 pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     open_on(path, way, false, Instant::now(), RingOptions::default())
@@ -140,6 +161,16 @@ impl ClaimedDrive {
     /// Claims a drive for one way. Refused: a drive in use, one with a signature, and a zoned one with any zone that is not
     /// empty, unless `erase` repeats its path or serial number.
     pub fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
+        Self::claim_again(path, way, erase, None)
+    }
+
+    /// As [`Self::claim`]; zones that are as `left` says are not refused: the caller wrote them itself.
+    pub fn claim_again(
+        path: &Path,
+        way: HostPath,
+        erase: Option<&str>,
+        left: Option<&Leftover>,
+    ) -> Result<Self, ZonedError> {
         let given = path.display().to_string();
         let block = block_path(path);
         // The guard of block devices knows the block device's names: the path that the user wrote stands for them.
@@ -152,8 +183,9 @@ impl ClaimedDrive {
         let mut identities = vec![given];
         identities.extend(block_words);
         identities.extend(claim.as_ref().and_then(|claim| claim.device().serial()));
-        let mut drive = Self { path: path.into(), way, epoch: Instant::now(), claim, scheduler: None };
-        drive.check_zones(&identities, erase)?;
+        let identity = identities.last().cloned().unwrap_or_default();
+        let mut drive = Self { path: path.into(), identity, way, epoch: Instant::now(), claim, scheduler: None };
+        drive.check_zones(&identities, erase, left)?;
         drive.set_scheduler()?;
         Ok(drive)
     }
@@ -170,7 +202,12 @@ impl ClaimedDrive {
         }
     }
 
-    fn check_zones(&self, identities: &[String], erase: Option<&str>) -> Result<(), ZonedError> {
+    fn check_zones(
+        &self,
+        identities: &[String],
+        erase: Option<&str>,
+        left: Option<&Leftover>,
+    ) -> Result<(), ZonedError> {
         let allowed = erase.is_some_and(|word| identities.iter().any(|identity| identity == word));
         if self.claim.is_none() {
             self.check_alone(&identities[0])?;
@@ -192,17 +229,44 @@ impl ClaimedDrive {
         if allowed {
             return Ok(());
         }
+        if left.is_some_and(|left| *left == Leftover::of(&self.identity, &zones)) {
+            return Ok(());
+        }
+        let since = if left.is_some() { "; they are not as this run left them" } else { "" };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {
             target: identities[0].clone(),
             found: format!(
-                "{count} of {} zones are not empty, the first is zone {} ({})",
+                "{count} of {} zones are not empty, the first is zone {} ({}){since}",
                 zones.len(),
                 first.zone,
                 first.state
             ),
             remedy: format!("allow the loss of their data with --erase {}", identities.join(" or --erase ")),
         })
+    }
+
+    /// Goes on by another way.
+    ///
+    /// # Errors
+    /// When the scheduler cannot be set.
+    pub fn set_way(&mut self, way: HostPath) -> Result<(), ZonedError> {
+        if way == self.way {
+            return Ok(());
+        }
+        self.restore_scheduler();
+        self.way = way;
+        self.set_scheduler()
+    }
+
+    /// What the zones hold now.
+    ///
+    /// # Errors
+    /// When the drive does not report them.
+    pub fn leftover(&self) -> Result<Leftover, ZonedError> {
+        let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
+        let zones = device.report(0, device.geometry().zones)?;
+        Ok(Leftover::of(&self.identity, &zones))
     }
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
@@ -227,12 +291,18 @@ impl ClaimedDrive {
     }
 }
 
-impl Drop for ClaimedDrive {
-    fn drop(&mut self) {
+impl ClaimedDrive {
+    fn restore_scheduler(&mut self) {
         let (Some(claim), Some(before)) = (&self.claim, self.scheduler.take()) else { return };
         if let Err(error) = claim.device().set_queue("scheduler", &before) {
             tracing::warn!("the scheduler of {} stays {}: {error}", self.path.display(), self.way.name());
         }
+    }
+}
+
+impl Drop for ClaimedDrive {
+    fn drop(&mut self) {
+        self.restore_scheduler();
     }
 }
 

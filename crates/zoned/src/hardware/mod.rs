@@ -4,14 +4,16 @@ mod block;
 mod buffers;
 mod claim;
 mod find;
+mod leftover;
 mod nvme;
 mod nvme_commands;
 mod ring;
 mod threads;
 
 pub use block::ZonedBlockDevice;
-pub use claim::{ClaimedDrive, has_passthrough, open_for_reading};
+pub use claim::{ClaimedDrive, has_block_device, has_passthrough, model_of, open_for_reading};
 pub use find::only_zoned_drive;
+pub use leftover::Leftover;
 pub use nvme::NvmeDevice;
 pub use ring::{RingOptions, Submission};
 
@@ -62,19 +64,28 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
 pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+    check_real(path, job)?;
+    run_on(&mut ClaimedDrive::claim(path, job.path, erase)?, job, options)
+}
+
+/// Refuses a job that this drive cannot run, before it is claimed.
+pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     if !job.faults.is_empty() || job.prepare.as_ref().is_some_and(|steps| steps.iter().any(only_simulated)) {
         return Err(ZonedError::Usage("faults and the step wear exist on simulated drives only".into()));
     }
-    {
-        let mut device = open_for_reading(path, job.path)?;
-        check_on(&mut *device, job)?;
-    }
-    let drive = ClaimedDrive::claim(path, job.path, erase)?;
+    let mut device = open_for_reading(path, job.path)?;
+    check_on(&mut *device, job)?;
+    Ok(())
+}
+
+/// Prepares a claimed drive and runs a job: one thread, one ring and one processor per worker.
+pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+    drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;
     let checked = check_on(&mut *device, job)?;
     let unusable = crate::job::prepare::prepare(&mut *device, &checked, options.progress, options.interrupt)?;
     drop(device);
-    let mut result = threads::run(&drive, &checked, options)?;
+    let mut result = threads::run(drive, &checked, options)?;
     result.unusable = unusable;
     Ok(result)
 }

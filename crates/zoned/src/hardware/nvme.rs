@@ -62,13 +62,6 @@ impl NvmeDevice {
     /// Takes an open /dev/ngXnY.
     pub fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let identity = Identity::read(&file, path)?;
-        let used = identity.formats.iter().find(|format| format.index == identity.format);
-        if used.is_some_and(|format| format.metadata_bytes > 0) {
-            return Err(ZonedError::Usage(format!(
-                "{path} is formatted with metadata, which senesce does not send; format it without, for example with \
-                 `senesce zones {path} format --lbaf 4096`"
-            )));
-        }
         let capacity = match &identity.zoned {
             None => (identity.blocks / REGIONS).max(1),
             Some(zoned) => report(&file, path, &identity, zoned, 0, 1)?.first().map_or(0, |zone| zone.capacity),
@@ -112,6 +105,14 @@ impl ZonedDevice for NvmeDevice {
     }
 
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
+        let used = self.identity.formats.iter().find(|format| format.index == self.identity.format);
+        if used.is_some_and(|format| format.metadata_bytes > 0) {
+            return Err(ZonedError::Usage(format!(
+                "{path} is formatted with metadata, which senesce does not send; format it without, for example with \
+                 `senesce zones {path} format --lbaf 4096`",
+                path = self.path
+            )));
+        }
         match self.options.submission {
             Submission::IoUring => self.ring = Some(Ring::new(commands, &self.path, self.options)?),
             Submission::Ioctl => self.done.reserve(commands as usize),
@@ -183,6 +184,12 @@ impl NvmeDevice {
 
     /// Changes the LBA format; everything on the namespace is lost. The caller holds the claim.
     pub fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
+        if !self.identity.can_format {
+            return Err(ZonedError::Missing {
+                what: format!("{} cannot be formatted: its controller has no Format NVM command", self.path),
+                remedy: format!("use it with its blocks of {} B", self.geometry.block_bytes),
+            });
+        }
         let wanted = self.geometry.formats.iter().find(|format| format.block_bytes == block_bytes);
         let Some(format) = wanted else {
             let known: Vec<String> = self.geometry.formats.iter().map(|f| format!("{} B", f.block_bytes)).collect();

@@ -120,6 +120,8 @@ pub struct Identity {
     pub model: String,
     /// Most bytes of a transfer; 0: no limit.
     pub transfer_limit: u64,
+    /// Whether the controller takes Format NVM (OACS, bit 1).
+    pub can_format: bool,
     /// Zones, for a zoned namespace.
     pub zoned: Option<ZonedIdentity>,
 }
@@ -202,6 +204,7 @@ impl Identity {
             serial: text_at(&controller, 4, 20),
             model: text_at(&controller, 24, 40),
             transfer_limit,
+            can_format: u16_at(&controller, 256) & 2 != 0,
             zoned: None,
         };
         identity.zoned = identity.read_zoned(file, path);
@@ -300,7 +303,25 @@ pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), 
     };
     match ioctl(file, IOCTL_ADMIN64, &mut command) {
         0 => Ok(()),
-        result => Err(failed("format", path, result)),
+        result => Err(not_formatted(path, result)),
+    }
+}
+
+/// Why a format failed: a drive that has the command may still refuse it for a zoned namespace or for this format.
+fn not_formatted(path: &str, result: i32) -> ZonedError {
+    // Status code type and code without the bits "more" and "do not retry" (Base Specification 2.0, figures 92 to 94).
+    let why = match result {
+        status if status > 0 => match status & 0x7ff {
+            0x001 => "it does not know the command",
+            0x002 => "it does not take these parameters for this namespace",
+            0x10a => "it does not allow this format for this namespace",
+            _ => return failed("format", path, result),
+        },
+        _ => return failed("format", path, result),
+    };
+    ZonedError::Missing {
+        what: format!("the drive {path} refused to be formatted: {why} (NVMe status {result:#06x})"),
+        remedy: "use it with the blocks it has; nothing was changed".into(),
     }
 }
 
@@ -319,6 +340,15 @@ mod tests {
         assert_eq!(u64_at(&bytes, 24), 0x1000);
         assert_eq!(u32_at(&bytes, 36), 32 * 4096);
         assert_eq!((u32_at(&bytes, 40), u32_at(&bytes, 44), u32_at(&bytes, 48)), (3, 1, 31));
+    }
+
+    #[test]
+    fn a_drive_that_cannot_be_formatted_is_told_from_a_failure() {
+        for status in [0x4001, 0x4002, 0x410a] {
+            let error = not_formatted("/dev/ng0n1", status);
+            assert!(matches!(&error, ZonedError::Missing { what, .. } if what.contains("/dev/ng0n1")), "{error}");
+        }
+        assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io { .. }));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::check::CheckedActor;
 use super::tally::{Latency, Tally};
-use crate::command::Operation;
+use crate::command::{Operation, ZoneFault};
 use serde_json::{Map, Value, json};
 
 /// What one actor did.
@@ -24,6 +24,10 @@ pub struct ActorResult {
     pub tally: Tally,
     /// On a simulated drive: why the model cannot answer for the numbers.
     pub outside_model: Option<String>,
+    /// On a simulated drive: why the model cannot answer for its rate and mean latency.
+    pub rates_outside_model: Option<String>,
+    /// On a simulated drive: why the model cannot answer for its percentiles.
+    pub percentiles_outside_model: Option<String>,
 }
 
 /// What a job did.
@@ -60,6 +64,26 @@ impl JobResult {
         let seconds = self.actors.iter().map(ActorResult::seconds).fold(0.0, f64::max);
         self.warnings.push(format!("{why}: the rates are those of the {seconds:.1} s until then"));
     }
+
+    /// Warns of zones that an actor left because the drive refused its commands there.
+    pub fn say_what_was_lost(&mut self) {
+        for actor in &self.actors {
+            let Some((zone, fault)) = actor.tally.lost.first() else { continue };
+            let why = match fault {
+                ZoneFault::NotAtPointer | ZoneFault::Full | ZoneFault::Boundary => {
+                    ": its write pointer is not where this run left it; another program wrote or reset it, or writes \
+                     overtook each other on the way"
+                }
+                _ => "",
+            };
+            let others = match actor.tally.lost.len() - 1 {
+                0 => String::new(),
+                more => format!("; {more} more"),
+            };
+            let words = format!("actor {} left zone {zone}, {fault}{why}{others}", actor.name);
+            self.warnings.push(words);
+        }
+    }
 }
 
 impl ActorResult {
@@ -74,6 +98,8 @@ impl ActorResult {
             zones: actor.zones.end - actor.zones.start,
             tally: Tally::default(),
             outside_model: None,
+            rates_outside_model: None,
+            percentiles_outside_model: None,
         }
     }
 
@@ -135,6 +161,13 @@ impl ActorResult {
         object.insert("commands".into(), self.tally.commands.into());
         if let Some(why) = &self.outside_model {
             object.insert("outside_model".into(), why.clone().into());
+        }
+        let parts = [
+            ("rates_outside_model", &self.rates_outside_model),
+            ("percentiles_outside_model", &self.percentiles_outside_model),
+        ];
+        for (name, why) in parts.into_iter().filter_map(|(name, why)| Some((name, why.as_ref()?))) {
+            object.insert(name.into(), why.clone().into());
         }
         object.insert("errors".into(), self.tally.error_count().into());
         if self.tally.error_count() > 0 {

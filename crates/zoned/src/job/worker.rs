@@ -75,6 +75,7 @@ pub struct Worker {
     queue: u16,
     first_tag: u32,
     block_bytes: u32,
+    transfer_limit: u32,
     zone_blocks: u64,
     capacity: u64,
     zoned: bool,
@@ -127,16 +128,15 @@ impl Worker {
         let places = (first..end).filter(|zone| !lost(*zone) || actor.spec.op.reads());
         let places = places.map(|zone| OwnZone { zone, pointer: written(zone), used: false }).collect();
         let depth = actor.spec.qd;
-        let bytes = match actor.spec.op.manages() {
-            true => geometry.capacity_bytes() as f64,
-            false => f64::from(actor.blocks) * f64::from(geometry.block_bytes),
-        };
-        let gap_ns = actor.spec.rate.map_or(0, |rate| (bytes * 1e9 / rate.0.0 as f64) as u64);
         let manages = actor.spec.op.manages();
+        let request = f64::from(actor.blocks) * f64::from(geometry.block_bytes);
+        let bytes = if manages { geometry.capacity_bytes() as f64 } else { request };
+        let gap_ns = actor.spec.rate.map_or(0, |rate| (bytes * 1e9 / rate.0.0 as f64) as u64);
         Self {
             queue,
             first_tag,
             block_bytes: geometry.block_bytes,
+            transfer_limit: geometry.transfer_limit,
             zone_blocks: geometry.zone_blocks,
             capacity: geometry.capacity_blocks,
             zoned: geometry.zoned,

@@ -74,6 +74,19 @@ impl Started {
     }
 }
 
+/// Waits until something has happened. Whether it ever does is for the limit of the whole test run to say.
+pub fn wait_until(mut happened: impl FnMut() -> bool) {
+    while !happened() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Waits until a run has recorded an event of this kind, and so is in its middle.
+pub fn wait_for_event(run: &Path, kind: &str) {
+    let word = format!("\"kind\":\"{kind}\"");
+    wait_until(|| std::fs::read_to_string(run.join("events.jsonl")).is_ok_and(|text| text.contains(&word)));
+}
+
 /// Ctrl-C for one process.
 pub fn interrupt(child: &Child) {
     let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");

@@ -32,14 +32,15 @@ pub struct Job {
     pub error: i64,
     /// Its options.
     pub options: BTreeMap<String, String>,
-    /// What it did: read, write, trim; or mixed, where fio was told to report these as one.
+    /// What it did: read, write, trim; or mixed, where fio was told to report these as one; of a fork of fio for zoned drives
+    /// also zone resets and finishes.
     pub directions: Vec<Direction>,
 }
 
 /// One direction of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Direction {
-    /// `read`, `write`, `trim` or `mixed`.
+    /// `read`, `write`, `trim`, `mixed`, `zone reset` or `zone finish`.
     pub name: &'static str,
     /// Operations done.
     pub operations: f64,
@@ -204,8 +205,19 @@ fn plain(options: BTreeMap<String, Value>) -> BTreeMap<String, String> {
     options.into_iter().map(|(name, value)| (name, text(value))).collect()
 }
 
-fn job(raw: RawJob) -> Result<Job, String> {
+/// Sections of a fork of fio that times zone commands, and what they are called here.
+const ZONE_SECTIONS: [(&str, &str); 3] =
+    [("ZNS Reset", "zone reset"), ("ZNS finish", "zone finish"), ("finish", "zone finish")];
+
+fn job(mut raw: RawJob) -> Result<Job, String> {
     let did = |part: &RawDirection| part.total_ios != 0.0 || part.io_bytes != 0.0;
+    let mut zone_commands = Vec::new();
+    for (section, name) in ZONE_SECTIONS {
+        let Some(value) = raw.others.remove(section) else { continue };
+        let part =
+            RawDirection::deserialize(value).map_err(|error| format!("job '{}', {section}: {error}", raw.jobname))?;
+        zone_commands.push((name, Some(part)));
+    }
     let did_so = |value: &Value| value.get("bw_bytes").is_some() && value.get("total_ios").is_some_and(|ios| ios != 0);
     if let Some((name, _)) = raw.others.iter().find(|(_, value)| did_so(value)) {
         return Err(format!(
@@ -214,10 +226,12 @@ fn job(raw: RawJob) -> Result<Job, String> {
         ));
     }
     let mut directions = Vec::new();
-    for (name, part) in [("read", raw.read), ("write", raw.write), ("trim", raw.trim), ("mixed", raw.mixed)] {
+    let usual = [("read", raw.read), ("write", raw.write), ("trim", raw.trim), ("mixed", raw.mixed)];
+    for (name, part) in usual.into_iter().chain(zone_commands) {
         let Some(part) = part.filter(did) else { continue };
         // `unified_rw_reporting=both` gives the sum beside its parts.
-        if name == "mixed" && !directions.is_empty() {
+        let again = directions.iter().any(|known: &Direction| known.name == name);
+        if again || name == "mixed" && !directions.is_empty() {
             continue;
         }
         directions.push(direction(name, part).map_err(|problem| format!("job '{}', {name}: {problem}", raw.jobname))?);

@@ -52,6 +52,18 @@ fn mixed_operations_are_read_and_unknown_directions_named() {
     assert!(refused.contains("job 'a': 'append' is no direction"), "{refused}");
 }
 
+/// A fork of fio reports zone commands in sections of their own; some versions write finishes twice.
+#[test]
+fn zone_commands_of_a_fork_are_directions() {
+    let clat = part(30, CLAT);
+    let both =
+        format!(r#"{{"jobname":"a","groupid":0,"error":0,"ZNS Reset":{clat},"ZNS finish":{clat},"finish":{clat}}}"#);
+    let (values, _) = import(&document(&[both])).unwrap();
+    let mut found = operations(&values);
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(found, [("zone finish".to_string(), 30.0), ("zone reset".to_string(), 30.0)]);
+}
+
 #[test]
 fn impossible_latencies_are_refused_with_job_and_field() {
     for (clat, words) in [

@@ -57,7 +57,7 @@ impl Worker {
             self.phase = Phase::Round(0);
             return self.round(place, 0);
         }
-        let blocks = left.min(u64::from((FILL_BYTES / self.block_bytes).max(1)));
+        let blocks = left.min(u64::from((FILL_BYTES.min(self.transfer_limit) / self.block_bytes).max(1)));
         self.submit(Operation::Write, place.zone, done, blocks as u32, false)
     }
 

@@ -1,0 +1,84 @@
+//! docs/architecture.md says what is: its drawing and its list of crates against `cargo metadata`, its walk against the sources.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page() -> String {
+    std::fs::read_to_string(root().join("docs/architecture.md")).expect("the page")
+}
+
+/// The crates that each crate of the workspace uses, without the prefix of their names, sorted.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let output = cargo.output().expect("cargo metadata");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let short = |name: &Value| name.as_str().and_then(|name| name.strip_prefix("senesce-")).map(str::to_string);
+    let packages = metadata["packages"].as_array().expect("packages").iter();
+    let of = |package: &Value| {
+        let used = package["dependencies"].as_array().expect("dependencies").iter();
+        let mut used: Vec<String> =
+            used.filter(|one| one["kind"].is_null()).filter_map(|one| short(&one["name"])).collect();
+        used.sort();
+        Some((short(&package["name"])?, used))
+    };
+    packages.filter_map(of).filter(|(name, _)| name != "benches").collect()
+}
+
+/// The lines of the block of the page that begins with this fence.
+fn block(fence: &str) -> Vec<String> {
+    let page = page();
+    let rest = page.split_once(&format!("{fence}\n")).expect("the block").1;
+    rest.split_once("```").expect("its end").0.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn the_list_of_dependencies_is_what_cargo_says() {
+    let listed: BTreeMap<String, Vec<String>> = block("```text dependencies")
+        .iter()
+        .map(|line| line.split_once(':').expect("a crate and what it uses"))
+        .map(|(name, used)| (name.to_string(), used.split_whitespace().map(str::to_string).collect()))
+        .collect();
+    assert_eq!(listed, dependencies());
+}
+
+#[test]
+fn crates_use_only_crates_of_lower_floors_of_the_drawing() {
+    let used = dependencies();
+    let drawn = block("```text");
+    let rows = drawn.iter().filter_map(|line| line.trim().strip_prefix('│')?.split_once('│'));
+    let floors: Vec<Vec<&str>> = rows.map(|(names, _)| names.split_whitespace().collect()).collect();
+    let floor = |name: &str| {
+        floors.iter().position(|names| names.contains(&name)).unwrap_or_else(|| panic!("{name} is not drawn"))
+    };
+    assert_eq!(floors.iter().flatten().count(), used.len(), "every crate is drawn once");
+    for (name, used) in &used {
+        for other in used {
+            assert!(floor(other) > floor(name), "{name} uses {other}");
+        }
+    }
+}
+
+#[test]
+fn the_functions_of_the_walk_are_where_it_says() {
+    let page = page();
+    let walk = page.split_once("## One parameter").expect("the walk").1;
+    let mut steps = 0;
+    for line in walk.lines().filter(|line| line.starts_with("| ") && line.contains(".rs")) {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+        let [_, function, file] = cells[..] else { panic!("{line}") };
+        let source = std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let begin = format!("fn {function}");
+        let is_there = source.match_indices(&begin).any(|(at, _)| source[at + begin.len()..].starts_with(['(', '<']));
+        assert!(is_there, "{file} has no function {function}");
+        steps += 1;
+    }
+    assert!(steps >= 10, "{steps} steps");
+}

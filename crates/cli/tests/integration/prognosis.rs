@@ -1,0 +1,106 @@
+//! Prognoses and twins from the command line.
+
+use crate::common::{json, leftovers, room, run};
+use std::path::Path;
+use std::process::Command;
+
+/// An ext4 of 48 MiB with some files, made without a mount.
+fn image(room: &Path) -> String {
+    let tree = room.join("tree/deep");
+    std::fs::create_dir_all(&tree).unwrap();
+    for number in 0..40 {
+        std::fs::write(tree.join(format!("{number}")), vec![1u8; 3000 * number]).unwrap();
+    }
+    let image = room.join("disk.img");
+    std::fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).arg(room.join("tree")).arg(&image).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4");
+    image.to_string_lossy().into_owned()
+}
+
+const KEYS: [&str; 9] = [
+    "now_seconds",
+    "ideal_seconds",
+    "rewritten_seconds",
+    "cures",
+    "plan",
+    "creatable",
+    "worst",
+    "unseen_share",
+    "sentence",
+];
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
+    let room = room();
+    let image = image(room.path());
+    let before = std::fs::read(&image).unwrap();
+    let words = [
+        "prognosis",
+        &image,
+        "--model",
+        "850-evo",
+        "--json",
+        "--html",
+        "page.html",
+        "--record",
+        "kept",
+        "--prometheus",
+        "m.prom",
+    ];
+    let found = json(&run(room.path(), &words));
+    for key in KEYS {
+        assert!(!found[key].is_null(), "{key} is missing in {found}");
+    }
+    let first = &found["creatable"][0];
+    for key in ["size", "files", "low", "high", "ends_by", "as"] {
+        assert!(!first[key].is_null(), "{key} is missing in {first}");
+    }
+    for key in ["command", "seconds_after", "bytes_written"] {
+        assert!(!found["cures"][0][key].is_null(), "{key}");
+    }
+    assert_eq!(found["files"], 40);
+    let page = std::fs::read_to_string(room.path().join("page.html")).unwrap();
+    assert!(page.contains("to read it all now") && page.contains("Files that can still be created"));
+    let metrics = std::fs::read_to_string(room.path().join("m.prom")).unwrap();
+    assert!(metrics.contains("senesce_read_seconds{target="), "{metrics}");
+    for _ in 0..2 {
+        let again = json(&run(room.path(), &["prognosis", &image, "--model", "850-evo", "--json", "--record", "kept"]));
+        assert!(again["trend"].is_array());
+    }
+    assert_eq!(std::fs::read_to_string(room.path().join("kept/prognoses.jsonl")).unwrap().lines().count(), 3);
+    assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
+    assert!(leftovers(room.path()).is_empty());
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
+    use std::os::unix::fs::MetadataExt;
+    let room = room();
+    let image = image(room.path());
+    let before = std::fs::read(&image).unwrap();
+    let made = json(&run(room.path(), &["twin", &image, "twin.img", "--json"]));
+    assert_eq!(made["file_system"], "ext4");
+    assert_eq!(room.path().join("twin.img").metadata().unwrap().mode() & 0o777, 0o600);
+    let again = run(room.path(), &["twin", &image, "twin.img"]);
+    assert_eq!(again.status.code(), Some(3), "nothing is replaced");
+    let words = ["prognosis", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
+    let twin = json(&run(room.path(), &words))["twin"].clone();
+    for key in ["now_seconds", "cures", "plan", "creatable", "fills"] {
+        assert!(!twin[key].is_null(), "{key} is missing in {twin}");
+    }
+    assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
+    assert!(leftovers(room.path()).is_empty());
+}
+
+#[test]
+fn bad_input_is_told_with_its_code() {
+    let room = room();
+    let code = |words: &[&str]| run(room.path(), words).status.code();
+    assert_eq!(code(&["prognosis", "no-such-target"]), Some(2));
+    assert_eq!(code(&["prognosis", "no-such-target", "--", "true"]), Some(2), "a command needs --try");
+    assert_eq!(code(&["prognosis", ".", "--model", "no-such-drive"]), Some(2));
+    assert_eq!(code(&["prognosis", ".", "--passes", "2"]), Some(2), "--passes needs --try");
+}

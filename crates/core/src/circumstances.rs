@@ -1,0 +1,194 @@
+//! What went on around a run: when and where it was, and how busy the machine was before and during it.
+
+use crate::environment::Environment;
+use std::fs;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+/// Names of facts that differ between any two runs begin so, those of a guest after its own prefix.
+const PREFIX: &str = "run.";
+
+/// Whether a fact tells the circumstances of one run.
+pub fn is_circumstance(name: &str) -> bool {
+    name.strip_prefix("guest.").unwrap_or(name).starts_with(PREFIX)
+}
+
+/// Share of time (percent) for which tasks waited for a processor before a run, from which on the machine counts as busy.
+const BUSY_PERCENT: f64 = 10.0;
+
+/// Share of time (percent) taken by other guests of the same host, from which on it is said.
+const STOLEN_PERCENT: f64 = 1.0;
+
+static COMMIT: OnceLock<&'static str> = OnceLock::new();
+static LABEL: OnceLock<String> = OnceLock::new();
+
+/// Says of which commit this program is; the first call counts.
+pub fn set_commit(commit: &'static str) {
+    let _ = COMMIT.set(commit);
+}
+
+/// Gives all runs of this process a label; the first call counts.
+pub fn set_label(label: String) {
+    let _ = LABEL.set(label);
+}
+
+/// The facts at the beginning of a run.
+pub fn at_start(facts: &mut Environment) {
+    facts.put("run.date", humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    facts.put("machine.host", rustix::system::uname().nodename().to_string_lossy());
+    if let Some(commit) = COMMIT.get() {
+        facts.put("program.commit", commit);
+    }
+    if let Some(label) = LABEL.get() {
+        facts.put("run.label", label);
+    }
+    if let Some(load) = fs::read_to_string("/proc/loadavg").ok().and_then(|text| first_number(&text)) {
+        put(facts, "run.load_average", load);
+    }
+    for resource in RESOURCES {
+        let pressure = fs::read_to_string(format!("/proc/pressure/{resource}")).ok();
+        if let Some(percent) = pressure.and_then(|text| pressure_value(&text, "avg10=")) {
+            put(facts, &format!("run.before.{resource}_pressure_percent"), percent);
+        }
+    }
+}
+
+/// What a reader must know of the circumstances before any number.
+pub fn caveats(facts: &Environment) -> Vec<String> {
+    let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    let mut caveats = Vec::new();
+    let waiting = value("run.before.cpu_pressure_percent");
+    if waiting > BUSY_PERCENT {
+        caveats.push(format!(
+            "the machine was busy when the run began: tasks waited for a processor {waiting:.0} % of the time"
+        ));
+    }
+    let stolen = value("run.during.stolen_percent");
+    if stolen > STOLEN_PERCENT {
+        caveats.push(format!("other guests of the host took {stolen:.1} % of the processors' time during the run"));
+    }
+    caveats
+}
+
+/// Resources whose pressure the kernel tells (Documentation/accounting/psi.rst).
+const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
+
+/// Counts what happens between its beginning and its end.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    begun: Counters,
+}
+
+/// Since the boot.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Counters {
+    /// Microseconds for which some task waited, by resource; `None`: the kernel does not tell.
+    waited_us: [Option<f64>; 3],
+    /// Ticks of all processors, ticks stolen by the hypervisor, and ticks idle.
+    ticks: Option<[f64; 3]>,
+    /// Microseconds on the clock.
+    now_us: f64,
+}
+
+impl Watch {
+    /// Begins to count.
+    pub fn begin() -> Self {
+        Self { begun: Counters::read() }
+    }
+
+    /// Shares of the time since then, in percent.
+    pub fn facts(&self) -> Environment {
+        self.begun.facts_until(&Counters::read())
+    }
+}
+
+impl Counters {
+    fn read() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let waited = |resource: &str| {
+            let text = fs::read_to_string(format!("/proc/pressure/{resource}")).ok()?;
+            pressure_value(&text, "total=")
+        };
+        Self {
+            waited_us: RESOURCES.map(waited),
+            ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
+            now_us: now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3,
+        }
+    }
+
+    fn facts_until(&self, later: &Self) -> Environment {
+        let mut facts = Environment::default();
+        let elapsed = later.now_us - self.now_us;
+        if elapsed > 0.0 {
+            for (resource, (before, after)) in RESOURCES.iter().zip(self.waited_us.iter().zip(&later.waited_us)) {
+                if let (Some(before), Some(after)) = (before, after) {
+                    let percent = 100.0 * (after - before) / elapsed;
+                    put(&mut facts, &format!("run.during.{resource}_pressure_percent"), percent);
+                }
+            }
+        }
+        if let (Some(before), Some(after)) = (self.ticks, later.ticks) {
+            let [all, stolen, idle] = [0, 1, 2].map(|part| after[part] - before[part]);
+            if all > 0.0 {
+                put(&mut facts, "run.during.stolen_percent", 100.0 * stolen / all);
+                put(&mut facts, "run.during.busy_percent", 100.0 * (all - idle) / all);
+            }
+        }
+        facts
+    }
+}
+
+/// To a hundredth.
+fn put(facts: &mut Environment, name: &str, value: f64) {
+    facts.0.insert(name.into(), ((value * 100.0).round() / 100.0).into());
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// `some avg10=0.12 avg60=0.05 avg300=0.01 total=123456`
+fn pressure_value(text: &str, key: &str) -> Option<f64> {
+    let some = text.lines().find(|line| line.starts_with("some "))?;
+    some.split_whitespace().find_map(|word| word.strip_prefix(key))?.parse().ok()
+}
+
+/// Of the line `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests' time is in user's.
+fn ticks(stat: &str) -> Option<[f64; 3]> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let values: Vec<f64> = line.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [.., idle, waiting, _, _, stolen] = values[..] else { return None };
+    Some([values.iter().sum(), stolen, idle + waiting])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_lines_are_read() {
+        let pressure = "some avg10=1.50 avg60=0.05 avg300=0.01 total=123456\nfull avg10=9.00 avg60=0.00 total=7\n";
+        assert_eq!(pressure_value(pressure, "avg10="), Some(1.5));
+        assert_eq!(pressure_value(pressure, "total="), Some(123_456.0));
+        assert_eq!(pressure_value("", "total="), None);
+        assert_eq!(ticks("cpu  10 1 5 100 4 0 2 8 3 0\ncpu0 1 1 1 1\n"), Some([130.0, 8.0, 104.0]));
+        assert_eq!(ticks("cpu 1 2 3\n"), None);
+    }
+
+    #[test]
+    fn shares_are_those_of_the_time_between() {
+        let at = |now_us: f64, waited: f64, ticks: [f64; 3]| Counters {
+            waited_us: [Some(waited), None, Some(0.0)],
+            ticks: Some(ticks),
+            now_us,
+        };
+        let facts = at(0.0, 100.0, [0.0; 3]).facts_until(&at(1000.0, 350.0, [200.0, 10.0, 50.0]));
+        assert_eq!(facts.0["run.during.cpu_pressure_percent"], 25.0);
+        assert_eq!(
+            (&facts.0["run.during.stolen_percent"], &facts.0["run.during.busy_percent"]),
+            (&5.0.into(), &75.0.into())
+        );
+        assert!(!facts.0.contains_key("run.during.memory_pressure_percent"), "what is not told is not there");
+        assert_eq!(caveats(&facts).len(), 1);
+    }
+}

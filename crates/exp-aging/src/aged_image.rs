@@ -1,0 +1,173 @@
+//! One aging of an image in memory, and the layout that it left.
+
+use crate::age::metadata_bytes;
+use senesce_aging::execute::CommitWitness;
+use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
+use senesce_core::{ExitCode, Failure};
+use senesce_devmodel::{DeviceModel, Hdd, Parameters};
+use senesce_layout::{Layout, LayoutSummary};
+use senesce_runs::run::{Context, Run, interrupted};
+use senesce_runs::study::images::fail_on;
+use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// What an aging did and left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgedImage {
+    /// Creates and deletes.
+    pub operations: u64,
+    /// Commits that the clock asked for.
+    pub commits: u64,
+    /// Commits beside them, where the file system counts.
+    pub unasked_commits: Option<u64>,
+    /// Seconds of execution.
+    pub seconds: f64,
+    /// Processor seconds of this process meanwhile, user and system.
+    pub cpu_seconds: f64,
+    /// The layout.
+    pub layout: SeenLayout,
+}
+
+/// A layout in the numbers by which two of them are compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeenLayout {
+    /// Files.
+    pub files: u64,
+    /// Their extents.
+    pub extents: u64,
+    /// Files with more than one.
+    pub fragmented_files: u64,
+    /// Share of consecutive blocks inside files.
+    pub static_layout_score: f64,
+    /// The same over all files in tree order.
+    pub tree_layout_score: f64,
+    /// Free extents.
+    pub free_extents: u64,
+    /// The largest of them, bytes.
+    pub largest_free_bytes: u64,
+    /// Seconds that the reference disk drive takes to read all files in tree order, modelled.
+    pub read_seconds: f64,
+    /// Free blocks in extents of 2^k to 2^(k+1) blocks.
+    pub free_blocks: Vec<f64>,
+    /// Files with 2^k to 2^(k+1) extents.
+    pub files_by_extents: Vec<f64>,
+}
+
+/// Powers of two that are told apart.
+const POWERS: usize = 40;
+
+impl SeenLayout {
+    /// The numbers of a layout whose file system tells its free space.
+    ///
+    /// # Errors
+    /// When there is no free space to be seen, or no file.
+    pub fn of(summary: &LayoutSummary) -> Result<Self, Failure> {
+        let missing = |what: &str| Failure::new(ExitCode::RunFailed, format!("{}: {what}", summary.target));
+        let free = summary.free_space.as_ref().ok_or_else(|| missing(&summary.free_space_note))?;
+        let score = |score: Option<f64>| score.ok_or_else(|| missing("no file has two blocks"));
+        let (mut free_blocks, mut files_by_extents) = (vec![0.0; POWERS], vec![0.0; POWERS]);
+        for bucket in &free.buckets {
+            free_blocks[power(bucket.from_bytes / free.block_size.max(1))] += bucket.blocks as f64;
+        }
+        for row in &summary.extents_per_file {
+            files_by_extents[power(u64::from(row.extents))] += row.files as f64;
+        }
+        Ok(Self {
+            files: summary.files,
+            extents: summary.extents,
+            fragmented_files: summary.fragmented_files,
+            static_layout_score: score(summary.static_layout_score)?,
+            tree_layout_score: score(summary.tree_layout_score)?,
+            free_extents: free.extents,
+            largest_free_bytes: free.max_bytes,
+            read_seconds: read_seconds(summary)?,
+            free_blocks,
+            files_by_extents,
+        })
+    }
+
+    /// Extents over files.
+    pub fn extents_per_file(&self) -> f64 {
+        self.extents as f64 / self.files.max(1) as f64
+    }
+}
+
+fn power(count: u64) -> usize {
+    (count.max(1).ilog2() as usize).min(POWERS - 1)
+}
+
+const BLOCK: f64 = 4096.0;
+
+/// All blocks at the outer rate of the reference disk drive, and for each jump a seek and half a turn.
+fn read_seconds(summary: &LayoutSummary) -> Result<f64, Failure> {
+    let hdd = reference_drive()?;
+    let jump_ms = |power: usize| {
+        let bytes = 1.5 * BLOCK * 2f64.powi(power as i32);
+        hdd.seek.ms((bytes / hdd.capacity_bytes as f64).min(1.0)) + 0.5 * 60e3 / hdd.rpm
+    };
+    let jumps = summary.discontinuities.log2_blocks.iter().enumerate();
+    let jumping: f64 = jumps.map(|(power, count)| *count as f64 * jump_ms(power) / 1e3).sum();
+    Ok(summary.blocks as f64 * BLOCK / (hdd.outer_mb_per_s * 1e6) + jumping)
+}
+
+fn reference_drive() -> Result<Hdd, Failure> {
+    match DeviceModel::reference_hdd()?.parameters {
+        Parameters::Hdd(hdd) => Ok(hdd),
+        _ => Err(Failure::new(ExitCode::RunFailed, "the reference disk drive is no disk drive")),
+    }
+}
+
+/// Plays a plan on a new image in memory of the size that it was made for, with one thread and at most `pace` operations a
+/// second, and looks at the layout.
+///
+/// # Errors
+/// What went wrong; a warning of the kernel about the image; an interrupt.
+pub fn age_image<R: Run>(
+    plan: &Arc<AgingPlan>,
+    file_system: FileSystem,
+    pace: Option<f64>,
+    words: &str,
+    context: &mut Context<'_, R>,
+) -> Result<AgedImage, Failure> {
+    let size = plan.spec().capacity;
+    let options =
+        OpenOptions { writes: metadata_bytes(file_system, plan.summary()), ..OpenOptions::fresh(file_system) };
+    let target = open(&TargetSpec::Memory { size }, &options)?;
+    let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
+    let witness = CommitWitness::of(target.directory().as_fd());
+    let count = || witness.as_ref().and_then(CommitWitness::count);
+    let (commits_before, cpu_before) = (count(), cpu_seconds());
+    context.progress.phase(words, plan.len(), "operations");
+    let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
+    let mut planner = plan.operations();
+    let outcome = execute(&mut planner, &back_end, &options, context.interrupt, &mut |planner, done| {
+        context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+        ControlFlow::Continue(())
+    });
+    let cpu_seconds = cpu_seconds() - cpu_before;
+    let asked = outcome.commits + outcome.stalls;
+    let counted = count().zip(commits_before);
+    if outcome.result? != Stop::Finished {
+        return Err(interrupted());
+    }
+    target.sync()?;
+    let layout = SeenLayout::of(&Layout::of(target.mount_point())?)?;
+    fail_on(target.kernel_warnings())?;
+    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
+    target.close()?;
+    Ok(AgedImage {
+        operations: outcome.completed,
+        commits: outcome.commits,
+        unasked_commits: counted.map(|(now, before)| (now - before).saturating_sub(asked)),
+        seconds: outcome.seconds,
+        cpu_seconds,
+        layout,
+    })
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}

@@ -1,0 +1,215 @@
+//! Cells, figures and the table of the clock.
+
+use super::{Aged, Spec, apart, finest};
+use crate::aged_image::SeenLayout;
+use crate::equal_layouts::{all_equal, compare};
+use senesce_aging::CommitShare;
+use senesce_core::analysis::*;
+use senesce_volume::FileSystem;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// All agings of one plan on one file system at one share.
+#[derive(Debug, Serialize)]
+pub struct Cell {
+    profile: String,
+    file_system: String,
+    commit_share: Option<f64>,
+    agings: usize,
+    operations: u64,
+    commits: u64,
+    operations_per_commit: Option<f64>,
+    unasked_commits: Option<u64>,
+    extents_per_file: f64,
+    fragmented_files: f64,
+    static_layout_score: f64,
+    free_extents: f64,
+    free_extents_least: u64,
+    free_extents_most: u64,
+    /// All agings at full speed have the same layout in every number.
+    identical: bool,
+    /// How far free extents lie from those of the first aging at most, in percent.
+    spread_percent: f64,
+    /// The same of the aging that was slowed.
+    slowed_percent: Option<f64>,
+    slowed_identical: Option<bool>,
+    cpu_seconds: f64,
+    /// Processor time over that of the agings without a clock.
+    cost: Option<f64>,
+    /// Commits of the finest share over those of this one.
+    saved_factor: Option<f64>,
+    /// Whether the layout is proven equal to that of the finest share.
+    equivalent: Option<bool>,
+}
+
+/// The agings of a cell at full speed, and the slowed one.
+struct Group<'a> {
+    full: Vec<&'a Aged>,
+    slowed: Option<&'a Aged>,
+}
+
+impl<'a> Group<'a> {
+    fn of(agings: &'a [Aged], profile: &str, fs: FileSystem, share: CommitShare) -> Self {
+        let here = |aged: &&Aged| aged.step.profile == profile && aged.step.fs == fs && aged.step.share == share;
+        let (slowed, full): (Vec<_>, Vec<_>) = agings.iter().filter(here).partition(|aged| aged.step.slowed);
+        Self { full, slowed: slowed.first().copied() }
+    }
+
+    fn mean(&self, of: impl Fn(&Aged) -> f64) -> f64 {
+        self.full.iter().map(|aged| of(aged)).sum::<f64>() / self.full.len().max(1) as f64
+    }
+
+    fn layouts(&self) -> Vec<&'a SeenLayout> {
+        self.full.iter().map(|aged| &aged.image.layout).collect()
+    }
+}
+
+fn cell(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem, share: CommitShare) -> Option<Cell> {
+    let group = Group::of(agings, profile, fs, share);
+    let first = *group.full.first()?;
+    let fine = finest(spec).map(|share| Group::of(agings, profile, fs, *share));
+    let free = Group::of(agings, profile, fs, CommitShare::NONE);
+    let extents = group.full.iter().map(|aged| aged.image.layout.free_extents);
+    let commits = first.image.commits;
+    let compared = fine.as_ref().and_then(|fine| compare(&group.layouts(), &fine.layouts()));
+    let fine_commits = fine.as_ref().and_then(|fine| fine.full.first()).map(|aged| aged.image.commits);
+    let cpu_seconds = group.mean(|aged| aged.image.cpu_seconds);
+    let unclocked = free.mean(|aged| aged.image.cpu_seconds);
+    Some(Cell {
+        profile: profile.into(),
+        file_system: fs.name().into(),
+        commit_share: share.share(),
+        agings: group.full.len(),
+        operations: first.image.operations,
+        commits,
+        operations_per_commit: (commits > 0).then(|| first.image.operations as f64 / commits as f64),
+        unasked_commits: group.full.iter().filter_map(|aged| aged.image.unasked_commits).max(),
+        extents_per_file: group.mean(|aged| aged.image.layout.extents_per_file()),
+        fragmented_files: group.mean(|aged| aged.image.layout.fragmented_files as f64),
+        static_layout_score: group.mean(|aged| aged.image.layout.static_layout_score),
+        free_extents: group.mean(|aged| aged.image.layout.free_extents as f64),
+        free_extents_least: extents.clone().min()?,
+        free_extents_most: extents.max()?,
+        identical: group.full.iter().all(|aged| aged.image.layout == first.image.layout),
+        spread_percent: group.full.iter().map(|aged| apart(first, aged)).fold(0.0, f64::max),
+        slowed_percent: group.slowed.map(|slowed| apart(first, slowed)),
+        slowed_identical: group.slowed.map(|slowed| slowed.image.layout == first.image.layout),
+        cpu_seconds,
+        cost: (!free.full.is_empty() && unclocked > 0.0).then_some(cpu_seconds / unclocked),
+        saved_factor: fine_commits.filter(|_| commits > 0).map(|fine| fine as f64 / commits as f64),
+        equivalent: all_equal(compared.as_deref()),
+    })
+}
+
+pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
+    let mut cells = Vec::new();
+    for profile in &spec.profiles {
+        for fs in &spec.fs {
+            cells.extend(spec.shares.iter().filter_map(|share| cell(spec, agings, profile, *fs, *share)));
+        }
+    }
+    let slowed = |aged: &&Aged| aged.step.slowed;
+    Analysis {
+        title: "The clock of an aging".into(),
+        summary: format!(
+            "{} agings of {} at {:.0} % fullness, {:.1} overwrites, of the same plan at each share of the free space per commit; \
+             {} of them {} times slower.",
+            agings.len(),
+            spec.size,
+            spec.fullness * 100.0,
+            spec.overwrites,
+            agings.iter().filter(slowed).count(),
+            spec.slowed,
+        ),
+        figures: spec.profiles.iter().flat_map(|profile| figures(spec, &cells, profile)).collect(),
+        tables: vec![table(&cells)],
+        findings: Vec::new(),
+        caveats: vec![
+            "agings with commit share 'none' have no clock: freed blocks came free when the file system committed by itself".into(),
+        ],
+        result: json!({"cells": cells}),
+    }
+}
+
+/// One line per file system over operations per commit; agings without a clock lie at the number of all operations.
+fn figures(spec: &Spec, cells: &[Cell], profile: &str) -> Vec<Figure> {
+    let figure = |id: &str, title: &str, axis: Axis, value: &dyn Fn(&Cell) -> f64| {
+        let series = spec.fs.iter().map(|fs| {
+            let own = cells.iter().filter(|cell| cell.profile == profile && cell.file_system == fs.name());
+            let mut points: Vec<(f64, f64)> =
+                own.map(|cell| (cell.operations_per_commit.unwrap_or(cell.operations as f64), value(cell))).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            Series::new(fs.name(), Mark::Measured, points)
+        });
+        Figure {
+            id: format!("{id}-{profile}"),
+            title: format!("{title}, {profile}"),
+            caption: "Means of agings of the same plan. The rightmost points have no clock: all operations are one commit there, or as \
+                      many as the file system makes by itself."
+                .into(),
+            device: format!("images of {} in memory", spec.size),
+            better: Better::Neither,
+            kind: FigureKind::Lines {
+                x: Axis::linear("Operations per commit").log10(),
+                y: axis,
+                series: series.collect(),
+            },
+        }
+    };
+    vec![
+        figure("extents", "Extents per file", Axis::linear("Extents per file"), &|cell| cell.extents_per_file),
+        figure("free-extents", "Free extents", Axis::linear("Free extents").from_zero(), &|cell| cell.free_extents),
+    ]
+}
+
+fn table(cells: &[Cell]) -> Table {
+    let columns = [
+        "profile",
+        "file system",
+        "commit share",
+        "operations per commit",
+        "agings",
+        "extents per file",
+        "fragmented files",
+        "free extents",
+        "from",
+        "to",
+        "spread (%)",
+        "slowed (%)",
+        "identical",
+        "CPU (s)",
+        "times without clock",
+        "equal to the finest",
+    ];
+    let mut table = Table::new("cells", "Layout by time scale", &columns);
+    for cell in cells {
+        let share = cell.commit_share.map_or(json!("none"), |share| json!(format!("{}%", share * 100.0)));
+        table.row(vec![
+            json!(cell.profile),
+            json!(cell.file_system),
+            share,
+            json!(cell.operations_per_commit),
+            json!(cell.agings),
+            json!(cell.extents_per_file),
+            json!(cell.fragmented_files),
+            json!(cell.free_extents),
+            json!(cell.free_extents_least),
+            json!(cell.free_extents_most),
+            json!(cell.spread_percent),
+            json!(cell.slowed_percent),
+            words(Some(cell.identical)),
+            json!(cell.cpu_seconds),
+            json!(cell.cost),
+            words(cell.equivalent),
+        ]);
+    }
+    table
+}
+
+fn words(answer: Option<bool>) -> Value {
+    json!(match answer {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "too few agings",
+    })
+}

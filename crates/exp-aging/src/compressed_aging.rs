@@ -1,0 +1,233 @@
+//! How far an aging can be compressed before its layout is another one: compressed agings against full ones, proven equal or not.
+
+mod analysis;
+pub mod certificate;
+
+use crate::aged_image::{AgedImage, age_image};
+use clap::Args;
+use senesce_aging::{AgingPlan, Compression, Limit, PlanSpec, Profile, Truncate};
+use senesce_core::analysis::{Analysis, Better};
+use senesce_core::parameter::real;
+use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_volume::FileSystem;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// The experiment.
+pub struct CompressedAging;
+
+/// What is aged.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems
+    #[arg(long, value_delimiter = ',')]
+    pub fs: Vec<FileSystem>,
+    /// aging profiles, names or files
+    #[arg(long, value_delimiter = ',')]
+    pub profiles: Vec<String>,
+    /// ceilings that are tried: how often the live files are replaced in each age class at most
+    #[arg(long, value_delimiter = ',', value_parser = real(0.01..=1000.0))]
+    pub turnovers: Vec<f64>,
+    /// size of an image (held in memory)
+    #[arg(long)]
+    pub size: Size,
+    /// allocated bytes of files over the size
+    #[arg(long, value_parser = real(0.05..=0.9))]
+    pub fullness: f64,
+    /// agings of each kind, of different seeds
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub agings: u32,
+    /// overwrites of the reference where its end lies farther off; it must then look the same at half of them
+    #[arg(long, value_parser = real(1.0..=100_000.0))]
+    pub reference: f64,
+}
+
+/// How an aging ends.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Played whole: to its end, or to the overwrites of the reference.
+    Full,
+    /// Half of the overwrites of a reference that is not played to its end.
+    Half,
+    /// Compressed to this ceiling.
+    Compressed(f64),
+}
+
+/// One aging.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Step {
+    profile: String,
+    fs: FileSystem,
+    kind: Kind,
+    aging: u32,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// An aging and its layout.
+    Aged(Box<Aged>),
+}
+
+/// An aging, what it stands for, and its layout.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Aged {
+    step: Step,
+    /// Operations that it stands for.
+    virtual_t: u64,
+    /// Operations that bring the ages to the profile's.
+    t_bound: f64,
+    image: AgedImage,
+}
+
+impl Run for CompressedAging {
+    const KIND: &'static str = "compressed-aging";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/compressed-aging.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/compressed-aging.claims.toml");
+    const GOES_ON: bool = true;
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn needs(spec: &Spec) -> Needs {
+        Needs::root("compressed-aging makes images on loop devices").and_memory(Bytes(spec.size.bytes() / 8))
+    }
+
+    fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        let mut steps = Vec::new();
+        for profile in &spec.profiles {
+            let kinds = kinds(spec, profile, seed)?;
+            for aging in 0..spec.agings {
+                for fs in &spec.fs {
+                    for (kind, operations) in &kinds {
+                        let step = Step { profile: profile.clone(), fs: *fs, kind: *kind, aging };
+                        let words = format!("age {}, aging {aging}", kind.words());
+                        let planned = Planned::new(step, words, format!("{fs} in memory, {profile}"));
+                        steps.push(planned.costing(Bytes(0), *operations as f64 * SECONDS_PER_OPERATION + 1.0));
+                    }
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let seed = context.seed.child(&format!("compressed-aging/{}/{}", step.kind.words(), step.aging));
+        let plan = Arc::new(plan(spec, &step.profile, step.kind, seed)?);
+        let words = format!("age {} by {}, {}, aging {}", step.fs, step.profile, step.kind.words(), step.aging);
+        let image = age_image(&plan, step.fs, None, &words, context)?;
+        let (virtual_t, t_bound) = (plan.summary().virtual_t, plan.summary().t_bound);
+        context.record(Event::Aged(Box::new(Aged { step: step.clone(), virtual_t, t_bound, image })));
+        Ok(())
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(analysis::analyse(spec, &agings(recorded)))
+    }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let cells = analysis::cells(spec, &agings(recorded));
+        let value = |cell: &certificate::Cell| {
+            let one = Measurement::new("saved factor", "times", Better::Higher, cell.saved_factor).ok()?;
+            let equal = cell.equivalent.map(|equal| if equal { "yes" } else { "no" })?;
+            let one = one.under("fs", &*cell.file_system).under("profile", &*cell.profile);
+            Some(one.under("turnovers", cell.turnovers.to_string()).under("equal", equal))
+        };
+        cells.iter().filter_map(value).collect()
+    }
+}
+
+impl Experiment for CompressedAging {
+    const TITLE: &'static str = "Compressed agings against full ones";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/compressed-aging.md");
+
+    fn defaults(level: Level) -> Spec {
+        let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
+        Spec {
+            fs: level.of([vec![FileSystem::Ext4], all(), all()]),
+            profiles: level.of([
+                names(&["agrawal"]),
+                names(&["agrawal", "wang_lanl"]),
+                names(&["agrawal", "wang_lanl", "wang_os", "meyer", "grundman", "douceur"]),
+            ]),
+            turnovers: level.of([vec![1.0], vec![2.0, 4.0, 8.0], vec![1.0, 2.0, 4.0, 8.0]]),
+            size: Size(level.of([Bytes::mib(24), Bytes::mib(512), Bytes::gib(8)])),
+            fullness: level.of([0.6, 0.8, 0.8]),
+            agings: level.of([2, 8, 8]),
+            reference: 100.0,
+        }
+    }
+}
+
+/// About what a create or delete on a file system in memory takes.
+const SECONDS_PER_OPERATION: f64 = 30e-6;
+
+impl Kind {
+    fn words(self) -> String {
+        match self {
+            Self::Full => "in full".into(),
+            Self::Half => "half of the reference".into(),
+            Self::Compressed(turnovers) => format!("at most {turnovers} turnovers a class"),
+        }
+    }
+}
+
+/// The kinds of agings of a profile, with their operations. A ceiling that shortens nothing is no kind of its own.
+fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(Kind, u64)>, Failure> {
+    let mut kinds = vec![(Kind::Full, plan(spec, profile, Kind::Full, seed)?.len())];
+    if !ends_at_the_bound(spec, profile, seed)? {
+        kinds.push((Kind::Half, kinds[0].1 / 2));
+    }
+    for turnovers in &spec.turnovers {
+        let kind = Kind::Compressed(*turnovers);
+        let plan = plan(spec, profile, kind, seed)?;
+        if plan.summary().t_end < plan.summary().virtual_t {
+            kinds.push((kind, plan.len()));
+        }
+    }
+    Ok(kinds)
+}
+
+/// Whether the reference can be played until its ages are exact.
+fn ends_at_the_bound(spec: &Spec, profile: &str, seed: Seed) -> Result<bool, Failure> {
+    Ok(plan_to(spec, profile, Limit::Bound, None, seed)?.summary().overwrites <= spec.reference)
+}
+
+fn plan(spec: &Spec, profile: &str, kind: Kind, seed: Seed) -> Result<AgingPlan, Failure> {
+    match kind {
+        Kind::Compressed(turnovers) => plan_to(spec, profile, Limit::Bound, Some(Compression { turnovers }), seed),
+        Kind::Half => plan_to(spec, profile, Limit::Overwrites(spec.reference / 2.0), None, seed),
+        Kind::Full if ends_at_the_bound(spec, profile, seed)? => plan_to(spec, profile, Limit::Bound, None, seed),
+        Kind::Full => plan_to(spec, profile, Limit::Overwrites(spec.reference), None, seed),
+    }
+}
+
+fn plan_to(
+    spec: &Spec,
+    profile: &str,
+    limit: Limit,
+    compression: Option<Compression>,
+    seed: Seed,
+) -> Result<AgingPlan, Failure> {
+    Ok(AgingPlan::new(&PlanSpec {
+        fullness: Some(spec.fullness),
+        truncate: Truncate::Drop,
+        limit,
+        compression,
+        ..PlanSpec::new(Profile::load(profile)?, spec.size.0, seed)
+    })?)
+}
+
+fn agings(recorded: &Recorded<CompressedAging>) -> Vec<Aged> {
+    recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
+}

@@ -1,0 +1,211 @@
+//! Cells, the figure and the table of compressed agings.
+
+use super::certificate::Cell;
+use super::{Aged, Kind, Spec};
+use crate::aged_image::SeenLayout;
+use crate::equal_layouts::{all_equal, compare};
+use senesce_core::analysis::*;
+use senesce_volume::FileSystem;
+use serde_json::json;
+
+/// All cells, profile by profile, from the lowest ceiling to the highest.
+pub(super) fn cells(spec: &Spec, agings: &[Aged]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for profile in &spec.profiles {
+        for fs in &spec.fs {
+            let mut own = of_profile(spec, agings, profile, *fs);
+            certify(&mut own);
+            own.reverse();
+            cells.append(&mut own);
+        }
+    }
+    cells
+}
+
+/// The cells of one profile on one file system, from the highest ceiling to the lowest.
+fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Vec<Cell> {
+    let own: Vec<&Aged> = agings.iter().filter(|aged| aged.step.profile == profile && aged.step.fs == fs).collect();
+    let layouts = |kind: Kind| -> Vec<&SeenLayout> {
+        own.iter().filter(|aged| aged.step.kind == kind).map(|aged| &aged.image.layout).collect()
+    };
+    let (full, half) = (layouts(Kind::Full), layouts(Kind::Half));
+    let unfinished =
+        own.iter().any(|aged| aged.step.kind == Kind::Full && (aged.virtual_t as f64) < aged.t_bound.floor());
+    let stationary = unfinished.then(|| all_equal(compare(&half, &full).as_deref()) == Some(true));
+    let mut turnovers = spec.turnovers.clone();
+    turnovers.sort_by(|a, b| b.total_cmp(a));
+    let cell = |turnovers: f64| {
+        let kind = Kind::Compressed(turnovers);
+        let played = own.iter().find(|aged| aged.step.kind == kind)?;
+        let layouts = layouts(kind);
+        let numbers = compare(&layouts, &full);
+        Some(Cell {
+            profile: profile.into(),
+            file_system: fs.name().into(),
+            size: spec.size.0,
+            fullness: spec.fullness,
+            turnovers,
+            saved_factor: played.virtual_t as f64 / played.image.operations.max(1) as f64,
+            agings: layouts.len().min(full.len()),
+            stationary,
+            equivalent: all_equal(numbers.as_deref()),
+            certified: false,
+            numbers: numbers.unwrap_or_default(),
+        })
+    };
+    turnovers.into_iter().filter_map(cell).collect()
+}
+
+/// Fewer agings prove nothing.
+const LEAST_AGINGS: usize = 8;
+
+/// From the highest ceiling down, as long as layouts are equal: below the first that is not nothing counts.
+fn certify(cells: &mut [Cell]) {
+    let mut holds = true;
+    for cell in cells {
+        holds &= cell.equivalent == Some(true) && cell.stationary != Some(false) && cell.agings >= LEAST_AGINGS;
+        cell.certified = holds;
+    }
+}
+
+pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
+    let cells = cells(spec, agings);
+    let certified = cells.iter().filter(|cell| cell.certified).count();
+    Analysis {
+        title: "Compressed agings against full ones".into(),
+        summary: format!(
+            "{} agings of {} at {:.0} % fullness. {certified} of {} compressions left a layout that is proven equal to the full one's.",
+            agings.len(),
+            spec.size,
+            spec.fullness * 100.0,
+            cells.len()
+        ),
+        figures: spec.fs.iter().map(|fs| figure(spec, &cells, *fs)).collect(),
+        tables: vec![table(&cells), numbers(&cells)],
+        findings: Vec::new(),
+        caveats: Vec::new(),
+        result: json!({"cells": cells}),
+    }
+}
+
+/// Extents per file over those of full agings, by the operations that are saved.
+fn figure(spec: &Spec, cells: &[Cell], fs: FileSystem) -> Figure {
+    let series = spec.profiles.iter().map(|profile| {
+        let own = cells.iter().filter(|cell| cell.profile == *profile && cell.file_system == fs.name());
+        let ratio = |cell: &Cell| {
+            let extents = cell.numbers.iter().find(|number| number.measure == "free extents")?;
+            Some((cell.saved_factor, extents.sample / extents.reference))
+        };
+        let mut points: Vec<(f64, f64)> = own.filter_map(ratio).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Series::new(profile, Mark::Measured, points)
+    });
+    Figure {
+        id: format!("compressed-{fs}"),
+        title: format!("{fs}: free extents of compressed agings over those of full ones"),
+        caption: "1 is the full aging. To the right fewer operations are played for the same ages.".into(),
+        device: format!("images of {} in memory", spec.size),
+        better: Better::Neither,
+        kind: FigureKind::Lines {
+            x: Axis::linear("Times fewer operations").log10(),
+            y: Axis::linear("Free extents over those of the full aging").from_zero(),
+            series: series.collect(),
+        },
+    }
+}
+
+fn table(cells: &[Cell]) -> Table {
+    let columns = [
+        "profile",
+        "file system",
+        "turnovers a class",
+        "times fewer operations",
+        "agings",
+        "equal",
+        "certified",
+        "differs in",
+    ];
+    let mut table = Table::new("cells", "Compressed agings", &columns);
+    for cell in cells {
+        let differing = cell.numbers.iter().filter(|number| !number.equal).map(|number| &*number.measure);
+        let equal = cell.equivalent.map_or("too few agings", |equal| if equal { "yes" } else { "no" });
+        let stationary = if cell.stationary == Some(false) { Some("the reference is not stationary") } else { None };
+        table.row(vec![
+            json!(cell.profile),
+            json!(cell.file_system),
+            json!(cell.turnovers),
+            json!(cell.saved_factor),
+            json!(cell.agings),
+            json!(equal),
+            json!(if cell.certified { "yes" } else { "no" }),
+            json!(differing.chain(stationary).collect::<Vec<_>>().join(", ")),
+        ]);
+    }
+    table
+}
+
+fn numbers(cells: &[Cell]) -> Table {
+    let columns =
+        ["profile", "file system", "turnovers a class", "number", "compressed", "full", "margin", "p", "equal"];
+    let mut table = Table::new("numbers", "Each number", &columns);
+    for cell in cells {
+        for number in &cell.numbers {
+            table.row(vec![
+                json!(cell.profile),
+                json!(cell.file_system),
+                json!(cell.turnovers),
+                json!(number.measure),
+                json!(number.sample),
+                json!(number.reference),
+                json!(number.margin),
+                json!(number.p),
+                json!(if number.equal { "yes" } else { "no" }),
+            ]);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Bytes;
+
+    fn cell(turnovers: f64, equivalent: Option<bool>, agings: usize, stationary: Option<bool>) -> Cell {
+        Cell {
+            profile: "agrawal".into(),
+            file_system: "ext4".into(),
+            size: Bytes::gib(1),
+            fullness: 0.8,
+            turnovers,
+            saved_factor: 2.0,
+            agings,
+            stationary,
+            equivalent,
+            certified: false,
+            numbers: Vec::new(),
+        }
+    }
+
+    fn certified(cells: &[(Option<bool>, usize, Option<bool>)]) -> Vec<bool> {
+        let mut cells: Vec<Cell> =
+            cells.iter().map(|(equal, agings, still)| cell(4.0, *equal, *agings, *still)).collect();
+        certify(&mut cells);
+        cells.iter().map(|cell| cell.certified).collect()
+    }
+
+    #[test]
+    fn nothing_is_certified_below_a_ceiling_that_is_not_equal() {
+        let (yes, no) = ((Some(true), 8, None), (Some(false), 8, None));
+        assert_eq!(certified(&[yes, yes, no, yes]), [true, true, false, false]);
+        assert_eq!(certified(&[no, yes]), [false, false]);
+    }
+
+    #[test]
+    fn few_agings_or_a_reference_that_moves_certify_nothing() {
+        assert_eq!(certified(&[(Some(true), 7, None)]), [false]);
+        assert_eq!(certified(&[(None, 8, None)]), [false]);
+        assert_eq!(certified(&[(Some(true), 8, Some(false))]), [false]);
+        assert_eq!(certified(&[(Some(true), 8, Some(true))]), [true]);
+    }
+}

@@ -1,0 +1,161 @@
+//! How far a profile on a file system may be compressed: what `reproduce compressed-aging` has measured, and nothing else.
+
+use crate::equal_layouts::Comparison;
+use senesce_aging::{Compression, Profile};
+use senesce_core::{Bytes, Failure};
+use senesce_volume::FileSystem;
+use serde::{Deserialize, Serialize};
+
+/// What was measured of one profile on one file system at one ceiling: an entry of `cells` in the experiment's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Name of the profile.
+    pub profile: String,
+    /// Name of the file system.
+    pub file_system: String,
+    /// Size of the images.
+    pub size: Bytes,
+    /// Their fullness.
+    pub fullness: f64,
+    /// How often the live files were replaced in each age class at most.
+    pub turnovers: f64,
+    /// Operations that a compressed aging stands for, over those that it plays.
+    pub saved_factor: f64,
+    /// Agings of each kind, the fewer.
+    pub agings: usize,
+    /// Whether the reference, where it was not played to its end, looks the same at half of its length.
+    pub stationary: Option<bool>,
+    /// Whether every number of the layout is proven equal; `None` where too few agings were compared.
+    pub equivalent: Option<bool>,
+    /// Whether it holds here and at all higher ceilings that were tried.
+    pub certified: bool,
+    /// Each number.
+    pub numbers: Vec<Comparison>,
+}
+
+/// The cells that were measured for this version, as the experiment printed them.
+const MEASURED: &str = include_str!("../../../../data/compressed-aging.json");
+/// A certificate reaches so far around the fullness that it was measured at.
+const FULLNESS_REACH: f64 = 0.05;
+
+/// What is to be compressed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted<'a> {
+    /// Built-in profile, as the user named it.
+    pub profile: &'a str,
+    /// The file system.
+    pub file_system: FileSystem,
+    /// Size of the volume.
+    pub size: Bytes,
+    /// Fullness that is aged at.
+    pub fullness: f64,
+    /// Whether clock, churn, sizes and content are those of the agings that were measured.
+    pub as_measured: bool,
+}
+
+/// The strongest compression that is certified for what is wanted.
+///
+/// # Errors
+/// Why there is none.
+pub fn certified(wanted: &Wanted<'_>) -> Result<Compression, Failure> {
+    let cells: Vec<Cell> = serde_json::from_str(MEASURED)
+        .map_err(|error| Failure::usage(format!("data/compressed-aging.json: {error}")))?;
+    choose(&cells, wanted)
+}
+
+fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
+    let (profile, fs) = (wanted.profile, wanted.file_system);
+    let refuse = |why: String| Err(Failure::usage(format!("--compress: {profile} on {fs} {why}; age it in full")));
+    if Profile::builtin(profile).is_err() {
+        return refuse("was not seen to settle: only built-in profiles were measured".into());
+    }
+    if !wanted.as_measured {
+        return refuse(
+            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate and one thread, and with \
+             nothing else"
+                .into(),
+        );
+    }
+    let own: Vec<&Cell> =
+        cells.iter().filter(|cell| cell.profile == profile && cell.file_system == fs.name()).collect();
+    if own.is_empty() {
+        return refuse("was not seen to settle: it was not measured".into());
+    }
+    let near =
+        |cell: &&&Cell| cell.size <= wanted.size && (cell.fullness - wanted.fullness).abs() <= FULLNESS_REACH + 1e-9;
+    let near: Vec<&Cell> = own.iter().filter(near).copied().collect();
+    if near.is_empty() {
+        let measured: Vec<String> = own.iter().map(|cell| format!("{} at {}", cell.size, cell.fullness)).collect();
+        return refuse(format!(
+            "was measured at other fullness or on larger volumes ({}), not at {} {:.2} full",
+            measured.join(", "),
+            wanted.size,
+            wanted.fullness
+        ));
+    }
+    let largest = near.iter().map(|cell| cell.size).max();
+    let best = near.into_iter().filter(|cell| Some(cell.size) == largest && cell.certified);
+    match best.max_by(|a, b| a.saved_factor.total_cmp(&b.saved_factor)) {
+        Some(cell) => Ok(Compression { turnovers: cell.turnovers }),
+        None => refuse("was not seen to settle: no compressed aging that was tried left an equal layout".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(mib: u64, turnovers: f64, saved_factor: f64, certified: bool) -> Cell {
+        Cell {
+            profile: "agrawal".into(),
+            file_system: "ext4".into(),
+            size: Bytes::mib(mib),
+            fullness: 0.8,
+            turnovers,
+            saved_factor,
+            agings: 8,
+            stationary: None,
+            equivalent: Some(certified),
+            certified,
+            numbers: Vec::new(),
+        }
+    }
+
+    fn wanted() -> Wanted<'static> {
+        let (profile, file_system) = ("agrawal", FileSystem::Ext4);
+        Wanted { profile, file_system, size: Bytes::gib(4), fullness: 0.8, as_measured: true }
+    }
+
+    #[test]
+    fn the_strongest_certified_compression_of_the_largest_size_is_taken() {
+        let cells = [cell(512, 1.0, 7.5, true), cell(1024, 4.0, 2.9, true), cell(1024, 2.0, 4.7, false)];
+        assert_eq!(choose(&cells, &wanted()).unwrap().turnovers, 4.0);
+        let small = Wanted { size: Bytes::mib(512), ..wanted() };
+        assert_eq!(choose(&cells, &small).unwrap().turnovers, 1.0);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_refused_with_the_reason() {
+        let cells = [cell(512, 4.0, 2.9, true), cell(2048, 4.0, 2.9, false)];
+        let refused = |wanted: Wanted<'_>| choose(&cells, &wanted).unwrap_err().to_string();
+        assert!(refused(wanted()).contains("not seen to settle"));
+        assert!(refused(Wanted { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
+        assert!(refused(Wanted { fullness: 0.6, ..wanted() }).contains("fullness"));
+        assert!(refused(Wanted { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));
+        assert!(refused(Wanted { profile: "./mine.toml", ..wanted() }).contains("built-in"));
+        assert!(refused(Wanted { as_measured: false, ..wanted() }).contains("clock"));
+    }
+
+    #[test]
+    fn the_cells_of_this_version_can_be_read_and_hold_what_they_say() {
+        let cells: Vec<Cell> = serde_json::from_str(MEASURED).unwrap();
+        for cell in cells {
+            assert!(Profile::builtin(&cell.profile).is_ok());
+            assert!(cell.file_system.parse::<FileSystem>().is_ok());
+            if cell.certified {
+                assert_eq!((cell.equivalent, cell.stationary.unwrap_or(true)), (Some(true), true));
+                assert!(cell.agings >= 8 && cell.saved_factor > 1.0 && cell.numbers.iter().all(|one| one.equal));
+            }
+        }
+    }
+}

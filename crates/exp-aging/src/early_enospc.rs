@@ -1,0 +1,262 @@
+//! "No space left on device" long before the device is full: free space in pieces too short for inode chunks, and what a prognosis
+//! says of it beforehand.
+
+mod analysis;
+mod volume;
+
+use clap::{Args, ValueEnum};
+use senesce_core::analysis::{Analysis, Better};
+use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
+use senesce_prognosis::headroom::{Creatable, EndsBy};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_volume::FileSystem;
+use serde::{Deserialize, Serialize};
+
+/// The experiment; every step makes its own volume.
+pub struct EarlyEnospc;
+
+/// A file system and how it is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Variant {
+    /// ext4.
+    Ext4,
+    /// xfs.
+    Xfs,
+    /// xfs made with sparse=0: every chunk of inodes needs all of its blocks in one piece.
+    XfsNotSparse,
+    /// btrfs.
+    Btrfs,
+}
+
+impl Variant {
+    /// Its file system and the options of its mkfs.
+    pub fn mkfs(self) -> (FileSystem, &'static str) {
+        match self {
+            Self::Ext4 => (FileSystem::Ext4, ""),
+            Self::Xfs => (FileSystem::Xfs, ""),
+            Self::XfsNotSparse => (FileSystem::Xfs, "-i sparse=0"),
+            Self::Btrfs => (FileSystem::Btrfs, ""),
+        }
+    }
+
+    /// Its name in conditions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+            Self::XfsNotSparse => "xfs-not-sparse",
+            Self::Btrfs => "btrfs",
+        }
+    }
+}
+
+/// What is freed of every eight blocks of a full volume.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Punched {
+    /// 7 of 8.
+    SevenOfEight,
+    /// 3 of 8.
+    ThreeOfEight,
+    /// 1 of 4.
+    OneOfFour,
+}
+
+impl Punched {
+    /// Freed blocks, and of how many.
+    pub fn pattern(self) -> (u64, u64) {
+        match self {
+            Self::SevenOfEight => (7, 8),
+            Self::ThreeOfEight => (3, 8),
+            Self::OneOfFour => (1, 4),
+        }
+    }
+
+    /// Its name in conditions.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SevenOfEight => "7 of 8",
+            Self::ThreeOfEight => "3 of 8",
+            Self::OneOfFour => "1 of 4",
+        }
+    }
+}
+
+/// What is made and filled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// file systems
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub fs: Vec<Variant>,
+    /// blocks that are punched out of a full volume
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub punched: Vec<Punched>,
+    /// size of the volume
+    #[arg(long)]
+    pub size: Size,
+    /// size of the files that are created
+    #[arg(long)]
+    pub file_size: Size,
+    /// prognoses on the way
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub marks: u32,
+}
+
+/// A volume that is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Step {
+    /// Its file system.
+    pub fs: Variant,
+    /// What was freed.
+    pub punched: Punched,
+}
+
+/// What the rule said on the way.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Mark {
+    /// Files that had been created.
+    pub created: u64,
+    /// Share of the blocks that were used.
+    pub used_share: f64,
+    /// What it said of those still to come.
+    pub said: Creatable,
+}
+
+/// A fill.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fill {
+    /// Of which volume.
+    pub step: Step,
+    /// Prognoses on the way, the first before any file.
+    pub marks: Vec<Mark>,
+    /// Files that the kernel created on a twin.
+    pub twin_files: u64,
+    /// What ended it there.
+    pub twin_ends_by: EndsBy,
+    /// Files that it created.
+    pub files: u64,
+    /// What ended it.
+    pub ends_by: EndsBy,
+    /// Share of the blocks used at the first failure.
+    pub used_share: f64,
+    /// Bytes free then.
+    pub free_bytes: u64,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// A volume was filled.
+    Fill(Fill),
+}
+
+impl Run for EarlyEnospc {
+    const KIND: &'static str = "early-enospc";
+    const PUBLISHED: &'static str = include_str!("../../../data/published/early-enospc.csv");
+    const CLAIMS: &'static str = include_str!("../../../data/published/early-enospc.claims.toml");
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        if spec.size.0 < Bytes::mib(400) {
+            return Err(Failure::usage(
+                "--size: xfs and btrfs need at least 400M for a state that can be told from a fresh one",
+            ));
+        }
+        if spec.file_size.0 > Bytes::mib(1) {
+            return Err(Failure::usage("--file-size: at most 1M: larger files are limited by bytes everywhere"));
+        }
+        let each = |fs: &Variant| {
+            let fs = *fs;
+            spec.punched.iter().map(move |punched| Step { fs, punched: *punched }).collect::<Vec<_>>()
+        };
+        let planned = |step: Step| {
+            let target = format!("{} in memory, {} blocks punched out", step.fs.name(), step.punched.name());
+            Planned::new(step, "fill with files until none fits", target).costing(spec.size.0, 10.0)
+        };
+        Ok(spec.fs.iter().flat_map(each).map(planned).collect())
+    }
+
+    fn needs(spec: &Spec) -> Needs {
+        Needs::root("early-enospc makes volumes on loop devices").and_memory(Bytes(2 * spec.size.0.0))
+    }
+
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let fill = volume::fill(spec, *step, context.interrupt)?;
+        measurements(&fill).into_iter().for_each(|one| context.measure(one));
+        context.record(Event::Fill(fill));
+        Ok(())
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let fills: Vec<Fill> = recorded.events().map(|Event::Fill(fill)| fill.clone()).collect();
+        Ok(analysis::analysis(spec, &fills))
+    }
+}
+
+impl Experiment for EarlyEnospc {
+    const TITLE: &'static str = "No space left although space is left: free space too short for inodes, foreseen";
+    const PAGE: &'static str = include_str!("../../../docs/experiments/early-enospc.md");
+
+    fn defaults(level: Level) -> Spec {
+        use Variant::{Btrfs, Ext4, Xfs, XfsNotSparse};
+        let all = || vec![Ext4, Xfs, XfsNotSparse, Btrfs];
+        let punched = || vec![Punched::SevenOfEight, Punched::ThreeOfEight, Punched::OneOfFour];
+        Spec {
+            fs: level.of([vec![XfsNotSparse], all(), all()]),
+            punched: level.of([vec![Punched::ThreeOfEight], punched(), punched()]),
+            size: Size(level.of([Bytes::mib(400), Bytes::mib(600), Bytes::mib(600)])),
+            file_size: Size(Bytes::kib(4)),
+            marks: level.of([2, 8, 16]),
+        }
+    }
+}
+
+/// The relative error of a number of files, percent; one file is no error.
+fn error(said: u64, came: u64) -> f64 {
+    match said.abs_diff(came) {
+        0 | 1 => 0.0,
+        _ => (said as f64 / came.max(1) as f64 - 1.0) * 100.0,
+    }
+}
+
+fn measurements(fill: &Fill) -> Vec<Measurement> {
+    let under =
+        |one: Measurement| one.under("fs", fill.step.fs.name()).under("punched", fill.step.punched.name()).primary();
+    let held = fill.marks.iter().filter(|mark| holds(mark, fill)).count();
+    let first = fill.marks.first().map_or(0.0, |mark| error(mark.said.files, fill.files));
+    let found = [
+        Measurement::new("used at the first failure", "%", Better::Neither, fill.used_share * 100.0),
+        Measurement::new(
+            "free at the first failure",
+            "MiB",
+            Better::Neither,
+            fill.free_bytes as f64 / f64::from(1 << 20),
+        ),
+        Measurement::new("files created", "", Better::Neither, fill.files as f64),
+        Measurement::new("error of the rule", "%", Better::Neither, first),
+        Measurement::new("error of the twin", "%", Better::Neither, error(fill.twin_files, fill.files).abs()),
+        Measurement::new(
+            "prognoses that held",
+            "%",
+            Better::Higher,
+            held as f64 * 100.0 / fill.marks.len().max(1) as f64,
+        ),
+    ];
+    found.into_iter().flatten().map(under).collect()
+}
+
+/// Whether the files that came lie in what the rule allowed.
+fn holds(mark: &Mark, fill: &Fill) -> bool {
+    let left = fill.files - mark.created;
+    mark.said.low <= left && left <= mark.said.high
+}

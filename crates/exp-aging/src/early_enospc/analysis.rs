@@ -1,0 +1,110 @@
+//! Fills as tables and figures.
+
+use super::{Fill, Spec, error, holds};
+use senesce_core::Table;
+use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Mark as Drawn, Series};
+use serde_json::json;
+
+pub(super) fn analysis(spec: &Spec, fills: &[Fill]) -> Analysis {
+    let early = fills.iter().filter(|fill| fill.used_share < 0.95).count();
+    let held: usize = fills.iter().map(|fill| fill.marks.iter().filter(|mark| holds(mark, fill)).count()).sum();
+    let marks: usize = fills.iter().map(|fill| fill.marks.len()).sum();
+    let same = fills.iter().filter(|fill| fill.twin_files == fill.files && fill.twin_ends_by == fill.ends_by).count();
+    Analysis {
+        title: "No space left although space is left".into(),
+        summary: format!(
+            "{} volumes of {} were filled with files of {}; {early} of them failed with more than 5 % of their blocks free. {held} of \
+             {marks} prognoses held what came; the twin said the very number and what ended it of {same}.",
+            fills.len(),
+            spec.size,
+            spec.file_size
+        ),
+        figures: fills.iter().map(figure).collect(),
+        tables: vec![table(fills), marks_table(fills)],
+        result: json!({ "fills": fills }),
+        ..Analysis::default()
+    }
+}
+
+fn table(fills: &[Fill]) -> Table {
+    let columns = [
+        "file system",
+        "punched out",
+        "files",
+        "ended by",
+        "used (%)",
+        "free (MiB)",
+        "rule",
+        "from",
+        "to",
+        "error (%)",
+        "twin",
+        "error (%) of the twin",
+    ];
+    let mut table =
+        Table::new("fills", "Files until the first failure, and what was said before the first file", &columns);
+    for fill in fills {
+        let Some(first) = fill.marks.first() else { continue };
+        table.row(vec![
+            json!(fill.step.fs.name()),
+            json!(fill.step.punched.name()),
+            json!(fill.files),
+            json!(fill.ends_by.words()),
+            json!(fill.used_share * 100.0),
+            json!(fill.free_bytes >> 20),
+            json!(first.said.files),
+            json!(first.said.low),
+            json!(first.said.high),
+            json!(error(first.said.files, fill.files)),
+            json!(fill.twin_files),
+            json!(error(fill.twin_files, fill.files)),
+        ]);
+    }
+    table
+}
+
+fn marks_table(fills: &[Fill]) -> Table {
+    let columns = ["file system", "punched out", "used (%)", "still came", "rule", "from", "to", "ends by", "held"];
+    let mut table = Table::new("marks", "What the rule said at every fullness", &columns);
+    for fill in fills {
+        for mark in &fill.marks {
+            table.row(vec![
+                json!(fill.step.fs.name()),
+                json!(fill.step.punched.name()),
+                json!(mark.used_share * 100.0),
+                json!(fill.files - mark.created),
+                json!(mark.said.files),
+                json!(mark.said.low),
+                json!(mark.said.high),
+                json!(mark.said.ends_by.words()),
+                json!(if holds(mark, fill) { "yes" } else { "no" }),
+            ]);
+        }
+    }
+    table
+}
+
+fn figure(fill: &Fill) -> Figure {
+    let line = |name: &str, mark, number: &dyn Fn(&super::Mark) -> u64| {
+        let points = fill.marks.iter().map(|mark| (mark.used_share * 100.0, number(mark) as f64)).collect();
+        Series::new(name, mark, points)
+    };
+    let series = vec![
+        line("files that still came", Drawn::Measured, &|mark| fill.files - mark.created),
+        line("rule", Drawn::Predicted, &|mark| mark.said.files),
+        line("rule, at least", Drawn::Predicted, &|mark| mark.said.low),
+        line("rule, at most", Drawn::Predicted, &|mark| mark.said.high),
+    ];
+    Figure {
+        id: format!("fill-{}-{}", fill.step.fs.name(), fill.step.punched.name().replace(' ', "-")),
+        title: format!("{}, {} blocks punched out", fill.step.fs.name(), fill.step.punched.name()),
+        caption: "Files that could still be created at every fullness, and what the rule said of them then.".into(),
+        device: "image in memory".into(),
+        better: Better::Neither,
+        kind: FigureKind::Lines {
+            x: Axis::linear("blocks used (%)"),
+            y: Axis::linear("files to come").from_zero(),
+            series,
+        },
+    }
+}

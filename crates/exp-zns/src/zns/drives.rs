@@ -1,0 +1,211 @@
+//! The drives of an experiment: as they are found before it is planned, and as its record knows them.
+
+use super::measure::Point;
+use senesce_core::{Environment, Failure};
+use senesce_zoned::ZonedError;
+use senesce_zoned::job::{Zones, check};
+use senesce_zoned::survey::{Nature, Survey};
+use std::collections::BTreeMap;
+
+/// What the published zoned drive and its model are called in claims.
+pub const PUBLISHED_ZONED: &str = "WD ZN540";
+/// What the published conventional drive and its model are called in claims.
+pub const PUBLISHED_CONVENTIONAL: &str = "nvme-a";
+
+/// The names of an experiment's drives.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// The zoned one.
+    pub zoned: &'a str,
+    /// The conventional one beside it.
+    pub conventional: Option<&'a str>,
+}
+
+/// The drives of an experiment as they were found.
+#[derive(Debug)]
+pub struct Drives {
+    /// The zoned one.
+    pub zoned: Survey,
+    /// The conventional one beside it.
+    pub conventional: Option<Survey>,
+}
+
+impl Drives {
+    /// Looks at both.
+    ///
+    /// # Errors
+    /// A drive that cannot be read, and two whose times cannot stand beside one another.
+    pub fn find(names: Names<'_>) -> Result<Self, Failure> {
+        let zoned = Survey::of(&names.zoned.parse()?)?;
+        let conventional = names.conventional.map(|name| Survey::of(&name.parse()?)).transpose()?;
+        if !zoned.geometry.zoned {
+            return Err(Failure::usage(format!("{} has no zones: --device names the zoned drive", zoned.name)));
+        }
+        if let Some(other) = &conventional
+            && (other.nature == Nature::Simulated) != (zoned.nature == Nature::Simulated)
+        {
+            return Err(Failure::usage(format!(
+                "{} is {} and {} is {}: their times do not compare; name another --conventional, or none",
+                zoned.name,
+                zoned.nature.name(),
+                other.name,
+                other.nature.name()
+            )));
+        }
+        Ok(Self { zoned, conventional })
+    }
+
+    /// The one of this name.
+    pub fn named(&self, name: &str) -> Option<&Survey> {
+        self.all().find(|survey| survey.name == name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Survey> {
+        std::iter::once(&self.zoned).chain(&self.conventional)
+    }
+
+    /// What the record keeps of them.
+    pub fn facts(&self) -> Environment {
+        let mut facts = Environment::default();
+        for (number, drive) in self.all().enumerate() {
+            let mut put = |what: &str, value: &str| facts.put(&format!("zns.device.{number}{what}"), value);
+            let geometry = &drive.geometry;
+            put("", &drive.name);
+            put(".model", &drive.model);
+            put(".nature", drive.nature.name());
+            put(".called", drive.published_name().unwrap_or_default());
+            put(".zones", &format!("{} of {} B", geometry.zones, geometry.capacity_bytes()));
+            put(".limits", &format!("{} open, {} active (0: none)", geometry.max_open, geometry.max_active));
+            put(".block", &format!("{} B", geometry.block_bytes));
+        }
+        facts
+    }
+}
+
+/// Usable zones of a drive: `count` of them from number `from` on.
+pub fn zones(drive: &Survey, from: u32, count: u32) -> Zones {
+    let first = drive.usable().start + from;
+    Zones::Range(first, first + count.max(1))
+}
+
+/// Two neighbouring groups of usable zones, `most` each or half of what the drive has.
+///
+/// # Errors
+/// When it has fewer than two.
+pub fn halves(drive: &Survey, most: u32) -> Result<(Zones, Zones, u32), Failure> {
+    let half = most.min(drive.usable().len() as u32 / 2);
+    if half == 0 {
+        let found = drive.usable().len();
+        return Err(Failure::usage(format!("{} has {found} usable zones side by side; this needs two", drive.name)));
+    }
+    Ok((zones(drive, 0, half), zones(drive, half, half), half))
+}
+
+/// Points that their drives can run, and what the others lack.
+pub struct Fitting {
+    /// The points to be run.
+    pub points: Vec<Point>,
+    /// Keys of points by the reason why they are left out.
+    pub left_out: BTreeMap<String, Vec<String>>,
+}
+
+impl Fitting {
+    /// Judges every point against its drive.
+    ///
+    /// # Errors
+    /// What is wrong with a drive or with the parameters, and a grid of which nothing is left.
+    pub fn of(points: Vec<Point>, drives: &Drives) -> Result<Self, Failure> {
+        let mut fitting = Self { points: Vec::new(), left_out: BTreeMap::new() };
+        for point in points {
+            match judge(&point, drives)? {
+                None => fitting.points.push(point),
+                Some(why) => fitting.left_out.entry(why).or_default().push(point.key),
+            }
+        }
+        if fitting.points.is_empty() && !fitting.left_out.is_empty() {
+            let reasons: Vec<&str> = fitting.left_out.keys().map(String::as_str).collect();
+            return Err(Failure::usage(format!("the drive can run none of the points: {}", reasons.join("; "))));
+        }
+        Ok(fitting)
+    }
+
+    /// One sentence per reason.
+    pub fn caveats(&self) -> impl Iterator<Item = String> {
+        self.left_out.iter().map(|(why, keys)| {
+            let first = keys.first().map_or("", String::as_str);
+            format!("{} points are left out ({first}, ...): {why}", keys.len())
+        })
+    }
+}
+
+/// Why a drive cannot run a point.
+fn judge(point: &Point, drives: &Drives) -> Result<Option<String>, Failure> {
+    let Some(drive) = drives.named(&point.device) else { return Ok(Some(format!("there is no {}", point.device))) };
+    if !drive.ways.contains(&point.job.path) {
+        return Ok(Some(format!("{} cannot be reached by path {}", drive.name, point.job.path.name())));
+    }
+    let wanted = point.job.lbaf.filter(|bytes| drive.block_sizes().contains(bytes));
+    let (geometry, zones) = drive.in_blocks(wanted.unwrap_or(drive.geometry.block_bytes));
+    match check(&point.job, &geometry, &zones) {
+        Ok(_) => Ok(None),
+        Err(ZonedError::Job { problem, .. }) => Ok(Some(problem)),
+        Err(error) => Err(super::measure::at_point(&point.key, error)),
+    }
+}
+
+/// One drive as a record knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Used {
+    /// What the user called it.
+    pub name: String,
+    /// Its nature in one word.
+    pub nature: String,
+    /// What claims call it; empty: it is in no claim.
+    pub called: String,
+}
+
+/// The drives of a record.
+pub fn used(environment: &Environment) -> Vec<Used> {
+    let word = |key: String| environment.0.get(&key).and_then(|value| value.as_str()).map(str::to_string);
+    let device = |number: usize| {
+        let key = format!("zns.device.{number}");
+        let name = word(key.clone())?;
+        let simulated = name.starts_with("sim:");
+        let nature =
+            word(format!("{key}.nature")).unwrap_or_else(|| if simulated { "simulated" } else { "real" }.into());
+        Some(Used { nature, called: word(format!("{key}.called")).unwrap_or_default(), name })
+    };
+    (0..).map_while(device).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_record_knows_the_drives_again() {
+        let names = Names { zoned: "sim:zn540", conventional: Some("sim:nvme-a") };
+        let drives = Drives::find(names).unwrap();
+        let used = used(&drives.facts());
+        assert_eq!((used[0].called.as_str(), used[1].called.as_str()), (PUBLISHED_ZONED, PUBLISHED_CONVENTIONAL));
+        assert!(used.iter().all(|drive| drive.nature == "simulated"));
+    }
+
+    #[test]
+    fn drives_of_different_nature_do_not_stand_beside_one_another() {
+        let names = Names { zoned: "null", conventional: Some("sim:nvme-a") };
+        assert!(Drives::find(names).unwrap_err().to_string().contains("do not compare"));
+        let names = Names { zoned: "sim:nvme-a", conventional: None };
+        assert!(Drives::find(names).unwrap_err().to_string().contains("has no zones"));
+    }
+
+    #[test]
+    fn halves_are_side_by_side_and_within_the_drive() {
+        let mut drive = Drives::find(Names { zoned: "null", conventional: None }).unwrap().zoned;
+        assert_eq!(halves(&drive, 400).unwrap(), (Zones::Range(0, 400), Zones::Range(400, 800), 400));
+        drive.zones.truncate(7);
+        assert_eq!(halves(&drive, 400).unwrap(), (Zones::Range(0, 3), Zones::Range(3, 6), 3));
+        drive.zones.truncate(1);
+        assert!(halves(&drive, 400).is_err());
+    }
+}

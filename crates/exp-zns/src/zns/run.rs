@@ -1,0 +1,278 @@
+//! An experiment of the study as a run: its drives, its points, their repetitions.
+
+use super::ZnsStudy;
+use super::compare;
+use super::drives::{Drives, Fitting, Used, used};
+use super::measure::{self, Measured, Point};
+use super::values::{Values, measurement};
+use senesce_claims::Facts;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
+use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_zoned::hardware::Leftover;
+use senesce_zoned::session::Session;
+use senesce_zoned::survey::{Nature, Survey};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+
+/// What happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event {
+    /// The values of one key.
+    Point(Values),
+    /// A warning of a job.
+    Warning {
+        /// The point.
+        point: String,
+        /// In words.
+        text: String,
+    },
+    /// What the run left on a real drive: its own when it goes on.
+    Left {
+        /// The drive as the user calls it.
+        device: String,
+        /// How far each zone is written.
+        zones: Leftover,
+    },
+}
+
+/// An experiment of the study in execution.
+pub struct Zns<S> {
+    points: BTreeMap<String, Point>,
+    zoned: Survey,
+    sessions: BTreeMap<String, Session>,
+    study: PhantomData<S>,
+}
+
+/// The words of a repetition of a point.
+fn step_words(key: &str, repetition: u32) -> String {
+    if repetition == 0 { key.into() } else { format!("{key} #{}", repetition + 1) }
+}
+
+/// Point and repetition of a step's words.
+fn point_of(words: &str) -> (&str, u32) {
+    let numbered = words.rsplit_once(" #").and_then(|(key, number)| Some((key, number.parse::<u32>().ok()? - 1)));
+    numbered.unwrap_or((words, 0))
+}
+
+/// Bytes and seconds that a point costs a drive that is not simulated.
+fn cost(point: &Point, drive: &Survey) -> (Bytes, f64) {
+    if drive.nature == Nature::Simulated {
+        return (Bytes(0), 0.0);
+    }
+    let checked = senesce_zoned::job::check(&point.job, &drive.geometry, &drive.zones);
+    (Bytes(checked.map_or(0, |checked| checked.preparation_bytes(&drive.geometry))), point.seconds())
+}
+
+impl<S: ZnsStudy> Run for Zns<S> {
+    const KIND: &'static str = S::ID;
+    const PUBLISHED: &'static str = S::PUBLISHED;
+    const CLAIMS: &'static str = S::CLAIMS;
+    type Spec = S::Spec;
+    type Event = Event;
+    type Step = String;
+
+    fn facts(_spec: &S::Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        facts_of(&used(&recorded.environment), facts)
+    }
+
+    fn steps(spec: &S::Spec, _seed: Seed) -> Result<Vec<Planned<String>>, Failure> {
+        let drives = Drives::find(S::drives(spec))?;
+        let fitting = Fitting::of(S::points(spec, &drives)?, &drives)?;
+        let mut steps = Vec::new();
+        for repetition in 0..S::repetitions(spec) {
+            for point in &fitting.points {
+                let words = step_words(&point.key, repetition);
+                let (bytes, seconds) = drives.named(&point.device).map_or((Bytes(0), 0.0), |drive| cost(point, drive));
+                steps.push(Planned::new(words.clone(), words, point.device.clone()).costing(bytes, seconds));
+            }
+            if let Some(script) = S::SCRIPT {
+                let words = step_words(script, repetition);
+                steps.push(Planned::new(words.clone(), words, drives.zoned.name.clone()));
+            }
+        }
+        Ok(steps)
+    }
+
+    fn begin(spec: &S::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let drives = Drives::find(S::drives(spec))?;
+        let fitting = Fitting::of(S::points(spec, &drives)?, &drives)?;
+        fitting.caveats().for_each(|words| context.caveat(words));
+        let points = fitting.points.into_iter().map(|point| (point.key.clone(), point)).collect();
+        context.add_environment(&drives.facts())?;
+        let mut sessions = BTreeMap::new();
+        for drive in std::iter::once(&drives.zoned).chain(&drives.conventional) {
+            let left = context.recorded().events().rev().find_map(|event| match event {
+                Event::Left { device, zones } if *device == drive.name => Some(zones.clone()),
+                _ => None,
+            });
+            sessions.insert(drive.name.clone(), Session::new(drive.name.parse()?, context.erase(), left));
+        }
+        Ok(Self { points, zoned: drives.zoned, sessions, study: PhantomData })
+    }
+
+    fn step(&mut self, spec: &S::Spec, words: &String, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let (key, repetition) = point_of(words);
+        let seed = match repetition {
+            0 => context.seed,
+            number => context.seed.child(&format!("repetition/{number}")),
+        };
+        let found = match self.points.get(key) {
+            None => self.run_script(spec, seed, context)?,
+            Some(point) => {
+                let Some(session) = self.sessions.get_mut(&point.device) else {
+                    return Err(Failure::new(
+                        ExitCode::RunFailed,
+                        format!("point {key}: the drive {} was not found", point.device),
+                    ));
+                };
+                let (values, warnings) = measure::run_on(session, point, seed, context.interrupt)?;
+                context.check_interrupt()?;
+                for text in warnings {
+                    context.record(Event::Warning { point: key.to_string(), text });
+                }
+                values
+            }
+        };
+        found.into_iter().for_each(|values| context.record(Event::Point(Values { repetition, ..values })));
+        for (device, zones) in self.leftovers()? {
+            context.record(Event::Left { device, zones });
+        }
+        Ok(())
+    }
+
+    fn end(self, _spec: &S::Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        for (device, zones) in self.leftovers()? {
+            context.record_now(Event::Left { device, zones })?;
+        }
+        Ok(())
+    }
+
+    fn analyse(_spec: &S::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let warnings = recorded.events().filter_map(|event| match event {
+            Event::Warning { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let measured = Measured::of(&recorded.environment, points(recorded), warnings);
+        let comparison = compare::compare(&measured, S::PUBLISHED)?;
+        let groups = compare::groups(&comparison);
+        let mut tables = Vec::new();
+        if !groups.is_empty() {
+            tables.push(compare::group_table(&groups));
+        }
+        tables.push(compare::table(&comparison, &measured));
+        Ok(Analysis {
+            title: S::TITLE.into(),
+            summary: S::SUMMARY.into(),
+            figures: S::figures(&measured, &comparison),
+            tables,
+            caveats: measured.caveats(),
+            result: json!({
+                "device": measured.device,
+                "points": measured.to_json(),
+                "groups": groups,
+                "comparison": comparison,
+            }),
+            ..Analysis::default()
+        })
+    }
+
+    fn measurements(_spec: &S::Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let values: Vec<Values> = points(recorded).cloned().collect();
+        measurements_of::<S>(&used(&recorded.environment), &values)
+    }
+}
+
+fn points<S: ZnsStudy>(recorded: &Recorded<Zns<S>>) -> impl Iterator<Item = &Values> {
+    recorded.events().filter_map(|event| match event {
+        Event::Point(values) => Some(values),
+        _ => None,
+    })
+}
+
+/// Every value of a record and what follows from those of each repetition, for claims, comparisons and exports.
+pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<Measurement> {
+    let mut found: Vec<Measurement> = points.iter().flat_map(Values::measurements).collect();
+    let repetitions: BTreeSet<u32> = points.iter().map(|values| values.repetition).collect();
+    for repetition in repetitions {
+        let of_it = points.iter().filter(|values| values.repetition == repetition);
+        let measured = Measured::on(drives.to_vec(), of_it, std::iter::empty());
+        let derived = S::derived(&measured).into_iter();
+        found.extend(
+            derived.filter_map(|one| measurement(&one.key, one.metric, one.unit, one.better, one.value, repetition)),
+        );
+    }
+    found
+}
+
+/// What claims must know of the drives of a run.
+pub fn facts_of(drives: &[Used], facts: Facts) -> Facts {
+    let simulated = |drive: &&Used| drive.nature == "simulated";
+    Facts {
+        model: drives.iter().find(simulated).map(|drive| drive.name.clone()).or(facts.model),
+        deterministic: !drives.is_empty() && drives.iter().all(|drive| simulated(&drive)),
+        emulated: facts.emulated && !drives.iter().all(|drive| simulated(&drive))
+            || drives.iter().any(|drive| drive.nature == "emulated"),
+        drives: drives.iter().filter(|drive| !drive.called.is_empty()).map(|drive| drive.called.clone()).collect(),
+        ..facts
+    }
+}
+
+impl<S: ZnsStudy> Zns<S> {
+    fn run_script(&mut self, spec: &S::Spec, seed: Seed, context: &Context<'_, Self>) -> Result<Vec<Values>, Failure> {
+        let sizes = self.zoned.block_sizes();
+        let block_bytes = if sizes.contains(&4096) { 4096 } else { self.zoned.geometry.block_bytes };
+        let Some(session) = self.sessions.get_mut(&self.zoned.name) else {
+            return Err(Failure::new(ExitCode::RunFailed, format!("the drive {} was not found", self.zoned.name)));
+        };
+        let mut device = session.open(block_bytes, seed)?;
+        S::run_script(spec, &self.zoned, &mut *device, context)
+    }
+
+    fn leftovers(&self) -> Result<Vec<(String, Leftover)>, Failure> {
+        let mut found = Vec::new();
+        for (device, session) in &self.sessions {
+            found.extend(session.leftover()?.map(|zones| (device.clone(), zones)));
+        }
+        Ok(found)
+    }
+}
+
+impl<S: ZnsStudy> Experiment for Zns<S> {
+    const TITLE: &'static str = S::TITLE;
+    const PAGE: &'static str = S::PAGE;
+
+    fn defaults(level: Level) -> S::Spec {
+        S::defaults(level)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_knows_its_point_and_repetition() {
+        for (key, repetition) in [("op=write,qd=1", 0), ("write with resets", 4)] {
+            assert_eq!(point_of(&step_words(key, repetition)), (key, repetition));
+        }
+    }
+
+    #[test]
+    fn only_a_simulator_is_deterministic_and_only_emulated_times_are_not_judged() {
+        let drive =
+            |nature: &str, called: &str| Used { name: "x".into(), nature: nature.into(), called: called.into() };
+        let facts = |drives: &[Used]| facts_of(drives, Facts::of(Level::Quick));
+        let simulated = facts(&[drive("simulated", "WD ZN540")]);
+        assert!(simulated.deterministic && !simulated.emulated && simulated.model.is_some());
+        assert_eq!(simulated.drives, ["WD ZN540"]);
+        let emulated = facts(&[drive("emulated", "")]);
+        assert!(emulated.emulated && !emulated.deterministic && emulated.model.is_none() && emulated.drives.is_empty());
+        assert!(!facts(&[drive("real", "")]).emulated);
+        // A simulator computes the same numbers on an emulated processor.
+        let within = facts_of(&[drive("simulated", "")], Facts { emulated: true, ..Facts::of(Level::Quick) });
+        assert!(!within.emulated);
+    }
+}

@@ -1,0 +1,154 @@
+//! Values of points: as they are recorded, and as claims, tables and exports see them.
+
+use super::condition::Condition;
+use senesce_core::{Better, Measurement};
+use senesce_zoned::job::Latency;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The values of one key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Values {
+    /// The words of the point.
+    pub key: String,
+    /// Which repetition of the point, from 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repetition: u32,
+    /// In an import of several devices: the one that it was measured on.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub device: String,
+    /// Numbers by name: iops, bw_mib, lat_mean_us ...
+    pub values: BTreeMap<String, f64>,
+    /// Beginnings of the names of values that a simulator's model cannot answer for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outside: Vec<String>,
+    /// Bandwidth of each second, MiB/s.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_second: Vec<f64>,
+}
+
+// Serde wants a reference.
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Values {
+    /// No values yet.
+    pub fn of(key: &str) -> Self {
+        Self {
+            key: key.into(),
+            repetition: 0,
+            device: String::new(),
+            values: BTreeMap::new(),
+            outside: Vec::new(),
+            by_second: Vec::new(),
+        }
+    }
+
+    /// A value, unless it is one that the model cannot answer for.
+    pub fn inside(&self, name: &str) -> Option<f64> {
+        let is_outside = self.outside.iter().any(|beginning| name.starts_with(beginning));
+        self.values.get(name).copied().filter(|_| !is_outside)
+    }
+
+    /// The latency of something that was timed by itself.
+    pub fn of_latency(key: &str, latency: &Latency) -> Self {
+        let mut values = Self::of(key);
+        values.put_latency("", latency);
+        values
+    }
+
+    /// Adds a latency, its names behind `prefix`.
+    pub fn put_latency(&mut self, prefix: &str, latency: &Latency) {
+        for (name, value) in [
+            ("lat_mean_us", latency.mean_us()),
+            ("lat_p50_us", latency.quantile_us(0.50)),
+            ("lat_p95_us", latency.quantile_us(0.95)),
+            ("lat_p99_us", latency.quantile_us(0.99)),
+            ("lat_max_us", latency.max_us()),
+            ("count", latency.count() as f64),
+        ] {
+            self.values.insert(format!("{prefix}{name}"), value);
+        }
+    }
+
+    /// Its values one by one. Of an actor that completed nothing there are none.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let nothing = |prefix: &str| self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
+        let mut found = Vec::new();
+        for (name, value) in &self.values {
+            let prefix = if name.starts_with("writer_") { "writer_" } else { "" };
+            let Some((unit, better)) = unit(&name[prefix.len()..]) else { continue };
+            if nothing(prefix) || self.inside(name).is_none() {
+                continue;
+            }
+            found.extend(measurement(&self.key, name, unit, better, *value, self.repetition));
+        }
+        found
+    }
+}
+
+/// Unit and better direction of a value; `None`: it is a count that no claim is about.
+fn unit(name: &str) -> Option<(&'static str, Better)> {
+    Some(match name {
+        "iops" => ("1/s", Better::Higher),
+        "bw_mib" => ("MiB/s", Better::Higher),
+        _ if name.starts_with("lat_") => ("us", Better::Lower),
+        _ => return None,
+    })
+}
+
+/// One value under the parts of its key; a key in plain words is one condition. `None` for what is no number.
+pub fn measurement(
+    key: &str,
+    metric: &str,
+    unit: &str,
+    better: Better,
+    value: f64,
+    repetition: u32,
+) -> Option<Measurement> {
+    let mut one = Measurement::new(metric, unit, better, value).ok()?;
+    match Condition::parse(key) {
+        Some(condition) => one.condition = condition.into_map(),
+        None => one = one.under("condition", key),
+    }
+    one.repetition = repetition;
+    Some(one)
+}
+
+/// What an experiment makes of several values: a share, a rate of padding.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Derived {
+    /// The words of its condition.
+    pub key: String,
+    /// Its name.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+    /// The value.
+    pub value: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_come_from_the_key_and_nothing_from_nothing() {
+        let mut values = Values::of("op=write,qd=4");
+        values.values.extend([("iops".to_string(), 5.0), ("count".to_string(), 9.0)]);
+        let found = values.measurements();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].unit.as_str(), found[0].condition["qd"].as_str()), ("1/s", "4"));
+        values.outside = vec!["iops".into()];
+        assert!(values.measurements().is_empty(), "the model does not know it");
+        values.outside.clear();
+        values.values.insert("count".into(), 0.0);
+        assert!(values.measurements().is_empty(), "no command completed");
+        let plain = measurement("close after open", "lat_mean_us", "us", Better::Lower, 3.0, 2).unwrap();
+        assert_eq!((plain.condition["condition"].as_str(), plain.repetition), ("close after open", 2));
+        assert!(measurement("a", "b", "us", Better::Lower, f64::NAN, 0).is_none());
+    }
+}

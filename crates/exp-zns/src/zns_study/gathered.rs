@@ -1,0 +1,207 @@
+//! What the files of a tree hold, gathered by device and point.
+
+use super::Event;
+use super::files::Found;
+use super::keys::{Kind, Place, operation_key, place, word};
+use super::text::{bandwidth_log, operations};
+use crate::zns::values::Values;
+use crate::zns_rocksdb::output::{percentiles, throughput};
+use senesce_core::failure::errno_words;
+use senesce_runs::import::fio::format::{Direction, Output, parse};
+use senesce_zoned::job::Latency;
+use std::collections::BTreeMap;
+
+/// Device, words and repetition.
+type Key = (String, String, u32);
+
+/// What was found so far.
+#[derive(Default)]
+pub struct Gathered {
+    points: BTreeMap<Key, Values>,
+    operations: BTreeMap<Key, Latency>,
+    zeros: usize,
+    /// Files that are no results, with the reason.
+    pub skipped: Vec<(String, String)>,
+    read: Vec<String>,
+    /// Checksum over all files.
+    pub checksum: u32,
+}
+
+impl Gathered {
+    /// Takes one file: reads it, or keeps why not.
+    pub fn take(&mut self, found: Found) {
+        let content = match found.content {
+            Ok(content) => content,
+            Err(problem) => return self.skipped.push((found.path, problem)),
+        };
+        self.checksum = self.checksum.rotate_left(1) ^ crc32fast::hash(&content);
+        let Ok(text) = String::from_utf8(content) else {
+            return self.skipped.push((found.path, "not text".into()));
+        };
+        match self.understand(&found.path, &text) {
+            Ok(()) => self.read.push(found.path),
+            Err(problem) => self.skipped.push((found.path, problem)),
+        }
+    }
+
+    /// Points and operations found.
+    pub fn len(&self) -> usize {
+        self.points.len() + self.operations.len()
+    }
+
+    fn understand(&mut self, path: &str, text: &str) -> Result<(), String> {
+        if text.trim().is_empty() {
+            return Err("it is empty".into());
+        }
+        let place = place(path);
+        if let Kind::Database(run) = place.kind {
+            return self.take_database(&place, run, text);
+        }
+        if let (Kind::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
+            self.take_log(&place, &log);
+            return Ok(());
+        }
+        if text.contains("\"fio version\"") {
+            return self.take_fio(&place, &parse(text)?);
+        }
+        let (operations, zeros) = operations(text).ok_or_else(|| what_it_is(path, text))?;
+        self.zeros += zeros;
+        for (op, ns) in operations {
+            let key = (place.device.clone(), operation_key(path, op), 0);
+            self.operations.entry(key).or_default().record(ns);
+        }
+        Ok(())
+    }
+
+    fn take_fio(&mut self, place: &Place, output: &Output) -> Result<(), String> {
+        let sound = || output.jobs.iter().filter(|job| job.error == 0);
+        if let (None, Some(job)) = (sound().next(), output.jobs.first()) {
+            let words = errno_words(&std::io::Error::from_raw_os_error(job.error as i32));
+            return Err(format!("its jobs ended with an error: {words}"));
+        }
+        // A mixed one is neither.
+        let of = |wanted: &dyn Fn(&str) -> bool| -> Vec<&Direction> {
+            let all = sound().flat_map(|job| &job.directions);
+            all.filter(|direction| direction.name != "mixed" && wanted(direction.name)).collect()
+        };
+        match place.kind {
+            Kind::Grid => {
+                let reads = place.key.contains("read");
+                let all = of(&|name| name == if reads { "read" } else { "write" });
+                put(self.entry(place, ""), "", &all)
+                    .ok_or("it holds no I/O of the operation that its path names".into())
+            }
+            Kind::Beside => {
+                let read = put(self.entry(place, ""), "", &of(&|name| name == "read"));
+                let written = put(self.entry(place, ""), "writer_", &of(&|name| name == "write"));
+                read.or(written).ok_or("it holds neither reads nor writes".into())
+            }
+            _ => {
+                let mut named: BTreeMap<String, Vec<&Direction>> = BTreeMap::new();
+                for job in sound() {
+                    for direction in &job.directions {
+                        let key = format!(",job={},does={}", word(&job.name), direction.name);
+                        named.entry(key).or_default().push(direction);
+                    }
+                }
+                let mut found = 0;
+                for (key, directions) in &named {
+                    found += usize::from(put(self.entry(place, key), "", directions).is_some());
+                }
+                if found == 0 { Err("its jobs did no I/O".into()) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn take_database(&mut self, place: &Place, run: u32, text: &str) -> Result<(), String> {
+        let (_, benchmark) = place.key.rsplit_once(' ').unwrap_or_default();
+        let name = benchmark.trim_end_matches("-limited");
+        let rate =
+            throughput(text, name).ok_or_else(|| format!("db_bench printed no result of {name}: it did not end"))?;
+        let key = (place.device.clone(), place.key.clone(), run);
+        let entry = self.points.entry(key).or_insert_with(|| Values::of(&place.key));
+        entry.values.insert("operations per second".into(), rate.ops_per_second);
+        for (what, histogram) in [("read", "rocksdb.db.get.micros"), ("write", "rocksdb.db.write.micros")] {
+            let Some(found) = percentiles(text, histogram) else { continue };
+            entry.values.insert(format!("{what} latency p50"), found.p50_us);
+            entry.values.insert(format!("{what} latency p99"), found.p99_us);
+        }
+        Ok(())
+    }
+
+    fn take_log(&mut self, place: &Place, [reads, writes]: &[Vec<f64>; 2]) {
+        let series = if writes.is_empty() { reads } else { writes };
+        let entry = self.entry(place, "");
+        if entry.by_second.len() < series.len() {
+            entry.by_second.resize(series.len(), 0.0);
+        }
+        // One log per job: together they are the bandwidth of all.
+        for (sum, value) in entry.by_second.iter_mut().zip(series) {
+            *sum += value;
+        }
+    }
+
+    fn entry(&mut self, place: &Place, more: &str) -> &mut Values {
+        let words = format!("{}{more}", place.key);
+        let key = (place.device.clone(), words.clone(), 0);
+        self.points.entry(key).or_insert_with(|| Values::of(&words))
+    }
+
+    /// Everything as events of the record.
+    pub fn events(self) -> Vec<Event> {
+        let points = self.points.into_iter().filter(|(_, values)| values.values.len() + values.by_second.len() > 0);
+        let placed = |((device, _, repetition), values)| Event::Point(Values { device, repetition, ..values });
+        let mut events: Vec<Event> = points.map(placed).collect();
+        let timed = self.operations.iter().map(|((device, key, _), latency)| {
+            Event::Point(Values { device: device.clone(), ..Values::of_latency(key, latency) })
+        });
+        events.extend(timed);
+        events.extend(self.skipped.into_iter().map(|(path, why)| Event::Skipped { path, why }));
+        events.push(Event::Imported { files: self.read.len(), zeros_dropped: self.zeros });
+        events
+    }
+}
+
+/// Why a text is no result, as far as can be told.
+fn what_it_is(path: &str, text: &str) -> String {
+    let ending = path.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let known = match ending {
+        "py" | "sh" | "c" | "h" | "bt" | "ipynb" => "a program, no result",
+        "md" | "rst" => "documentation",
+        "fio" => "a job file of fio, no result",
+        _ if text.contains("[global]") || text.trim_start().starts_with('[') && text.contains("\nrw=") => {
+            "a job file of fio, no result"
+        }
+        _ if text.contains("clat") || path.contains("lat.") => {
+            "a log of single latencies; the result of the same run has their distribution"
+        }
+        _ => "neither fio JSON nor op,ns lines nor a bandwidth log nor db_bench",
+    };
+    known.into()
+}
+
+/// Jobs of one file are one point: rates add up, latencies are weighted by operations; a percentile is that of the slowest job.
+fn put(entry: &mut Values, prefix: &str, directions: &[&Direction]) -> Option<()> {
+    let iops: f64 = directions.iter().map(|direction| direction.iops).sum();
+    if directions.is_empty() || iops <= 0.0 {
+        return None;
+    }
+    let mean: f64 = directions.iter().map(|direction| direction.total_mean_ns * direction.iops).sum::<f64>() / iops;
+    let percentile = |wanted: f64| {
+        let values = directions.iter().flat_map(|direction| &direction.percentiles);
+        values
+            .filter(|(percent, _)| (percent - wanted).abs() < 1e-6)
+            .map(|(_, ns)| *ns)
+            .fold(None, |most: Option<f64>, ns| Some(most.map_or(ns, |most| most.max(ns))))
+    };
+    let mut insert = |name: &str, value: f64| entry.values.insert(format!("{prefix}{name}"), value);
+    insert("iops", iops);
+    insert("bw_mib", directions.iter().map(|direction| direction.bandwidth).sum::<f64>() / 1_048_576.0);
+    insert("lat_mean_us", mean / 1000.0);
+    for (name, wanted) in [("lat_p50_us", 50.0), ("lat_p95_us", 95.0), ("lat_p99_us", 99.0)] {
+        if let Some(ns) = percentile(wanted) {
+            insert(name, ns / 1000.0);
+        }
+    }
+    Some(())
+}

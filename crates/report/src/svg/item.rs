@@ -1,0 +1,110 @@
+//! What a drawing is made of, before it is written as SVG or PDF.
+
+use super::{Anchor, escape, n};
+use std::fmt::Write;
+
+/// How a path is painted beside what its class says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Paint {
+    /// It has no outline, whatever the class says.
+    pub no_stroke: bool,
+    /// Opacity of the filling, 0 to 1; none: 1.
+    pub fill_opacity: Option<f64>,
+    /// Width of the outline; none: 1.
+    pub width: Option<f64>,
+    /// Lengths of dashes and gaps in turns; empty: a solid line.
+    pub dashes: Vec<f64>,
+}
+
+impl Paint {
+    /// A filling of this opacity without an outline.
+    pub fn filled(opacity: Option<f64>) -> Self {
+        Self { no_stroke: true, fill_opacity: opacity, ..Self::default() }
+    }
+
+    fn attributes(&self) -> String {
+        let mut text = String::new();
+        if self.no_stroke {
+            text += " style=\"stroke:none\"";
+        }
+        if let Some(opacity) = self.fill_opacity {
+            let _ = write!(text, " fill-opacity=\"{opacity}\"");
+        }
+        if let Some(width) = self.width {
+            let _ = write!(text, " stroke-width=\"{width}\"");
+        }
+        if !self.dashes.is_empty() {
+            let dashes: Vec<String> = self.dashes.iter().copied().map(n).collect();
+            let _ = write!(text, " stroke-dasharray=\"{}\"", dashes.join(" "));
+        }
+        text
+    }
+}
+
+/// One thing that is drawn; lengths in the unit of the drawing, y downwards.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// A line of text.
+    Text {
+        /// Where its anchor is.
+        x: f64,
+        /// Of its baseline.
+        y: f64,
+        /// What of it lies at the anchor.
+        anchor: Anchor,
+        /// Turned clockwise around the anchor by so much; none: level.
+        degrees: Option<f64>,
+        /// Class of its colour; empty: ink.
+        class: &'static str,
+        /// Font size.
+        size: f64,
+        /// What it says.
+        words: String,
+    },
+    /// Lines and areas.
+    Path {
+        /// Classes of its colours.
+        class: String,
+        /// How it is painted beside.
+        paint: Paint,
+        /// In SVG's path language.
+        path: String,
+        /// What appears on hovering; empty: nothing.
+        hover: String,
+    },
+}
+
+impl Item {
+    /// It as SVG.
+    pub fn markup(&self) -> String {
+        match self {
+            Self::Text { x, y, anchor, degrees: None, class, size, words } => {
+                let anchor = match anchor {
+                    Anchor::Start => "",
+                    Anchor::Middle => " text-anchor=\"middle\"",
+                    Anchor::End => " text-anchor=\"end\"",
+                };
+                let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+                let (x, y, size, words) = (n(*x), n(*y), n(*size), escape(words));
+                format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{class}>{words}</text>")
+            }
+            Self::Text { x, y, anchor, degrees: Some(degrees), size, words, .. } => {
+                let anchor = if *anchor == Anchor::End { "end" } else { "start" };
+                let (x, y, degrees, size, words) = (n(*x), n(*y), n(*degrees), n(*size), escape(words));
+                format!(
+                    "<text transform=\"translate({x} {y}) rotate({degrees})\" font-size=\"{size}\" text-anchor=\"{anchor}\">{words}</text>"
+                )
+            }
+            Self::Path { class, paint, path, hover } => {
+                let attributes = paint.attributes();
+                match hover.is_empty() {
+                    true => format!("<path class=\"{class}\"{attributes} d=\"{path}\"/>"),
+                    false => {
+                        let hover = escape(hover);
+                        format!("<path class=\"{class}\"{attributes} d=\"{path}\"><title>{hover}</title></path>")
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A comparison that is measured here until it is decided: round by round one run of each side, in random order, so that what
+//! the machine does meanwhile meets both alike. Every look at the rounds is paid for ([`Sequential`]).
+
+use super::{Comparison, Options, Row, comparable, groups_of, rows, with_gate};
+use crate::decided::direction;
+use crate::measurements;
+use crate::registry::Registry;
+use crate::run::{Conduct, State, interrupted};
+use rand::Rng;
+use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
+use senesce_stats::arm::LEAST_VALUES;
+use senesce_stats::sequential::{Goal, Sequential, Step};
+use senesce_stats::verdict::FAMILY_ERROR;
+use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Rounds beyond which nothing of interest is decided.
+const MOST: f64 = 1000.0;
+
+/// Runs two plans again and again until every judged metric is decided, or `max_time` is over. The runs lie in `room`, where the
+/// same call finds them again.
+///
+/// # Errors
+/// When the plans are not comparable, a run fails, or the user ends it.
+pub fn compare_until_decided(
+    registry: &Registry,
+    [reference, sample]: [&Plan; 2],
+    options: &Options,
+    room: &Path,
+    max_time: Duration,
+    how: &Conduct<'_>,
+) -> Result<Comparison, Failure> {
+    let begun = Instant::now();
+    let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
+    let mut course = Course::new(goal);
+    let mut last: Option<[Record; 2]> = None;
+    let mut order = reference.seed.stream("compare/order");
+    while course.wants(begun.elapsed(), max_time) {
+        let number = course.rounds();
+        let mut both = [None, None];
+        let first = (order.next_u64() & 1) as usize;
+        for side in [first, 1 - first] {
+            let (plan, name) = [(reference, "reference"), (sample, "sample")][side];
+            let out = room.join(format!("{name}-{number:04}"));
+            let seed = reference.seed.child(&format!("compare/round/{number}"));
+            both[side] = Some(run_once(registry, plan, seed, &out, how)?);
+        }
+        let [Some(reference), Some(sample)] = both else { break };
+        course.add(measurements::of(registry, &reference)?, measurements::of(registry, &sample)?);
+        last = Some([reference, sample]);
+    }
+    let Some([base, first]) = last else { return Err(Failure::usage("--max-time leaves no time for a single round")) };
+    let mut caveats = comparable(&[&first, &base], options)?;
+    caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
+    Ok(Comparison {
+        sample: vec![room.join("sample")],
+        reference: vec![room.join("reference")],
+        environment: base.environment.differences(&first.environment),
+        settings: base.plan.differences(&first.plan),
+        rows: course.rows(options),
+        caveats,
+        options: options.clone(),
+    })
+}
+
+/// One run of a plan. Rounds repeat it, so that a benchmark in it repeats nothing itself.
+fn run_once(registry: &Registry, plan: &Plan, seed: Seed, out: &Path, how: &Conduct<'_>) -> Result<Record, Failure> {
+    let mut plan = Plan { seed, ..plan.clone() };
+    let repetitions = plan.spec.get_mut("how").and_then(|how| how.get_mut("reps"));
+    if let Some(repetitions) = repetitions {
+        *repetitions = toml::Value::Integer(1);
+    }
+    let how = Conduct {
+        out: Some(out.into()),
+        runs: how.runs.clone(),
+        again: false,
+        erase: how.erase.clone(),
+        scale: plan.scale,
+        only: None,
+        progress: how.progress,
+        interrupt: how.interrupt,
+        cluster: None,
+    };
+    let outcome = registry.kind(&plan)?.carry(&plan, &how)?;
+    match outcome.state {
+        State::Interrupted => Err(interrupted()),
+        State::Failed(_) => Err(Failure::new(
+            ExitCode::RunFailed,
+            format!("a run of the comparison failed; its record {} says why", outcome.path.display()),
+        )),
+        State::Done | State::WasDone => Ok(Record::open(&outcome.path)?),
+    }
+}
+
+/// The rounds so far, and what was decided at the looks.
+pub struct Course {
+    goal: Goal,
+    reference: Vec<Vec<Measurement>>,
+    sample: Vec<Vec<Measurement>>,
+    looks: Option<Looks>,
+    is_over: bool,
+}
+
+struct Looks {
+    sequential: Sequential,
+    judged: Vec<Measurement>,
+    next: usize,
+}
+
+impl Course {
+    /// Without a round.
+    pub fn new(goal: Goal) -> Self {
+        Self { goal, reference: Vec::new(), sample: Vec::new(), looks: None, is_over: false }
+    }
+
+    /// How many rounds there are.
+    pub fn rounds(&self) -> usize {
+        self.reference.len()
+    }
+
+    /// Adds a round.
+    pub fn add(&mut self, reference: Vec<Measurement>, sample: Vec<Measurement>) {
+        self.reference.push(reference);
+        self.sample.push(sample);
+    }
+
+    /// Looks, where a look is due; whether another round is to be measured.
+    pub fn wants(&mut self, elapsed: Duration, max_time: Duration) -> bool {
+        let rounds = self.rounds();
+        let is_late = elapsed >= max_time;
+        if self.is_over || rounds < LEAST_VALUES {
+            return !self.is_over && !(is_late && rounds > 0);
+        }
+        if self.looks.is_none() {
+            let allowed = rounds as f64 * max_time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+            self.looks = Some(self.begin(allowed.clamp(rounds as f64, MOST) as usize));
+        }
+        let judged = self.looks.as_ref().map_or(&[][..], |looks| &looks.judged);
+        let ratios: Vec<Result<Ratio, Untestable>> = judged.iter().map(|what| self.ratio(what)).collect();
+        let Some(looks) = &mut self.looks else { return false };
+        if rounds >= looks.next || is_late {
+            match looks.sequential.look(&ratios, is_late) {
+                Step::Measure(next) if !is_late => looks.next = next,
+                _ => self.is_over = true,
+            }
+        }
+        !self.is_over
+    }
+
+    /// Plans the looks: which metrics are judged, and at how many rounds.
+    fn begin(&self, most: usize) -> Looks {
+        let rows = self.described(&Options::default());
+        let judged: Vec<Measurement> =
+            rows.into_iter().filter(|row| row.described.is_none()).map(|row| row.what).collect();
+        let rules = judged.iter().filter_map(|what| direction(what.better)).map(Rule::new).collect();
+        let sequential = Sequential::new(rules, most, self.goal, FAMILY_ERROR);
+        let next = match sequential.start() {
+            Step::Measure(next) => next,
+            Step::Done => 0,
+        };
+        Looks { sequential, judged, next }
+    }
+
+    fn described(&self, options: &Options) -> Vec<Row> {
+        rows(&groups_of(self.sample.clone()), &groups_of(self.reference.clone()), options)
+    }
+
+    /// Sample over reference, round by round.
+    fn ratio(&self, what: &Measurement) -> Result<Ratio, Untestable> {
+        let sides = self.sample.iter().zip(&self.reference);
+        let pairs: Vec<(f64, f64)> =
+            sides.filter_map(|(ours, theirs)| Some((mean_of(what, ours)?, mean_of(what, theirs)?))).collect();
+        Ratio::paired(&pairs, Mean::Geometric, Unit::Round)
+    }
+
+    /// Every metric; the judged ones as they were decided at the looks.
+    pub fn rows(&self, options: &Options) -> Vec<Row> {
+        let mut rows = self.described(options);
+        let Some(looks) = &self.looks else { return rows };
+        for (what, decision) in looks.judged.iter().zip(looks.sequential.decisions()) {
+            let is_it = |row: &&mut Row| {
+                (&row.what.metric, &row.what.unit, &row.what.condition) == (&what.metric, &what.unit, &what.condition)
+            };
+            if let Some(row) = rows.iter_mut().find(is_it) {
+                row.decision = Some(decision);
+                with_gate(row, options);
+            }
+        }
+        rows
+    }
+}
+
+/// Geometric mean of the values of a metric in one run; `None` for none, or one without a logarithm.
+fn mean_of(what: &Measurement, run: &[Measurement]) -> Option<f64> {
+    let is_it =
+        |one: &&Measurement| (&one.metric, &one.unit, &one.condition) == (&what.metric, &what.unit, &what.condition);
+    let logs: Vec<f64> = run.iter().filter(is_it).map(|one| one.value.get().ln()).collect();
+    senesce_stats::mean(&logs).map(f64::exp).filter(|mean| mean.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::analysis::Better;
+    use senesce_stats::gate::Gate;
+
+    /// A standard normal number, from twelve uniform ones.
+    fn normal(rng: &mut impl Rng) -> f64 {
+        (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
+    }
+
+    /// What a benchmark measures that is slower by `loss`, at a variation of 5 %, on a machine that is slower by `drift`.
+    fn run(loss: f64, drift: f64, rng: &mut impl Rng) -> Vec<Measurement> {
+        let mut one = |metric: &str, better: Better, factor: f64| {
+            let value = 100.0 * factor * (0.05 * normal(rng)).exp();
+            Measurement::new(metric, "x", better, value).unwrap().primary()
+        };
+        let speed = (1.0 - loss) * (1.0 - drift);
+        vec![
+            one("throughput", Better::Higher, speed),
+            one("mean latency", Better::Lower, 1.0 / speed),
+            one("p99 latency", Better::Lower, 1.0 / speed),
+        ]
+    }
+
+    /// Words of a whole comparison, a second each round, and the rounds it took.
+    fn played(loss: f64, goal: Goal, most: u64, seed: u64) -> (Vec<Row>, usize) {
+        let mut rng = Seed(seed).stream("noise");
+        let mut course = Course::new(goal);
+        while course.wants(Duration::from_secs(course.rounds() as u64), Duration::from_secs(most)) {
+            // The machine slows down to half of its speed and recovers.
+            let drift = 0.25 * (1.0 - (course.rounds() as f64 / 10.0).cos());
+            course.add(run(0.0, drift, &mut rng), run(loss, drift, &mut rng));
+        }
+        let limit = match goal {
+            Goal::Gate(limit) => Some(limit),
+            Goal::Verdict => None,
+        };
+        (course.rows(&Options { fail_on_regression: limit, ..Options::default() }), course.rounds())
+    }
+
+    fn words(rows: &[Row]) -> Vec<&'static str> {
+        rows.iter().filter_map(|row| Some(row.judged()?.verdict.word())).collect()
+    }
+
+    #[test]
+    fn a_tenth_is_found_on_a_drifting_machine_and_never_called_equal() {
+        let mut found = 0;
+        for seed in 0..40 {
+            let (rows, rounds) = played(0.1, Goal::Verdict, 200, seed);
+            let words = words(&rows);
+            assert!(words.iter().all(|word| ["worse", "undecided"].contains(word)), "{words:?}");
+            found += usize::from(words == ["worse"; 3]);
+            assert!(rounds < 120, "{rounds}");
+        }
+        assert!(found >= 38, "{found} of 40");
+    }
+
+    #[test]
+    fn like_and_like_are_rarely_told_apart() {
+        let alarms = (0..60).filter(|seed| {
+            let (rows, _) = played(0.0, Goal::Verdict, 60, 1000 + seed);
+            words(&rows).iter().any(|word| ["better", "worse"].contains(word))
+        });
+        let alarms = alarms.count();
+        assert!(alarms <= 5, "{alarms} of 60");
+    }
+
+    #[test]
+    fn the_gate_ends_it_too_and_the_time_ends_all() {
+        let (rows, _) = played(0.3, Goal::Gate(0.05), 200, 3);
+        assert!(rows.iter().all(|row| row.gate == Some(Gate::Fail)), "{rows:?}");
+        let (rows, rounds) = played(0.0, Goal::Verdict, 8, 3);
+        assert_eq!((words(&rows), rounds), (vec!["undecided"; 3], 8));
+        let (rows, rounds) = played(0.5, Goal::Verdict, 3, 3);
+        assert_eq!((words(&rows), rounds), (vec!["not-testable"; 3], 3));
+    }
+}

@@ -1,0 +1,55 @@
+//! Verdicts as every verb prints them: one direction, one set of words, one set of JSON fields.
+
+use senesce_core::analysis::Better;
+use senesce_stats::ratio::Interval;
+use senesce_stats::{Decision, Direction, Verdict};
+use serde_json::{Map, Value, json};
+
+/// The direction that verdicts take; `None`: no direction is better.
+pub fn direction(better: Better) -> Option<Direction> {
+    match better {
+        Better::Higher => Some(Direction::HigherIsBetter),
+        Better::Lower => Some(Direction::LowerIsBetter),
+        Better::Neither => None,
+    }
+}
+
+/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`; null where there is none.
+pub fn fields(decision: &Decision) -> Map<String, Value> {
+    let (detectable, needed) = match &decision.verdict {
+        Verdict::Undecided { detectable, repetitions_needed } => (json!(detectable), json!(repetitions_needed)),
+        _ => (Value::Null, Value::Null),
+    };
+    let mut fields = interval_fields(decision.interval.as_ref());
+    fields.insert("verdict".into(), json!(decision.verdict.word()));
+    fields.insert("words".into(), json!(decision.words()));
+    fields.insert("detectable".into(), detectable);
+    fields.insert("repetitions_needed".into(), needed);
+    fields
+}
+
+/// `ratio`, `low`, `high`, `confidence`.
+pub fn interval_fields(interval: Option<&Interval>) -> Map<String, Value> {
+    let of = |pick: fn(&Interval) -> f64| interval.map_or(Value::Null, |interval| json!(pick(interval)));
+    [
+        ("ratio", of(|interval| interval.value)),
+        ("low", of(|interval| interval.low)),
+        ("high", of(|interval| interval.high)),
+        ("confidence", of(|interval| interval.confidence)),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+/// "0.812 to 0.934 (99.9 %)".
+pub fn interval_words(interval: &Interval) -> String {
+    format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
+}
+
+/// A ratio as a change: "-18.0 % (-20.7 to -15.2)".
+pub fn change_words(interval: &Interval) -> String {
+    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
+    let (low, high) = (percent(interval.low), percent(interval.high));
+    format!("{:+.1} % ({low:+.1} to {high:+.1})", percent(interval.value))
+}

@@ -1,0 +1,118 @@
+//! On which dies of a flash drive the files of an image lie, had the drive lived through the image's aging.
+
+use crate::write_order::{self, Copying};
+use senesce_core::analysis::{CellRow, Figure, FigureKind};
+use senesce_core::{Better, Bytes, Failure, Seed, failure::failed};
+use senesce_devmodel::last_write::{BLOCK, LastWrites, Order};
+use senesce_devmodel::ssd::Drive;
+use senesce_devmodel::{DeviceModel, Operation, Parameters, Request};
+use senesce_layout::Layout;
+use senesce_volume::sparse;
+use serde::Serialize;
+use std::fs::File;
+use std::path::Path;
+
+/// Files that are drawn: those whose reads collide most.
+const DRAWN_FILES: usize = 32;
+/// Flash reads that are drawn of each.
+const DRAWN_READS: usize = 256;
+
+/// The dies of all files.
+#[derive(Debug, Clone, Serialize)]
+pub struct DieMap {
+    /// The model.
+    pub model: String,
+    /// Dies that it has.
+    pub dies: u32,
+    /// Die-collision index of a read of all files in `find` order; none where nothing is on flash.
+    pub collision_index: Option<f64>,
+    /// Every file that lies on flash, in `find` order.
+    pub per_file: Vec<FileDies>,
+}
+
+/// The dies of a file.
+#[derive(Debug, Clone, Serialize)]
+pub struct FileDies {
+    /// Its path below the root of the image.
+    pub path: String,
+    /// Reads of the flash that it takes to read it in order.
+    pub flash_reads: usize,
+    /// Reads of the busiest die over those of an even spread, in groups of four reads of every die: 1 to the number of dies.
+    pub collision_index: f64,
+    /// The die of each read, as far as it is drawn.
+    #[serde(skip)]
+    dies: Vec<u32>,
+}
+
+/// Puts the blocks of an image on a modelled drive in the order of their last writes and looks where its files are. `layout` must
+/// have been examined with `extents` and `per_file`.
+///
+/// # Errors
+/// A model without dies or too small, an image that cannot be read.
+pub fn die_map(image: &Path, layout: &Layout, model: &str, writes: &LastWrites) -> Result<DieMap, Failure> {
+    let Parameters::FlashSsd(flash) = DeviceModel::load(model)?.parameters else {
+        return Err(Failure::usage(format!("--model {model}: it has no flash translation layer, and so no dies")));
+    };
+    let file = File::open(image).map_err(failed("open", image))?;
+    let size = file.metadata().map_err(failed("look at", image))?.len();
+    if size > flash.capacity_bytes {
+        return Err(Failure::usage(format!(
+            "--model {model} has {}, and the image needs {}",
+            Bytes(flash.capacity_bytes),
+            Bytes(size)
+        )));
+    }
+    let copying = Copying { order: Order::LastWrite, steady_state: None, seed: Seed(0) };
+    let mut drive = Drive::new(&flash);
+    for piece in write_order::sequence(writes, &sparse::data_ranges(&file, size, image)?, size, &copying) {
+        drive.prepare_request(&Request::of_bytes(Operation::Write, piece.start, piece.length()));
+    }
+    let pages = |extent: &senesce_layout::MapExtent| extent.start..extent.start + u64::from(extent.blocks);
+    debug_assert_eq!(BLOCK, senesce_layout::extent::SCORE_BLOCK);
+    let of_file = |extents: &[senesce_layout::MapExtent]| {
+        let dies = drive.dies_of(extents.iter().map(pages));
+        let path = layout.files.get(extents[0].file as usize).map(|file| file.path.clone()).unwrap_or_default();
+        let collision_index = drive.collision_index_of(extents.iter().map(pages))?;
+        let drawn = dies.iter().copied().take(DRAWN_READS).collect();
+        Some(FileDies { path, flash_reads: dies.len(), collision_index, dies: drawn })
+    };
+    Ok(DieMap {
+        model: model.into(),
+        dies: flash.geometry.dies(),
+        collision_index: drive.collision_index_of(layout.extents.iter().map(pages)),
+        per_file: layout.extents.chunk_by(|a, b| a.file == b.file).filter_map(of_file).collect(),
+    })
+}
+
+impl DieMap {
+    /// A strip for each of the files that collide most: the die of each read, in the order of the file.
+    pub fn figure(&self) -> Figure {
+        let mut files: Vec<&FileDies> = self.per_file.iter().filter(|file| file.flash_reads > 1).collect();
+        files.sort_by(|a, b| {
+            (b.collision_index, b.flash_reads)
+                .partial_cmp(&(a.collision_index, a.flash_reads))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        let row = |file: &&FileDies| CellRow {
+            name: format!("{} ({:.1})", file.path, file.collision_index),
+            cells: file.dies.iter().map(|die| *die as i32).collect(),
+            fill: Vec::new(),
+        };
+        Figure {
+            id: "die-map".into(),
+            title: "Dies of the files whose reads collide most".into(),
+            caption: format!(
+                "Each strip is a file in its order, at most {DRAWN_READS} reads of the flash, each coloured by its die; behind the name \
+                 its collision index. A file that was written at once goes round all dies."
+            ),
+            device: format!("modelled: {}", self.model),
+            better: Better::Neither,
+            kind: FigureKind::Cells {
+                rows: files.iter().take(DRAWN_FILES).map(row).collect(),
+                heads: Vec::new(),
+                legend: (0..self.dies).map(|die| format!("die {die}")).collect(),
+                unit: "one read of the flash".into(),
+            },
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What a study found, in one sentence, and as rows that programs read.
+
+use super::results::Results;
+use super::subject::modelled_by;
+use super::verdicts::{Answer, Change, Order};
+use crate::decided::{change_words, fields};
+use senesce_core::analysis::Table;
+use senesce_stats::Verdict;
+use senesce_stats::pairwise::OrderChange;
+use serde_json::{Map, Value, json};
+
+/// Most parts of the sentence of one kind; the tables have all.
+const PARTS: usize = 4;
+
+/// One sentence: the order of the file systems where there are several, what age does to each, and whether it changes the
+/// order. Modelled drives are left to the tables.
+pub(super) fn sentence(results: &Results) -> String {
+    let orders =
+        parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_words(results, one)));
+    let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_measured(&answer.what.metric));
+    let told =
+        parts(ages.clone().filter(|answer| answer.decision.verdict.is_difference()).map(|one| age_words(results, one)));
+    let changes = results.changes.iter().filter(|change| is_measured(&change.metric));
+    let changed =
+        parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
+    let mut all: Vec<String> = [orders, told, changed].into_iter().flatten().collect();
+    if results.answers.iter().all(|answer| !answer.decision.verdict.is_difference()) {
+        all.push(nothing_found(results));
+    }
+    let alone = results.answers.iter().any(|answer| answer.one_image && answer.decision.verdict.is_difference());
+    if alone {
+        all.push("one image speaks for itself alone".into());
+    }
+    format!("{}.", all.join("; "))
+}
+
+fn is_measured(metric: &str) -> bool {
+    modelled_by(metric).is_none()
+}
+
+/// The first few in words, and how many more there are; `None` for none.
+fn parts(all: impl Iterator<Item = String>) -> Option<String> {
+    let all: Vec<String> = all.collect();
+    let more = match all.len().saturating_sub(PARTS) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (!all.is_empty()).then(|| format!("{}{more}", all[..all.len().min(PARTS)].join(", ")))
+}
+
+fn order_words(results: &Results, order: &Order) -> String {
+    let spec = &results.spec;
+    format!(
+        "{} when {}: {}",
+        spec.workload[order.workload].name,
+        spec.state[order.state].name,
+        order_or_none(results, order)
+    )
+}
+
+/// The order in words, also where no pair of it can be tested.
+fn order_or_none(results: &Results, order: &Order) -> String {
+    match order.pairwise.order.is_empty() {
+        true => "no pair can be tested".into(),
+        false => order.words(&results.spec),
+    }
+}
+
+fn age_words(results: &Results, answer: &Answer) -> String {
+    let id = answer.question.sample;
+    let (fs, state, workload) = results.spec.names((id.fs, id.state, id.workload));
+    let change = answer.decision.interval.map_or_else(String::new, |interval| change_words(&interval));
+    format!("{fs} is {} when {state} ({workload}, {} {change})", answer.decision.verdict.word(), answer.what.metric)
+}
+
+fn change_of_order(results: &Results, change: &Change) -> String {
+    let (a, b) = systems(results, change);
+    let (_, state, workload) =
+        results.spec.names((change.after.sample.fs, change.after.sample.state, change.after.sample.workload));
+    format!("'{state}' changes the order of {a} and {b} ({workload})")
+}
+
+fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
+    let name = |fs: usize| results.spec.file_system[fs].name.as_str();
+    (name(change.after.sample.fs), name(change.after.reference.fs))
+}
+
+/// Why no difference is told: all are equivalent, or how much could have been found.
+fn nothing_found(results: &Results) -> String {
+    let verdicts = || results.answers.iter().map(|answer| &answer.decision.verdict);
+    if results.answers.is_empty() {
+        return "one cell was measured, and there is nothing to compare it with".into();
+    }
+    if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
+        return "all cells that are compared are equivalent".into();
+    }
+    let open = verdicts().filter_map(|verdict| match verdict {
+        Verdict::Undecided { detectable, repetitions_needed } => Some((*detectable, *repetitions_needed)),
+        _ => None,
+    });
+    let open: Vec<(f64, Option<u64>)> = open.collect();
+    let tested = verdicts().filter(|verdict| !matches!(verdict, Verdict::NotTestable { .. })).count();
+    if tested == 0 {
+        let why = verdicts().find_map(|verdict| match verdict {
+            Verdict::NotTestable { why } => Some(why.to_string()),
+            _ => None,
+        });
+        return format!("nothing can be tested: {}", why.unwrap_or_default());
+    }
+    let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
+    let needed = open.iter().map(|(_, needed)| *needed).try_fold(0, |most, needed| Some(most.max(needed?)));
+    let needed = match needed {
+        Some(needed) => format!("{needed} repetitions of a cell would decide"),
+        None => "no number of repetitions would decide all".into(),
+    };
+    format!(
+        "no difference was told: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {needed}",
+        open.len(),
+        results.answers.len(),
+        (reach - 1.0) * 100.0
+    )
+}
+
+/// `answer`, `pairs`, `ages`, `groups` and `order_changes` of the result.
+pub(super) fn json(results: &Results) -> Map<String, Value> {
+    let of = |is_pair: bool| results.answers.iter().filter(move |answer| answer.question.is_pair() == is_pair);
+    let mut all = Map::new();
+    all.insert("answer".into(), json!(sentence(results)));
+    all.insert("pairs".into(), of(true).map(|answer| pair(results, answer)).collect());
+    all.insert("ages".into(), of(false).map(|answer| age(results, answer)).collect());
+    all.insert("groups".into(), results.orders.iter().map(|order| group(results, order)).collect());
+    all.insert("order_changes".into(), results.changes.iter().map(|one| order_change(results, one)).collect());
+    all
+}
+
+fn pair(results: &Results, answer: &Answer) -> Value {
+    let (ours, theirs) = (answer.question.sample, answer.question.reference);
+    let (a, state, workload) = results.spec.names((ours.fs, ours.state, ours.workload));
+    let named = json!({"workload": workload, "state": state, "a": a, "b": results.spec.file_system[theirs.fs].name});
+    with_decision(named, answer)
+}
+
+fn age(results: &Results, answer: &Answer) -> Value {
+    let (ours, theirs) = (answer.question.sample, answer.question.reference);
+    let (fs, state, workload) = results.spec.names((ours.fs, ours.state, ours.workload));
+    let against = &results.spec.state[theirs.state].name;
+    with_decision(json!({"workload": workload, "file_system": fs, "state": state, "against": against}), answer)
+}
+
+fn with_decision(mut row: Value, answer: &Answer) -> Value {
+    if let Some(row) = row.as_object_mut() {
+        row.insert("metric".into(), json!(answer.what.metric));
+        row.insert("unit".into(), json!(answer.what.unit));
+        row.insert("better".into(), json!(answer.what.better));
+        row.insert("one_image".into(), json!(answer.one_image));
+        row.extend(fields(&answer.decision));
+    }
+    row
+}
+
+fn group(results: &Results, order: &Order) -> Value {
+    let spec = &results.spec;
+    json!({
+        "workload": spec.workload[order.workload].name, "state": spec.state[order.state].name, "metric": order.metric,
+        "words": order_or_none(results, order), "groups": order.groups(spec),
+    })
+}
+
+fn order_change(results: &Results, change: &Change) -> Value {
+    let (a, b) = systems(results, change);
+    let spec = &results.spec;
+    json!({
+        "workload": spec.workload[change.after.sample.workload].name, "metric": change.metric, "a": a, "b": b,
+        "against": spec.state[change.before.sample.state].name, "state": spec.state[change.after.sample.state].name,
+        "change": change.change.word(), "probability": change.probability,
+    })
+}
+
+/// Every pair of file systems in every state.
+pub(super) fn pairs_table(results: &Results) -> Table {
+    let columns = ["workload", "state", "metric", "pair", "ratio", "interval", "the first is"];
+    let mut table = Table::new("pairs", "Pairs of file systems, the first over the second", &columns);
+    for answer in results.answers.iter().filter(|answer| answer.question.is_pair()) {
+        let id = answer.question.sample;
+        let (a, state, workload) = results.spec.names((id.fs, id.state, id.workload));
+        let b = &results.spec.file_system[answer.question.reference.fs].name;
+        let interval = answer.decision.interval;
+        table.row(vec![
+            json!(workload),
+            json!(state),
+            json!(answer.what.metric),
+            json!(format!("{a} / {b}")),
+            json!(interval.map(|interval| interval.value)),
+            json!(interval.map(|interval| crate::decided::interval_words(&interval))),
+            json!(words(answer)),
+        ]);
+    }
+    table
+}
+
+/// The verdict in words, and whether it speaks for single images.
+pub(super) fn words(answer: &Answer) -> String {
+    let alone = answer.one_image && answer.decision.interval.is_some();
+    format!("{}{}", answer.decision.words(), if alone { " (this image alone)" } else { "" })
+}
+
+/// Groups that cannot be told apart.
+pub(super) fn groups_table(results: &Results) -> Table {
+    let title = "Order of the file systems: = could not be told apart, > is better";
+    let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
+    for order in &results.orders {
+        let spec = &results.spec;
+        table.row(vec![
+            json!(spec.workload[order.workload].name),
+            json!(order.metric),
+            json!(spec.state[order.state].name),
+            json!(order_or_none(results, order)),
+        ]);
+    }
+    table
+}
+
+/// Whether age changes the order of each pair.
+pub(super) fn changes_table(results: &Results) -> Table {
+    let columns = ["workload", "metric", "pair", "state", "the order", "probability that it differs"];
+    let title = format!("Does the order change against '{}'?", results.spec.state[0].name);
+    let mut table = Table::new("order-changes", &title, &columns);
+    for change in &results.changes {
+        let (a, b) = systems(results, change);
+        table.row(vec![
+            json!(results.spec.workload[change.after.sample.workload].name),
+            json!(change.metric),
+            json!(format!("{a} and {b}")),
+            json!(results.spec.state[change.after.sample.state].name),
+            json!(change.change.word()),
+            json!(change.probability),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,234 @@
+//! The answers of a study: every question under every judged metric, from intervals that hold together.
+
+use super::questions::{CellId, Question, error_each, questions};
+use super::results::{Cell, FailedRun};
+use super::spec::{StateKind, StudySpec};
+use crate::decided::direction;
+use crate::measurements::is_timing;
+use senesce_core::Measurement;
+use senesce_stats::pairwise::{OrderChange, Pair, Pairwise, grouped, probability_of_change};
+use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One question under one metric.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// Which cells.
+    pub question: Question,
+    /// A measurement of the metric: name, unit, direction.
+    pub what: Measurement,
+    /// The ratio with all that its interval needs; `None` where there is none.
+    pub ratio: Option<Ratio>,
+    /// The sample against the reference.
+    pub decision: Decision,
+    /// Whether it speaks for single images of states that another aging would make otherwise.
+    pub one_image: bool,
+}
+
+/// The file systems in one state under one metric.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// Index of the workload.
+    pub workload: usize,
+    /// Index of the state.
+    pub state: usize,
+    /// Name of the metric.
+    pub metric: String,
+    /// Indices of the file systems that are compared.
+    pub systems: Vec<usize>,
+    /// Their pairs, order and groups, by places in `systems`.
+    pub pairwise: Pairwise,
+}
+
+/// Two file systems in the first and in another state.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The pair in the first state that both have.
+    pub before: Question,
+    /// The same pair in the other state.
+    pub after: Question,
+    /// Name of the metric.
+    pub metric: String,
+    /// What the verdicts of both states say.
+    pub change: OrderChange,
+    /// Probability that the order differs; `None` where a ratio is missing.
+    pub probability: Option<f64>,
+}
+
+/// Cells of which runs found no room, and how many.
+pub type Censored = BTreeMap<CellId, usize>;
+
+/// What grows while it runs fills a volume the sooner the faster it is: of a cell with such runs the slower ones are left.
+pub fn censored(failed: &[FailedRun]) -> Censored {
+    let mut found = Censored::new();
+    for one in failed.iter().filter(|one| one.reason.contains("ENOSPC")) {
+        let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
+        *found.entry(id).or_default() += 1;
+    }
+    found
+}
+
+/// Answers every question under every metric that its workload is judged by.
+pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<Answer> {
+    let error = error_each(spec);
+    let mut answers = Vec::new();
+    for question in questions(spec) {
+        for what in metrics(cells, question.sample.workload) {
+            let Some(direction) = direction(what.better) else { continue };
+            let ratio = ratio(spec, cells, censored, question, &what.metric);
+            let decision = decide(&ratio, Rule::new(direction), error);
+            answers.push(Answer::new(spec, question, what, ratio, decision));
+        }
+    }
+    answers
+}
+
+/// A measurement of each metric that a workload is judged by, measured ones first.
+fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
+    let mut seen = BTreeSet::new();
+    let of = cells.iter().filter(|cell| cell.id.workload == workload).map(|cell| &cell.what);
+    let mut found: Vec<&Measurement> = of.filter(|what| seen.insert(what.metric.clone())).collect();
+    found.sort_by_key(|what| (super::subject::modelled_by(&what.metric).is_some(), what.metric.clone()));
+    found
+}
+
+/// The ratio of the geometric means of two cells under a metric.
+///
+/// # Errors
+/// Why there is none.
+pub fn ratio(
+    spec: &StudySpec,
+    cells: &[Cell],
+    censored: &Censored,
+    question: Question,
+    metric: &str,
+) -> Result<Ratio, Untestable> {
+    if let Some(count) = [question.sample, question.reference].iter().find_map(|id| censored.get(id)) {
+        return Err(Untestable::Other(format!(
+            "{count} runs of a cell found no room, so that the slower ones are left: make the images larger or the workload \
+             smaller"
+        )));
+    }
+    let find = |id: CellId| cells.iter().find(|cell| cell.id == id && cell.what.metric == metric);
+    let missing = |id: CellId| {
+        let (fs, state, workload) = spec.names((id.fs, id.state, id.workload));
+        Untestable::Other(format!("{fs} / {state} / {workload} has no result"))
+    };
+    let sample = find(question.sample).ok_or_else(|| missing(question.sample))?;
+    let reference = find(question.reference).ok_or_else(|| missing(question.reference))?;
+    comparable(sample, reference)?;
+    let ratio = Ratio::of(&Arm::of(&sample.groups, Mean::Geometric)?, &Arm::of(&reference.groups, Mean::Geometric)?);
+    let unit = if sample.groups.len() > 1 { Arm::of(&sample.groups, Mean::Geometric)?.unit } else { ratio.unit };
+    // A state that is always the same has one image, and its repetitions are all that varies.
+    let alike = reference.groups.len() == 1 && !varies(spec, question.reference.state);
+    Ok(if alike { Ratio { unit, ..ratio } } else { ratio })
+}
+
+/// Whether another image of the state would be another one.
+fn varies(spec: &StudySpec, state: usize) -> bool {
+    !matches!(spec.state[state].kind, StateKind::Fresh | StateKind::Image)
+}
+
+fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
+    let refuse = |words: &str| Err(Untestable::Other(words.into()));
+    if is_timing(&sample.what) && (sample.emulated || reference.emulated) {
+        return refuse("measured under emulation (TCG): times are the emulator's");
+    }
+    if is_timing(&sample.what) && sample.in_guest != reference.in_guest {
+        return refuse("one was measured in the lab's guest and the other on this machine");
+    }
+    Ok(())
+}
+
+impl Answer {
+    /// A question with its decision.
+    pub fn new(
+        spec: &StudySpec,
+        question: Question,
+        what: &Measurement,
+        ratio: Result<Ratio, Untestable>,
+        decision: Decision,
+    ) -> Self {
+        let alone = |id: CellId| varies(spec, id.state) && spec.images == 1;
+        let one_image = alone(question.sample) || alone(question.reference);
+        Self { question, what: what.clone(), ratio: ratio.ok(), decision, one_image }
+    }
+}
+
+/// Order and groups of the file systems in every state under every metric.
+pub fn orders(answers: &[Answer]) -> Vec<Order> {
+    let mut keys: Vec<(usize, usize, &str)> = Vec::new();
+    let pairs = || answers.iter().filter(|answer| answer.question.is_pair());
+    for answer in pairs() {
+        let key = (answer.question.sample.workload, answer.question.sample.state, answer.what.metric.as_str());
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    keys.into_iter().map(|key| order(key, &pairs().collect::<Vec<_>>())).collect()
+}
+
+fn order((workload, state, metric): (usize, usize, &str), pairs: &[&Answer]) -> Order {
+    let here = |answer: &&&Answer| {
+        let id = answer.question.sample;
+        id.workload == workload && id.state == state && answer.what.metric == metric
+    };
+    let of: Vec<&Answer> = pairs.iter().filter(here).copied().collect();
+    let ends = of.iter().flat_map(|answer| [answer.question.sample.fs, answer.question.reference.fs]);
+    let systems: Vec<usize> = ends.collect::<BTreeSet<_>>().into_iter().collect();
+    let place = |fs: usize| systems.iter().position(|one| *one == fs).unwrap_or(0);
+    let judged = of.iter().map(|answer| Pair {
+        first: place(answer.question.sample.fs),
+        second: place(answer.question.reference.fs),
+        decision: answer.decision.clone(),
+    });
+    let direction = of.first().and_then(|answer| direction(answer.what.better)).unwrap_or(Direction::HigherIsBetter);
+    let pairwise = grouped(systems.len(), judged.collect(), direction);
+    Order { workload, state, metric: metric.into(), systems, pairwise }
+}
+
+impl Order {
+    /// "ext4 = xfs > btrfs", the best first.
+    pub fn words(&self, spec: &StudySpec) -> String {
+        self.pairwise.words(&self.names(spec))
+    }
+
+    /// Names by place in `systems`.
+    pub fn names<'a>(&self, spec: &'a StudySpec) -> Vec<&'a str> {
+        self.systems.iter().map(|fs| spec.file_system[*fs].name.as_str()).collect()
+    }
+
+    /// The groups by name, the best first.
+    pub fn groups<'a>(&self, spec: &'a StudySpec) -> Vec<Vec<&'a str>> {
+        let names = self.names(spec);
+        self.pairwise.groups().into_iter().map(|group| group.into_iter().map(|place| names[place]).collect()).collect()
+    }
+}
+
+/// Whether the order of each pair changes between the first state and each other one.
+pub fn changes(answers: &[Answer]) -> Vec<Change> {
+    let pairs: Vec<&Answer> = answers.iter().filter(|answer| answer.question.is_pair()).collect();
+    let same = |one: &Answer, other: &Answer| {
+        let key = |answer: &Answer| {
+            let Question { sample, reference } = answer.question;
+            (sample.workload, sample.fs, reference.fs)
+        };
+        key(one) == key(other) && one.what.metric == other.what.metric
+    };
+    let mut found = Vec::new();
+    for after in &pairs {
+        let first = pairs.iter().filter(|other| same(after, other)).min_by_key(|other| other.question.sample.state);
+        let Some(before) = first.filter(|before| before.question != after.question) else { continue };
+        found.push(Change {
+            before: before.question,
+            after: after.question,
+            metric: after.what.metric.clone(),
+            change: OrderChange::of(&before.decision.verdict, &after.decision.verdict),
+            probability: before.ratio.zip(after.ratio).map(|(one, other)| probability_of_change(&one, &other)),
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

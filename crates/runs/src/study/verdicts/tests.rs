@@ -1,0 +1,163 @@
+//! Answers on made-up records of known truth.
+
+use super::super::matrix::{ImageId, RunId, runs};
+use super::super::matrix_run::RunEvent;
+use super::super::results::Results;
+use super::*;
+use rand::Rng;
+use senesce_core::analysis::Better;
+use senesce_core::{ExitCode, Seed};
+use std::collections::BTreeMap as Map;
+
+fn spec(head: &str, tail: &str) -> StudySpec {
+    let text = format!(
+        "name = 't'\nsize = '1G'\n{head}\n[[file_system]]\nkind = 'ext4'\n[[file_system]]\nkind = 'xfs'\n\
+         [[file_system]]\nkind = 'btrfs'\n[[file_system]]\nkind = 'f2fs'\n[[state]]\nkind = 'fresh'\n[[state]]\n\
+         kind = 'aged'\nprofile = 'agrawal'\nfullness = 0.5\n[[workload]]\nname = 'a'\npersonality = 'webserver'\n\
+         scale = 0.1\n[[workload]]\nname = 'b'\npersonality = 'varmail'\nscale = 0.1\n[[workload]]\nname = 'c'\n\
+         personality = 'webproxy'\nscale = 0.1\n{tail}\n"
+    );
+    StudySpec::parse("t", &text).unwrap()
+}
+
+/// A standard normal number, from twelve uniform ones.
+fn normal(rng: &mut impl Rng) -> f64 {
+    (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
+}
+
+/// A clean record: throughput around `centre(cell)` at a variation of 5 %, from `guest(fs)`.
+fn measured(
+    spec: &StudySpec,
+    centre: impl Fn(RunId) -> f64,
+    guest: impl Fn(usize) -> Option<&'static str>,
+    seed: u64,
+) -> Results {
+    let mut rng = Seed(seed).stream("noise");
+    let events = runs(spec).into_iter().map(|id| {
+        let value = centre(id) * (0.05 * normal(&mut rng)).exp();
+        let metrics = vec![Measurement::new("throughput", "operations/s", Better::Higher, value).unwrap()];
+        RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: guest(id.on.fs).map(str::to_string) }
+    });
+    Results::gather(spec.clone(), events.collect(), Vec::new(), Map::new(), Vec::new())
+}
+
+fn word(results: &Results, a: (usize, usize), b: (usize, usize)) -> &'static str {
+    let is_it = |answer: &&Answer| {
+        let Question { sample, reference } = answer.question;
+        sample.workload == 0 && (sample.fs, sample.state) == a && (reference.fs, reference.state) == b
+    };
+    results.answers.iter().find(is_it).unwrap().decision.verdict.word()
+}
+
+#[test]
+fn like_systems_are_rarely_told_apart_over_a_whole_study() {
+    let spec = spec("", "");
+    let alarms = (0..60).filter(|seed| {
+        let results = measured(&spec, |_| 100.0, |_| None, *seed);
+        results.answers.iter().any(|answer| answer.decision.verdict.is_difference())
+    });
+    let alarms = alarms.count();
+    // 5 % of 60 are 3; more than 7 has a probability of 1 %.
+    assert!(alarms <= 7, "{alarms} of 60");
+}
+
+#[test]
+#[ignore = "long: a minute; 2000 whole studies"]
+fn like_systems_are_told_apart_in_a_twentieth_of_studies_at_most() {
+    let spec = spec("", "");
+    let alarms = (0..2000).filter(|seed| {
+        let results = measured(&spec, |_| 100.0, |_| None, *seed);
+        results.answers.iter().any(|answer| answer.decision.verdict.is_difference())
+    });
+    let alarms = alarms.count();
+    assert!(alarms <= 114, "{alarms} of 2000, which is 5 % and three standard errors");
+}
+
+#[test]
+fn the_default_repetitions_find_a_tenth_nine_times_in_ten() {
+    let spec = spec("", "");
+    let slow = |id: RunId| if id.on.fs == 3 { 100.0 / 1.1 } else { 100.0 };
+    let (mut found, mut asked) = (0, 0);
+    for seed in 0..20 {
+        let results = measured(&spec, slow, |_| None, seed);
+        let of_it =
+            results.answers.iter().filter(|answer| answer.question.is_pair() && answer.question.reference.fs == 3);
+        for answer in of_it {
+            asked += 1;
+            found += usize::from(answer.decision.verdict.word() == "better");
+            assert!(!["worse", "equivalent"].contains(&answer.decision.verdict.word()));
+        }
+    }
+    assert!(found * 100 >= asked * 88, "{found} of {asked}");
+}
+
+#[test]
+fn groups_ages_and_changes_of_order_are_told() {
+    // Fresh: ext4 = xfs > btrfs = f2fs; age halves ext4.
+    let centre = |id: RunId| match (id.on.fs, id.on.state) {
+        (0, 1) => 40.0,
+        (0 | 1, _) => 100.0,
+        _ => 70.0,
+    };
+    let results = measured(&spec("", ""), centre, |_| None, 5);
+    let groups = |state: usize| {
+        let order = results.orders.iter().find(|order| order.workload == 0 && order.state == state).unwrap();
+        let mut groups = order.groups(&results.spec);
+        groups.iter_mut().for_each(|group| group.sort_unstable());
+        groups
+    };
+    assert_eq!(groups(0), [vec!["ext4", "xfs"], vec!["btrfs", "f2fs"]]);
+    assert_eq!(groups(1), [vec!["xfs"], vec!["btrfs", "f2fs"], vec!["ext4"]]);
+    assert_eq!((word(&results, (0, 1), (0, 0)), word(&results, (0, 0), (2, 0))), ("worse", "better"));
+    let changed: Vec<_> = results.changes.iter().filter(|change| change.change == OrderChange::Changes).collect();
+    assert_eq!(changed.len(), 6, "ext4 with btrfs and f2fs, under three workloads");
+    assert!(changed.iter().all(|change| change.probability.unwrap() > 0.99));
+    let analysis = super::super::analysis_of(&results);
+    let answer = analysis.result["answer"].as_str().unwrap();
+    assert!(answer.contains("> ") && answer.contains("'aged' changes the order of ext4 and btrfs"), "{answer}");
+    assert!(answer.contains("one image speaks for itself alone"), "{answer}");
+    let pair = &analysis.result["pairs"][0];
+    for name in ["workload", "state", "a", "b", "metric", "ratio", "low", "high", "verdict"] {
+        assert!(!pair[name].is_null(), "{name} of {pair}");
+    }
+}
+
+#[test]
+fn emulated_cells_are_not_judged_and_virtualised_ones_are() {
+    let centre = |id: RunId| if id.on.state == 1 { 50.0 } else { 100.0 };
+    let guests = |fs: usize| [None, Some("kvm"), Some("tcg"), Some("kvm")][fs];
+    let results = measured(&spec("", ""), centre, guests, 6);
+    let ages: Vec<&str> = (0..4).map(|fs| word(&results, (fs, 1), (fs, 0))).collect();
+    assert_eq!(ages, ["worse", "worse", "not-testable", "worse"]);
+    assert_ne!(word(&results, (1, 0), (3, 0)), "not-testable", "two guests with hardware virtualisation");
+    assert_eq!(word(&results, (0, 0), (1, 0)), "not-testable", "a guest against this machine");
+}
+
+#[test]
+fn several_images_are_the_units_and_a_fresh_one_is_always_the_same() {
+    // Every image is 8 % faster or slower than another, and aging costs nothing.
+    let centre = |id: RunId| if id.on.state == 1 { 100.0 * [0.92, 1.08][id.on.image as usize % 2] } else { 100.0 };
+    let results = measured(&spec("images = 6\nrepetitions = 4", ""), centre, |_| None, 7);
+    let age = results.answers.iter().find(|answer| !answer.question.is_pair()).unwrap();
+    assert_eq!((age.decision.unit, age.one_image), (Some(senesce_stats::arm::Unit::Image), false));
+    assert!(!results.answers.iter().any(|answer| answer.decision.verdict.is_difference()));
+}
+
+#[test]
+fn a_cell_whose_fast_runs_found_no_room_is_not_judged() {
+    let spec = spec("", "");
+    let whole = measured(&spec, |_| 100.0, |_| None, 8);
+    assert_ne!(word(&whole, (0, 1), (0, 0)), "not-testable");
+    let id = RunId { on: ImageId { fs: 0, state: 1, image: 0 }, workload: 0, repetition: 0, twin: false };
+    let reason =
+        senesce_core::failure::failed("write", std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(28));
+    assert_eq!(reason.exit_code(), ExitCode::RunFailed);
+    let failed = [FailedRun { id, reason: reason.to_string() }];
+    let answers = judge_all(&spec, &whole.judged, &censored(&failed));
+    let words: Vec<&str> = answers
+        .iter()
+        .filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 })
+        .map(|answer| answer.decision.verdict.word())
+        .collect();
+    assert_eq!(words, ["not-testable"; 4], "its age and its three pairs");
+}

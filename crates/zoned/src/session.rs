@@ -1,0 +1,64 @@
+//! A drive for several jobs in a row. A real one is claimed once: what one job leaves is no stranger's data to the next,
+//! and nobody else takes the drive in between.
+
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use crate::hardware::{self, ClaimedDrive, Leftover, RingOptions};
+use crate::job::{Job, JobResult};
+use crate::run::{DeviceName, RunOptions, open, run_job};
+use crate::sim::HostPath;
+use senesce_core::Seed;
+
+/// A drive between the first and the last job of a run.
+#[derive(Debug)]
+pub struct Session {
+    name: DeviceName,
+    claimed: Option<ClaimedDrive>,
+    /// Path or serial number of what may be lost.
+    erase: Option<String>,
+    left: Option<Leftover>,
+}
+
+impl Session {
+    /// Nothing is claimed before the first job. `left`: what an earlier part of the same run left.
+    pub fn new(name: DeviceName, erase: Option<&str>, left: Option<Leftover>) -> Self {
+        Self { name, claimed: None, erase: erase.map(str::to_string), left }
+    }
+
+    /// Runs one job.
+    ///
+    /// # Errors
+    /// What the guard, the check or the drive said.
+    pub fn run(&mut self, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
+        let DeviceName::Path(path) = &self.name else { return run_job(&self.name, job, None, options) };
+        hardware::check_real(path, job)?;
+        let drive = match &mut self.claimed {
+            Some(drive) => drive,
+            none => none.insert(ClaimedDrive::claim_again(path, job.path, self.erase.as_deref(), self.left.as_ref())?),
+        };
+        hardware::run_on(drive, job, options)
+    }
+
+    /// The drive for single commands, in blocks of `block_bytes` where the format is chosen per run.
+    ///
+    /// # Errors
+    /// What the guard or the drive said.
+    pub fn open(&mut self, block_bytes: u32, seed: Seed) -> Result<Box<dyn ZonedDevice>, ZonedError> {
+        let DeviceName::Path(path) = &self.name else { return open(&self.name, Some(block_bytes), None, seed) };
+        let way = if hardware::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
+        let drive = match &mut self.claimed {
+            Some(drive) => drive,
+            none => none.insert(ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?),
+        };
+        drive.set_way(way)?;
+        drive.open(RingOptions::default())
+    }
+
+    /// What the run has left on a real drive so far; `None` before it was claimed, and for drives that vanish with the run.
+    ///
+    /// # Errors
+    /// When the drive does not report its zones.
+    pub fn leftover(&self) -> Result<Option<Leftover>, ZonedError> {
+        self.claimed.as_ref().map(ClaimedDrive::leftover).transpose()
+    }
+}

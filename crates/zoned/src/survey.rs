@@ -1,0 +1,221 @@
+//! What a drive is, before anything is planned for it: zones, formats, the ways to it, and whether its times are its own.
+
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneInfo, ZoneState};
+use crate::hardware;
+use crate::null::NullDevice;
+use crate::run::DeviceName;
+use crate::sim::HostPath;
+use crate::sim::model::Model;
+use std::ops::Range;
+use std::path::Path;
+
+/// What a drive's times are worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    /// A model in virtual time.
+    Simulated,
+    /// Emulated in software, or the null drive: its times are this machine's.
+    Emulated,
+    /// A drive.
+    Real,
+}
+
+impl Nature {
+    /// Its word in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Simulated => "simulated",
+            Self::Emulated => "emulated",
+            Self::Real => "real",
+        }
+    }
+}
+
+/// A drive as it was found.
+#[derive(Debug, Clone)]
+pub struct Survey {
+    /// What the user calls it.
+    pub name: String,
+    /// Name of the model: of the simulator's file, or what the drive says of itself.
+    pub model: String,
+    /// What its times are worth.
+    pub nature: Nature,
+    /// Zones and limits, in its own or default format.
+    pub geometry: Geometry,
+    /// The state of each zone.
+    pub zones: Vec<ZoneInfo>,
+    /// The ways to it.
+    pub ways: Vec<HostPath>,
+}
+
+impl Survey {
+    /// Looks at a drive; nothing is claimed.
+    ///
+    /// # Errors
+    /// What could not be read.
+    pub fn of(name: &DeviceName) -> Result<Self, ZonedError> {
+        match name {
+            DeviceName::Sim(model) => Ok(Self::of_model(name, &Model::load(model)?)?),
+            DeviceName::Null => {
+                let mut device = NullDevice::new(None)?;
+                let geometry = device.geometry().clone();
+                let zones = device.report(0, geometry.zones)?;
+                let (model, nature) = ("null".into(), Nature::Emulated);
+                Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways: HostPath::ALL.into() })
+            }
+            DeviceName::Path(path) => Self::of_path(name, path),
+        }
+    }
+
+    fn of_model(name: &DeviceName, model: &Model) -> Result<Self, ZonedError> {
+        let geometry = model.geometry(None)?;
+        let state = if geometry.zoned { ZoneState::Empty } else { ZoneState::Conventional };
+        let zone = |zone| ZoneInfo {
+            zone,
+            state,
+            start: geometry.start(zone),
+            capacity: geometry.capacity_blocks,
+            pointer: geometry.start(zone),
+        };
+        Ok(Self {
+            name: name.to_string(),
+            model: model.name.clone(),
+            nature: Nature::Simulated,
+            zones: (0..geometry.zones).map(zone).collect(),
+            geometry,
+            ways: HostPath::ALL.into(),
+        })
+    }
+
+    fn of_path(name: &DeviceName, path: &Path) -> Result<Self, ZonedError> {
+        let passthrough = hardware::has_passthrough(path);
+        let way = if passthrough { HostPath::Direct } else { HostPath::None };
+        let mut device = hardware::open_for_reading(path, way)?;
+        let geometry = device.geometry().clone();
+        let zones = device.report(0, geometry.zones)?;
+        let mut ways = if passthrough { vec![HostPath::Direct] } else { Vec::new() };
+        if hardware::has_block_device(path) {
+            ways.extend([HostPath::None, HostPath::MqDeadline]);
+        }
+        let model = hardware::model_of(path).unwrap_or_else(|| geometry.name.clone());
+        let nature = if is_software(&model) { Nature::Emulated } else { Nature::Real };
+        Ok(Self { name: name.to_string(), model, nature, geometry, zones, ways })
+    }
+
+    /// The longest run of zones that can be written in sequence and read; of a conventional drive all its regions.
+    pub fn usable(&self) -> Range<u32> {
+        let usable = |info: &&ZoneInfo| match info.state {
+            ZoneState::ReadOnly | ZoneState::Offline => false,
+            ZoneState::Conventional => !self.geometry.zoned,
+            _ => true,
+        };
+        let (mut best, mut current) = (0..0, 0..0);
+        for info in self.zones.iter().filter(usable) {
+            let follows = info.zone == current.end && !current.is_empty();
+            current = if follows { current.start..info.zone + 1 } else { info.zone..info.zone + 1 };
+            if current.len() > best.len() {
+                best = current.clone();
+            }
+        }
+        best
+    }
+
+    /// Bytes per block that a job may ask for: all formats where the format is chosen per run, else the one in use.
+    pub fn block_sizes(&self) -> Vec<u32> {
+        match self.nature {
+            Nature::Simulated => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
+            _ if self.model == "null" => self.geometry.formats.iter().map(|format| format.block_bytes).collect(),
+            _ => vec![self.geometry.block_bytes],
+        }
+    }
+
+    /// Zones, limits and zone states in blocks of another size, one of [`Self::block_sizes`].
+    pub fn in_blocks(&self, block_bytes: u32) -> (Geometry, Vec<ZoneInfo>) {
+        let of = |blocks: u64| blocks * u64::from(self.geometry.block_bytes) / u64::from(block_bytes);
+        let geometry = Geometry {
+            block_bytes,
+            zone_blocks: of(self.geometry.zone_blocks),
+            capacity_blocks: of(self.geometry.capacity_blocks),
+            ..self.geometry.clone()
+        };
+        let zone = |info: &ZoneInfo| ZoneInfo {
+            start: of(info.start),
+            capacity: of(info.capacity),
+            pointer: of(info.pointer),
+            ..*info
+        };
+        (geometry, self.zones.iter().map(zone).collect())
+    }
+
+    /// What the published tables call it: the zoned drive "WD ZN540", the conventional one "nvme-a", or their models.
+    pub fn published_name(&self) -> Option<&'static str> {
+        let capacity = self.geometry.capacity_bytes();
+        match self.nature {
+            Nature::Simulated if self.model == "zn540" => Some("WD ZN540"),
+            Nature::Simulated if self.model == "nvme-a" => Some("nvme-a"),
+            // The order numbers of the series begin so.
+            Nature::Real if self.model.contains("WZS4C8T") && capacity == 1077 << 20 => Some("WD ZN540"),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a drive of this model name is a program: QEMU's, null_blk, scsi_debug, a paravirtual disk, or one stacked on others.
+fn is_software(model: &str) -> bool {
+    let name = model.to_lowercase();
+    let words = ["qemu", "nullb", "scsi_debug", "virtual", "virtio", "loop", "dm-", "zram", "ublk", "vbox"];
+    words.iter().any(|word| name.contains(word)) || name.starts_with("vd") || name.starts_with("xvd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survey(states: &[ZoneState]) -> Survey {
+        let mut survey = Survey::of(&DeviceName::Null).unwrap();
+        survey.zones.truncate(states.len());
+        survey.zones.iter_mut().zip(states).for_each(|(zone, state)| zone.state = *state);
+        survey
+    }
+
+    #[test]
+    fn the_longest_run_of_sequential_zones_is_used() {
+        use ZoneState::{Conventional, Empty, Full, Offline, ReadOnly};
+        assert_eq!(survey(&[Conventional, Conventional, Empty, Full, Offline, Empty]).usable(), 2..4);
+        assert_eq!(survey(&[Empty, ReadOnly, Empty, Full, Empty]).usable(), 2..5);
+        assert_eq!(survey(&[Offline, Conventional]).usable(), 0..0);
+        assert_eq!(Survey::of(&"sim:nvme-a".parse().unwrap()).unwrap().usable().start, 0);
+    }
+
+    #[test]
+    fn only_the_published_drive_and_its_model_have_the_published_name() {
+        let of = |name: &str| Survey::of(&name.parse().unwrap()).unwrap();
+        assert_eq!(of("sim:zn540").published_name(), Some("WD ZN540"));
+        assert_eq!(of("sim:nvme-a").published_name(), Some("nvme-a"));
+        assert_eq!(of("null").published_name(), None);
+        let mut drive = of("sim:zn540");
+        (drive.nature, drive.model) = (Nature::Real, "WZS4C8T1TDSP303".into());
+        assert_eq!(drive.published_name(), Some("WD ZN540"));
+        drive.model = "QEMU NVMe Ctrl".into();
+        assert_eq!(drive.published_name(), None);
+    }
+
+    #[test]
+    fn programs_are_told_from_drives() {
+        for name in ["QEMU NVMe Ctrl", "nullb0", "scsi_debug", "vda", "dm-3", "VMware Virtual NVMe Disk"] {
+            assert!(is_software(name), "{name}");
+        }
+        assert!(!is_software("WZS4C8T1TDSP303") && !is_software("SAMSUNG MZQL23T8HCLS-00A07"));
+    }
+
+    #[test]
+    fn states_are_told_in_other_blocks() {
+        let drive = Survey::of(&"sim:zn540".parse().unwrap()).unwrap();
+        let (geometry, zones) = drive.in_blocks(512);
+        assert_eq!(geometry.capacity_bytes(), drive.geometry.capacity_bytes());
+        assert_eq!(zones[3].start, geometry.start(3));
+        assert_eq!(drive.block_sizes(), [512, 4096]);
+    }
+}
