@@ -156,8 +156,24 @@ impl From<ExitCode> for Exit {
 
 #[cfg(test)]
 mod tests {
+    use clap::Command;
+
     #[test]
     fn the_command_line_is_consistent() {
         super::command().debug_assert();
+    }
+
+    /// Wherever a record or a file goes out, `-o` says where, and it says nothing else.
+    fn out_is_o(command: &Command) {
+        for argument in command.get_arguments() {
+            let is_out = argument.get_long() == Some("out");
+            assert_eq!(is_out, argument.get_short() == Some('o'), "{}: {}", command.get_name(), argument.get_id());
+        }
+        command.get_subcommands().for_each(out_is_o);
+    }
+
+    #[test]
+    fn o_means_the_same_everywhere() {
+        out_is_o(&super::command());
     }
 }

@@ -1,9 +1,11 @@
 //! What every verb is given: the interrupt flag and a progress display.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use crate::display::significant;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
+use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -69,12 +71,15 @@ struct Bar(ProgressBar);
 impl Progress for Bar {
     fn phase(&self, name: &str, total: u64, unit: &str) {
         let template = if total > 0 {
-            "{prefix} [{bar:30}] {percent:>3}% {msg} ({per_sec}, {eta} left)"
+            "{prefix} [{bar:20}] {percent:>3}% {eta} left, {rate} {wide_msg}"
         } else {
-            "{prefix} {spinner} {pos} {msg} ({elapsed})"
+            "{prefix} {spinner} {pos} {elapsed} {wide_msg}"
         };
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.0.set_style(style.progress_chars("=> "));
+        let rate = |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{}/s", significant(state.per_sec()));
+        };
+        self.0.set_style(style.progress_chars("=> ").with_key("rate", rate));
         self.0.set_prefix(visible_line(&format!("{name}, {unit}")).into_owned());
         if total > 0 {
             self.0.set_length(total);
@@ -95,7 +100,7 @@ impl Progress for Bar {
     }
 }
 
-/// For logs and pipes: a line per phase and one every ten seconds.
+/// For logs and pipes: a line per phase and one every ten seconds, in continuous integration one a minute.
 #[derive(Default)]
 struct Lines(Mutex<LineState>);
 
@@ -104,28 +109,68 @@ struct LineState {
     name: String,
     unit: String,
     total: u64,
+    begun: Option<Instant>,
     last: Option<Instant>,
+}
+
+/// Time between two lines of a phase.
+fn line_interval(in_ci: bool) -> Duration {
+    Duration::from_secs(if in_ci { 60 } else { 10 })
+}
+
+/// What is left of a phase at the rate so far: `, 40 s left`.
+fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
+    if done == 0 || total <= done {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64() * (total - done) as f64 / done as f64;
+    match seconds {
+        ..90.0 => format!(", {seconds:.0} s left"),
+        ..5400.0 => format!(", {:.0} min left", seconds / 60.0),
+        _ => format!(", {:.1} h left", seconds / 3600.0),
+    }
+}
+
+fn in_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false")
 }
 
 impl Progress for Lines {
     fn phase(&self, name: &str, total: u64, unit: &str) {
         eprintln!("{name}{}", if total > 0 { format!(": {total} {unit}") } else { String::new() });
         if let Ok(mut state) = self.0.lock() {
-            *state = LineState { name: name.into(), unit: unit.into(), total, last: Some(Instant::now()) };
+            let now = Some(Instant::now());
+            *state = LineState { name: name.into(), unit: unit.into(), total, begun: now, last: now };
         }
     }
 
     fn position(&self, done: u64, note: &str) {
         let Ok(mut state) = self.0.lock() else { return };
-        if state.last.is_some_and(|last| last.elapsed() < Duration::from_secs(10)) {
+        if state.last.is_some_and(|last| last.elapsed() < line_interval(in_ci())) {
             return;
         }
         state.last = Some(Instant::now());
         let of = if state.total > 0 { format!(" of {}", state.total) } else { String::new() };
-        eprintln!("{}: {done}{of} {} {note}", state.name, state.unit);
+        let left = state.begun.map_or_else(String::new, |begun| time_left(done, state.total, begun.elapsed()));
+        eprintln!("{}: {done}{of} {}{left} {note}", state.name, state.unit);
     }
 
     fn say(&self, message: &str) {
         eprintln!("{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_the_rate_so_far() {
+        let minute = Duration::from_secs(60);
+        assert_eq!(time_left(60, 100, minute), ", 40 s left");
+        assert_eq!(time_left(1, 61, minute), ", 60 min left");
+        assert_eq!(time_left(1, 301, minute), ", 5.0 h left");
+        assert_eq!((time_left(0, 100, minute), time_left(100, 100, minute)), (String::new(), String::new()));
+        assert!(line_interval(true) > line_interval(false));
     }
 }

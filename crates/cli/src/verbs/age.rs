@@ -140,6 +140,7 @@ pub struct Age {
     /// Run directory
     #[arg(
         long,
+        short,
         value_name = "RUNDIR",
         help = "Run directory [default: senesce-runs/age-HASH, so the same command continues or reprints]"
     )]

@@ -61,7 +61,7 @@ pub struct Bench {
     #[arg(long, requires = "mpi")]
     shared: bool,
     /// Run directory [default: a new one in senesce-runs]
-    #[arg(long, value_name = "RUNDIR")]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
     /// Print the result as JSON
     #[arg(long)]

@@ -20,7 +20,7 @@ pub struct Carry {
     #[arg(long, value_name = "FILE", hide = true)]
     steps: Option<PathBuf>,
     /// Run directory
-    #[arg(long, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
+    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
     out: Option<PathBuf>,
     /// Repeat the path or serial number of what may be lost
     #[arg(long, value_name = "IDENTITY")]

@@ -47,7 +47,7 @@ pub struct Compare {
     #[arg(long, value_name = "TIME", requires = "until_decided")]
     max_time: Option<Span>,
     /// Directory of the runs that --until-decided makes; the same command goes on with them
-    #[arg(long, value_name = "DIR", requires = "until_decided")]
+    #[arg(long, short, value_name = "DIR", requires = "until_decided")]
     out: Option<PathBuf>,
     /// Allow these runs the loss of what is on their target: repeats the path or serial number
     #[arg(long, value_name = "IDENTITY", requires = "until_decided")]

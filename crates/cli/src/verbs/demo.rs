@@ -30,7 +30,7 @@ pub struct Demo {
           help = "Where to try: an image in memory (root), a scratch directory, the simulated drive [default: the first that works]")]
     on: Option<String>,
     /// Run directory
-    #[arg(long, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
+    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/KIND-HASH]")]
     out: Option<PathBuf>,
 }
 

@@ -17,7 +17,7 @@ pub struct Import {
     /// The file or folder
     file: PathBuf,
     /// Run directory to write
-    #[arg(long, value_name = "RUNDIR")]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: PathBuf,
 }
 

@@ -88,7 +88,7 @@ struct Capture {
     #[arg(long, default_value = "captured")]
     name: String,
     /// Write the profile to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
@@ -118,7 +118,7 @@ struct Import {
     #[arg(long, default_value = "imported")]
     name: String,
     /// Write the profile to this file instead of standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
     output: Output,

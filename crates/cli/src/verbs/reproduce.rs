@@ -33,6 +33,7 @@ fn experiment_command(experiment: &'static dyn Reproducible) -> Command {
         .arg(
             Arg::new("out")
                 .long("out")
+                .short('o')
                 .value_name("RUNDIR")
                 .value_parser(clap::value_parser!(PathBuf))
                 .help("Run directory [default: senesce-runs/ID-HASH, so the same command continues or reprints]"),

@@ -19,7 +19,7 @@ pub struct Study {
     #[arg(value_name = "STUDY.toml")]
     study: PathBuf,
     /// Run directory
-    #[arg(long, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/study-HASH]")]
+    #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/study-HASH]")]
     out: Option<PathBuf>,
     /// Print what would be done and stop
     #[arg(long)]

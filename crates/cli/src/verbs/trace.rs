@@ -22,7 +22,7 @@ pub struct Trace {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Keep trace and result as a run directory
-    #[arg(long, value_name = "RUNDIR")]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
     /// Write the trace to FILE (16 bytes per request)
     #[arg(long, value_name = "FILE")]

@@ -69,7 +69,7 @@ pub struct Zns {
     #[arg(long, value_name = "IDENTITY")]
     erase: Option<String>,
     /// Run directory [default: senesce-runs/zns-HASH-N]
-    #[arg(long, value_name = "RUNDIR")]
+    #[arg(long, short, value_name = "RUNDIR")]
     out: Option<PathBuf>,
     /// Print the plan and stop
     #[arg(long)]

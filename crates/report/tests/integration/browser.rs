@@ -38,7 +38,7 @@ for (const width of [400, 1400]) {
 #[test]
 #[ignore = "needs chromium"]
 fn the_page_stands_at_both_widths_and_asks_for_nothing() {
-    let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| runs(name)).unwrap();
+    let browser = browser();
     let room = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
         &crate::common::analysis(),
@@ -66,11 +66,66 @@ fn the_page_stands_at_both_widths_and_asks_for_nothing() {
     assert_ne!(requests_of_pages(room.path()), Vec::<String>::new(), "this test would see a request");
 }
 
+/// What is closed or scrolls on a screen is on the paper: every text of the page but the list of contents.
+#[test]
+#[ignore = "needs chromium, pdftotext"]
+fn printing_loses_nothing() {
+    let browser = browser();
+    let room = tempfile::tempdir().unwrap();
+    let html = senesce_report::render_html(
+        &crate::common::analysis(),
+        &crate::common::record(&room.path().join("run"), false),
+    );
+    let (page, pdf) = (room.path().join("page.html"), room.path().join("page.pdf"));
+    std::fs::write(&page, &html).unwrap();
+    let printed = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
+        .args(["--no-pdf-header-footer", &format!("--print-to-pdf={}", pdf.display())])
+        .arg(format!("--user-data-dir={}", room.path().join("profile").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .unwrap();
+    assert!(pdf.exists(), "{}", String::from_utf8_lossy(&printed.stderr));
+    let text = Command::new("pdftotext").args(["-raw"]).arg(&pdf).arg("-").output().unwrap().stdout;
+    let paper = bare(&String::from_utf8_lossy(&text));
+    let texts = texts(&html);
+    assert!(texts.len() > 100, "{}", texts.len());
+    let lost: Vec<&String> = texts.iter().filter(|text| !paper.contains(&bare(text))).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// Without blanks, line ends and soft hyphens, which paper has elsewhere.
+fn bare(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_whitespace() && *letter != '\u{ad}').collect()
+}
+
+/// The texts between the tags of the page's body, without drawings and the list of contents.
+fn texts(html: &str) -> Vec<String> {
+    let mut body = html.split_once("<body>").unwrap().1.to_string();
+    for tag in ["svg", "nav"] {
+        while let Some(begin) = body.find(&format!("<{tag}")) {
+            let end = body[begin..].find(&format!("</{tag}>")).unwrap() + begin;
+            body.replace_range(begin..end + tag.len() + 3, "");
+        }
+    }
+    let parts = body.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
+    let plain = |text: &str| {
+        let names = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\"")];
+        let names = names.into_iter().chain([("&#39;", "'"), ("&amp;", "&"), ("&#38;", "&")]);
+        names.fold(text.to_string(), |text, (name, letter)| text.replace(name, letter))
+    };
+    parts.map(plain).filter(|text| !text.trim().is_empty()).collect()
+}
+
 /// Requests in the network log that a page began; the browser's own have no origin.
 fn requests_of_pages(room: &Path) -> Vec<String> {
     let network = std::fs::read_to_string(room.join("network.json")).unwrap();
     let initiators = network.split("\"initiator\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_string());
     initiators.filter(|origin| origin != "not an origin").collect()
+}
+
+fn browser() -> &'static str {
+    ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| runs(name)).unwrap()
 }
 
 fn runs(name: &str) -> bool {
