@@ -75,7 +75,8 @@ pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<
             equal: found.is_proven(ERROR),
         });
     }
-    let distributions: [(&str, fn(&SeenLayout) -> &Vec<f64>); 2] = [
+    type Values = fn(&SeenLayout) -> &Vec<f64>;
+    let distributions: [(&str, Values); 2] = [
         ("free space by size of extent", |layout| &layout.free_blocks),
         ("files by number of extents", |layout| &layout.files_by_extents),
     ];

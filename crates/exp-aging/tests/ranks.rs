@@ -37,7 +37,6 @@ fn spec(target: &Path) -> AgeSpec {
         fsync_every: 0,
         compression: None,
         clock: Clock::default(),
-        compression: None,
         pace: None,
         threads: 1,
         shard: None,

@@ -231,7 +231,7 @@ impl<S: Server> Experiment for Aged<S> {
         Spec {
             variant: Variant::BtrfsPaper,
             drive: Drive::Auto,
-            size: level.of([Published::Said(Size(Bytes::mib(640))), Published::Said(Size(Bytes::gib(1))), published]),
+            size: level.of([Published::Said(Size(Bytes::mib(640))), Published::Said(Size(Bytes::gib(2))), published]),
             fullness: level.of([Published::Said(0.2), Published::Published, Published::Published]),
             profiles: level.of([vec![ProfileName::Agrawal], both(), both()]),
             overwrites: level.of([1.2, 0.0, 0.0]),

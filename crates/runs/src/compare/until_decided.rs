@@ -130,7 +130,7 @@ impl Course {
         let rounds = self.rounds();
         let is_late = elapsed >= max_time;
         if self.is_over || rounds < LEAST_VALUES {
-            return !self.is_over && !(is_late && rounds > 0);
+            return !(self.is_over || is_late && rounds > 0);
         }
         if self.looks.is_none() {
             let allowed = rounds as f64 * max_time.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);

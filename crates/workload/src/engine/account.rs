@@ -119,10 +119,9 @@ mod tests {
     use crate::engine::latency::Latencies;
 
     fn programs(kinds: &[FlowopKind], threads: u64) -> Programs {
-        let mut programs = Programs::default();
-        programs.flowops = kinds.iter().map(|kind| (format!("{kind:?}"), *kind)).collect();
-        programs.list.push(super::super::program::Program { instances: threads, ..Default::default() });
-        programs
+        let flowops = kinds.iter().map(|kind| (format!("{kind:?}"), *kind)).collect();
+        let program = super::super::program::Program { instances: threads, ..Default::default() };
+        Programs { flowops, list: vec![program], ..Programs::default() }
     }
 
     /// A run of 1 s of which each flowop was executed so many times, at so many ns.
