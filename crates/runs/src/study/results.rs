@@ -310,7 +310,7 @@ personality = "webserver"
 "#;
 
     fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
-        let metric = |name: &str, value| Measurement::new(name, "", Better::Higher, value).unwrap();
+        let metric = |name: &str, value| Measurement::new(name, "operations/s", Better::Higher, value).unwrap();
         RunEvent {
             id: RunId { on: ImageId { fs, state: 0, image: 0 }, workload: 0, repetition: 0, twin },
             metrics: vec![metric(THROUGHPUT, measured), metric("throughput, modelled 850-evo", modelled)],
