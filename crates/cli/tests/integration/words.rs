@@ -52,18 +52,18 @@ fn a_verb_that_there_is_not_gets_a_suggestion() {
     assert!(said(&ended).contains(words), "{}", said(&ended));
     let page = run(room.path(), &["man", "lyout"]);
     assert!(said(&page).contains("did you mean 'layout'?"), "{}", said(&page));
-    let inner = run(room.path(), &["lab", "rn"]);
-    assert!(said(&inner).contains("'run'"), "{}", said(&inner));
+    let inner = run(room.path(), &["lab", "statsu"]);
+    assert!(said(&inner).contains("'status'"), "{}", said(&inner));
 }
 
 #[test]
 fn a_fullness_may_be_a_percentage() {
     let room = room();
-    let plan = |fullness: &str| {
-        let words = ["age", "--plan-only", "--size", "1G", "--profile", "pramod", "--fullness", fullness];
-        json(&run(room.path(), &words))
+    let planned = |fullness: &str| {
+        let words = ["age", "memory:1G", "--dry-run", "--json", "--fullness", fullness];
+        json(&run(room.path(), &words))["spec"]["fullness"].as_f64()
     };
-    assert_eq!(plan("80%"), plan("0.8"));
+    assert_eq!((planned("80%"), planned("0.8")), (Some(0.8), Some(0.8)));
     assert_eq!(run(room.path(), &["age", "--plan-only", "--size", "1G", "--fullness", "full"]).status.code(), Some(2));
 }
 
