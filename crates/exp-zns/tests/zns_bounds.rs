@@ -89,7 +89,11 @@ fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[
 }
 
 /// Claims that do not hold on the model.
-const NOT_SEEN: [(&str, &str); 5] = [
+const NOT_SEEN: [(&str, &str); 7] = [
+    // Four writes of 8 KiB over 2 zones are 2.2 % off on average, where the claim allows 2 %.
+    ("zns-bandwidth", "held-out-plateau"),
+    // The study's grid has five such points: their correlation of 0.99 has too wide an interval.
+    ("zns-reset", "linear-in-blocks"),
     // Artefacts of the study's host, whose two polling threads shared a core.
     ("zns-reset-interference", "reset-p95-with-reads"),
     ("zns-reset-interference", "reset-p95-with-writes"),
