@@ -63,7 +63,7 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     let mut child = senesce(room.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
     let events = room.path().join("run/events.jsonl");
     let runs = || std::fs::read_to_string(&events).unwrap_or_default().matches("\"kind\":\"run\"").count();
-    wait_until(|| runs() >= 3);
+    wait_until(|| runs() >= 3 || child.try_wait().is_ok_and(|ended| ended.is_some()));
     child.kill().expect("kill -9");
     child.wait().expect("wait");
     let before = runs();
@@ -75,8 +75,8 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
 
     let result = json(&run(room.path(), &words));
-    // Two file systems, three states, four values each, and every fresh value once more for the noise.
-    assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(32), &Value::from(32)));
+    // Two file systems, three states, four values each.
+    assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(24), &Value::from(24)));
     assert_eq!(result["runs_failed"], 0, "{result}");
     let cells = result["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 6);
@@ -130,7 +130,7 @@ fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
     let output = study(room.path(), &text, &["--json"]);
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(16), &Value::from(8)));
+    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(12), &Value::from(8)));
     let events =
         std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
     let report = run(room.path(), &["report", &events.path().to_string_lossy(), "--text"]);

@@ -100,6 +100,8 @@ fn records<B: Backend>(shared: &Shared<B>) -> Vec<Arc<ThreadRecord>> {
                 program,
                 instance,
                 began: AtomicU64::new(u64::MAX),
+                cut: AtomicU64::new(0),
+                waiting: AtomicU64::new(u64::MAX),
                 counters: (0..flowops).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect(),
                 activity: AtomicU64::new(0),
                 since: AtomicU64::new(0),
@@ -130,10 +132,18 @@ fn start<B: Backend>(
             Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
             Err(_) => {}
         }
+        if let Some(nanoseconds) = waiting_nanoseconds() {
+            record.waiting.store(nanoseconds, Ordering::Relaxed);
+        }
         record.ended.store(true, Ordering::SeqCst);
         shared.ended.fetch_add(1, Ordering::SeqCst);
     };
     std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body).map(drop)
+}
+
+/// How long this thread waited for a processor while it could run (Documentation/scheduler/sched-stats.rst).
+fn waiting_nanoseconds() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Sets nice value and best-effort I/O priority of the calling thread.
@@ -240,6 +250,8 @@ impl<B: Backend> Run<'_, B> {
                 programs: &shared.programs,
                 counted: &measured.counted,
                 thread_seconds: self.thread_seconds(begin_tick, end_tick),
+                cut_seconds: self.cut_seconds(),
+                waiting_seconds: self.waiting_seconds(),
                 cpu_seconds: cpu,
                 threads_stayed,
             };
@@ -252,6 +264,16 @@ impl<B: Backend> Run<'_, B> {
         let ticks =
             |record: &Arc<ThreadRecord>| end_tick.saturating_sub(record.began.load(Ordering::Relaxed).max(begin_tick));
         self.shared.clock.nanoseconds(self.records.iter().map(ticks).sum()) as f64 / 1e9
+    }
+
+    fn cut_seconds(&self) -> f64 {
+        let ticks = self.records.iter().map(|record| record.cut.load(Ordering::Relaxed)).sum();
+        self.shared.clock.nanoseconds(ticks) as f64 / 1e9
+    }
+
+    fn waiting_seconds(&self) -> Option<f64> {
+        let waiting = self.records.iter().map(|record| record.waiting.load(Ordering::Relaxed));
+        waiting.map(|nanoseconds| (nanoseconds != u64::MAX).then_some(nanoseconds as f64 / 1e9)).sum()
     }
 
     /// Whether no thread has left before the end: one that found no file, or that counted the last operation wanted.

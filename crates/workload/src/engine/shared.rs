@@ -103,6 +103,10 @@ pub struct ThreadRecord {
     pub instance: u64,
     /// The tick of its first moment after the start; `u64::MAX` before.
     pub began: AtomicU64,
+    /// Ticks of the measured time in operations that were not counted.
+    pub cut: AtomicU64,
+    /// Nanoseconds that it waited for a processor while it could run; `u64::MAX`: not known.
+    pub waiting: AtomicU64,
     /// Count, bytes and latency sum in ns of each flowop.
     pub counters: Box<[[AtomicU64; 3]]>,
     /// What it is doing: flowop + 1 (16 bits), system call (8), file set (8), entry (32).

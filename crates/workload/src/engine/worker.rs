@@ -234,11 +234,12 @@ impl<'a, B: Backend> Worker<'a, B> {
         if shared.totals.kept && flowop.counted {
             self.add_to_totals(flowop, bytes);
         }
-        if start < shared.count_from.load(Ordering::Relaxed) || end > shared.count_until.load(Ordering::Relaxed) {
-            return;
+        let (from, until) = (shared.count_from.load(Ordering::Relaxed), shared.count_until.load(Ordering::Relaxed));
+        if start < from || end > until {
+            return self.cut(start.max(from), end.min(until));
         }
         if shared.operations_wanted != u64::MAX && flowop.counted && !self.take_place() {
-            return;
+            return self.cut(start, end);
         }
         let nanoseconds = shared.clock.nanoseconds(end.wrapping_sub(start));
         let [count, sum, time] = &self.record.counters[flowop.local];
@@ -246,6 +247,12 @@ impl<'a, B: Backend> Worker<'a, B> {
         sum.store(sum.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         time.store(time.load(Ordering::Relaxed) + nanoseconds, Ordering::Relaxed);
         self.latencies.record(&shared.latencies, flowop.global, nanoseconds);
+    }
+
+    /// Remembers the time of an operation that is not counted.
+    #[cold]
+    fn cut(&self, start: u64, end: u64) {
+        self.record.cut.fetch_add(end.saturating_sub(start), Ordering::Relaxed);
     }
 
     fn add_to_totals(&self, flowop: &Flowop, bytes: u64) {
