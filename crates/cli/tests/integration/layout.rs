@@ -114,7 +114,8 @@ fn a_trace_is_kept_where_the_target_cannot_be_left() {
     assert!(value["requests"].as_u64() > Some(0), "{value}");
     let swept = run(room.path(), &["doctor", "--sweep"]);
     assert_eq!(swept.status.code(), Some(0), "{}", String::from_utf8_lossy(&swept.stderr));
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    // The guardian of the ended run may be at it, and the kernel detaches a moment later.
+    crate::common::wait_until(|| leftovers(room.path()).is_empty());
 }
 
 #[test]
