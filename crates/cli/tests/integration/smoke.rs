@@ -3,7 +3,7 @@
 use crate::common::{json, run};
 
 /// Those that boot the lab's guest; the tests of the lab run them there.
-const IN_THE_LAB: [&str; 2] = ["lab-selftest", "zns-rocksdb"];
+const IN_THE_LAB: [&str; 3] = ["f2fs-bandwidth", "lab-selftest", "zns-rocksdb"];
 
 #[test]
 #[ignore = "needs loop devices, FUSE, git"]

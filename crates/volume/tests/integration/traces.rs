@@ -174,7 +174,9 @@ fn compare_with_blkparse(
     fs::write(&text, blkparse(&[])).unwrap();
     let parsed = senesce_volume::trace::blkparse::import(&text, None).unwrap();
     assert_eq!(DynamicLayout::of(parsed.valid().unwrap()), expected);
-    assert_eq!(parsed.iter().filter(|request| request.latency_ns.is_some()).count(), trace.len());
+    // The text does not tell which completion is a flush's.
+    let timed = parsed.iter().filter(|request| request.latency_ns.is_some()).count();
+    assert!(timed <= trace.len() && timed >= trace.iter().filter(|request| request.sectors > 0).count(), "{timed}");
 }
 
 #[test]
