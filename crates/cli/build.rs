@@ -10,8 +10,8 @@ fn main() {
     let commit = archived().or_else(checked_out);
     let hash = commit.as_deref().and_then(|commit| commit.split(',').next()).unwrap_or("unknown");
     println!("cargo::rustc-env=SENESCE_COMMIT={hash}");
-    let built = commit.as_ref().map_or_else(String::new, |commit| format!("{commit}; "));
-    println!("cargo::rustc-env=SENESCE_BUILT={built}");
+    let built = commit.as_deref().unwrap_or("commit unknown");
+    println!("cargo::rustc-env=SENESCE_BUILT={built};");
 }
 
 /// `commit.txt` after `git archive` filled it in.

@@ -6,9 +6,9 @@ use senesce_core::{ExitCode, Failure};
 
 /// Version of the program, the commit that it was built from with its date, and whether it can do `--mpi`.
 pub const VERSION: &str = if HAS_MPI {
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), "with MPI)")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), " with MPI)")
 } else {
-    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), "without MPI)")
+    concat!(env!("CARGO_PKG_VERSION"), " (", env!("SENESCE_BUILT"), " without MPI)")
 };
 
 /// Joins them. All must have the same arguments and the same `facts` (contents of files that the arguments name).
