@@ -1,5 +1,6 @@
 //! Exit codes and the one error type that crosses from the rooms to the command line.
 
+pub use senesce_sys::errno::errno_words;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -103,63 +104,9 @@ pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Fa
     }
 }
 
-/// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
-pub fn errno_words(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => {
-            let text = error.to_string();
-            let words = text.split(" (os error").next().unwrap_or(&text).to_string();
-            format!("{words} ({})", errno_name(rustix::io::Errno::from_raw_os_error(number)))
-        }
-        None => error.to_string(),
-    }
-}
-
-fn errno_name(errno: rustix::io::Errno) -> String {
-    use rustix::io::Errno as E;
-    let names = [
-        (E::NOSPC, "ENOSPC"),
-        (E::IO, "EIO"),
-        (E::MFILE, "EMFILE"),
-        (E::NFILE, "ENFILE"),
-        (E::ROFS, "EROFS"),
-        (E::ACCESS, "EACCES"),
-        (E::PERM, "EPERM"),
-        (E::NOENT, "ENOENT"),
-        (E::EXIST, "EEXIST"),
-        (E::NOTDIR, "ENOTDIR"),
-        (E::ISDIR, "EISDIR"),
-        (E::BUSY, "EBUSY"),
-        (E::INVAL, "EINVAL"),
-        (E::NOTSUP, "EOPNOTSUPP"),
-        (E::NOSYS, "ENOSYS"),
-        (E::NOTEMPTY, "ENOTEMPTY"),
-        (E::NODEV, "ENODEV"),
-        (E::NXIO, "ENXIO"),
-        (E::STALE, "ESTALE"),
-        (E::FBIG, "EFBIG"),
-        (E::DQUOT, "EDQUOT"),
-        (E::NOMEM, "ENOMEM"),
-        (E::NAMETOOLONG, "ENAMETOOLONG"),
-        (E::NOTTY, "ENOTTY"),
-        (E::XDEV, "EXDEV"),
-        (E::NOTCONN, "ENOTCONN"),
-    ];
-    names
-        .iter()
-        .find(|(known, _)| *known == errno)
-        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errno_is_named_in_words() {
-        let full = std::io::Error::from_raw_os_error(28);
-        assert_eq!(errno_words(&full), "No space left on device (ENOSPC)");
-    }
 
     #[test]
     fn an_io_cause_is_not_said_twice() {

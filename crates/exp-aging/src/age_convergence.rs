@@ -13,6 +13,7 @@ use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_sys::clock::thread_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -208,7 +209,7 @@ fn aging_plan(spec: &Spec, seed: Seed, name: &str, churn: Churn) -> Result<Aging
 fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<PlayedOut, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
     let bins = aging_plan(spec, context.seed, name, Churn::Bins).ok().map(|plan| plan.summary().overwrites);
-    let (begin, begin_cpu) = (plan.summary().files.max(1), cpu_seconds());
+    let (begin, begin_cpu) = (plan.summary().files.max(1), thread_cpu_time());
     context.progress.phase(&format!("plan {name}"), plan.len(), "operations");
     let mut planner = plan.operations();
     planner.skip_to(begin);
@@ -241,14 +242,9 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         fullness_allowance: values::allowance(&plan),
         fullness_min: fullness.min,
         fullness_max: fullness.max,
-        plan_cpu_seconds: cpu_seconds() - begin_cpu,
+        plan_cpu_seconds: (thread_cpu_time() - begin_cpu).as_secs_f64(),
         course,
     })
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {

@@ -12,7 +12,7 @@ use crate::runs::FileRuns;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
-use crate::{btrfs_free, fiemap, fsmap};
+use crate::{btrfs_free, fiemap};
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -77,7 +77,7 @@ impl Layout {
         let place = ShownDirectory::of(target)?;
         let mut layout = pool.install(|| Examination::open(target, &place)?.run(options))?;
         layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
-        layout.summary.peak_rss_bytes = peak_rss_bytes();
+        layout.summary.peak_rss_bytes = senesce_sys::memory::peak_resident_bytes().unwrap_or(0);
         Ok(layout)
     }
 }
@@ -87,17 +87,6 @@ fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
     let mut extents = collected.to_vec();
     extents.sort_by_key(|extent| extent.file);
     extents
-}
-
-/// Most memory this process has used, bytes (getrusage(2), in KiB).
-fn peak_rss_bytes() -> u64 {
-    // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10
 }
 
 /// An open directory whose files are examined.
@@ -140,7 +129,7 @@ impl<'a> Examination<'a> {
             root,
             file_system,
             device_number: device,
-            device: fsmap::encode_device(device),
+            device: senesce_sys::fsmap::encode_device(device),
             block_size: statfs.f_bsize as u64,
             threads: rayon::current_num_threads(),
         })

@@ -12,7 +12,6 @@ pub mod ext4_format;
 pub mod extent;
 mod fiemap;
 pub mod free;
-mod fsmap;
 mod layout;
 pub mod map;
 pub mod method;
@@ -21,7 +20,6 @@ pub mod room;
 pub mod runs;
 pub mod score;
 pub mod summary;
-mod sys;
 mod tree;
 pub mod xfs;
 

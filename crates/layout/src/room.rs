@@ -4,10 +4,11 @@
 use crate::btrfs_search::node_size;
 use crate::error::LayoutError;
 use crate::method::FileSystem;
-use crate::sys;
 use crate::xfs::Geometry;
-use crate::{ext4_format, fsmap};
+use crate::ext4_format;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use senesce_sys::btrfs::Space;
+use senesce_sys::{btrfs as btrfs_calls, fsmap, xfs as xfs_calls};
 use senesce_volume::BlockDevice;
 use serde::Serialize;
 use std::fs::File;
@@ -203,16 +204,15 @@ fn ext(device: u64, blocks: u64) -> Ext {
 
 fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool) -> Result<Xfs, LayoutError> {
     let geometry = Geometry::read(root, shown)?;
-    let mut counts = [0u64; 4];
-    sys::ioctl(root, sys::XFS_IOC_FSCOUNTS, &mut counts)
-        .map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
+    let counts =
+        xfs_calls::counts(root).map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
     Ok(Xfs {
         groups: geometry.groups(),
         group_blocks: geometry.group_blocks(),
         inode_size: u64::from(geometry.inode_size),
         sparse_inodes: geometry.sparse_inodes,
-        made_inodes: counts[3],
-        free_made_inodes: counts[2],
+        made_inodes: counts.made_inodes,
+        free_made_inodes: counts.free_inodes,
         inode_percent: u64::from(geometry.inode_percent),
         to_set_aside: if read_only { set_aside(&geometry) } else { 0 },
     })
@@ -257,17 +257,7 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-/// linux/btrfs_tree.h: uses and profiles of chunks; the last is no chunk but what the kernel holds back.
-const DATA: u64 = 1;
-const METADATA: u64 = 4;
-const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
-const GLOBAL_RESERVE: u64 = 1 << 49;
-
 fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
-    let mut words = [0u64; 2 + 3 * 32];
-    words[0] = 32;
-    sys::ioctl(root, sys::BTRFS_IOC_SPACE_INFO, &mut words)?;
-    let spaces = words[2..].chunks_exact(3).take((words[1] as usize).min(32));
     let mut found = Btrfs {
         data: Chunks { copies: 1, ..Chunks::default() },
         metadata: Chunks { copies: 1, ..Chunks::default() },
@@ -278,21 +268,20 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
         devices: 0,
         node_size: node_size(root)?,
     };
-    for space in spaces {
-        let (flags, total, used) = (space[0], space[1], space[2]);
+    for Space { flags, total, used } in btrfs_calls::spaces(root)? {
         let chunks = |before: Chunks| Chunks {
             total: before.total + total,
             used: before.used + used,
-            copies: if flags & TWO_COPIES != 0 { 2 } else { 1 },
+            copies: if flags & Space::TWO_COPIES != 0 { 2 } else { 1 },
         };
-        if flags & GLOBAL_RESERVE != 0 {
+        if flags & Space::GLOBAL_RESERVE != 0 {
             found.global_reserve = total;
             continue;
         }
-        found.mixed |= flags & DATA != 0 && flags & METADATA != 0;
-        if flags & DATA != 0 {
+        found.mixed |= flags & Space::DATA != 0 && flags & Space::METADATA != 0;
+        if flags & Space::DATA != 0 {
             found.data = chunks(found.data);
-        } else if flags & METADATA != 0 {
+        } else if flags & Space::METADATA != 0 {
             found.metadata = chunks(found.metadata);
         }
     }
@@ -302,21 +291,14 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
 
 /// Sizes of the devices and what chunks take of them. The first MiB of each is never given to a chunk.
 fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
-    let mut words = vec![0u64; 1024 / 8];
-    sys::ioctl(root, sys::BTRFS_IOC_FS_INFO, &mut words)?;
-    let (most, count) = (words[0], words[1]);
-    for device in 1..=most.min(1024) {
-        let mut words = vec![0u64; 4096 / 8];
-        words[0] = device;
+    let all = btrfs_calls::file_system(root)?;
+    for number in 1..=all.max_device.min(1024) {
         // Numbers of devices that were removed are not used again.
-        if sys::ioctl(root, sys::BTRFS_IOC_DEV_INFO, &mut words).is_err() {
-            continue;
-        }
-        let (used, total) = (words[3], words[4]);
-        found.device += total;
-        found.unallocated += total.saturating_sub(used).saturating_sub(1 << 20);
+        let Ok(device) = btrfs_calls::device(root, number) else { continue };
+        found.device += device.total;
+        found.unallocated += device.total.saturating_sub(device.used).saturating_sub(1 << 20);
     }
-    found.devices = count;
+    found.devices = all.devices;
     Ok(())
 }
 

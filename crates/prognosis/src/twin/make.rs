@@ -115,19 +115,12 @@ struct Frozen {
     begun: Instant,
 }
 
-/// linux/fs.h: `_IOWR('X', 119, int)`, `_IOWR('X', 120, int)`.
-const FIFREEZE: libc::c_ulong = 0xC004_5877;
-
 impl Frozen {
     fn new(point: &Path) -> Result<Self, PrognosisError> {
-        use std::os::fd::AsRawFd;
         let directory = File::open(point).map_err(PrognosisError::io("open", point))?;
         let guardian = Guardian::of_frozen(point)?;
-        // SAFETY: FIFREEZE takes no argument that is looked at, and the descriptor is open.
-        match unsafe { libc::ioctl(directory.as_raw_fd(), FIFREEZE as _, 0) } {
-            0 => Ok(Self { directory, guardian, begun: Instant::now() }),
-            _ => Err(PrognosisError::io("freeze", point)(std::io::Error::last_os_error())),
-        }
+        senesce_sys::mounted::freeze(&directory).map_err(|errno| PrognosisError::io("freeze", point)(errno.into()))?;
+        Ok(Self { directory, guardian, begun: Instant::now() })
     }
 
     /// Lets it be written to again; gives the seconds for which it was not.
