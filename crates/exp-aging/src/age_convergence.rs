@@ -8,11 +8,10 @@ use senesce_aging::{
     AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
 };
 use senesce_core::analysis::*;
-use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
-use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_sys::clock::thread_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -124,17 +123,12 @@ impl Run for AgeConvergence {
         Ok(plans)
     }
 
-    fn next(spec: &Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Step>>, Failure> {
-        let can_be_done = |step: &Step| matches!(step, Step::Plan(_)) || is_root();
-        let mut left = Self::steps(spec, recorded.seed)?;
-        left.retain(|planned| can_be_done(&planned.step) && !recorded.is_done(&planned.step));
-        Ok(left)
+    fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
+        let without = "measured without playing the plans: loop devices need root";
+        matches!(step, Step::Execute(_)).then(|| (Needs::root("plans are played on loop devices"), without))
     }
 
-    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if !is_root() && !spec.execute.is_empty() {
-            context.caveat("measured without playing the plans: loop devices need root");
-        }
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         Ok(Self)
     }
 

@@ -156,7 +156,7 @@ fn claims(seen: &Seen) -> Vec<Finding> {
             let words = |one: &Correlation| format!("{:.2} ({:.2} to {:.2})", one.value, one.low, one.high);
             Some(Finding {
                 claim: format!("{device}: {claim}"),
-                published: "said so of both, without a number (Conway et al. FAST 2017)".into(),
+                published: "said so of both, without a number (Conway et al.)".into(),
                 measured: format!(
                     "modelled: correlation with the cost of their number {}; of their summed length, at equal numbers of \
                      discontinuities and of requests, {}",

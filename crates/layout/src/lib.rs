@@ -29,7 +29,7 @@ pub use fiemap::Fiemap;
 pub use free::FreeSpace;
 pub use layout::{Layout, Options};
 pub use map::{LayoutMap, MapExtent};
-pub use method::{FileSystem, Method};
+pub use method::{Method, Mounted};
 pub use place::ShownDirectory;
 pub use room::Room;
 pub use runs::{FileRuns, Run};

@@ -3,13 +3,14 @@
 
 use crate::btrfs_search::node_size;
 use crate::error::LayoutError;
-use crate::method::FileSystem;
-use crate::xfs::Geometry;
 use crate::ext4_format;
+use crate::method::Mounted;
+use crate::xfs::Geometry;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use senesce_sys::btrfs::Space;
 use senesce_sys::{btrfs as btrfs_calls, fsmap, xfs as xfs_calls};
-use senesce_volume::BlockDevice;
+use senesce_volume::file_system::FreeSpaceBy;
+use senesce_volume::{BlockDevice, FileSystem};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -144,16 +145,16 @@ impl Room {
         let found = rustix::fs::fstatvfs(&root).map_err(failed)?;
         let magic = rustix::fs::fstatfs(&root).map_err(failed)?.f_type as u64 & 0xFFFF_FFFF;
         let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
-        let file_system = FileSystem::new(magic, rustix::fs::major(device) != 0);
+        let file_system = Mounted::new(magic, rustix::fs::major(device) != 0);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
-            FileSystem::Ext => Kind::Ext(ext(device, found.f_blocks)),
-            FileSystem::Xfs => Kind::Xfs(xfs(root.as_fd(), directory, read_only)?),
-            FileSystem::Btrfs => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
+            Mounted::Known(FileSystem::Ext4) => Kind::Ext(ext(device, found.f_blocks)),
+            Mounted::Known(FileSystem::Xfs) => Kind::Xfs(xfs(root.as_fd(), directory, read_only)?),
+            Mounted::Known(FileSystem::Btrfs) => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
             _ => Kind::Other,
         };
-        let free = match kind {
-            Kind::Ext(_) | Kind::Xfs(_) => free_extents(root.as_fd(), device, found.f_frsize).ok(),
+        let free = match file_system.free_space() {
+            FreeSpaceBy::Fsmap => free_extents(root.as_fd(), device, found.f_frsize).ok(),
             _ => None,
         };
         Ok(Self {

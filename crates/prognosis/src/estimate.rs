@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use senesce_devmodel::DeviceModel;
 use senesce_layout::ExtentKind;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
+use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -293,8 +294,8 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 impl Prognosis {
     /// The tool that defragments files of this file system.
     pub fn defragmenter(&self) -> &'static str {
-        defragmenter(&self.file_system)
-            .map_or("defragmentation", |command| command.split(' ').next().unwrap_or(command))
+        let known = self.file_system.parse().ok().and_then(|known: FileSystem| known.entry().defragmenter);
+        known.map_or("defragmentation", |known| known.command[0])
     }
 
     /// What df suggests.
@@ -303,14 +304,10 @@ impl Prognosis {
     }
 }
 
-/// The command, without its target.
-pub fn defragmenter(file_system: &str) -> Option<&'static str> {
-    match file_system {
-        "ext4" => Some("e4defrag"),
-        "xfs" => Some("xfs_fsr -v"),
-        "btrfs" => Some("btrfs filesystem defragment -r"),
-        _ => None,
-    }
+/// The command for directories, without them, as the table of file systems has it.
+pub fn defragmenter(file_system: &str) -> Option<String> {
+    let known: FileSystem = file_system.parse().ok()?;
+    Some(known.entry().defragmenter?.words().join(" "))
 }
 
 fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisError> {

@@ -10,8 +10,7 @@ pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     let mut report = ZoneReport::default();
     let (mut sector, mut total, mut held, mut first) = (0, 0, 0, None);
     loop {
-        let zones =
-            report.read(file, sector, u32::MAX).map_err(TargetError::errno("report the zones of", path))?;
+        let zones = report.read(file, sector, u32::MAX).map_err(TargetError::errno("report the zones of", path))?;
         if zones.len() == 0 {
             break;
         }

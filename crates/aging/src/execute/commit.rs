@@ -2,21 +2,19 @@
 
 use rustix::io::Errno;
 use senesce_sys::mounted::finish_deletes_of_xfs;
+use senesce_volume::FileSystem;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-/// `XFS_SUPER_MAGIC` (linux/magic.h).
-const XFS_SUPER_MAGIC: u64 = 0x5846_5342;
 
 /// Has the file system commit.
 pub fn commit(directory: BorrowedFd<'_>) -> Result<(), Errno> {
-    if is_xfs(directory)? {
+    if deletes_later(directory)? {
         finish_deletes_of_xfs(directory)?;
     }
     rustix::fs::syncfs(directory)
 }
 
-fn is_xfs(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
-    Ok(rustix::fs::fstatfs(directory)?.f_type as u64 & 0xffff_ffff == XFS_SUPER_MAGIC)
+fn deletes_later(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(FileSystem::of(directory)?.is_some_and(|known| known.entry().deletes_later))
 }
 
 /// Waits after a delete until it is complete, on a file system where it otherwise is not.
@@ -30,7 +28,7 @@ pub struct Deletes(OwnedFd);
 impl Deletes {
     /// `None` where deletes are complete when they return, or where only root may wait for them.
     pub fn of(directory: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
-        match is_xfs(directory)? && finish_deletes_of_xfs(directory)? {
+        match deletes_later(directory)? && finish_deletes_of_xfs(directory)? {
             true => Ok(Some(Self(
                 directory.try_clone_to_owned().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?,
             ))),

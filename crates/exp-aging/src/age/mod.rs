@@ -18,9 +18,11 @@ pub use run::{plan_only, resume};
 pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
 
+use crate::age_convergence::AgeConvergence;
 use course::Course;
 use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
 use run::Start;
+use senesce_core::published::words_of;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finding, Plan, Seed, Verdict};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
@@ -224,7 +226,7 @@ fn convergence(rehearsal: &Rehearsal, executed: &Executed) -> Finding {
     let interrupted = executed.stopped_by == "interrupt";
     Finding {
         claim: "ages, sizes and depths of the live files equal the profile up to rounding to whole files".into(),
-        published: "RMSE below 0.01 % (technical report CMU-PDL-16-105, for its aged 1 GB images)".into(),
+        published: words_of(AgeConvergence::PUBLISHED, "rmse"),
         measured: format!("largest RMSE {:.4} % (rounding allows {:.4} %)", worst * 100.0, bound * 100.0),
         verdict: match converged {
             true => Verdict::Seen,

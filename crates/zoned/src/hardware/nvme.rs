@@ -133,8 +133,10 @@ impl ZonedDevice for NvmeDevice {
             return Ok(());
         }
         let fd = types::Fd(self.file.as_raw_fd());
-        let entry =
-            opcode::UringCmd80::new(fd, NVME_URING_CMD_IO).cmd(body.to_uring()).build().user_data(u64::from(command.tag));
+        let entry = opcode::UringCmd80::new(fd, NVME_URING_CMD_IO)
+            .cmd(body.to_uring())
+            .build()
+            .user_data(u64::from(command.tag));
         self.in_flight[command.tag as usize] = (self.now_ns(), command);
         self.ring()?.push(entry)
     }

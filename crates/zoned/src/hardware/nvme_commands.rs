@@ -92,12 +92,8 @@ pub struct ZonedIdentity {
 
 fn identify(file: &File, path: &str, namespace: u32, selector: u32, set: u32) -> Result<Vec<u8>, ZonedError> {
     let mut data = vec![0u8; 4096];
-    let command = Passthrough {
-        opcode: 0x06,
-        namespace,
-        dwords: [selector, set << 24, 0, 0, 0, 0],
-        ..Passthrough::default()
-    };
+    let command =
+        Passthrough { opcode: 0x06, namespace, dwords: [selector, set << 24, 0, 0, 0, 0], ..Passthrough::default() };
     match number(nvme::run_admin_on(file, command, &mut data)) {
         0 => Ok(data),
         result => Err(failed("identify", path, result)),

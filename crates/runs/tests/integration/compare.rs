@@ -1,7 +1,5 @@
 //! Comparison over whole run directories, and studies of others.
 
-mod foreign;
-
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
 use senesce_runs::compare::{Options, WhenUndecided, compare};
