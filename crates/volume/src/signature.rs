@@ -230,7 +230,7 @@ mod tests {
     fn every_magic_is_found_and_an_empty_image_is_empty() {
         assert_eq!(found(&image_with(0, &[])), None);
         for (name, offset, magic) in magics() {
-            assert!(found(&image_with(*offset, magic)).unwrap().starts_with("a signature"), "{name}");
+            assert!(found(&image_with(offset, magic)).unwrap().starts_with("a signature"), "{name}");
         }
         for (name, from_end, magic) in END_MAGICS {
             assert!(found(&image_with(8 * MIB - from_end, magic)).unwrap().contains("at its end"), "{name}");
