@@ -11,6 +11,7 @@ pub mod failure;
 pub mod finite;
 pub mod input;
 pub mod interrupt;
+pub mod io_failure;
 pub mod machine;
 pub mod measurement;
 pub mod output;
@@ -27,6 +28,7 @@ pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Sc
 pub use environment::Environment;
 pub use failure::{Classify, ExitCode, Failure};
 pub use finite::{Finite, NoValue};
+pub use io_failure::IoFailure;
 pub use measurement::Measurement;
 pub use parameter::Level;
 pub use plan::{Plan, Step};

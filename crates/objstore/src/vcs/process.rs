@@ -143,6 +143,6 @@ mod tests {
         let ran = shell("sleep 30 & sleep 30", Duration::from_millis(200));
         assert!(ran.outcome == Outcome::TimedOut && ran.seconds < 30.0, "{ran:?}");
         let missing = run(&mut Command::new("/no/such/program"), GRACE, &Interrupt::new());
-        assert!(matches!(missing, Err(StoreError::Io { operation: "run", .. })));
+        assert!(matches!(missing, Err(StoreError::Io(ref failure)) if failure.operation == "run"));
     }
 }

@@ -6,16 +6,15 @@ use super::course::Course;
 use super::measure::Sample;
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
 use super::synchronize::Waits;
+use super::this_thread::{set_priorities, waiting_nanoseconds};
 use super::worker::{FileId, Stop, Worker};
 use crate::error::WorkloadError;
 use crate::model::FlowopKind;
 use crate::result::{Interval, Repetition};
 use crate::wml::syntax::QuitMode;
-use rustix::io::Errno;
-use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
-use senesce_sys::{priority, usage};
+use senesce_sys::usage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -142,23 +141,6 @@ fn start<B: Backend>(
         shared.ended.fetch_add(1, Ordering::SeqCst);
     };
     std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body).map(drop)
-}
-
-/// How long this thread waited for a processor while it could run (Documentation/scheduler/sched-stats.rst).
-fn waiting_nanoseconds() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Sets nice value and best-effort I/O priority of the calling thread.
-fn set_priorities(nice: i64, io_priority: Option<u8>) -> Result<(), String> {
-    let failed = |what: String| move |errno: Errno| format!("{what}: {}", errno_words(&errno.into()));
-    if nice != 0 {
-        priority::set_thread_nice(nice as i32).map_err(failed(format!("set nice={nice}")))?;
-    }
-    if let Some(level) = io_priority {
-        priority::set_thread_io_best_effort(level).map_err(failed(format!("set ioprio={level}")))?;
-    }
-    Ok(())
 }
 
 /// User and system time of this process in seconds (getrusage(2)).

@@ -8,6 +8,7 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
+use senesce_core::IoFailure;
 use senesce_sys::zones::{self, SECTOR_BYTES, ZoneAction, ZoneReport};
 use senesce_volume::BlockDevice;
 use std::collections::VecDeque;
@@ -144,11 +145,10 @@ fn report(file: &File, path: &str, geometry: &Geometry, first: u32, count: u32) 
     while zones.len() < count as usize {
         let next = first + zones.len() as u32;
         let wanted = count - zones.len() as u32;
-        let found = buffer.read(file, geometry.start(next) * per_block, wanted).map_err(|errno| ZonedError::Io {
-            operation: "report the zones of",
-            path: path.into(),
-            remedy: "the kernel needs CONFIG_BLK_DEV_ZONED",
-            source: errno.into(),
+        let found = buffer.read(file, geometry.start(next) * per_block, wanted).map_err(|errno| {
+            ZonedError::Io(
+                IoFailure::new("report the zones of", path, errno).with_remedy("the kernel needs CONFIG_BLK_DEV_ZONED"),
+            )
         })?;
         if found.len() == 0 {
             break;

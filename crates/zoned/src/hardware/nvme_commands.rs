@@ -3,6 +3,7 @@
 use crate::command::{Command, Operation, ZoneFault};
 use crate::error::ZonedError;
 use crate::geometry::{LbaFormat, ZoneInfo, ZoneState};
+use senesce_core::IoFailure;
 use senesce_sys::nvme::{self, Passthrough};
 use std::fs::File;
 use std::io;
@@ -51,7 +52,7 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
         errno if errno < 0 => io::Error::from_raw_os_error(-errno),
         status => io::Error::other(format!("NVMe status {status:#06x}")),
     };
-    ZonedError::Io { operation, path: path.into(), remedy: "passthrough needs root and an NVMe namespace", source }
+    ZonedError::Io(IoFailure::new(operation, path, source).with_remedy("passthrough needs root and an NVMe namespace"))
 }
 
 /// What identify says about a namespace and its controller.
@@ -119,11 +120,11 @@ fn text_at(data: &[u8], at: usize, length: usize) -> String {
 impl Identity {
     /// Asks the namespace behind an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
-        let namespace = nvme::namespace(file.as_fd()).map_err(|errno| ZonedError::Io {
-            operation: "ask for the namespace of",
-            path: path.into(),
-            remedy: "it must be an NVMe namespace such as /dev/ng0n1",
-            source: errno.into(),
+        let namespace = nvme::namespace(file.as_fd()).map_err(|errno| {
+            ZonedError::Io(
+                IoFailure::new("ask for the namespace of", path, errno)
+                    .with_remedy("it must be an NVMe namespace such as /dev/ng0n1"),
+            )
         })?;
         // Identify Namespace (CNS 00h), Identify Controller (CNS 01h): NVMe Base Specification 2.0, section 5.17.
         let space = identify(file, path, namespace, 0x00, 0)?;
@@ -284,7 +285,7 @@ mod tests {
             let error = not_formatted("/dev/ng0n1", status);
             assert!(matches!(&error, ZonedError::Missing { what, .. } if what.contains("/dev/ng0n1")), "{error}");
         }
-        assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io { .. }));
+        assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io(_)));
     }
 
     #[test]
