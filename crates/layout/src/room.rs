@@ -41,7 +41,7 @@ pub struct Room {
     #[serde(skip)]
     pub free: Option<Vec<FreeExtent>>,
     /// What the kind of file system tells beside.
-    pub kind: Kind,
+    pub kind: Particulars,
 }
 
 /// A free extent, in blocks.
@@ -56,7 +56,7 @@ pub struct FreeExtent {
 /// What the kinds tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Particulars {
     /// ext4 and its ancestors.
     Ext(Ext),
     /// xfs.
@@ -148,10 +148,10 @@ impl Room {
         let file_system = Mounted::new(magic, rustix::fs::major(device) != 0);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
-            Mounted::Known(FileSystem::Ext4) => Kind::Ext(ext(device, found.f_blocks)),
-            Mounted::Known(FileSystem::Xfs) => Kind::Xfs(xfs(root.as_fd(), directory, read_only)?),
-            Mounted::Known(FileSystem::Btrfs) => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
-            _ => Kind::Other,
+            Mounted::Known(FileSystem::Ext4) => Particulars::Ext(ext(device, found.f_blocks)),
+            Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, read_only)?),
+            Mounted::Known(FileSystem::Btrfs) => btrfs(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs),
+            _ => Particulars::Other,
         };
         let free = match file_system.free_space() {
             FreeSpaceBy::Fsmap => free_extents(root.as_fd(), device, found.f_frsize).ok(),
