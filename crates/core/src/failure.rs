@@ -1,4 +1,4 @@
-//! Exit codes and the one error type that crosses from the rooms to the command line.
+//! Exit codes and the one error type that crosses from the crates to the command line.
 
 pub use senesce_sys::errno::errno_words;
 use std::error::Error;
@@ -17,7 +17,7 @@ pub enum ExitCode {
     Usage = 2,
     /// Refused for safety: the target holds data or is in use.
     Refused = 3,
-    /// A requirement is missing: a program, a permission, a kernel feature, memory, room.
+    /// A requirement is missing: a program, a permission, a kernel feature, memory, space.
     Missing = 4,
     /// The run failed on I/O; its record is kept.
     RunFailed = 5,
@@ -27,20 +27,20 @@ pub enum ExitCode {
     Interrupted = 130,
 }
 
-/// Says which [`ExitCode`] an error of a room stands for.
+/// Says which [`ExitCode`] an error of a crate stands for.
 pub trait Classify {
     /// The exit code of the process when this error ends it.
     fn exit_code(&self) -> ExitCode;
 }
 
-/// An error on its way to the command line: any room's error with its exit code.
+/// An error on its way to the command line: any crate's error with its exit code.
 pub struct Failure {
     code: ExitCode,
     source: Box<dyn Error + Send + Sync>,
 }
 
 impl Failure {
-    /// A failure of its own words, where no room's error type fits.
+    /// A failure of its own words, where no crate's error type fits.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, source: message.into().into() }
     }

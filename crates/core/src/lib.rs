@@ -1,4 +1,4 @@
-//! The spine of senesce: what every room shares and nothing that touches a device.
+//! The spine of senesce: what every crate shares and nothing that touches a device.
 //!
 //! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it
 //! back, an [`Analysis`] holds the tables, figures and findings that a report shows.

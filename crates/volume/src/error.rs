@@ -1,4 +1,4 @@
-//! The error type of this room.
+//! The error type of this crate.
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
@@ -94,7 +94,7 @@ impl TargetError {
 
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::ENOSPC) => "free some room there or choose another place",
+        Some(libc::ENOSPC) => "free some space there or choose another place",
         Some(libc::EACCES | libc::EPERM) => "root may be needed",
         _ => "",
     }

@@ -73,7 +73,7 @@ fn other_format(found: &str) -> String {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(28) => "free some room there or choose another place with --out",
+        Some(28) => "free some space there or choose another place with --out",
         Some(30) => "choose a place that can be written with --out",
         Some(13) => "check the permissions or choose another place with --out",
         _ => "",

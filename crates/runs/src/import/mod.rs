@@ -19,7 +19,7 @@ pub trait Importer: Sync {
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 }
 
-/// What can be imported into the kinds of this room.
+/// What can be imported into the kinds of this crate.
 pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
 
 /// The importer of this name.
