@@ -342,10 +342,10 @@ impl Run for BlockTraceRun {
                 .push("recorded elsewhere: there are no counters of the device to compare the trace with".into());
         }
         analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+        analysis.tables.push(totals(summary));
         if !summary.models.is_empty() {
             analysis.tables.push(models(summary));
         }
-        analysis.tables = vec![totals(summary)];
         if summary.is_valid() {
             analysis.tables.push(latencies(summary));
             analysis.figures = vec![discontinuity_figure(summary), size_figure(summary)];
