@@ -182,7 +182,8 @@ impl RunDirectory {
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
-        let mut all: Environment = serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
+        let mut all: Environment =
+            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
         write_atomically(&path, &pretty(&all))
     }

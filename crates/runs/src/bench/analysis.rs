@@ -20,7 +20,8 @@ pub fn analyse(target: &str, results: &Results) -> Analysis {
 
 /// To whole numbers from 1000 on, to three places from 1 on, to four digits below.
 fn rounded(value: f64) -> Value {
-    let places = if value == 0.0 || value.abs() >= 1000.0 { 0 } else { 3 - (value.abs().log10().floor() as i32).min(0) };
+    let places =
+        if value == 0.0 || value.abs() >= 1000.0 { 0 } else { 3 - (value.abs().log10().floor() as i32).min(0) };
     let digits = 10f64.powi(places);
     json!((value * digits).round() / digits)
 }
@@ -243,8 +244,12 @@ fn latency_figure(result: &BenchResult, target: &str) -> Figure {
 }
 
 fn flowop_figure(result: &BenchResult, target: &str) -> Figure {
-    let used: Vec<_> =
-        counted(result).last().into_iter().flat_map(|(_, r)| &r.flowops).filter(|(_, flowop)| flowop.count > 0).collect();
+    let used: Vec<_> = counted(result)
+        .last()
+        .into_iter()
+        .flat_map(|(_, r)| &r.flowops)
+        .filter(|(_, flowop)| flowop.count > 0)
+        .collect();
     let names = used.iter().map(|(name, _)| name.clone()).collect();
     let bars = |name: &str, of: fn(&senesce_workload::FlowopResult) -> f64| {
         let points = used.iter().enumerate().map(|(index, (_, flowop))| (index as f64, of(flowop))).collect();

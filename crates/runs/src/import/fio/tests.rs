@@ -26,7 +26,8 @@ fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
     let (source, out) = (room.path().join("fio.json"), room.path().join("run"));
     std::fs::write(&source, text).unwrap();
     // What does not count is told after the record was written.
-    Fio.import(&source, &out).or_else(|failure| if out.join("summary.json").exists() { Ok(()) } else { Err(failure) })?;
+    Fio.import(&source, &out)
+        .or_else(|failure| if out.join("summary.json").exists() { Ok(()) } else { Err(failure) })?;
     let record = Record::open(&out).unwrap();
     let analysis = crate::run::analyse::<Fio>(&record).unwrap();
     assert_eq!(analysis.result, *record.summary.as_ref().unwrap());
