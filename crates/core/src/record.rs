@@ -2,7 +2,9 @@
 //!
 //! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete),
 //! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
-//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. A torn last line is dropped, as after `kill -9`.
+//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events that count together or not at all (those of a step)
+//! have `"more":true` in BODY, but for the last of them. A torn last line is dropped, as after `kill -9`, and so are last lines to
+//! which more belong.
 
 mod error;
 mod lines;
@@ -17,7 +19,7 @@ use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events, tagged_line};
+use lines::{line, read_events, tagged_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -116,14 +118,23 @@ impl RunDirectory {
 
     /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        let line = line(self.started, kind, data);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+        self.write(&line(self.started, kind, data))
     }
 
-    /// Appends one event that names its kind itself: a value that serialises to `{"kind":NAME,"data":...}`.
-    pub fn append_tagged(&mut self, event: &impl Serialize) -> Result<(), RecordError> {
-        let line = tagged_line(self.started, event);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    /// Appends events that name their kind themselves: values that serialise to `{"kind":NAME,"data":...}`. All of them are in
+    /// the record or none, also after `kill -9` or on a full disk.
+    pub fn append_tagged(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
+        self.write(&tagged_lines(self.started, events))
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), RecordError> {
+        let path = self.path.join("events.jsonl");
+        let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
+        self.events.write_all(lines.as_bytes()).map_err(|error| {
+            // What comes after a part of a line would be damage.
+            let _ = self.events.set_len(before);
+            io_error("append to", &path)(error)
+        })
     }
 
     /// Seconds since this process began its part of the run.
@@ -170,7 +181,8 @@ impl RunDirectory {
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
-        let mut all: Environment = serde_json::from_slice(&text).unwrap_or_default();
+        let mut all: Environment =
+            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
         write_atomically(&path, &pretty(&all))
     }
@@ -223,6 +235,10 @@ fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
         _ => is_run,
     };
     if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+}
+
+fn damaged_environment(path: &Path, error: &serde_json::Error) -> RecordError {
+    RecordError::NotARun { path: path.into(), missing: format!("env.json ({error})") }
 }
 
 fn open_events(path: &Path) -> Result<File, RecordError> {
@@ -287,10 +303,9 @@ impl Record {
         }
         let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
         let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        let environment = input::regular(&path.join("env.json"))
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        // Without it numbers of an emulator would pass for those of a machine.
+        let text = input::regular(&path.join("env.json")).map_err(|_| not_a_run("env.json".into()))?;
+        let environment = serde_json::from_slice(&text).map_err(|error| damaged_environment(path, &error))?;
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
         let file = path.join("summary.json");
         let summary = match input::regular(&file) {

@@ -8,9 +8,10 @@ use crate::headroom::{self, Creatable, Largest, User};
 use crate::plan::{self, Plan, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
-use parts::{breaks, changed_share, cures, directories, is_mount_point, notes, shown, unseen_share, worst};
+pub(crate) use parts::worst;
+use parts::{breaks, changed_share, cures, directories, is_mount_point, notes, shown, unseen_share};
 use rayon::prelude::*;
-use senesce_devmodel::DeviceModel;
+use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
 use senesce_volume::FileSystem;
@@ -289,7 +290,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
     }
-    found.cures = cures(&found, &seen, &model);
+    found.cures = cures(&found, &seen, &model)?;
     found.sentence = sentence::of(&found);
     Ok(found)
 }
@@ -321,13 +322,21 @@ fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisErro
     RANGE.par_iter().map(of).collect()
 }
 
+/// Share of the directories and files that may not be opened.
+pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
+    summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
+}
+
 /// Full reads until a cure that takes `cost` seconds has paid.
 pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
 /// Bytes per second of a long sequential read, as the model has it.
-pub fn sequential_rate(model: &DeviceModel) -> f64 {
+///
+/// # Errors
+/// When the model is of a drive that is smaller than that.
+pub fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)
         .map(|index| {
@@ -335,5 +344,5 @@ pub fn sequential_rate(model: &DeviceModel) -> f64 {
             senesce_devmodel::Request { queue_depth: 2, ..request }
         })
         .collect::<Vec<_>>();
-    bytes as f64 / model.seconds(&requests).max(1e-9)
+    Ok(bytes as f64 / model.seconds(&requests)?.max(1e-9))
 }

@@ -89,6 +89,43 @@ fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
 }
 
 #[test]
+fn events_that_belong_together_are_in_the_record_or_none_of_them() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    let event = |kind: &str, data: u32| json!({"kind": kind, "data": data});
+    let mut run = open(&path, "1G").unwrap();
+    run.append_tagged(&[event("sample", 1), event("done", 1)]).unwrap();
+    let first = fs::metadata(path.join("events.jsonl")).unwrap().len() as usize;
+    run.append_tagged(&[event("sample", 2), event("sample", 3), event("done", 2)]).unwrap();
+    drop(run);
+    let file = path.join("events.jsonl");
+    let whole = fs::read(&file).unwrap();
+    for cut in first..whole.len() {
+        fs::write(&file, &whole[..cut]).unwrap();
+        assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut at {cut}");
+    }
+    open(&path, "1G").unwrap().append_tagged(&[event("sample", 4)]).unwrap();
+    let data: Vec<Value> = Record::open(&path).unwrap().events.into_iter().map(|event| event.data).collect();
+    assert_eq!(data, [json!(1), json!(1), json!(4)]);
+}
+
+#[test]
+fn a_record_without_its_environment_is_refused() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    for damage in [Some("{"), None] {
+        match damage {
+            Some(text) => fs::write(path.join("env.json"), text).unwrap(),
+            None => fs::remove_file(path.join("env.json")).unwrap(),
+        }
+        let refused = Record::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("env.json"), "{refused}");
+        assert!(open(&path, "1G").is_err());
+    }
+}
+
+#[test]
 fn links_in_a_run_directory_are_not_written_through() {
     let room = tempfile::tempdir().unwrap();
     let precious = room.path().join("precious");

@@ -33,7 +33,8 @@ pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
     all
 }
 
-pub(super) fn worst(seen: &Seen) -> Vec<Worst> {
+/// The files that cost most by lying in pieces, most first.
+pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
     let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
@@ -86,7 +87,7 @@ pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> 
     let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
     match is_root && used > 0 {
         true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
-        false => summary.denied as f64 / (summary.denied + summary.directories + summary.files) as f64,
+        false => denied_share(summary),
     }
 }
 
@@ -114,10 +115,10 @@ pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
 }
 
 /// What the cures bring at best.
-pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Vec<Cure> {
+pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
     let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
     let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
-    let rate = sequential_rate(model);
+    let rate = sequential_rate(model)?;
     let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
         verdict: sentence::verdict(found.now_seconds, after).into(),
         pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
@@ -134,5 +135,5 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Vec<
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
-    cures
+    Ok(cures)
 }
