@@ -10,7 +10,7 @@ use senesce_core::record::Record;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
@@ -136,7 +136,7 @@ fn is_plain(name: &str) -> bool {
 fn collect(directory: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
     let error = |operation, path: &Path| {
         let path = path.to_path_buf();
-        move |source| IoFailure::new(operation, path, source).into()
+        move |source| BundleError::Io(IoFailure::new(operation, path, source))
     };
     for entry in fs::read_dir(directory).map_err(error("list", directory))? {
         let entry = entry.map_err(error("list", directory))?;
