@@ -6,7 +6,7 @@ use senesce_devmodel::ModelError;
 use senesce_layout::LayoutError;
 use senesce_volume::TargetError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Why there is no prognosis.
 #[derive(Debug, thiserror::Error)]

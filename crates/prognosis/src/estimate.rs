@@ -9,7 +9,7 @@ use crate::plan::{self, Plan, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use parts::worst;
-use parts::{breaks, changed_share, cures, directories, is_mount_point, notes, shown, unseen_share};
+use parts::{breaks, changed_share, cures, directories, notes, shown, unseen_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;

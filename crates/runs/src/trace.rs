@@ -4,7 +4,6 @@ mod shown;
 
 use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
 use crate::simulated::{self, Held};
-use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Seed, failure::errno_words};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};

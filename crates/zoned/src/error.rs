@@ -2,7 +2,6 @@
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
-use std::io;
 
 /// An error of the zoned room.
 #[derive(Debug, thiserror::Error)]

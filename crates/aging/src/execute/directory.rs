@@ -10,6 +10,7 @@ use crate::plan::AgingPlan;
 use crate::planner::{File, Operation, OperationKind};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
+use senesce_core::IoFailure;
 use senesce_volume::ClaimedDirectory;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -91,7 +91,7 @@ pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> 
     }
 }
 
-pub(super) fn is_mount_point(path: &Path) -> bool {
+fn is_mount_point(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let number = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
     match (number(path), number(&path.join(".."))) {
