@@ -332,6 +332,14 @@ pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
 }
 
+/// Where the tools work: they take a mounted directory, which an image or a device has to be made first.
+pub(crate) fn place_of_commands(target: &str) -> String {
+    match Path::new(target).is_dir() {
+        true => target.into(),
+        false => "MOUNTPOINT".into(),
+    }
+}
+
 /// Bytes per second of a long sequential read, as the model has it.
 ///
 /// # Errors

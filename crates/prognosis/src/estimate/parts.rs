@@ -131,7 +131,8 @@ pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Resu
     let mut cures = Vec::new();
     if let Some(command) = defragmenter(&found.file_system) {
         // Everything that is moved is read and written.
-        cures.push(one(format!("{command} {}", found.target), found.ideal_seconds, moved, 2.0));
+        let place = place_of_commands(&found.target);
+        cures.push(one(format!("{command} {place}"), found.ideal_seconds, moved, 2.0));
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
