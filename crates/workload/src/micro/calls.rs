@@ -13,6 +13,7 @@ use senesce_core::{Bytes, Seed};
 use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::str::FromStr;
@@ -154,6 +155,7 @@ pub fn measure_calls(
     }
     let content = filled(most.max(1 << 20), 2).map_err(WorkloadError::io("allocate content for", &folder))?;
     fs::create_dir_all(&folder).map_err(WorkloadError::io("make directory", &folder))?;
+    let removed = RemovedAtEnd(&folder);
     progress.phase("writing by size", options.sizes.len() as u64, "sizes");
     let mut sizes = Vec::new();
     for (index, size) in options.sizes.iter().enumerate() {
@@ -163,11 +165,26 @@ pub fn measure_calls(
         sizes.push(measure_size(&folder, &content, options, size.0, interrupt)?);
         progress.position(index as u64 + 1, &size.to_string());
     }
-    fs::remove_dir_all(&folder).map_err(WorkloadError::io("remove", &folder))?;
+    removed.now().map_err(WorkloadError::io("remove", &folder))?;
     if sizes.is_empty() {
         return Err(WorkloadError::Interrupted("measuring writes".into()));
     }
     Ok(CallResult { mode: options.mode, sync: options.sync, sizes })
+}
+
+/// A folder that goes with its files, also when measuring failed.
+struct RemovedAtEnd<'a>(&'a Path);
+
+impl RemovedAtEnd<'_> {
+    fn now(self) -> io::Result<()> {
+        fs::remove_dir_all(self.0)
+    }
+}
+
+impl Drop for RemovedAtEnd<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0);
+    }
 }
 
 fn measure_size(
@@ -278,6 +295,16 @@ mod tests {
             }
         }
         assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_made_goes_also_when_measuring_fails() {
+        let room = tempfile::tempdir().unwrap();
+        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        fs::create_dir_all(room.path().join(FOLDER).join("file-4096")).unwrap();
+        let options = CallOptions { sizes: vec![Bytes(4096)], ..CallOptions::new(WriteMode::Append) };
+        assert!(measure_calls(&claimed, &options, &Silent, &Interrupt::new()).is_err());
+        assert!(!room.path().join(FOLDER).exists());
     }
 
     #[test]
