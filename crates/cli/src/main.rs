@@ -24,6 +24,7 @@ mod ranks;
 mod registry;
 mod session;
 mod table;
+mod text_table;
 mod verbs;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -31,6 +31,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     let width = bar_width(slot, series.len());
     let mut missing = 0;
     for (order, (one, look)) in series.iter().zip(&looks).enumerate() {
+        canvas.series = Some(order);
         for index in 0..one.points.len() {
             let category = one.points[index].0;
             if !(0.0..x.categories.len() as f64 - 0.5).contains(&category) {
@@ -42,6 +43,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
             missing += usize::from(!draw_bar(canvas, &frame, (x, y), &bar, &labels));
         }
     }
+    canvas.series = None;
     baseline(canvas, &frame);
     match missing {
         0 => Vec::new(),

@@ -102,7 +102,7 @@ fn bare(text: &str) -> String {
 /// The texts between the tags of the page's body, without drawings and the list of contents.
 fn texts(html: &str) -> Vec<String> {
     let mut body = html.split_once("<body>").unwrap().1.to_string();
-    for tag in ["svg", "nav"] {
+    for tag in ["svg", "nav", "script"] {
         while let Some(begin) = body.find(&format!("<{tag}")) {
             let end = body[begin..].find(&format!("</{tag}>")).unwrap() + begin;
             body.replace_range(begin..end + tag.len() + 3, "");
