@@ -152,7 +152,8 @@ pub fn exercise(bytes: &[u8]) {
     look_at(&without_script(&senesce_report::render_html(&analysis, &record(&words))));
     look_at(&without_script(&senesce_report::render_page(&analysis)));
     let word = |at: usize| words[at % words.len()].clone();
-    let (name, page, date, kind, label, host, verdict) = (word(0), word(1), word(2), word(3), word(4), word(5), word(6));
+    let (name, page, date, kind, label, host, verdict) =
+        (word(0), word(1), word(2), word(3), word(4), word(5), word(6));
     let listed = Listed { name, page, date, kind, label, host, verdict };
     look_at(&without_script(&senesce_report::site::index(&word(7), &[listed])));
     look_at(&senesce_report::render_svg(&analysis.figures[0]));

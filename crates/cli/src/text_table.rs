@@ -48,7 +48,8 @@ fn fit(heads: &[String], rows: &[Vec<String>], numeric: &[bool], limit: usize) -
         return None;
     }
     while total(&widths) > limit {
-        let widest = (0..widths.len()).filter(|index| widths[*index] > least[*index]).max_by_key(|index| widths[*index])?;
+        let widest =
+            (0..widths.len()).filter(|index| widths[*index] > least[*index]).max_by_key(|index| widths[*index])?;
         widths[widest] -= 1;
     }
     Some(widths)

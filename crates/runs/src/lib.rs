@@ -29,6 +29,7 @@ use run::{RunKind, verb};
 pub const VERBS: &[&dyn RunKind] = &[
     verb::<bench::Bench>(),
     verb::<import::fio::Fio>(),
+    verb::<import::results::Results>(),
     verb::<trace::BlockTraceRun>(),
     verb::<study::Study>(),
 ];

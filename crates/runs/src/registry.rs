@@ -24,6 +24,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("packages", include_str!("../../../docs/guide/packages.md")),
     ("demo", include_str!("../../../docs/verbs/demo.md")),
     ("runs", include_str!("../../../docs/verbs/runs.md")),
+    ("history", include_str!("../../../docs/verbs/history.md")),
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("bench", include_str!("../../../docs/verbs/bench.md")),

@@ -38,7 +38,9 @@ impl Removable {
             Ok(_) => {}
             // Another version's, whose plan this one cannot read.
             Err(RecordError::OtherFormat { found, .. }) if found.parse::<u32>().is_ok() => {}
-            Err(error) => return Err(refused(format!("cannot be told from other folders ({error}); nothing was removed"))),
+            Err(error) => {
+                return Err(refused(format!("cannot be told from other folders ({error}); nothing was removed")));
+            }
         }
         let lock = RunDirectory::hold(path).map_err(|error| match error {
             RecordError::InUse { .. } => refused("is being run; end that first (Ctrl-C keeps its record)".into()),

@@ -158,7 +158,10 @@ fn agreed(runs: &[Removable]) -> Result<bool, Failure> {
         eprintln!("{}  {}", run.path().display(), run.size());
     }
     let total = Bytes(runs.iter().map(|run| run.size().0).sum());
-    eprintln!("remove {} with {total}? [y/N]", if runs.len() == 1 { "this run".into() } else { format!("these {} runs", runs.len()) });
+    eprintln!(
+        "remove {} with {total}? [y/N]",
+        if runs.len() == 1 { "this run".into() } else { format!("these {} runs", runs.len()) }
+    );
     let mut answer = String::new();
     std::io::stdin()
         .lock()

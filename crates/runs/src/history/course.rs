@@ -162,7 +162,13 @@ fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<
             unit: one.unit.clone(),
             condition: one.condition_words(),
         };
-        images.entry(key).or_insert_with(|| (one, BTreeMap::new())).1.entry(one.image).or_default().push(one.value.get());
+        images
+            .entry(key)
+            .or_insert_with(|| (one, BTreeMap::new()))
+            .1
+            .entry(one.image)
+            .or_default()
+            .push(one.value.get());
     }
     let point = |(key, (first, images)): (Key, (&'a Measurement, BTreeMap<u32, Vec<f64>>))| {
         let images: Vec<Vec<f64>> = images.into_values().collect();

@@ -18,7 +18,7 @@ use crate::measurements;
 use crate::registry::Registry;
 use rayon::prelude::*;
 use senesce_core::record::Overview;
-use senesce_core::{Failure, Measurement, Record};
+use senesce_core::{Failure, Measurement, Plan, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl Entry {
             label: fact("run.label"),
             commit: fact("program.commit"),
             kernel: fact("kernel.release"),
-            setting: Some(format!("{:08x}", found.plan.setting())),
+            setting: Some(setting(&found.plan)),
             seed: Some(found.plan.seed.0),
             state: if found.is_partial() { State::Partial } else { State::Complete },
             verdict: found.summary.as_deref().map_or_else(|| "did not complete".into(), verdict),
@@ -118,6 +118,19 @@ impl Entry {
     pub fn name(&self) -> String {
         self.run.file_name().unwrap_or(self.run.as_os_str()).to_string_lossy().into_owned()
     }
+}
+
+/// Imports of files with the same name are one setting: what tells the files from one another shapes no result.
+fn setting(plan: &Plan) -> String {
+    let number = match plan.spec.contains_key("crc32") {
+        true => {
+            let mut plan = plan.clone();
+            plan.spec.remove("crc32");
+            plan.setting()
+        }
+        false => plan.setting(),
+    };
+    format!("{number:08x}")
 }
 
 /// What a result says of itself; all else in it is passed over.

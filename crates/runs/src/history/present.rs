@@ -20,7 +20,8 @@ pub fn runs_table(entries: &[Entry]) -> Table {
     let mut table = Table::new("runs", "Runs", &columns);
     for entry in entries {
         let is_done = entry.state == State::Complete;
-        let verdict = if is_done { entry.verdict.clone() } else { format!("{}: {}", entry.state.word(), entry.verdict) };
+        let verdict =
+            if is_done { entry.verdict.clone() } else { format!("{}: {}", entry.state.word(), entry.verdict) };
         table.row(vec![
             json!(entry.date.as_deref().map(minute)),
             json!(entry.host),
@@ -128,9 +129,12 @@ fn drifts(courses: &Courses) -> Table {
 /// Tables, figures and the result; `against` are the name of a baseline and what came of it.
 pub fn analysis(entries: &[Entry], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
     let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
-    let tables = of_baseline
-        .into_iter()
-        .chain([changes(entries, courses), drifts(courses), course_table(entries, courses), runs_table(entries)]);
+    let tables = of_baseline.into_iter().chain([
+        changes(entries, courses),
+        drifts(courses),
+        course_table(entries, courses),
+        runs_table(entries),
+    ]);
     let mut result = json!({"runs": list(entries), "courses": courses.courses, "false_alarms": courses.false_alarms()});
     if let Some((name, found)) = against {
         result["baseline"] = json!({"name": name, "found": baseline::json(entries, found)});
@@ -177,7 +181,9 @@ fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
     }
     let drawable = courses.courses.iter().filter(|course| is_drawable(course)).count();
     if drawable > MOST_FIGURES {
-        caveats.push(format!("{MOST_FIGURES} of {drawable} courses are drawn, those with changes first; the table has all"));
+        caveats.push(format!(
+            "{MOST_FIGURES} of {drawable} courses are drawn, those with changes first; the table has all"
+        ));
     }
     caveats
 }
@@ -221,7 +227,11 @@ fn figure(index: usize, entries: &[Entry], course: &Course) -> Figure {
         better: course.better,
         kind: FigureKind::Lines {
             x: Axis::linear("Run, by date"),
-            y: Axis::linear(&if key.unit.is_empty() { key.metric.clone() } else { format!("{} ({})", key.metric, key.unit) }),
+            y: Axis::linear(&if key.unit.is_empty() {
+                key.metric.clone()
+            } else {
+                format!("{} ({})", key.metric, key.unit)
+            }),
             series,
         },
     }

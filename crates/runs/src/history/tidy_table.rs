@@ -7,8 +7,26 @@ use serde_json::{Value, json};
 
 /// Columns; those of `senesce export` keep their names and meaning.
 pub const COLUMNS: [&str; 20] = [
-    "run", "date", "host", "label", "commit", "kernel", "kind", "setting", "version", "seed", "complete", "verdict", "metric",
-    "unit", "better", "condition", "image", "repetition", "primary", "value",
+    "run",
+    "date",
+    "host",
+    "label",
+    "commit",
+    "kernel",
+    "kind",
+    "setting",
+    "version",
+    "seed",
+    "complete",
+    "verdict",
+    "metric",
+    "unit",
+    "better",
+    "condition",
+    "image",
+    "repetition",
+    "primary",
+    "value",
 ];
 
 /// A row for every value. A run without values has one row without a metric, so that no run is lost.
