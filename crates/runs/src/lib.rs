@@ -11,12 +11,13 @@ pub mod drives;
 pub mod export;
 pub mod history;
 pub mod import;
+pub mod kernel_log;
 pub mod measurements;
 pub mod registry;
 pub mod run;
 pub mod shared_directory;
 pub mod simulated;
-pub mod study;
+pub mod thread_memory;
 pub mod tidy;
 pub mod trace;
 pub mod tree;
@@ -31,7 +32,6 @@ pub const VERBS: &[&dyn RunKind] = &[
     verb::<import::fio::Fio>(),
     verb::<import::results::Results>(),
     verb::<trace::BlockTraceRun>(),
-    verb::<study::Study>(),
 ];
 
 #[cfg(doctest)]

@@ -1,6 +1,4 @@
-//! Comparison over whole run directories, and studies of others.
-
-mod foreign;
+//! Comparison over whole run directories.
 
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
