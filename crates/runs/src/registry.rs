@@ -18,6 +18,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("how-to", include_str!("../../../docs/guide/how-to.md")),
     ("mail-server", include_str!("../../../docs/tutorials/mail-server.md")),
     ("regression", include_str!("../../../docs/tutorials/regression.md")),
+    ("ci", include_str!("../../../docs/tutorials/ci.md")),
     ("slow-disk", include_str!("../../../docs/tutorials/slow-disk.md")),
     ("troubleshooting", include_str!("../../../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../../../docs/guide/glossary.md")),

@@ -89,7 +89,9 @@ fn all_values_are_exported_and_scraped() {
     let first: Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&first["metric"], &first["host"]), (&value!("time"), &value!("builder")));
     let scraped = printed(&run(room.path(), &["history", "nightly", "--prometheus"]));
-    for line in ["# TYPE senesce_history_value gauge", "senesce_history_runs{state=\"complete\"} 16", "host=\"builder\""] {
+    for line in
+        ["# TYPE senesce_history_value gauge", "senesce_history_runs{state=\"complete\"} 16", "host=\"builder\""]
+    {
         assert!(scraped.contains(line), "{line}: {scraped}");
     }
 }
