@@ -36,6 +36,13 @@ pub const IOR: Format = Format { name: "ior", about: "what IOR 3 and 4 print", r
 /// What mdtest prints.
 pub const MDTEST: Format = Format { name: "mdtest", about: "what mdtest prints", read: mdtest::read };
 
+/// Reads text as each of the imports would.
+pub fn check(text: &str) {
+    for format in [&HYPERFINE, &IOR, &MDTEST] {
+        drop((format.read)(text));
+    }
+}
+
 impl Importer for Format {
     fn name(&self) -> &'static str {
         self.name

@@ -2,47 +2,9 @@ use super::*;
 use senesce_core::{ExitCode, Record};
 use serde_json::json;
 
-const IOR_TEXT: &str = "IOR-4.0.0: MPI Coordinated Test of Parallel I/O
-Began               : Thu Mar 19 17:47:55 2026
-Machine             : Linux node1
+const IOR_TEXT: &str = include_str!("../../../../../fuzz/corpus/results/ior");
 
-Options:
-api                 : POSIX
-tasks               : 8
-xfersize            : 262144 bytes
-blocksize           : 1 MiB
-
-Results:
-
-access    bw(MiB/s)  IOPS       Latency(s)  block(KiB) xfer(KiB)  open(s)    wr/rd(s)   close(s)   total(s)   iter
-------    ---------  ----       ----------  ---------- ---------  --------   --------   --------   --------   ----
-write     900.00     3600       0.001868    1024.00    256.00     0.001203   0.007473   0.000973   0.008768   0
-read      5429       21716      0.000031    1024.00    256.00     0.015838   0.014163   0.014007   0.001637   0
-write     1000.00    4000       0.001868    1024.00    256.00     0.001203   0.007473   0.000973   0.008000   1
-read      5431       21724      0.000031    1024.00    256.00     0.015838   0.014163   0.014007   0.001637   1
-remove    -          -          -           -          -          -          -          -          0.006066   1
-Max Write: 1000.00 MiB/sec (1048.58 MB/sec)
-
-Summary of all tests:
-Operation   Max(MiB)   Min(MiB)  Mean(MiB)     StdDev   Max(OPs)   Min(OPs)  Mean(OPs)     StdDev    Mean(s)
-write        1000.00     900.00     950.00      50.00    4000.00    3600.00    3800.00     200.00    0.00838
-read         5431.20    5429.38    5430.29       0.91   21724.80   21717.52   21721.16       3.64    0.00164
-Finished            : Thu Mar 19 17:48:00 2026
-";
-
-const MDTEST_TEXT: &str = "-- started at 03/19/2026 17:55:06 --
-
-mdtest-4.0.0 was launched with 10 total task(s) on 2 node(s)
-10 tasks, 33340 files
-
-SUMMARY rate: (of 1 iterations)
-   Operation                     Max            Min           Mean        Std Dev
-   ---------                     ---            ---           ----        -------
-   File creation                2568.636       2568.636       2568.636          0.000
-   File stat                       0.000          0.000          0.000          0.000
-   Tree creation                 496.015        496.015        496.015          0.000
--- finished at 03/19/2026 17:55:20 --
-";
+const MDTEST_TEXT: &str = include_str!("../../../../../fuzz/corpus/results/mdtest");
 
 fn hyperfine(mean: f64, codes: [i32; 3]) -> String {
     let parameters = json!({"size": "4k"});
@@ -128,5 +90,15 @@ fn an_import_is_a_run_and_a_foreign_file_leaves_none() {
         let analysis = crate::run::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
         assert_eq!(analysis.result["format"], format.name);
         assert!(!analysis.tables[0].rows.is_empty() && analysis.caveats[0].contains("imported"));
+    }
+}
+
+#[test]
+fn what_is_cut_off_anywhere_is_read_or_refused() {
+    for text in [hyperfine(2.0, [0, 0, 0]), IOR_TEXT.into(), MDTEST_TEXT.into()] {
+        for (end, _) in text.char_indices() {
+            check(&text[..end]);
+            check(&text[end..]);
+        }
     }
 }
