@@ -85,8 +85,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         return not_testable(format!("it speaks of {drive}; this run used {}", listed(&facts.drives)));
     }
     let published = claim.published.numbers(&set.rows);
-    let evidence =
-        Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
+    let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
     if facts.emulated && timed(claim, set, measurements) {
         return not_testable("times under an emulated processor are the emulator's".into());
     }
@@ -125,6 +124,7 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
             let why = format!("what was measured twice differs: {}; it takes a quieter machine", words(&found));
             (Truth::Open(why), String::new())
         }
+        Some(_) if words(&found).is_empty() => (truth, "the same measured twice: too few values to tell".into()),
         Some(_) => (truth, format!("the same measured twice: {}", words(&found))),
     }
 }

@@ -154,7 +154,8 @@ mod tests {
     fn images_are_the_units_where_there_are_several() {
         let one_image = [measured("aged", "ext4", 0, 1.0), measured("aged", "ext4", 0, 3.0)];
         let evidence = |measurements| {
-            Evidence { measurements, exact: &BTreeSet::new(), all_exact: false, by_round: false }.cells(&"rate".parse().unwrap())
+            Evidence { measurements, exact: &BTreeSet::new(), all_exact: false, by_round: false }
+                .cells(&"rate".parse().unwrap())
         };
         assert_eq!(evidence(&one_image)[0].sample.units, vec![1.0, 3.0]);
         let two = [&one_image[..], &[measured("aged", "ext4", 1, 5.0)]].concat();

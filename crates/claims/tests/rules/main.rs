@@ -27,11 +27,12 @@ fn sets() -> Vec<(String, ClaimSet)> {
 
 fn read_sets() -> Vec<(String, ClaimSet)> {
     let mut found = vec![("all-kinds".to_string(), ClaimSet::parse(ALL_KINDS, ALL_KINDS_TABLE).unwrap())];
-    for entry in std::fs::read_dir(published()).unwrap().flatten() {
+    let verbs = std::fs::read_dir(published().join("verbs")).unwrap();
+    for entry in std::fs::read_dir(published()).unwrap().chain(verbs).flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(id) = name.strip_suffix(".claims.toml") else { continue };
         let text = std::fs::read_to_string(entry.path()).unwrap();
-        let table = std::fs::read_to_string(published().join(format!("{id}.csv"))).unwrap();
+        let table = std::fs::read_to_string(entry.path().with_file_name(format!("{id}.csv"))).unwrap();
         found.push((id.to_string(), ClaimSet::parse(&text, &table).unwrap_or_else(|error| panic!("{id}: {error}"))));
     }
     found
