@@ -7,7 +7,7 @@ use senesce_tierfs::cold::{FileCold, Latency, LatencyCold};
 use senesce_tierfs::disk::DiskMount;
 use senesce_tierfs::pair::{MakeRequest, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server};
-use senesce_tierfs::{Mode, Options, Promotion, TierFs};
+use senesce_tierfs::{Mode, Options, TierFs};
 use senesce_volume::{ClaimedDirectory, LoopDevice, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -155,7 +155,7 @@ impl Subject {
             memory: Memory::File(nvm),
             cold,
             mount_point: room.mount_point(),
-            options: Options { mode, threshold: setup.threshold, period: setup.period, promotion: Promotion::Always },
+            options: Options { mode, threshold: setup.threshold, period: setup.period, ..Options::default() },
             threads: setup.threads,
             cold_latency: setup.latency,
         })?;
