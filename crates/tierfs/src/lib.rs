@@ -21,6 +21,7 @@ mod fs;
 pub mod fuse;
 mod heat;
 mod holes;
+mod listing;
 mod namespace;
 pub mod nvm;
 pub mod open;

@@ -7,9 +7,9 @@ use super::sim::{SimCold, SimNvm, Survivors, anonymous, crash_image, empty_image
 use crate::TierFs;
 use crate::check::check;
 use crate::open::Options;
-use rand_pcg::rand_core::Rng;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rand_pcg::rand_core::Rng;
 use senesce_core::Seed;
 use std::path::Path;
 use std::sync::Arc;

@@ -125,9 +125,13 @@ pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
             out.truncate(got);
             return Ok(out);
         }
-        Op::SetXattr(d, n, key, value) => {
-            fs.set_xattr(at(d, n)?, format!("user.{key}").as_bytes(), &vec![*value; 12 * usize::from(*value)], false, false)?
-        }
+        Op::SetXattr(d, n, key, value) => fs.set_xattr(
+            at(d, n)?,
+            format!("user.{key}").as_bytes(),
+            &vec![*value; 12 * usize::from(*value)],
+            false,
+            false,
+        )?,
         Op::RemoveXattr(d, n, key) => fs.remove_xattr(at(d, n)?, format!("user.{key}").as_bytes())?,
         Op::Evict(count) => drop(fs.evict(*count as usize)),
         Op::Remount => {}
