@@ -99,6 +99,10 @@ impl Space {
     pub const METADATA: u64 = 1 << 2;
     /// With a second copy: RAID1, DUP, RAID10.
     pub const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
+    /// RAID1C3.
+    pub const THREE_COPIES: u64 = 1 << 9;
+    /// RAID1C4.
+    pub const FOUR_COPIES: u64 = 1 << 10;
     /// No chunk but what the kernel holds back.
     pub const GLOBAL_RESERVE: u64 = 1 << 49;
 }

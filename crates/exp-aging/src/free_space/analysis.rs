@@ -1,8 +1,7 @@
-//! Figures, table and findings on free space.
+//! Figures and table of free space.
 
 use super::{LARGE, Natural, large_share};
 use senesce_core::analysis::*;
-use senesce_core::published::PublishedValue;
 use senesce_layout::FreeSpace;
 use senesce_study::images::ImageFacts;
 use senesce_study::spec::StudySpec;
@@ -133,47 +132,4 @@ pub(super) fn table(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural]
         table.row(row);
     }
     table
-}
-
-fn words(published: &[PublishedValue], metric: &str) -> String {
-    let values = published.iter().filter(|one| one.metric == metric);
-    values.map(PublishedValue::words).collect::<Vec<_>>().join("; ")
-}
-
-pub(super) fn findings(spec: &StudySpec, images: &[ImageFacts], published: &[PublishedValue]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (fs, one) in spec.file_system.iter().enumerate() {
-        let shares =
-            |state| -> Vec<f64> { of_state(images, fs, state).map(|free| large_share(spec, free) * 100.0).collect() };
-        let extents = |state| -> Vec<f64> { of_state(images, fs, state).map(|free| free.extents as f64).collect() };
-        let (Some(once), Some(aged)) = (range(&shares(1)), range(&shares(2))) else { continue };
-        findings.push(Finding {
-            claim: format!("{}: writing files once leaves most free space in large extents, aging does not.", one.name),
-            published: words(published, "share of free space in large extents"),
-            measured: format!(
-                "{:.0} % in large extents written once, {:.0} % aged ({:.0} to {:.0})",
-                once.0, aged.0, aged.1, aged.2
-            ),
-            verdict: if once.0 > 2.0 * aged.2 { Verdict::Seen } else { Verdict::NotSeen },
-            note: format!("large: the same share of the volume as published, {:.2} %", LARGE * 100.0),
-            ..Finding::default()
-        });
-        let (Some(profile), Some(bins)) = (range(&extents(2)), range(&extents(3))) else { continue };
-        let apart = profile.1 > bins.2;
-        findings.push(Finding {
-            claim: format!(
-                "{}: churn by profile breaks free space into more pieces than churn by size bins.",
-                one.name
-            ),
-            published: words(published, "free extents"),
-            measured: format!(
-                "{:.0} ({:.0} to {:.0}) against {:.0} ({:.0} to {:.0}) free extents",
-                profile.0, profile.1, profile.2, bins.0, bins.1, bins.2
-            ),
-            verdict: if apart { Verdict::Seen } else { Verdict::NotSeen },
-            note: if apart || spec.images > 1 { String::new() } else { "one aging only: ranges are not known".into() },
-            ..Finding::default()
-        });
-    }
-    findings
 }

@@ -81,13 +81,23 @@ impl FileSystem {
     /// Makes this file system on a claimed device; `options` are split at blanks and passed on. Returns the command.
     pub fn make(self, device: &ClaimedDevice, options: &str) -> Result<String, TargetError> {
         device.check_again()?;
-        let extra: Vec<&str> = options.split_whitespace().collect();
+        let words = self.mkfs_words(options);
         let path = device.path().to_string_lossy();
-        let arguments: Vec<&str> = extra.iter().copied().chain([&*path]).collect();
-        let output = run(self.entry().mkfs, &arguments, self.package())?;
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain([&*path]).collect();
+        let output = run(&self.entry().mkfs[..1], &arguments, self.package())?;
         match output.success {
             true => Ok(output.command),
             false => Err(output.failure()),
+        }
+    }
+
+    /// The options of mkfs: ours, then those of `options`.
+    fn mkfs_words(self, options: &str) -> Vec<String> {
+        let own = self.entry().mkfs[1..].iter().copied();
+        let words = own.chain(options.split_whitespace());
+        match self.entry().joins_extended_options {
+            true => programs::merge_extended(words),
+            false => words.map(str::to_string).collect(),
         }
     }
 
@@ -141,6 +151,18 @@ mod tests {
         }
         assert!(matches!("zfs".parse::<FileSystem>(), Err(TargetError::Usage(_))));
         assert_eq!(FileSystem::by_statfs_magic(0x0102_1994), None);
+    }
+
+    #[test]
+    fn extended_options_of_a_user_join_ours() {
+        let seed = "hash_seed=73656e65-7363-6521-8f00-000000000000";
+        let words = FileSystem::Ext4.mkfs_words("-E stride=4 -O ^has_journal -Estripe-width=8");
+        let all = format!("lazy_itable_init=0,lazy_journal_init=0,{seed},stride=4,stripe-width=8");
+        assert_eq!(words, ["-q", "-F", "-O", "^has_journal", "-E", &all]);
+        let unwritten = FileSystem::Ext4.mkfs_words(FileSystem::Ext4.entry().unwritten_options);
+        let all = format!("nodiscard,lazy_itable_init=1,lazy_journal_init=1,{seed}");
+        assert_eq!(unwritten, ["-q", "-F", "-E", &all]);
+        assert_eq!(FileSystem::F2fs.mkfs_words("-E jpg -E gif"), ["-f", "-E", "jpg", "-E", "gif"]);
     }
 
     #[test]
