@@ -258,12 +258,6 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-/// Copies that a profile keeps.
-fn copies(flags: u64) -> u64 {
-    let kept = [(Space::TWO_COPIES, 2), (Space::THREE_COPIES, 3), (Space::FOUR_COPIES, 4)];
-    kept.into_iter().find(|(profiles, _)| flags & profiles != 0).map_or(1, |(_, copies)| copies)
-}
-
 fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     let mut found = Btrfs {
         data: Chunks { copies: 1, ..Chunks::default() },
@@ -275,9 +269,10 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
         devices: 0,
         node_size: node_size(root)?,
     };
-    for Space { flags, total, used } in btrfs_calls::spaces(root)? {
-        let chunks =
-            |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies: copies(flags) };
+    for space in btrfs_calls::spaces(root)? {
+        let Space { flags, total, used } = space;
+        let copies = space.copies();
+        let chunks = |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies };
         if flags & Space::GLOBAL_RESERVE != 0 {
             found.global_reserve = total;
             continue;
@@ -323,7 +318,7 @@ mod tests {
         let profiles =
             [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
         for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
-            assert_eq!(copies(DATA | profile), kept, "{name}");
+            assert_eq!(Space { flags: Space::DATA | profile, ..Space::default() }.copies(), kept, "{name}");
         }
     }
 

@@ -99,12 +99,18 @@ impl Space {
     pub const METADATA: u64 = 1 << 2;
     /// With a second copy: RAID1, DUP, RAID10.
     pub const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
-    /// RAID1C3.
+    /// With three: RAID1C3.
     pub const THREE_COPIES: u64 = 1 << 9;
-    /// RAID1C4.
+    /// With four: RAID1C4.
     pub const FOUR_COPIES: u64 = 1 << 10;
     /// No chunk but what the kernel holds back.
     pub const GLOBAL_RESERVE: u64 = 1 << 49;
+
+    /// Copies that its profile keeps.
+    pub fn copies(&self) -> u64 {
+        let kept = [(Self::TWO_COPIES, 2), (Self::THREE_COPIES, 3), (Self::FOUR_COPIES, 4)];
+        kept.into_iter().find(|(profiles, _)| self.flags & profiles != 0).map_or(1, |(_, copies)| copies)
+    }
 }
 
 /// `struct btrfs_ioctl_space_args` without its array.

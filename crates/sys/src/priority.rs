@@ -1,5 +1,6 @@
 //! Priorities of the calling thread.
 
+use rustix::io::Errno;
 use rustix::process::setpriority_process;
 
 /// Sets the nice value of the calling thread (setpriority(2)); below the one it has only with the right to.
@@ -15,9 +16,13 @@ pub fn set_thread_nice(nice: i32) -> crate::Result<()> {
 /// # Errors
 /// The level does not exist, or it may not.
 pub fn set_thread_io_best_effort(level: u8) -> crate::Result<()> {
-    // linux/ioprio.h: who 1 is a process or thread, and 0 the calling one; the class, 2, is in the bits from 13.
+    // linux/ioprio.h: who 1 is a process or thread, and 0 the calling one; the class, 2, is in the bits from 13. Since Linux 6.5
+    // the bits above the three of the level are hints, so that a greater level would be taken for one.
     const WHO_PROCESS: libc::c_int = 1;
     const BEST_EFFORT: libc::c_int = 2 << 13;
+    if level > 7 {
+        return Err(Errno::INVAL);
+    }
     let value = BEST_EFFORT | libc::c_int::from(level);
     // SAFETY: the call takes three numbers.
     match unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0 as libc::c_int, value) } {
@@ -29,7 +34,6 @@ pub fn set_thread_io_best_effort(level: u8) -> crate::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::io::Errno;
 
     #[test]
     fn a_level_that_does_not_exist_is_refused() {

@@ -95,9 +95,9 @@ impl FileSystem {
     fn mkfs_words(self, options: &str) -> Vec<String> {
         let own = self.entry().mkfs[1..].iter().copied();
         let words = own.chain(options.split_whitespace());
-        match self.entry().joins_extended_options {
-            true => programs::merge_extended(words),
-            false => words.map(str::to_string).collect(),
+        match self {
+            Self::Ext4 => merge_extended(words),
+            _ => words.map(str::to_string).collect(),
         }
     }
 
@@ -137,21 +137,37 @@ impl FromStr for FileSystem {
     }
 }
 
+/// Makes one list of all extended options: of several `-E` mke2fs takes the last alone (misc/mke2fs.c, `PRS`), and a user's would
+/// take ours away. Within a list the last of a kind counts.
+fn merge_extended<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let (mut kept, mut extended) = (Vec::new(), Vec::<&str>::new());
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let list = match word.strip_prefix("-E") {
+            Some("") => words.next(),
+            Some(list) => Some(list),
+            None => None,
+        };
+        let Some(list) = list else {
+            kept.push(word.to_string());
+            continue;
+        };
+        for option in list.split(',') {
+            let kind = |option: &str| option.split('=').next().map(str::to_string);
+            extended.retain(|known| kind(known) != kind(option));
+            extended.push(option);
+        }
+    }
+    if !extended.is_empty() {
+        kept.extend(["-E".to_string(), extended.join(",")]);
+    }
+    kept
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-
-    #[test]
-    fn names_are_read_back_and_others_refused() {
-        for known in FileSystem::ALL {
-            assert_eq!(known.name().parse::<FileSystem>().unwrap(), known);
-            assert_eq!(serde_json::to_value(known).unwrap(), known.name(), "records and command line use one word");
-            assert_eq!(FileSystem::by_statfs_magic(known.entry().statfs_magic.into()), Some(known));
-        }
-        assert!(matches!("zfs".parse::<FileSystem>(), Err(TargetError::Usage(_))));
-        assert_eq!(FileSystem::by_statfs_magic(0x0102_1994), None);
-    }
 
     #[test]
     fn extended_options_of_a_user_join_ours() {
@@ -163,6 +179,17 @@ mod tests {
         let all = format!("nodiscard,lazy_itable_init=1,lazy_journal_init=1,{seed}");
         assert_eq!(unwritten, ["-q", "-F", "-E", &all]);
         assert_eq!(FileSystem::F2fs.mkfs_words("-E jpg -E gif"), ["-f", "-E", "jpg", "-E", "gif"]);
+    }
+
+    #[test]
+    fn names_are_read_back_and_others_refused() {
+        for known in FileSystem::ALL {
+            assert_eq!(known.name().parse::<FileSystem>().unwrap(), known);
+            assert_eq!(serde_json::to_value(known).unwrap(), known.name(), "records and command line use one word");
+            assert_eq!(FileSystem::by_statfs_magic(known.entry().statfs_magic.into()), Some(known));
+        }
+        assert!(matches!("zfs".parse::<FileSystem>(), Err(TargetError::Usage(_))));
+        assert_eq!(FileSystem::by_statfs_magic(0x0102_1994), None);
     }
 
     #[test]

@@ -54,33 +54,6 @@ fn search_path() -> String {
     format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()))
 }
 
-/// Makes one list of all extended options: of several `-E` mke2fs takes the last alone (misc/mke2fs.c, `PRS`), and a user's would
-/// take ours away. Within a list the last of a kind counts.
-pub(super) fn merge_extended<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let (mut kept, mut extended) = (Vec::new(), Vec::<&str>::new());
-    let mut words = words.peekable();
-    while let Some(word) = words.next() {
-        let list = match word.strip_prefix("-E") {
-            Some("") => words.next(),
-            Some(list) => Some(list),
-            None => None,
-        };
-        let Some(list) = list else {
-            kept.push(word.to_string());
-            continue;
-        };
-        for option in list.split(',') {
-            let kind = |option: &str| option.split('=').next().map(str::to_string);
-            extended.retain(|known| kind(known) != kind(option));
-            extended.push(option);
-        }
-    }
-    if !extended.is_empty() {
-        kept.extend(["-E".to_string(), extended.join(",")]);
-    }
-    kept
-}
-
 /// Of what dumpe2fs says.
 pub(super) fn ext4_features(text: &str) -> Option<String> {
     let line = text.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;

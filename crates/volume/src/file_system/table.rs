@@ -13,8 +13,6 @@ pub struct Entry {
     pub package: &'static str,
     /// Makes it, with the options that are always given.
     pub(super) mkfs: &'static [&'static str],
-    /// Whether of several lists of extended options (`-E`) its mkfs takes the last alone, so that they must be made one.
-    pub(super) joins_extended_options: bool,
     /// Says the version of that.
     pub(super) version: &'static [&'static str],
     /// Checks it and writes nothing; empty: it has no checker.
@@ -200,7 +198,6 @@ static EXT4: Entry = Entry {
         "-E",
         "lazy_itable_init=0,lazy_journal_init=0,hash_seed=73656e65-7363-6521-8f00-000000000000",
     ],
-    joins_extended_options: true,
     version: &["mkfs.ext4", "-V"],
     checker: &["e2fsck", "-fn"],
     least_bytes: 8 * MIB,
@@ -243,7 +240,6 @@ static XFS: Entry = Entry {
     name: "xfs",
     package: "xfsprogs",
     mkfs: &["mkfs.xfs", "-q", "-f"],
-    joins_extended_options: false,
     version: &["mkfs.xfs", "-V"],
     checker: &["xfs_repair", "-n"],
     least_bytes: 300 * MIB,
@@ -282,7 +278,6 @@ static BTRFS: Entry = Entry {
     name: "btrfs",
     package: "btrfs-progs",
     mkfs: &["mkfs.btrfs", "-q", "-f"],
-    joins_extended_options: false,
     version: &["mkfs.btrfs", "--version"],
     checker: &["btrfs", "check", "--readonly"],
     least_bytes: 109 * MIB,
@@ -326,7 +321,6 @@ static F2FS: Entry = Entry {
     name: "f2fs",
     package: "f2fs-tools",
     mkfs: &["mkfs.f2fs", "-f"],
-    joins_extended_options: false,
     version: &["mkfs.f2fs", "-V"],
     checker: &["fsck.f2fs", "--dry-run"],
     least_bytes: 64 * MIB,
@@ -355,7 +349,6 @@ static NILFS2: Entry = Entry {
     name: "nilfs2",
     package: "nilfs-tools",
     mkfs: &["mkfs.nilfs2", "-q", "-f"],
-    joins_extended_options: false,
     version: &["mkfs.nilfs2", "-V"],
     checker: &[],
     least_bytes: 129 * MIB,
