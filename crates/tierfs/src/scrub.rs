@@ -1,7 +1,7 @@
 //! Looking at everything while the file system is mounted: what `check` reads, under the locks of those who change it.
 
 use crate::cold::AlignedBuffer;
-use crate::format::{BLOCK, Identity, Inode, Pointer, superblock};
+use crate::format::{BLOCK, Identity, Pointer, superblock};
 use crate::fs::TierFs;
 use crate::heat::Leaf;
 use crate::namespace::target_of;
@@ -218,7 +218,7 @@ impl TierFs {
     fn scrub_again(&self, here: Evicted, content: &mut [u8]) {
         let Evicted { slot, leaf } = here;
         let _guard = self.table.slot(leaf.ino).lock.read();
-        let file = self.find(leaf.ino).and_then(|(offset, _)| self.load(offset)).unwrap_or(Inode::default());
+        let file = self.find(leaf.ino).and_then(|(offset, _)| self.load(offset)).unwrap_or_default();
         if Cursor::new(&self.region, file.root).get(u64::from(leaf.index)) != Pointer::cold(slot) {
             return;
         }
