@@ -6,21 +6,28 @@
 
 use crate::fs::TierFs;
 use fuser::{INodeNo, Notifier, ReplyWrite};
-use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 
-/// A write that is done and not answered.
+/// Writes that wait for their answer while pages are dropped. Each takes one of the requests that the kernel lets wait in the
+/// background (64), where reads may stand behind them that a page to be dropped waits for.
+const MOST_WAITING: usize = 16;
+
+/// A write that is done, and whom to tell.
 struct Written {
     ino: u32,
     len: u32,
-    reply: ReplyWrite,
+    reply: Option<ReplyWrite>,
 }
 
 /// Where direct writes of files with cached pages are answered.
 #[derive(Debug, Default)]
-pub struct Coherence(OnceLock<Sender<Written>>);
+pub struct Coherence {
+    sender: OnceLock<Sender<Written>>,
+    waiting: Arc<AtomicUsize>,
+}
 
 impl std::fmt::Debug for Written {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,26 +44,35 @@ impl Coherence {
     /// Drops pages by `notifier` from now on, in a thread of its own that ends with this value.
     pub fn start(&self, fs: Arc<TierFs>, notifier: Notifier) {
         let (sender, receiver) = channel::<Written>();
+        let waiting = self.waiting.clone();
         std::thread::spawn(move || {
-            for Written { ino, len, reply } in receiver {
-                drop_pages(&fs, &notifier, ino);
-                reply.written(len);
+            while let Ok(first) = receiver.recv() {
+                let all: Vec<Written> = std::iter::once(first).chain(receiver.try_iter()).collect();
+                let inodes: BTreeSet<u32> = all.iter().map(|written| written.ino).collect();
+                inodes.into_iter().for_each(|ino| drop_pages(&fs, &notifier, ino));
+                for Written { len, reply, .. } in all {
+                    if let Some(reply) = reply {
+                        waiting.fetch_sub(1, Ordering::Relaxed);
+                        reply.written(len);
+                    }
+                }
             }
         });
         // Whoever came first is as good.
-        let _ = self.0.set(sender);
+        let _ = self.sender.set(sender);
     }
 
-    /// Answers a direct write of `len` bytes, once no page shows what was there before.
+    /// Answers a direct write of `len` bytes, once no page shows what was there before; at once, and the pages go soon after,
+    /// while as many wait as may.
     pub fn answer(&self, fs: &TierFs, ino: u32, len: u32, reply: ReplyWrite) {
-        let written = Written { ino, len, reply };
-        match self.0.get().filter(|_| fs.pages_of(ino) > 0) {
-            Some(sender) => {
-                if let Err(unsent) = sender.send(written) {
-                    unsent.0.reply.written(len);
-                }
-            }
-            None => written.reply.written(len),
+        let Some(sender) = self.sender.get().filter(|_| fs.pages_of(ino) > 0) else { return reply.written(len) };
+        let mut written = Written { ino, len, reply: Some(reply) };
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MOST_WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            written.reply.take().into_iter().for_each(|reply| reply.written(len));
+        }
+        if let Err(unsent) = sender.send(written) {
+            unsent.0.reply.into_iter().for_each(|reply| reply.written(len));
         }
     }
 }

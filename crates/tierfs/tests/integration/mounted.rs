@@ -141,7 +141,7 @@ fn times_before_1970_keep_their_fraction() {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_buffered_reader_sees_what_asynchronous_direct_writes_left() {
-    const BLOCKS: usize = 256;
+    const BLOCKS: usize = 64;
     let room = tempfile::tempdir().unwrap();
     let (server, mount_point) = mount(room.path());
     let path = mount_point.join("shared");
@@ -152,14 +152,14 @@ fn a_buffered_reader_sees_what_asynchronous_direct_writes_left() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let reader = File::open(&path).unwrap();
-            let mut data = vec![0; 64 * 4096];
+            let mut data = vec![0; 16 * 4096];
             while !done.load(Ordering::Relaxed) {
                 for at in (0..BLOCKS * 4096).step_by(data.len()) {
                     reader.read_exact_at(&mut data, at as u64).unwrap();
                 }
             }
         });
-        let stale = (1..=60u8).find_map(|round| {
+        let stale = (1..=30u8).find_map(|round| {
             queue.write_all(&direct, BLOCKS, round);
             let seen = std::fs::read(&path).unwrap();
             let wrong = seen.iter().position(|byte| *byte != round)?;
