@@ -73,6 +73,15 @@ pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Ve
         .collect()
 }
 
+/// The testable claims about which these measurements say nothing, whatever the drive: what an experiment can never decide.
+pub fn untested(set: &ClaimSet, measurements: &[Measurement]) -> Vec<String> {
+    let drives = set.claims.iter().filter_map(|claim| claim.drive.clone()).collect();
+    let facts = Facts { drives, ..Facts::of(Level::Paper) };
+    let testable = set.claims.iter().filter(|claim| !matches!(claim.rule, Rule::NotTestable { .. }));
+    let silent = testable.filter(|claim| judge(claim, set, measurements, &facts).verdict == Verdict::NotTestable);
+    silent.map(|claim| claim.id.clone()).collect()
+}
+
 /// Judges one claim.
 pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Judgement {
     let not_testable = |note: String| Judgement { verdict: Verdict::NotTestable, measured: String::new(), note };

@@ -17,6 +17,6 @@ mod truth;
 pub mod words;
 
 pub use claim::{Claim, ClaimSet, ClaimsError, Control, Published, Source, SourceKind, Work};
-pub use decide::{Facts, Judgement, decide, judge};
+pub use decide::{Facts, Judgement, decide, judge, untested};
 pub use rule::{Bounds, Holds, Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

@@ -2,9 +2,10 @@
 
 mod analysis;
 mod history;
+mod measurements;
 
 use clap::{Args, ValueEnum};
-use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::ChunkerSpec;
 use senesce_objstore::chunker::study::{self, Trial};
 use senesce_objstore::dedup::Totals;
@@ -82,6 +83,9 @@ pub struct Cell {
     chunks: u64,
     bytes: u64,
     gave_up: bool,
+    /// Chunks of a second trial that are not as those of the first; none where that was not made.
+    #[serde(default)]
+    differ: Option<u64>,
     /// Chunks by size: upper bound and count, bounds in steps of a quarter octave.
     distribution: Vec<(u64, u64)>,
     /// Of cutting 32 MiB of the stream, in CPU time.
@@ -111,8 +115,8 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
-    /// Trials that run side by side.
-    Trials(Vec<ChunkerSpec>),
+    /// A trial of one chunker.
+    Trial(ChunkerSpec),
     /// All chunkers over the history, read once.
     History,
 }
@@ -129,13 +133,12 @@ impl Run for ChunkSize {
         if let Some(missing) = spec.directories().iter().find(|path| !path.is_dir()) {
             return Err(Failure::usage(format!("--data {}: there is no such directory", missing.display())));
         }
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let words =
             |chunkers: &[ChunkerSpec]| chunkers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and with ");
         let mut steps: Vec<Planned<Step>> = Vec::new();
-        for group in spec.trials()?.chunks(threads) {
-            let action = format!("cut random bytes with {}", words(group));
-            steps.push(Planned::new(Step::Trials(group.to_vec()), action, "-").costing(Bytes(0), 0.2));
+        for chunker in spec.trials()? {
+            let action = format!("cut random bytes with {chunker}");
+            steps.push(Planned::new(Step::Trial(chunker), action, "-").costing(Bytes(0), 0.2));
         }
         let chunkers = spec.history_chunkers()?;
         if !chunkers.is_empty() {
@@ -151,12 +154,17 @@ impl Run for ChunkSize {
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         match step {
-            Step::Trials(chunkers) => {
-                spec.cells(chunkers).into_iter().for_each(|cell| context.record(Event::Cell(cell)));
+            Step::Trial(chunker) => {
+                context.record(Event::Cell(spec.cell(*chunker)));
                 Ok(())
             }
             Step::History => history::run(spec, context),
         }
+    }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let cells = recorded.events().filter_map(|event| if let Event::Cell(cell) = event { Some(cell) } else { None });
+        measurements::measurements(cells)
     }
 
     fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
@@ -251,29 +259,25 @@ impl Spec {
         }
     }
 
-    /// Trials in parallel, in order.
-    fn cells(&self, chunkers: &[ChunkerSpec]) -> Vec<Cell> {
-        std::thread::scope(|scope| {
-            let handles: Vec<_> = chunkers.iter().map(|chunker| scope.spawn(move || self.cell(*chunker))).collect();
-            let join = |handle: std::thread::ScopedJoinHandle<'_, Cell>| {
-                handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            handles.into_iter().map(join).collect()
-        })
-    }
-
     fn cell(&self, chunker: ChunkerSpec) -> Cell {
         let rolling = matches!(chunker, ChunkerSpec::RollingSum { .. });
         // The study took 100 chunks; for the others more cost little and show the distribution.
         let chunks = if rolling { self.chunks } else { self.chunks.max(5000) } as usize;
         let trial = study::trial(&chunker, chunks, self.give_up.bytes());
+        let gave_up = trial.sizes.len() < chunks;
         Cell {
             chunker,
             mean: trial.mean(),
             sd: trial.deviation(),
             chunks: trial.sizes.len() as u64,
             bytes: trial.bytes,
-            gave_up: trial.sizes.len() < chunks,
+            gave_up,
+            // One that gave up read much, and has no chunks to compare.
+            differ: (rolling && !gave_up).then(|| {
+                let again = study::trial(&chunker, chunks, self.give_up.bytes());
+                trial.sizes.iter().zip(&again.sizes).filter(|(one, other)| one != other).count() as u64
+                    + trial.sizes.len().abs_diff(again.sizes.len()) as u64
+            }),
             distribution: distribution(&trial),
             bytes_per_second: (!rolling).then(|| throughput(chunker)),
         }
@@ -304,6 +308,21 @@ fn throughput(chunker: ChunkerSpec) -> f64 {
 mod tests {
     use super::*;
 
+    /// A trial that ended with so many chunks of 1000 bytes on average.
+    pub(super) fn cell(chunker: &str, chunks: u64) -> Cell {
+        Cell {
+            chunker: chunker.parse().unwrap(),
+            mean: Some(1000.0),
+            sd: Some(500.0),
+            chunks,
+            bytes: 1000 * chunks,
+            gave_up: false,
+            differ: Some(0),
+            distribution: Vec::new(),
+            bytes_per_second: None,
+        }
+    }
+
     #[test]
     fn the_default_sweep_covers_both_ways_and_one_cell_is_one_trial() {
         let mut spec = ChunkSize::defaults(Level::Quick);
@@ -311,6 +330,16 @@ mod tests {
         spec.algorithm = Algorithm::RollingSum;
         (spec.window, spec.divisor) = (vec![Size(Bytes(4096))], vec![Size(Bytes(1024))]);
         assert_eq!((spec.trials().unwrap().len(), spec.history_chunkers().unwrap().len()), (1, 0));
+    }
+
+    /// Where the work is done must not change what is left of it.
+    #[test]
+    fn every_trial_is_a_step_by_itself() {
+        let spec = ChunkSize::defaults(Level::Smoke);
+        let steps: Vec<Step> =
+            ChunkSize::steps(&spec, Seed(1)).unwrap().into_iter().map(|planned| planned.step).collect();
+        let trials = spec.trials().unwrap().into_iter().map(Step::Trial);
+        assert_eq!(steps, trials.chain([Step::History]).collect::<Vec<_>>());
     }
 
     #[test]

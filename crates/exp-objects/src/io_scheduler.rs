@@ -4,7 +4,7 @@ mod analysis;
 
 use clap::{Args, ValueEnum};
 use rand::seq::SliceRandom;
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Seed, Silent, Size};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Silent, Size};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::vcs::files::generate_many;
 use senesce_objstore::{Layout, Scheme, Store, StoreError, StoreSettings};
@@ -167,6 +167,18 @@ impl Run for IoScheduler {
         });
         analysis::analyse(&commits.collect::<Vec<_>>(), no_space(recorded), spec)
     }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        recorded.events().filter_map(measurement).collect()
+    }
+}
+
+/// The time of a commit; the second series of a scheduler is its control and no value of its own.
+fn measurement(event: &Event) -> Option<Measurement> {
+    let Event::Commit(Measured { arm, seconds }) = event else { return None };
+    let one = Measurement::new("commit_mean", "s", Better::Lower, *seconds).ok()?.under("scheduler", &*arm.scheduler);
+    let one = one.under("files", arm.condition.files.to_string()).under("threads", arm.condition.threads.to_string());
+    (!arm.control).then_some(Measurement { repetition: arm.repeat as u32, ..one })
 }
 
 impl Experiment for IoScheduler {
@@ -336,6 +348,19 @@ mod tests {
             });
             assert_eq!(counted, BTreeMap::from([("bfq", 1), ("kyber", 1), ("mq-deadline", 1), ("none", 2)]));
         }
+    }
+
+    #[test]
+    fn every_claim_finds_the_values_that_it_needs() {
+        use senesce_claims::{ClaimSet, untested};
+        let set = ClaimSet::parse(IoScheduler::CLAIMS, IoScheduler::PUBLISHED).unwrap();
+        let spec = Spec { files: vec![10, 100_000], ..IoScheduler::defaults(Level::Quick) };
+        let arms = spec.arms(Seed(1));
+        let count = arms.len();
+        let commits = arms.into_iter().map(|arm| Event::Commit(Measured { arm, seconds: 1.0 }));
+        let all: Vec<Measurement> = commits.filter_map(|event| measurement(&event)).collect();
+        assert_eq!(all.len(), count * 4 / 5, "the control is none");
+        assert_eq!(untested(&set, &all), Vec::<String>::new());
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod io_scheduler;
 pub mod object_dirs;
 pub mod vcs_scaling;
 
+use senesce_core::Environment;
 use senesce_runs::run::{Reproducible, experiment};
 
 /// The experiments of this crate, in the order in which they are listed.
@@ -15,3 +16,9 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<io_scheduler::IoScheduler>(),
     experiment::<vcs_scaling::VcsScaling>(),
 ];
+
+/// Whether a run wrote to the drive of this model, as the kernel names it.
+fn is_on(environment: &Environment, model: &str) -> bool {
+    let told = environment.0.get("device.model").and_then(serde_json::Value::as_str);
+    told.is_some_and(|told| told.contains(model))
+}

@@ -2,9 +2,11 @@
 //! layout).
 
 mod analysis;
+mod measurements;
 
 use clap::Args;
-use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size};
+use senesce_claims::Facts;
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_objstore::fill::{Full, Write, fill};
 use senesce_objstore::{Scheme, advise, occupancy};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
@@ -41,6 +43,23 @@ pub struct Spec {
     /// bytes of an object
     #[arg(long)]
     pub object_size: Size,
+    /// fills of every scheme, each on a file system made anew; times need five to decide a claim
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repeats: u32,
+}
+
+/// Of a record without a number of repeats.
+fn once() -> u32 {
+    1
+}
+
+/// One fill.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Fill {
+    scheme: Scheme,
+    repeat: u32,
 }
 
 /// Schemes in the order given, each once.
@@ -81,9 +100,14 @@ pub enum Event {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Writes {
     scheme: String,
+    #[serde(default)]
+    repeat: u32,
     /// Number of the first write, from 0.
     first: u64,
     write_ns: Vec<u64>,
+    /// With the directories that were made for it; empty in records that do not have it.
+    #[serde(default)]
+    put_ns: Vec<u64>,
     entries: Vec<u64>,
     directories: Vec<u64>,
     bytes_free: Vec<u64>,
@@ -94,9 +118,24 @@ pub struct Writes {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Filled {
     scheme: Scheme,
+    #[serde(default)]
+    repeat: u32,
     object_bytes: u64,
     device: String,
     full: Full,
+}
+
+impl Filled {
+    /// Only on a partition like the published one do published numbers say anything about ours.
+    fn is_published_partition(&self) -> bool {
+        self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.room.block_bytes == 1024
+    }
+
+    /// Files by the formula of the thesis; none where the file system does not count inodes.
+    fn naive_files(&self) -> Option<f64> {
+        let inodes = self.full.inodes_total;
+        (inodes > 0).then(|| occupancy::naive_files(self.scheme, inodes))
+    }
 }
 
 impl Run for ObjectDirs {
@@ -105,13 +144,17 @@ impl Run for ObjectDirs {
     const CLAIMS: &'static str = include_str!("../../../data/published/object-dirs.claims.toml");
     type Spec = Spec;
     type Event = Event;
-    type Step = Scheme;
+    type Step = Fill;
 
     fn needs(_spec: &Spec) -> Needs {
         Needs::root("object-dirs makes file systems on loop devices")
     }
 
-    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Scheme>>, Failure> {
+    fn facts(_spec: &Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        measurements::facts(recorded, facts)
+    }
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Fill>>, Failure> {
         if matches!(spec.target, TargetSpec::Directory(_)) {
             return Err(Failure::usage(
                 "a directory cannot be made anew for every scheme: give memory:SIZE, image:FILE,size=SIZE or a block device",
@@ -120,25 +163,30 @@ impl Run for ObjectDirs {
         let capacity = spec.capacity();
         spec.check_space(capacity)?;
         let seconds = 0.5 + capacity.0 as f64 / 1e8;
-        let planned = |scheme: &Scheme| {
+        let planned = |repeat: u32, scheme: Scheme| {
             let action = format!("make {}, fill it with objects of {} under {scheme}", spec.fs, spec.object_size.0);
-            Planned::new(*scheme, action, spec.target.to_string()).costing(capacity, seconds)
+            Planned::new(Fill { scheme, repeat }, action, spec.target.to_string()).costing(capacity, seconds)
         };
-        Ok(spec.schemes.0.iter().map(planned).collect())
+        let round = |repeat| spec.schemes.0.iter().map(move |scheme| planned(repeat, *scheme));
+        Ok((0..spec.repeats).flat_map(round).collect())
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         Ok(Self)
     }
 
-    fn step(&mut self, spec: &Spec, scheme: &Scheme, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+    fn step(&mut self, spec: &Spec, step: &Fill, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let Fill { scheme, repeat } = *step;
         let options = OpenOptions { erase: context.may_erase(&spec.target)?, ..spec.options() };
         let target: MountedTarget = open(&spec.target, &options)?;
         context.add_environment(&target.environment())?;
-        let mut writes = Columns::new(*scheme);
-        let seed = context.seed.child(&format!("object-dirs/{scheme}"));
+        let mut writes = Columns::new(scheme, repeat);
+        let seed = context.seed.child(&match repeat {
+            0 => format!("object-dirs/{scheme}"),
+            repeat => format!("object-dirs/{scheme}/{repeat}"),
+        });
         let interrupt = context.interrupt;
-        let full = fill(target.directory(), *scheme, spec.object_size.bytes() as usize, u64::MAX, seed, |write| {
+        let full = fill(target.directory(), scheme, spec.object_size.bytes() as usize, u64::MAX, seed, |write| {
             writes.push(write);
             !interrupt.requested()
         })?;
@@ -151,12 +199,18 @@ impl Run for ObjectDirs {
         }
         writes.events().for_each(|writes| context.record(Event::Writes(writes)));
         let device = format!("{} on {}, {} total", spec.fs, spec.target, Bytes(full.bytes_total));
-        context.record(Event::Filled(Filled { scheme: *scheme, object_bytes: spec.object_size.bytes(), device, full }));
+        let object_bytes = spec.object_size.bytes();
+        context.record(Event::Filled(Filled { scheme, repeat, object_bytes, device, full }));
         Ok(target.close()?)
     }
 
     fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         analysis::analyse(recorded)
+    }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let events: Vec<&Event> = recorded.events().collect();
+        measurements::measurements(spec, &events)
     }
 }
 
@@ -172,6 +226,7 @@ impl Experiment for ObjectDirs {
             fs: FileSystem::Ext4,
             mkfs_options: "published".into(),
             object_size: Size(Bytes::kib(4)),
+            repeats: level.of([1, 1, 5]),
         }
     }
 }
@@ -218,20 +273,21 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(scheme: Scheme) -> Self {
-        Self { full: Vec::new(), last: Writes { scheme: scheme.to_string(), ..Writes::default() } }
+    fn new(scheme: Scheme, repeat: u32) -> Self {
+        Self { full: Vec::new(), last: Writes { scheme: scheme.to_string(), repeat, ..Writes::default() } }
     }
 
     fn push(&mut self, write: Write) {
         let last = &mut self.last;
         last.write_ns.push(write.write_ns);
+        last.put_ns.push(write.put_ns);
         last.entries.push(write.entries);
         last.directories.push(write.directories);
         last.bytes_free.push(write.bytes_free);
         last.inodes_free.push(write.inodes_free);
         if last.write_ns.len() == ROWS {
             let first = last.first + ROWS as u64;
-            let empty = Writes { scheme: last.scheme.clone(), first, ..Writes::default() };
+            let empty = Writes { scheme: last.scheme.clone(), repeat: last.repeat, first, ..Writes::default() };
             self.full.push(std::mem::replace(last, empty));
         }
     }
@@ -244,8 +300,40 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_objstore::occupancy::Room;
 
-    fn steps(change: impl Fn(&mut Spec)) -> Result<Vec<Planned<Scheme>>, Failure> {
+    /// A fill of the published partition, in rough numbers.
+    pub(super) fn filled(scheme: &str, repeat: u32) -> Filled {
+        let room = Room {
+            inodes: Some(25_677),
+            bytes: 95 << 20,
+            block_bytes: 1024,
+            inode_bytes: 0,
+            directories: Default::default(),
+        };
+        let full = Full {
+            files: 20_000,
+            directories: 257,
+            bytes_used: 80 << 20,
+            bytes_total: 96 << 20,
+            inodes_used: 20_268,
+            inodes_total: 25_688,
+            ended_by: None,
+            failed_call: "open".into(),
+            room,
+            seconds: 1.0,
+        };
+        Filled { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }
+    }
+
+    /// So many writes that become slower.
+    pub(super) fn writes(scheme: &str, repeat: u32, count: u64) -> Writes {
+        let write_ns: Vec<u64> = (0..count).map(|index| 10_000 + 100 * index + u64::from(repeat)).collect();
+        let put_ns = write_ns.iter().map(|ns| ns + 5000).collect();
+        Writes { scheme: scheme.into(), repeat, write_ns, put_ns, ..Writes::default() }
+    }
+
+    fn steps(change: impl Fn(&mut Spec)) -> Result<Vec<Planned<Fill>>, Failure> {
         let mut spec = ObjectDirs::defaults(Level::Smoke);
         change(&mut spec);
         ObjectDirs::steps(&spec, Seed(1))
@@ -260,6 +348,8 @@ mod tests {
         assert_eq!(failure.exit_code(), senesce_core::ExitCode::Usage);
         let failure = steps(|spec| spec.object_size = Size(Bytes::mib(200))).unwrap_err();
         assert!(failure.to_string().contains("does not hold one object"), "{failure}");
-        assert_eq!(steps(|spec| spec.schemes = "4x10,0x0,4x10".parse().unwrap()).unwrap().len(), 2);
+        let few =
+            |repeats| steps(move |spec| (spec.schemes, spec.repeats) = ("4x10,0x0,4x10".parse().unwrap(), repeats));
+        assert_eq!((few(1).unwrap().len(), few(5).unwrap().len()), (2, 10));
     }
 }

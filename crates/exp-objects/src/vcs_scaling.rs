@@ -2,11 +2,13 @@
 
 mod analysis;
 mod cell;
+mod measurements;
 
 use cell::{Cell, CellKind, Measured, Skipped};
 use clap::Args;
 use rand::seq::SliceRandom;
-use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size, Span};
+use senesce_claims::Facts;
+use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_objstore::vcs::System;
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec};
@@ -56,6 +58,13 @@ pub enum Event {
     Skipped(Skipped),
 }
 
+fn as_cell(event: &Event) -> Option<&Measured> {
+    if let Event::Cell(cell) = event { Some(cell) } else { None }
+}
+
+/// The disk drive of the study.
+const DISK: &str = "ST3250318AS";
+
 const SYSTEMS: [&str; 9] = ["git", "hg", "bup", "copy", "restic", "borg", "own-pack", "own-2x1", "own-2x2"];
 
 /// As published.
@@ -74,6 +83,11 @@ impl Run for VcsScaling {
 
     fn needs(_spec: &Spec) -> Needs {
         Needs::root("vcs-scaling makes file systems on loop devices")
+    }
+
+    fn facts(_spec: &Spec, recorded: &Recorded<Self>, mut facts: Facts) -> Facts {
+        facts.drives.extend(crate::is_on(&recorded.environment, DISK).then(|| DISK.into()));
+        facts
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Cell>>, Failure> {
@@ -120,6 +134,16 @@ impl Run for VcsScaling {
         let measured = cell.measure(spec, context)?;
         context.record(Event::Cell(measured));
         Ok(())
+    }
+
+    fn exit_code(_spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
+        let mut cells = recorded.events().filter_map(as_cell).peekable();
+        let nothing_counts = cells.peek().is_some() && cells.all(|cell| !cell.is_valid());
+        if nothing_counts { ExitCode::RunFailed } else { ExitCode::Done }
+    }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        recorded.events().filter_map(as_cell).flat_map(Measured::measurements).collect()
     }
 
     fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {

@@ -1,24 +1,26 @@
 //! Sustained write bandwidth of F2FS on a conventional drive and on a zoned one of the same size, with cleaning.
 
 use clap::Args;
+use senesce_claims::Facts;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::failure::failed;
 use senesce_core::parameter::real;
 use senesce_core::published;
-use senesce_core::{Analysis, Bytes, Failure, Finding, Level, Seed, Size, Span, Table, Verdict};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span, Table};
 use senesce_runs::drives;
 use senesce_runs::run::{Context, Experiment, Guest, Planned, Recorded, Run, run_in_guest};
 use senesce_volume::guest::{Wanted, find};
 use senesce_volume::{BlockDevice, ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The experiment.
-pub struct F2fsBandwidth;
+/// The experiment: the drives that this very process has taken.
+pub struct F2fsBandwidth(Vec<PathBuf>);
 
 /// What is written, and on which drives.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -45,9 +47,18 @@ pub struct Spec {
     /// small conventional drive beside the zoned one, or lab
     #[arg(long)]
     pub metadata: String,
+    /// times that each drive is made anew and written; claims need five
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[serde(default = "once")]
+    pub repeats: u32,
     /// ends the guest
     #[arg(long)]
     pub time_limit: Span,
+}
+
+/// Of a record without a number of repeats.
+fn once() -> u32 {
+    1
 }
 
 /// What happened.
@@ -64,6 +75,8 @@ pub enum Event {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
     drive: String,
+    #[serde(default)]
+    repeat: u32,
     seconds: f64,
     bytes: u64,
     elapsed: f64,
@@ -73,6 +86,8 @@ pub struct Sample {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DriveResult {
     drive: String,
+    #[serde(default)]
+    repeat: u32,
     bytes: u64,
     seconds: f64,
     overwrites: f64,
@@ -85,10 +100,10 @@ pub struct DriveResult {
 pub enum Step {
     /// Both drives, in a guest.
     Guest,
-    /// The conventional drive of this machine.
-    Conventional,
-    /// The zoned drive of this machine.
-    Zoned,
+    /// The conventional drive of this machine, and which time.
+    Conventional(u32),
+    /// The zoned drive of this machine, and which time.
+    Zoned(u32),
 }
 
 impl Run for F2fsBandwidth {
@@ -98,6 +113,10 @@ impl Run for F2fsBandwidth {
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
+
+    fn facts(_spec: &Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        crate::lab_drives::facts(&recorded.environment, facts)
+    }
 
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let (size, file) = (spec.size.0, spec.file_size.0);
@@ -111,18 +130,25 @@ impl Run for F2fsBandwidth {
         if spec.conventional == LAB {
             senesce_lab::kernel::choose(None)?;
             // About 60 MiB/s pass through an emulated drive and the translated kernel.
-            let (bytes, seconds) = (Bytes(2 * bytes.0), 10.0 + 2.0 * bytes.0 as f64 / 60e6);
+            let bytes = Bytes(2 * bytes.0 * u64::from(spec.repeats));
+            let seconds = 10.0 + bytes.0 as f64 / 60e6;
             let target = "a conventional and a zoned drive of the guest";
             return Ok(vec![Planned::new(Step::Guest, words, target).costing(bytes, seconds)]);
         }
         let on = |step, name: &str, drive: &str| {
             Planned::new(step, words.clone(), format!("{name}: {drive}")).costing(bytes, 0.0)
         };
-        Ok(vec![on(Step::Conventional, "conventional", &spec.conventional), on(Step::Zoned, "zoned", &spec.zoned)])
+        let round = |repeat| {
+            [
+                on(Step::Conventional(repeat), "conventional", &spec.conventional),
+                on(Step::Zoned(repeat), "zoned", &spec.zoned),
+            ]
+        };
+        Ok((0..spec.repeats).flat_map(round).collect())
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Ok(Self)
+        Ok(Self(Vec::new()))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
@@ -138,14 +164,15 @@ impl Run for F2fsBandwidth {
                 let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
                 run_in_guest::<Self, Self>(&guest, &inside, None, context).map(|_| ())
             }
-            Step::Conventional => {
+            Step::Conventional(repeat) => {
                 let drive = find(&spec.conventional, Wanted::Largest)?;
-                write_on("conventional", &drive, None, spec, context)
+                write_on(("conventional", *repeat), &drive, None, spec, &mut self.0, context)
             }
-            Step::Zoned => {
+            Step::Zoned(repeat) => {
+                context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
                 let zoned = find(&spec.zoned, Wanted::Zoned)?;
                 let metadata = find(&spec.metadata, Wanted::Smallest)?;
-                write_on("zoned", &metadata, Some(&zoned), spec, context)
+                write_on(("zoned", *repeat), &metadata, Some(&zoned), spec, &mut self.0, context)
             }
         }
     }
@@ -166,18 +193,21 @@ impl Run for F2fsBandwidth {
         let mut table = Table::new(
             "means",
             "Mean bandwidth",
-            &["drive", "written (MiB)", "overwrites", "mean (MiB/s)", "published (MiB/s)"],
+            &["drive", "repeat", "written (MiB)", "overwrites", "mean (MiB/s)", "published (MiB/s)"],
         );
         for result in &results {
             table.row(vec![
                 json!(result.drive),
+                json!(result.repeat + 1),
                 json!(result.bytes >> 20),
                 json!(result.overwrites),
                 json!(result.mean_mib_s),
                 json!(published_mean(&result.drive)),
             ]);
         }
-        let series = ["conventional", "zoned"].map(|drive| over_time(drive, &samples));
+        let repeats: BTreeSet<u32> = samples.iter().map(|sample| sample.repeat).collect();
+        let lines = repeats.iter().flat_map(|repeat| ["conventional", "zoned"].map(|drive| (drive, *repeat)));
+        let series: Vec<Series> = lines.map(|(drive, repeat)| over_time(drive, repeat, &samples)).collect();
         Ok(Analysis {
             title: "Sustained write bandwidth of F2FS".into(),
             summary:
@@ -197,11 +227,21 @@ impl Run for F2fsBandwidth {
                 },
             }],
             tables: vec![table],
-            findings: findings(&results, device),
             result: json!({"drives": results}),
             ..Analysis::default()
         })
     }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        recorded.events().filter_map(measurement).collect()
+    }
+}
+
+/// The mean over all of what was written to a drive at one time.
+fn measurement(event: &Event) -> Option<Measurement> {
+    let Event::Drive(result) = event else { return None };
+    let one = Measurement::new("mean write bandwidth", "MiB/s", Better::Higher, result.mean_mib_s).ok()?;
+    Some(Measurement { repetition: result.repeat, ..one.under("drive", &*result.drive) })
 }
 
 impl Experiment for F2fsBandwidth {
@@ -217,6 +257,7 @@ impl Experiment for F2fsBandwidth {
             conventional: LAB.into(),
             zoned: LAB.into(),
             metadata: LAB.into(),
+            repeats: level.of([1, 1, 5]),
             time_limit: Span::from_millis(level.of([120_000, 900_000, 10_800_000])),
         }
     }
@@ -230,61 +271,45 @@ fn published_mean(drive: &str) -> Option<f64> {
     values.into_iter().find(|value| value.condition == drive).map(|value| value.value)
 }
 
-fn over_time(drive: &str, samples: &[Sample]) -> Series {
+fn over_time(drive: &str, repeat: u32, samples: &[Sample]) -> Series {
     let points = samples
         .iter()
-        .filter(|sample| sample.drive == drive && sample.seconds > 0.0)
+        .filter(|sample| sample.drive == drive && sample.repeat == repeat && sample.seconds > 0.0)
         .map(|sample| (sample.elapsed, sample.bytes as f64 / sample.seconds / 1_048_576.0))
         .collect();
-    Series { name: drive.into(), mark: Mark::Measured, points, ..Series::default() }
+    let name = if repeat == 0 { drive.to_string() } else { format!("{drive}, again {repeat}") };
+    Series { name, mark: Mark::Measured, points, ..Series::default() }
 }
 
-fn findings(results: &[DriveResult], device: &str) -> Vec<Finding> {
-    let mean = |drive: &str| results.iter().find(|result| result.drive == drive).map(|result| result.mean_mib_s);
-    let (Some(conventional), Some(zoned)) = (mean("conventional"), mean("zoned")) else { return Vec::new() };
-    let emulated = device.contains("emulated");
-    vec![Finding {
-        claim: "F2FS sustains less write bandwidth on the zoned drive than on the conventional one".into(),
-        published: published::words_of(F2fsBandwidth::PUBLISHED, "mean write bandwidth"),
-        measured: format!("{conventional:.1} against {zoned:.1} MiB/s (ratio {:.3})", zoned / conventional),
-        verdict: match (emulated, zoned < conventional) {
-            (true, _) => Verdict::NotTestable,
-            (false, true) => Verdict::Seen,
-            (false, false) => Verdict::NotSeen,
-        },
-        note: if emulated {
-            "emulated drives have no flash: the ratio is of the software's paths only".into()
-        } else {
-            String::new()
-        },
-        ..Finding::default()
-    }]
-}
-
+/// Makes F2FS anew on drives that are empty, or in `ours`: what an earlier step of this very process made. Those that it
+/// takes are added.
 fn write_on(
-    name: &str,
+    (name, repeat): (&str, u32),
     device: &Path,
     zoned: Option<&Path>,
     spec: &Spec,
+    ours: &mut Vec<PathBuf>,
     context: &mut Context<'_, F2fsBandwidth>,
 ) -> Result<(), Failure> {
     let size = BlockDevice::open(zoned.unwrap_or(device))?.size();
-    let claimed = zoned.map(|path| ClaimedDevice::claim(path, None)).transpose()?;
-    let mut options = OpenOptions::fresh(FileSystem::F2fs);
+    let known = |path: &Path| ours.iter().any(|known| known == path).then(|| path.display().to_string());
+    let claimed = zoned.map(|path| ClaimedDevice::claim(path, known(path).as_deref())).transpose()?;
+    let mut options = OpenOptions { erase: known(device), ..OpenOptions::fresh(FileSystem::F2fs) };
     if let Some(zoned) = &claimed {
         options.mkfs_options = format!("-m -c {}", zoned.path().display());
     }
     // mkfs and mount take the zoned drive themselves.
     drop(claimed);
     let target = open(&TargetSpec::Device(device.into()), &options)?;
-    let outcome = overwrite(name, &target, size, spec, context);
+    ours.extend([Some(device), zoned].into_iter().flatten().map(Path::to_path_buf));
+    let outcome = overwrite((name, repeat), &target, size, spec, context);
     target.close()?;
     outcome
 }
 
 /// Fills to the fullness, then replaces files in random order; records bandwidth per sync interval.
 fn overwrite(
-    name: &str,
+    (name, repeat): (&str, u32),
     target: &MountedTarget,
     drive_size: Bytes,
     spec: &Spec,
@@ -318,6 +343,7 @@ fn overwrite(
         written += bytes;
         let sample = Sample {
             drive: name.into(),
+            repeat,
             seconds: interval.elapsed().as_secs_f64(),
             bytes,
             elapsed: begin.elapsed().as_secs_f64(),
@@ -328,6 +354,7 @@ fn overwrite(
     let seconds = begin.elapsed().as_secs_f64();
     let result = DriveResult {
         drive: name.into(),
+        repeat,
         bytes: written,
         seconds,
         overwrites: written as f64 / drive_size.0 as f64,
@@ -349,6 +376,8 @@ fn replace(path: &Path, content: &[u8]) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_claims::{ClaimSet, decide, untested};
+    use senesce_core::Verdict;
 
     #[test]
     fn the_published_means_are_found_by_drive() {
@@ -356,17 +385,42 @@ mod tests {
         assert_eq!(published_mean("zoned").map(f64::round), Some(637.0));
     }
 
-    #[test]
-    fn bandwidth_is_never_judged_on_emulated_drives() {
-        let result = |drive: &str, mean_mib_s| DriveResult {
-            drive: drive.into(),
-            bytes: 1,
-            seconds: 1.0,
-            overwrites: 1.0,
-            mean_mib_s,
+    fn values(repeats: u32) -> Vec<Measurement> {
+        let result = |drive: &str, mean_mib_s, repeat| {
+            Event::Drive(DriveResult {
+                drive: drive.into(),
+                repeat,
+                bytes: 1,
+                seconds: 1.0,
+                overwrites: 1.0,
+                mean_mib_s,
+            })
         };
-        let results = [result("conventional", 100.0), result("zoned", 90.0)];
-        assert_eq!(findings(&results, "drives emulated by QEMU")[0].verdict, Verdict::NotTestable);
-        assert_eq!(findings(&results, "drives of this machine")[0].verdict, Verdict::Seen);
+        let round = |repeat| {
+            let more = f64::from(repeat) * 0.1;
+            [result("conventional", 700.0 + more, repeat), result("zoned", 620.0 + more, repeat)]
+        };
+        (0..repeats).flat_map(round).filter_map(|event| measurement(&event)).collect()
+    }
+
+    #[test]
+    fn every_claim_finds_the_values_that_it_needs() {
+        let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
+        assert_eq!(untested(&set, &values(1)), Vec::<String>::new());
+    }
+
+    #[test]
+    fn one_value_against_one_decides_nothing_and_emulated_drives_never_do() {
+        let set = ClaimSet::parse(F2fsBandwidth::CLAIMS, F2fsBandwidth::PUBLISHED).unwrap();
+        let verdict = |repeats, facts: &Facts| {
+            let found = decide(&set, &values(repeats), facts);
+            found.into_iter().find(|finding| finding.id == "zoned-is-slower").unwrap().verdict
+        };
+        let real = Facts::of(Level::Paper);
+        assert_eq!(verdict(1, &real), Verdict::Undecided);
+        assert_eq!(verdict(5, &real), Verdict::Seen);
+        let mut environment = senesce_core::Environment::default();
+        environment.put("lab.accelerator", "kvm");
+        assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use senesce_core::{Analysis, Bytes, Failure, Finding, Level, Seed, Span, Table, Verdict};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Span, Table};
 use senesce_lab::{Drive, LabRun, kernel};
 use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
@@ -51,7 +51,8 @@ pub enum Event {
 pub struct Tried {
     file_system: String,
     works: bool,
-    seconds: f64,
+    /// None: the guest said nothing of it.
+    seconds: Option<f64>,
     said: String,
 }
 
@@ -78,44 +79,88 @@ impl Run for LabSelftest {
         let lab = lab(&spec.file_systems, spec.time_limit.0)?;
         let (mut out, mut errors) = (Vec::new(), Vec::new());
         let outcome = lab.run(context.interrupt, &mut out, &mut errors)?;
-        String::from_utf8_lossy(&out).lines().filter_map(parse).for_each(|tried| context.record(Event::Tried(tried)));
+        let said = String::from_utf8_lossy(&errors).into_owned();
+        let all = tried(&spec.file_systems, &String::from_utf8_lossy(&out), outcome.exit_status, &said);
+        all.into_iter().for_each(|tried| context.record(Event::Tried(tried)));
         context.record(Event::Booted(GuestBooted::of(&outcome)));
         Ok(())
     }
 
-    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let (mut tried, mut booted) = (Vec::new(), None);
-        for event in recorded.events().cloned() {
-            match event {
-                Event::Tried(one) => tried.push(one),
-                Event::Booted(guest) => booted = Some(guest),
-            }
-        }
+    fn exit_code(spec: &Spec, recorded: &Recorded<Self>) -> ExitCode {
+        let states = states(spec, recorded.events());
+        if states.iter().all(|tried| tried.works) { ExitCode::Done } else { ExitCode::Negative }
+    }
+
+    fn measurements(spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        measurements(&states(spec, recorded.events()))
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let booted = recorded.events().rev().find_map(|event| match event {
+            Event::Booted(guest) => Some(guest.clone()),
+            Event::Tried(_) => None,
+        });
+        let tried = states(spec, recorded.events());
         let mut table =
             Table::new("file-systems", "File systems in the guest", &["file system", "works", "time (s)", "said"]);
         for one in &tried {
             table.row(vec![json!(one.file_system), json!(one.works), json!(one.seconds), json!(one.said)]);
         }
         let working = tried.iter().filter(|one| one.works).count();
-        let measured = format!("{working} of {} work", tried.len());
+        let boot = booted.as_ref().map_or_else(String::new, |boot| {
+            format!("Kernel {} under {}: booted in {:.1} s. ", boot.kernel, boot.accelerator, boot.boot_seconds)
+        });
         Ok(Analysis {
             title: "Self-test of the lab".into(),
-            summary: booted.as_ref().map_or_else(String::new, |boot| {
-                format!("Kernel {} under {}: booted in {:.1} s.", boot.kernel, boot.accelerator, boot.boot_seconds)
-            }),
+            summary: format!("{boot}{working} of {} file systems work.", tried.len()),
             tables: vec![table],
-            findings: vec![Finding {
-                claim: "every file system that was asked for is made, mounted, written, read back and unmounted in the guest".into(),
-                published: String::new(),
-                measured: measured.clone(),
-                verdict: if working == tried.len() && working > 0 { Verdict::Seen } else { Verdict::NotSeen },
-                note: String::new(),
-..Finding::default()
-}],
             result: json!({"file_systems": tried, "boot": booted, "working": working, "tried": tried.len()}),
             ..Analysis::default()
         })
     }
+}
+
+/// What the guest said of every file system that was asked for. One of which it said nothing does not work; where the guest
+/// itself failed, its words say why.
+fn tried(asked: &[String], out: &str, exit_status: u8, errors: &str) -> Vec<Tried> {
+    let told: Vec<Tried> = out.lines().filter_map(parse).collect();
+    let silent = || match (exit_status, errors.lines().rev().find(|line| !line.trim().is_empty())) {
+        (0, _) => "the guest said nothing of it".to_string(),
+        (status, None) => format!("the guest ended with status {status} before it said anything of it"),
+        (status, Some(line)) => format!("the guest ended with status {status}: {}", line.trim()),
+    };
+    let of = |name: &String| {
+        let found = told.iter().rev().find(|tried| tried.file_system == *name).cloned();
+        found.unwrap_or_else(|| Tried { file_system: name.clone(), works: false, seconds: None, said: silent() })
+    };
+    asked.iter().map(of).collect()
+}
+
+/// One state of each file system that was asked for.
+fn states<'a>(spec: &Spec, events: impl Iterator<Item = &'a Event>) -> Vec<Tried> {
+    let told: Vec<&Tried> =
+        events.filter_map(|event| if let Event::Tried(tried) = event { Some(tried) } else { None }).collect();
+    let of = |name: &String| {
+        let found = told.iter().rev().find(|tried| tried.file_system == *name);
+        let silent = || Tried {
+            file_system: name.clone(),
+            works: false,
+            seconds: None,
+            said: "the record says nothing of it".into(),
+        };
+        found.map_or_else(silent, |tried| (*tried).clone())
+    };
+    spec.file_systems.iter().map(of).collect()
+}
+
+/// 1 for each that works, 0 for each that does not, under the names that claims use.
+fn measurements(states: &[Tried]) -> Vec<Measurement> {
+    let one = |tried: &Tried| {
+        let works = if tried.works { 1.0 } else { 0.0 };
+        let one = Measurement::new("works", "", Better::Higher, works).ok()?;
+        Some(one.under("file_system", &*tried.file_system))
+    };
+    states.iter().filter_map(one).collect()
 }
 
 impl Experiment for LabSelftest {
@@ -154,13 +199,15 @@ fn parse(line: &str) -> Option<Tried> {
         "failed" => false,
         _ => return None,
     };
-    let seconds = words.next()?.parse().ok()?;
+    let seconds = Some(words.next()?.parse().ok()?);
     Some(Tried { file_system, works, seconds, said: words.next().unwrap_or_default().trim().to_string() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_claims::{ClaimSet, Facts, decide, untested};
+    use senesce_core::Verdict;
 
     #[test]
     fn lines_of_the_script_are_read_and_others_left_out() {
@@ -169,5 +216,36 @@ mod tests {
         assert_eq!(tried.said, "mount: unknown file system");
         assert!(parse("xfs ok 0.5").unwrap().works);
         assert!(parse("NOTE: several default settings have changed").is_none());
+    }
+
+    fn verdict(states: &[Tried]) -> Verdict {
+        let set = ClaimSet::parse(LabSelftest::CLAIMS, LabSelftest::PUBLISHED).unwrap();
+        decide(&set, &measurements(states), &Facts::of(Level::Quick))[0].verdict
+    }
+
+    #[test]
+    fn a_file_system_of_which_the_guest_says_nothing_does_not_work() {
+        let spec = LabSelftest::defaults(Level::Quick);
+        let all: String = spec.file_systems.iter().map(|name| format!("{name} ok 1.0 \n")).collect();
+        let whole = tried(&spec.file_systems, &all, 0, "");
+        assert_eq!(verdict(&whole), Verdict::Seen);
+        let cut = tried(&spec.file_systems, "ext4 ok 1.0 \n", 137, "Out of memory: Killed process\n");
+        let asked = spec.file_systems.len();
+        assert_eq!((cut.len(), cut.iter().filter(|one| one.works).count()), (asked, 1));
+        assert!(cut[1].said.contains("status 137: Out of memory"), "{}", cut[1].said);
+        assert_eq!(verdict(&cut), Verdict::NotSeen);
+        let events: Vec<Event> = cut[..1].iter().cloned().map(Event::Tried).collect();
+        assert_eq!(
+            states(&spec, events.iter()).iter().filter(|one| !one.works).count(),
+            asked - 1,
+            "a record without them"
+        );
+    }
+
+    #[test]
+    fn every_claim_finds_the_values_that_it_needs() {
+        let set = ClaimSet::parse(LabSelftest::CLAIMS, LabSelftest::PUBLISHED).unwrap();
+        let spec = LabSelftest::defaults(Level::Quick);
+        assert_eq!(untested(&set, &measurements(&tried(&spec.file_systems, "", 0, ""))), Vec::<String>::new());
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod f2fs_bandwidth;
 pub mod job;
+mod lab_drives;
 pub mod lab_selftest;
 pub mod zns;
 pub mod zns_bandwidth;

@@ -2,12 +2,14 @@
 
 mod analysis;
 mod bench;
+mod measurements;
 pub(crate) mod output;
 mod setup;
 
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use clap::Args;
-use senesce_core::{Analysis, Bytes, Failure, Level, Seed, Size, Span};
+use senesce_claims::Facts;
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
 use senesce_runs::run::{Context, Experiment, Guest, Planned, Recorded, Run, run_in_guest};
 use serde::{Deserialize, Serialize};
@@ -70,9 +72,18 @@ pub struct Spec {
     /// RocksDB's db_bench; one with the ZenFS plugin adds ZenFS
     #[arg(long)]
     pub db_bench: String,
+    /// times that every setup is made and measured; claims need five
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[serde(default = "once")]
+    pub repeats: u32,
     /// ends the guest
     #[arg(long)]
     pub time_limit: Span,
+}
+
+/// Of a record without a number of repeats.
+fn once() -> u32 {
+    1
 }
 
 /// What happened.
@@ -89,8 +100,8 @@ pub enum Event {
 pub enum Step {
     /// All setups, in a guest.
     Guest,
-    /// One setup on drives of this machine.
-    Setup(String),
+    /// One setup on drives of this machine, and which time.
+    Setup(String, u32),
 }
 
 impl Run for ZnsRocksdb {
@@ -103,6 +114,10 @@ impl Run for ZnsRocksdb {
     type Event = Event;
     type Step = Step;
 
+    fn facts(_spec: &Spec, recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        crate::lab_drives::facts(&recorded.environment, facts)
+    }
+
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         spec.check()?;
         bench::find_program(&spec.db_bench)?;
@@ -114,18 +129,19 @@ impl Run for ZnsRocksdb {
         let words = format!("make it anew; {}", chosen.join(", "));
         if spec.is_in_lab() {
             senesce_lab::kernel::choose(None)?;
-            let count = setups.len() as f64;
+            let count = setups.len() as f64 * f64::from(spec.repeats);
             // Under emulation some 30 MB/s pass through RocksDB, and each of its starts takes seconds.
             let starts = (3 + 2 * chosen.len()) as f64;
             let seconds = 10.0 + count * (reading + bytes.0 as f64 / 30e6 + starts);
-            let bytes = Bytes(bytes.0 * setups.len() as u64);
+            let bytes = Bytes(bytes.0 * setups.len() as u64 * u64::from(spec.repeats));
             return Ok(vec![Planned::new(Step::Guest, words, setups.join(", ")).costing(bytes, seconds)]);
         }
-        let planned = |name: String| {
-            Planned::new(Step::Setup(name.clone()), words.clone(), name)
+        let planned = |repeat: u32, name: &String| {
+            Planned::new(Step::Setup(name.clone(), repeat), words.clone(), name.clone())
                 .costing(bytes, reading + bytes.0 as f64 / 300e6)
         };
-        Ok(setups.into_iter().map(planned).collect())
+        let rounds = (0..spec.repeats).flat_map(|repeat| setups.iter().map(move |name| (repeat, name)));
+        Ok(rounds.map(|(repeat, name)| planned(repeat, name)).collect())
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
@@ -133,7 +149,7 @@ impl Run for ZnsRocksdb {
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let Step::Setup(name) = step else {
+        let Step::Setup(name, repeat) = step else {
             let auto = || drives::AUTO.to_string();
             let inside = Spec { conventional: auto(), zoned: auto(), metadata: auto(), ..spec.clone() };
             let guest = Guest {
@@ -144,7 +160,14 @@ impl Run for ZnsRocksdb {
             };
             return run_in_guest::<Self, Self>(&guest, &inside, None, context).map(|_| ());
         };
-        bench::run_setup(name, spec, &mut self.0, context)
+        if name.ends_with("-zns") {
+            context.add_environment(&crate::lab_drives::zoned(&spec.zoned)?)?;
+        }
+        bench::run_setup((name, *repeat), spec, &mut self.0, context)
+    }
+
+    fn measurements(_spec: &Spec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        recorded.events().flat_map(|Event::Measured(measured)| measured.measurements()).collect()
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
@@ -177,6 +200,7 @@ impl Experiment for ZnsRocksdb {
             zoned: LAB.into(),
             metadata: LAB.into(),
             db_bench: DB_BENCH.into(),
+            repeats: level.of([1, 1, 5]),
             time_limit: Span::from_millis(level.of([120_000, 1_800_000, 43_200_000])),
         }
     }

@@ -21,6 +21,8 @@ use std::time::Instant;
 pub struct Write {
     /// Time of open, write and close of the file alone, without the directories made before.
     pub write_ns: u64,
+    /// Time of the whole object: the directories made for it, and the file.
+    pub put_ns: u64,
     /// Entries of its directory, with it.
     pub entries: u64,
     /// Directories so far, the root of the objects included.
@@ -79,12 +81,15 @@ pub fn fill(
         random.fill(&mut basis);
         random.fill(&mut data[..]);
         let name = hex(&Sha1::digest(basis));
+        let begun = Instant::now();
         match filler.put(&name, &data)? {
             Put::Written { write_ns, entries } => {
+                let put_ns = begun.elapsed().as_nanos() as u64;
                 files += 1;
                 let now = space(root.path())?;
                 let (bytes_free, inodes_free) = (now.room.bytes, now.room.inodes.unwrap_or(0));
-                let write = Write { write_ns, entries, directories: filler.directories, bytes_free, inodes_free };
+                let directories = filler.directories;
+                let write = Write { write_ns, put_ns, entries, directories, bytes_free, inodes_free };
                 if !seen(write) {
                     break;
                 }

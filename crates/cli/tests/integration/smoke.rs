@@ -1,6 +1,9 @@
 //! Every experiment at the smoke scale, from plan to report, and the verbs that only print.
 
 use crate::common::{json, run};
+use senesce_claims::{ClaimSet, Rule, Selection};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Those that boot the lab's guest; the tests of the lab run them there.
 const IN_THE_LAB: [&str; 3] = ["f2fs-bandwidth", "lab-selftest", "zns-rocksdb"];
@@ -23,6 +26,7 @@ fn every_experiment_runs_at_the_smoke_scale_and_reports() {
             continue;
         }
         json(&output);
+        failed.extend(unmeasured(room.path(), id));
         let report = run(room.path(), &["report", id]);
         assert_eq!(report.status.code(), Some(0), "{id}: {}", String::from_utf8_lossy(&report.stderr));
         assert_eq!(run(room.path(), &["doc", id]).status.code(), Some(0), "{id}");
@@ -55,4 +59,59 @@ fn what_only_prints_works_anywhere() {
         assert_eq!(run(room.path(), &words).status.code(), Some(2), "{words:?}");
     }
     assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 0, "nothing was left behind");
+}
+
+/// What claims ask for and no run at the smoke scale has: experiment, metric, and what measures it.
+const BEYOND_SMOKE: [(&str, &str, &str); 12] = [
+    ("age-convergence", "aging rate", "a file system that is aged"),
+    ("age-convergence", "operations that differ", "two plans of one seed"),
+    ("age-convergence", "runs that fall short with a fair coin", "many plans"),
+    ("aged-fileserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
+    ("aged-webserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
+    ("compressed-aging", "saved factor", "a quick run: a single aging certifies nothing"),
+    ("frag-intra", "device requests after mounting", "a file system that works after mounting"),
+    ("free-space", "share of free space", "the histogram of free space"),
+    ("free-space", "free extents", "a quick run: several profiles and ages"),
+    ("zns-finish", "padding_mib", "a quick run: two occupancies"),
+    ("zns-heavy", "writer_cv", "a quick run: several seconds"),
+    ("zns-heavy", "iops", "a quick run: readers beside the writers"),
+];
+
+/// Claims that no value of a run could decide, by metric and names of conditions; the rule tests of the claims make their own
+/// values and cannot see this.
+fn unmeasured(room: &Path, id: &str) -> Option<String> {
+    let exported = json(&run(room, &["export", id, "--json"]));
+    let mut measured: BTreeMap<String, Vec<BTreeSet<String>>> = BTreeMap::new();
+    for one in exported["runs"][0]["measurements"].as_array().expect("measurements") {
+        let words = one["condition"].as_str().expect("condition").split_whitespace();
+        let keys = words.filter_map(|word| word.split_once('=')).map(|(key, _)| key.to_string()).collect();
+        measured.entry(one["metric"].as_str().expect("metric").into()).or_default().push(keys);
+    }
+    let is_measured = |metric: &str, keys: &BTreeSet<String>| {
+        let beyond = BEYOND_SMOKE.iter().any(|(of, known, _)| (*of, *known) == (id, metric));
+        beyond || measured.get(metric).is_some_and(|all| all.iter().any(|there| keys.is_subset(there)))
+    };
+    let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/published");
+    let text = |name: String| std::fs::read_to_string(published.join(name)).expect("published");
+    let set = ClaimSet::parse(&text(format!("{id}.claims.toml")), &text(format!("{id}.csv"))).expect("claims");
+    let mut missing = Vec::new();
+    for claim in &set.claims {
+        for (metric, keys) in asked(&claim.rule) {
+            if !is_measured(&metric, &keys) {
+                missing.push(format!("{}: [{metric}] under {keys:?}", claim.id));
+            }
+        }
+    }
+    (!missing.is_empty()).then(|| format!("{id} measures nothing for {}", missing.join("; ")))
+}
+
+/// Metrics and names of conditions that a rule needs.
+fn asked(rule: &Rule) -> Vec<(String, BTreeSet<String>)> {
+    let along = match rule {
+        Rule::Trend { along, .. } | Rule::Step { along, .. } | Rule::Linear { along, .. } => Some(along.clone()),
+        Rule::Rank { systems, .. } => Some(systems.clone()),
+        _ => None,
+    };
+    let keys = |selection: &Selection| selection.when.keys().cloned().chain(along.clone()).collect();
+    rule.selections().into_iter().map(|selection| (selection.metric.clone(), keys(selection))).collect()
 }

@@ -53,7 +53,7 @@ impl Known {
     }
 }
 
-fn law_mean(cell: &Cell) -> Option<f64> {
+pub(super) fn law_mean(cell: &Cell) -> Option<f64> {
     let ChunkerSpec::RollingSum { window, divisor, reset } = cell.chunker else { return None };
     let mean = law::expected_mean(window as u64, divisor.into(), reset, cell.chunks.max(1));
     mean.is_finite().then_some(mean)
@@ -181,11 +181,15 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
         if series.is_empty() {
             continue;
         }
+        let drawn_cells: Vec<&Cell> = cells
+            .iter()
+            .filter(|cell| matches!(cell.chunker, ChunkerSpec::RollingSum { reset, .. } if reset == with_reset))
+            .collect();
         figures.push(Figure {
             id: id.into(),
             title: format!("Mean chunk size of the rolling sum, {words} window reset"),
             caption: caption(with_reset),
-            device: "100 chunks of xorshift bytes".into(),
+            device: device(&drawn_cells),
             better: Better::Neither,
             kind: FigureKind::Lines {
                 x: Axis::linear("divisor").log2(),
@@ -195,6 +199,12 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
         });
     }
     figures
+}
+
+/// How many chunks the trials of a figure ended with; those that gave up have fewer.
+fn device(cells: &[&Cell]) -> String {
+    let most = cells.iter().map(|cell| cell.chunks).max().unwrap_or(0);
+    format!("{most} chunks of xorshift bytes")
 }
 
 fn caption(with_reset: bool) -> String {
@@ -282,5 +292,21 @@ fn history_figure(history: &[Deduplicated]) -> Figure {
             y: Axis::linear("bytes of all versions / bytes kept").from_zero(),
             series: series.collect(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk_size::tests::cell;
+
+    #[test]
+    fn a_figure_says_how_many_chunks_its_trials_had() {
+        let known = Known(BTreeMap::new());
+        let of = |chunks| surface_figures(&[cell("rolling-sum:256:512", chunks)], &known).remove(0).device;
+        assert_eq!(
+            (of(100), of(1000)),
+            ("100 chunks of xorshift bytes".into(), "1000 chunks of xorshift bytes".into())
+        );
     }
 }

@@ -37,29 +37,35 @@ struct Row {
 }
 
 impl Row {
-    fn naive_files(&self) -> f64 {
-        occupancy::naive_files(self.filled.scheme, self.filled.full.inodes_total)
+    /// None where the file system does not count inodes.
+    fn naive_files(&self) -> Option<f64> {
+        self.filled.naive_files()
+    }
+
+    fn naive_error_percent(&self) -> Option<f64> {
+        self.naive_files().map(|naive| percent(naive, self.filled.full.files as f64))
     }
 
     fn json(&self) -> serde_json::Value {
         let full = &self.filled.full;
         json!({
             "scheme": self.filled.scheme,
+            "repeat": self.filled.repeat,
             "files": full.files,
             "directories": full.directories,
             "bytes_used": full.bytes_used,
-            "inodes_used": full.inodes_used,
+            "inodes_used": (full.inodes_total > 0).then_some(full.inodes_used),
             "ended_by": full.ended_by.map(Limit::name),
             "predicted_files": self.prediction.files,
             "writes_over_1ms": self.unusual,
             "predicted_directories": self.prediction.directories,
             "prediction_error_percent": percent(self.prediction.files as f64, full.files as f64),
             "naive_files": self.naive_files(),
-            "naive_error_percent": percent(self.naive_files(), full.files as f64),
+            "naive_error_percent": self.naive_error_percent(),
             "published_mean_files": mean(&self.published),
             "difference_from_published_percent": mean(&self.published).map(|mean| percent(full.files as f64, mean)),
             "bytes_total": full.bytes_total,
-            "inodes_total": full.inodes_total,
+            "inodes_total": (full.inodes_total > 0).then_some(full.inodes_total),
             "longest_write_ms": self.longest_ns as f64 / 1e6,
             "seconds": full.seconds,
         })
@@ -67,9 +73,9 @@ impl Row {
 }
 
 fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Row> {
-    let mut slow: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut slow: BTreeMap<(&str, u32), (u64, u64)> = BTreeMap::new();
     for writes in all_writes(recorded) {
-        let entry = slow.entry(writes.scheme.clone()).or_default();
+        let entry = slow.entry((&writes.scheme, writes.repeat)).or_default();
         entry.0 += writes.write_ns.iter().filter(|time| **time >= UNUSUAL_NS).count() as u64;
         entry.1 = entry.1.max(writes.write_ns.iter().copied().max().unwrap_or(0));
     }
@@ -81,7 +87,8 @@ fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Ro
         published.iter().filter(fits).map(|value| value.value).collect()
     };
     let row = |filled: Filled| {
-        let (unusual, longest_ns) = slow.get(&filled.scheme.to_string()).copied().unwrap_or_default();
+        let (unusual, longest_ns) =
+            slow.get(&(filled.scheme.to_string().as_str(), filled.repeat)).copied().unwrap_or_default();
         let same = filled.is_published_partition();
         Row {
             prediction: occupancy::predict(filled.scheme, &filled.full.room, filled.object_bytes),
@@ -106,19 +113,12 @@ fn all_writes(recorded: &Recorded<ObjectDirs>) -> impl Iterator<Item = &Writes> 
     })
 }
 
-impl Filled {
-    /// Only on a partition like the published one do published numbers say anything about ours.
-    fn is_published_partition(&self) -> bool {
-        self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.room.block_bytes == 1024
-    }
-}
-
 fn mean(values: &[f64]) -> Option<f64> {
     senesce_stats::mean(values)
 }
 
 /// How far `value` is from `reference`, in percent of the reference.
-fn percent(value: f64, reference: f64) -> f64 {
+pub(super) fn percent(value: f64, reference: f64) -> f64 {
     (value / reference - 1.0) * 100.0
 }
 
@@ -128,6 +128,7 @@ fn table(rows: &[Row]) -> Table {
         "Schemes when full",
         &[
             "scheme",
+            "repeat",
             "files",
             "directories",
             "ended by",
@@ -148,6 +149,7 @@ fn table(rows: &[Row]) -> Table {
         let published = mean(&row.published);
         table.row(vec![
             json!(row.filled.scheme),
+            json!(row.filled.repeat + 1),
             json!(full.files),
             json!(full.directories),
             json!(full.ended_by.map_or("the number asked for", Limit::name)),
@@ -156,7 +158,7 @@ fn table(rows: &[Row]) -> Table {
             json!(row.prediction.files),
             json!(percent(row.prediction.files as f64, full.files as f64)),
             json!(row.naive_files()),
-            json!(percent(row.naive_files(), full.files as f64)),
+            json!(row.naive_error_percent()),
             json!(published),
             json!(published.map(|mean| percent(full.files as f64, mean))),
             json!(row.unusual),
@@ -234,13 +236,11 @@ fn by_depth(
     let all: std::collections::BTreeSet<u32> = rows.iter().map(|row| row.filled.scheme.digits()).collect();
     for digits in all {
         let of = |value: &dyn Fn(&Row) -> Option<f64>| -> Vec<(f64, f64)> {
-            let mut points: Vec<(f64, f64)> = rows
-                .iter()
-                .filter(|row| row.filled.scheme.digits() == digits)
-                .filter_map(|row| Some((f64::from(row.filled.scheme.depth()), value(row)?)))
-                .collect();
-            points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            points
+            let mut by_depth: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+            for row in rows.iter().filter(|row| row.filled.scheme.digits() == digits) {
+                by_depth.entry(row.filled.scheme.depth()).or_default().extend(value(row));
+            }
+            by_depth.into_iter().filter_map(|(depth, values)| Some((f64::from(depth), mean(&values)?))).collect()
         };
         let kinds = [
             ("", Mark::Measured, of(&|row| Some(measured(row)))),
@@ -269,18 +269,26 @@ fn digit_words(digits: u32) -> String {
 }
 
 fn limits(rows: &[Row]) -> FigureKind {
-    let names = rows.iter().map(|row| row.filled.scheme.to_string()).collect();
-    let share = |value: &dyn Fn(&Full) -> f64| -> Vec<(f64, f64)> {
-        rows.iter().enumerate().map(|(index, row)| (index as f64, value(&row.filled.full))).collect()
+    let name = |row: &Row| match row.filled.repeat {
+        0 => row.filled.scheme.to_string(),
+        repeat => format!("{}, again {repeat}", row.filled.scheme),
+    };
+    let names = rows.iter().map(name).collect();
+    let share = |value: &dyn Fn(&Full) -> Option<f64>| -> Vec<(f64, f64)> {
+        let points = rows.iter().enumerate();
+        points.filter_map(|(index, row)| Some((index as f64, value(&row.filled.full)?))).collect()
     };
     let series = |name: &str, points| Series { name: name.into(), points, ..Series::default() };
     FigureKind::Bars {
         x: Axis::categories("scheme", names),
         y: Axis::linear("in use (%)").from_zero(),
         series: vec![
-            series("bytes", share(&|full| 100.0 * full.bytes_used as f64 / full.bytes_total as f64)),
-            series("inodes", share(&|full| share_of_inodes(full).unwrap_or(0.0))),
-        ],
+            series("bytes", share(&|full| Some(100.0 * full.bytes_used as f64 / full.bytes_total as f64))),
+            series("inodes", share(&share_of_inodes)),
+        ]
+        .into_iter()
+        .filter(|series| !series.points.is_empty())
+        .collect(),
     }
 }
 
@@ -306,5 +314,32 @@ fn unusual(recorded: &Recorded<ObjectDirs>) -> FigureKind {
         series: series
             .map(|((name, _), points)| Series { name: (*name).into(), points, ..Series::default() })
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object_dirs::tests::filled;
+
+    fn row(inodes: u64) -> Row {
+        let mut filled = filled("2x2", 0);
+        filled.full.inodes_total = inodes;
+        let prediction = occupancy::predict(filled.scheme, &filled.full.room, filled.object_bytes);
+        Row { filled, prediction, unusual: 0, longest_ns: 1, published: vec![], published_directories: vec![] }
+    }
+
+    #[test]
+    fn inodes_that_are_not_counted_are_no_number() {
+        let bars = |inodes: u64| {
+            let FigureKind::Bars { series, .. } = limits(&[row(inodes)]) else { panic!("bars") };
+            series.into_iter().map(|series| series.name).collect::<Vec<_>>()
+        };
+        assert_eq!(bars(25_688), ["bytes", "inodes"]);
+        assert_eq!(bars(0), ["bytes"], "btrfs makes inodes as it needs them");
+        let json = row(0).json();
+        for name in ["naive_files", "naive_error_percent", "inodes_total", "inodes_used"] {
+            assert!(json[name].is_null(), "{name}: {json}");
+        }
     }
 }

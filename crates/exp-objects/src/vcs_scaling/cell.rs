@@ -86,6 +86,21 @@ pub struct Measured {
     pub verified: Option<bool>,
     /// What ended the cell early, or what differs.
     pub problem: Option<String>,
+    /// How it was ended early.
+    #[serde(default)]
+    pub ended: Option<Ended>,
+}
+
+/// How a cell is ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ended {
+    /// A commit was rejected by its system.
+    Rejected,
+    /// Another command failed, or the restored version is another one.
+    Failed,
+    /// The machine ended it: the time limit, a signal, no room.
+    Cut,
 }
 
 impl Measured {
@@ -125,13 +140,17 @@ impl Cell {
             sizes: Vec::new(),
             verified: None,
             problem: None,
+            ended: None,
         };
         let outcome = self.steps(spec, context, &place, &mut measured);
         match outcome {
             Ok(()) => {}
             // Out of room is a result of this cell, not the end of the run.
-            Err(Stop::Problem(problem)) => measured.problem = Some(problem),
+            Err(Stop::Problem(problem, ended)) => (measured.problem, measured.ended) = (Some(problem), Some(ended)),
             Err(Stop::Failure(failure)) => return Err(failure),
+        }
+        if measured.ended == Some(Ended::Rejected) {
+            measured.verified = self.survives(spec, context, &place)?;
         }
         target.close()?;
         Ok(measured)
@@ -177,7 +196,28 @@ impl Cell {
         timed(Step::Restore, "restore", measured)?;
         let difference = files::difference(&tree, &place.restored_tree(self.system))?;
         measured.verified = Some(difference.is_none());
-        difference.map_or(Ok(()), |words| Err(Stop::Problem(format!("the restored version is not the tree: {words}"))))
+        difference.map_or(Ok(()), |words| {
+            Err(Stop::Problem(format!("the restored version is not the tree: {words}"), Ended::Failed))
+        })
+    }
+
+    /// Whether a commit holds the data although its system reported an error; none where nothing came back.
+    fn survives(
+        &self,
+        spec: &Spec,
+        context: &Context<'_, VcsScaling>,
+        place: &Repository,
+    ) -> Result<Option<bool>, Failure> {
+        let found = self.timed(Step::Restore, "restore", spec, context, place).and_then(|_| {
+            let restored = place.restored_tree(self.system);
+            let exists = restored.is_dir();
+            Ok(if exists { Some(files::difference(&place.work.join(TREE), &restored)?.is_none()) } else { None })
+        });
+        match found {
+            Ok(found) => Ok(found),
+            Err(Stop::Problem(..)) => Ok(None),
+            Err(Stop::Failure(failure)) => Err(failure),
+        }
     }
 
     /// The commands of a step; `None` when the system has none.
@@ -201,7 +241,7 @@ impl Cell {
             sum.add(&ran);
             if let Some(problem) = problem(&ran) {
                 let program = command.get_program().to_string_lossy().into_owned();
-                return Err(Stop::Problem(format!("{name}: {program} {problem}")));
+                return Err(Stop::Problem(format!("{name}: {program} {problem}"), ended(step, &ran.outcome)));
             }
         }
         let begun = Instant::now();
@@ -234,9 +274,20 @@ fn problem(ran: &Ran) -> Option<String> {
     }
 }
 
+/// What a command that did not end well says of its cell. A full file system speaks through the program's own words.
+fn ended(step: Step, outcome: &Outcome) -> Ended {
+    let is_commit = matches!(step, Step::FirstCommit | Step::SecondCommit);
+    match outcome {
+        Outcome::Failed(_, output) if output.contains("No space left on device") => Ended::Cut,
+        Outcome::Failed(..) if is_commit => Ended::Rejected,
+        Outcome::Failed(..) | Outcome::Done => Ended::Failed,
+        Outcome::Killed(_) | Outcome::TimedOut => Ended::Cut,
+    }
+}
+
 /// Why a cell ends early: as its result, or with the run.
 enum Stop {
-    Problem(String),
+    Problem(String, Ended),
     Failure(Failure),
 }
 
@@ -248,6 +299,20 @@ impl From<Failure> for Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        if error.is_full() { Self::Problem(error.to_string()) } else { Self::Failure(error.into()) }
+        if error.is_full() { Self::Problem(error.to_string(), Ended::Cut) } else { Self::Failure(error.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_commit_that_its_system_refuses_is_rejected() {
+        let failed = |words: &str| Outcome::Failed(255, words.into());
+        assert_eq!(ended(Step::FirstCommit, &failed("abort: up to 2 GiB")), Ended::Rejected);
+        assert_eq!(ended(Step::FirstCommit, &failed("write: No space left on device")), Ended::Cut);
+        assert_eq!(ended(Step::SecondCommit, &Outcome::TimedOut), Ended::Cut);
+        assert_eq!(ended(Step::Gc, &failed("no")), Ended::Failed);
     }
 }

@@ -24,7 +24,8 @@ fn published() -> BTreeMap<String, Vec<f64>> {
 fn compare_with_published(schemes: &[&str]) {
     let published = published();
     let room = tempfile::tempdir().unwrap();
-    let spec = Spec { schemes: schemes.join(",").parse().unwrap(), ..ObjectDirs::defaults(Level::Paper) };
+    let schemes_of = schemes.join(",").parse().unwrap();
+    let spec = Spec { schemes: schemes_of, repeats: 1, ..ObjectDirs::defaults(Level::Paper) };
     let how = Conduct::quietly(&room.path().join("run"));
     let outcome = conduct::<ObjectDirs>(&spec, DEFAULT_SEED, &how).unwrap();
     let mut far = Vec::new();

@@ -236,15 +236,39 @@ impl Measured {
 fn averaged(repetitions: &[&Values]) -> Values {
     let mut mean = Values::of(repetitions.first().map_or("", |values| &values.key));
     for values in repetitions {
-        for (name, value) in &values.values {
-            *mean.values.entry(name.clone()).or_default() += value;
+        for name in values.values.keys() {
+            if let Some(value) = values.of_something(name) {
+                *mean.values.entry(name.clone()).or_default() += value;
+            }
         }
         mean.by_second.extend(&values.by_second);
         mean.outside.extend(values.outside.iter().cloned());
     }
     for (name, value) in &mut mean.values {
-        let count = repetitions.iter().filter(|values| values.values.contains_key(name)).count();
+        let count = repetitions.iter().filter(|values| values.of_something(name).is_some()).count();
         *value /= count.max(1) as f64;
     }
     mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_that_completed_nothing_has_no_rate_and_no_latency() {
+        let values = |count: f64, mean: f64| {
+            let mut values = Values::of("op=read,qd=1");
+            let named = [("iops", 9.0 * count), ("lat_mean_us", mean), ("count", count)];
+            values.values.extend(named.map(|(name, value)| (name.to_string(), value)));
+            values
+        };
+        let of = |all: &[Values], name: &str| {
+            Measured::on(Vec::new(), all.iter(), std::iter::empty()).get("op=read,qd=1", name)
+        };
+        assert_eq!(of(&[values(0.0, 0.0)], "lat_mean_us"), None);
+        let mixed = [values(0.0, 0.0), values(10.0, 80.0)];
+        assert_eq!((of(&mixed, "lat_mean_us"), of(&mixed, "iops")), (Some(80.0), Some(90.0)));
+        assert_eq!(of(&mixed, "count"), Some(5.0));
+    }
 }

@@ -45,10 +45,17 @@ impl Values {
         }
     }
 
-    /// A value, unless it is one that the model cannot answer for.
+    /// A value, unless it is one that the model cannot answer for, or a rate or latency of an actor that completed nothing.
     pub fn inside(&self, name: &str) -> Option<f64> {
         let is_outside = self.outside.iter().any(|beginning| name.starts_with(beginning));
-        self.values.get(name).copied().filter(|_| !is_outside)
+        self.of_something(name).filter(|_| !is_outside)
+    }
+
+    /// A value, unless it is a rate or latency of an actor that completed nothing: that is no zero.
+    pub fn of_something(&self, name: &str) -> Option<f64> {
+        let (prefix, own) = parts(name);
+        let nothing = || self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
+        self.values.get(name).copied().filter(|_| unit(own).is_none() || !nothing())
     }
 
     /// The latency of something that was timed by itself.
@@ -72,21 +79,23 @@ impl Values {
         }
     }
 
-    /// Its values one by one. Of an actor that completed nothing there are none.
+    /// Its values one by one.
     pub fn measurements(&self) -> Vec<Measurement> {
-        let nothing = |prefix: &str| self.values.get(&format!("{prefix}count")).is_some_and(|count| *count == 0.0);
-        let mut found = Vec::new();
-        for (name, value) in &self.values {
-            let prefix = if name.starts_with("writer_") { "writer_" } else { "" };
-            let Some((unit, better)) = unit(&name[prefix.len()..]) else { continue };
-            if nothing(prefix) || self.inside(name).is_none() {
-                continue;
-            }
-            found.extend(measurement(&self.key, name, unit, better, *value, self.repetition));
-        }
-        found
+        let one = |name: &String| {
+            let (unit, better) = unit(parts(name).1)?;
+            measurement(&self.key, name, unit, better, self.inside(name)?, self.repetition)
+        };
+        self.values.keys().filter_map(one).collect()
     }
 }
+
+/// The name of a value behind the word for its actor.
+fn parts(name: &str) -> (&str, &str) {
+    name.split_at(if name.starts_with(WRITER) { WRITER.len() } else { 0 })
+}
+
+/// What stands before the values of a writer beside readers.
+const WRITER: &str = "writer_";
 
 /// Unit and better direction of a value; `None`: it is a count that no claim is about.
 fn unit(name: &str) -> Option<(&'static str, Better)> {
@@ -147,6 +156,11 @@ mod tests {
         values.outside.clear();
         values.values.insert("count".into(), 0.0);
         assert!(values.measurements().is_empty(), "no command completed");
+        assert_eq!(
+            (values.inside("iops"), values.inside("count")),
+            (None, Some(0.0)),
+            "nor a value beside the published"
+        );
         let plain = measurement("close after open", "lat_mean_us", "us", Better::Lower, 3.0, 2).unwrap();
         assert_eq!((plain.condition["condition"].as_str(), plain.repetition), ("close after open", 2));
         assert!(measurement("a", "b", "us", Better::Lower, f64::NAN, 0).is_none());

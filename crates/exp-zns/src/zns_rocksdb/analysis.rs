@@ -4,7 +4,7 @@ use super::ZnsRocksdb;
 use super::bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Failure, Finding, Table, Verdict};
+use senesce_core::{Analysis, Failure, Table};
 use senesce_runs::run::Run;
 use serde_json::{Value, json};
 
@@ -23,7 +23,6 @@ pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Ana
         ),
         figures: figures(&measured, &amplification, device),
         tables: vec![rates(&measured, &published), amplification_table(&amplification)],
-        findings: findings(&measured, &published, emulated),
         result: json!({"measured": measured, "amplification": amplification}),
         ..Analysis::default()
     })
@@ -33,7 +32,7 @@ pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Ana
 fn last_of_each(all: Vec<Measured>) -> Vec<Measured> {
     let mut kept: Vec<Measured> = Vec::new();
     for one in all {
-        kept.retain(|other| (&other.setup, &other.benchmark) != (&one.setup, &one.benchmark));
+        kept.retain(|other| (&other.setup, &other.benchmark, other.repeat) != (&one.setup, &one.benchmark, one.repeat));
         kept.push(one);
     }
     kept
@@ -49,6 +48,14 @@ fn setups(measured: &[Measured]) -> Vec<&str> {
     names
 }
 
+/// The mean rate over the repeats.
+fn rate_of(measured: &[Measured], setup: &str, benchmark: &str) -> Option<f64> {
+    let of_it = measured.iter().filter(|one| one.setup == setup && one.benchmark == benchmark);
+    let rates: Vec<f64> = of_it.map(|one| one.ops_per_second).collect();
+    (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
+}
+
+/// The first time that it was measured.
 fn of<'a>(measured: &'a [Measured], setup: &str, benchmark: &str) -> Option<&'a Measured> {
     measured.iter().find(|one| one.setup == setup && one.benchmark == benchmark)
 }
@@ -108,7 +115,7 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
     };
     let rate = |setup: &&str| {
         let point = |(index, benchmark): (usize, &&str)| {
-            of(measured, setup, benchmark).map(|one| (index as f64, one.ops_per_second / 1000.0))
+            rate_of(measured, setup, benchmark).map(|rate| (index as f64, rate / 1000.0))
         };
         Series::new(*setup, Mark::Measured, BENCHMARKS.iter().enumerate().filter_map(point).collect())
     };
@@ -136,7 +143,7 @@ fn figures(measured: &[Measured], amplification: &[Amplification], device: &str)
         Figure {
             id: "amplification".into(),
             title: "Write amplification and space".into(),
-            caption: "Over the fill and the overwrite. RocksDB: log, flushes and compactions over keys and values, which it \
+            caption: "Over the first fill and overwrite. RocksDB: log, flushes and compactions over keys and values, which it \
                       compresses to about half. File system: what the drives were given over what RocksDB wrote. Space: in use \
                       after the overwrite over live keys and values."
                 .into(),
@@ -164,6 +171,7 @@ fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
         &[
             "setup",
             "benchmark",
+            "repeat",
             "rate (operations/s)",
             "published rate (operations/s)",
             "read p50 (us)",
@@ -177,6 +185,7 @@ fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
         table.row(vec![
             json!(one.setup),
             json!(one.benchmark),
+            json!(one.repeat + 1),
             json!(one.ops_per_second),
             json!(published_rate(published, &one.setup, &one.benchmark)),
             json!(one.reads.map(|reads| reads.p50_us)),
@@ -190,7 +199,7 @@ fn rates(measured: &[Measured], published: &[PublishedValue]) -> Table {
     for setup in ["xfs-conventional", "f2fs-conventional", "f2fs-zns", "zenfs-zns"] {
         for benchmark in BENCHMARKS.iter().filter(|benchmark| !known(setup, benchmark)) {
             if let Some(rate) = published_rate(published, setup, benchmark) {
-                let mut row = vec![json!(setup), json!(benchmark), Value::Null, json!(rate)];
+                let mut row = vec![json!(setup), json!(benchmark), Value::Null, Value::Null, json!(rate)];
                 row.resize(table.columns.len(), Value::Null);
                 table.row(row);
             }
@@ -209,63 +218,15 @@ fn amplification_table(amplification: &[Amplification]) -> Table {
     table
 }
 
-/// The study's comparisons: claim, faster setup, slower setup, benchmark.
-const CLAIMS: [(&str, &str, &str, &str); 3] = [
-    (
-        "F2FS overwrites faster on the zoned drive than on the conventional one",
-        "f2fs-zns",
-        "f2fs-conventional",
-        "overwrite",
-    ),
-    (
-        "F2FS on the zoned drive overwrites faster than XFS on the conventional one",
-        "f2fs-zns",
-        "xfs-conventional",
-        "overwrite",
-    ),
-    (
-        "beside a limited writer, reads are faster on F2FS over the zoned drive than on XFS",
-        "f2fs-zns",
-        "xfs-conventional",
-        "readwhilewriting-limited",
-    ),
-];
-
-fn findings(measured: &[Measured], published: &[PublishedValue], emulated: bool) -> Vec<Finding> {
-    let judge = |&(claim, faster, slower, benchmark): &(&str, &str, &str, &str)| {
-        let here = |setup| of(measured, setup, benchmark).map(|one| one.ops_per_second);
-        let there = |setup| published_rate(published, setup, benchmark);
-        let (more, less) = (here(faster)?, here(slower)?);
-        let words =
-            |more: f64, less: f64| format!("{more:.0} against {less:.0} operations/s (ratio {:.2})", more / less);
-        Some(Finding {
-            claim: claim.into(),
-            published: there(faster).zip(there(slower)).map_or_else(String::new, |(more, less)| words(more, less)),
-            measured: words(more, less),
-            verdict: match (emulated, more > less) {
-                (true, _) => Verdict::NotTestable,
-                (false, true) => Verdict::Seen,
-                (false, false) => Verdict::NotSeen,
-            },
-            note: if emulated {
-                "emulated drives have no flash and no garbage collection: rates are the emulator's".into()
-            } else {
-                String::new()
-            },
-            ..Finding::default()
-        })
-    };
-    CLAIMS.iter().filter_map(judge).collect()
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
+    pub fn measured(setup: &str, benchmark: &str, ops_per_second: f64) -> Measured {
         Measured {
             setup: setup.into(),
             benchmark: benchmark.into(),
+            repeat: 0,
             ops_per_second,
             seconds: 1.0,
             operations: 1000,
@@ -295,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_never_judged_on_emulated_drives_and_the_last_run_counts() {
-        let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap();
+    fn the_last_attempt_of_a_repeat_counts_and_a_figure_shows_the_mean() {
         let all = last_of_each(vec![
             measured("f2fs-zns", "overwrite", 1.0),
-            measured("f2fs-conventional", "overwrite", 2.0),
+            Measured { repeat: 1, ..measured("f2fs-zns", "overwrite", 5.0) },
             measured("f2fs-zns", "overwrite", 3.0),
         ]);
-        assert_eq!(findings(&all, &published, true)[0].verdict, Verdict::NotTestable);
-        assert_eq!(findings(&all, &published, false)[0].verdict, Verdict::Seen);
+        assert_eq!(all.len(), 2);
+        assert_eq!(rate_of(&all, "f2fs-zns", "overwrite"), Some(4.0));
+        assert_eq!(rate_of(&all, "f2fs-zns", "readrandom"), None);
     }
 }

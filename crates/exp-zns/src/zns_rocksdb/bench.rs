@@ -28,6 +28,9 @@ pub struct Measured {
     pub setup: String,
     /// One of [`BENCHMARKS`].
     pub benchmark: String,
+    /// Which time, from 0.
+    #[serde(default)]
+    pub repeat: u32,
     /// Operations per second; of the readers where there are readers.
     pub ops_per_second: f64,
     /// Seconds.
@@ -55,7 +58,7 @@ pub fn chosen(spec: &Spec) -> Vec<&'static str> {
 
 /// Runs every chosen benchmark on one setup, made anew.
 pub fn run_setup(
-    setup: &str,
+    (setup, repeat): (&str, u32),
     spec: &Spec,
     ours: &mut Vec<PathBuf>,
     context: &mut Context<'_, ZnsRocksdb>,
@@ -64,7 +67,7 @@ pub fn run_setup(
     let outcome = chosen(spec).into_iter().try_for_each(|name| {
         context.check_interrupt()?;
         context.progress.say(&format!("{setup}: {name}"));
-        let measured = measure(setup, name, &place, spec, context)?;
+        let measured = measure((setup, repeat), name, &place, spec, context)?;
         context.record(Event::Measured(measured));
         Ok(())
     });
@@ -73,7 +76,7 @@ pub fn run_setup(
 }
 
 fn measure(
-    setup: &str,
+    (setup, repeat): (&str, u32),
     name: &str,
     place: &Database,
     spec: &Spec,
@@ -83,8 +86,12 @@ fn measure(
     let before = place.bytes_written()?;
     let folder = context.path().join("db_bench");
     fs::create_dir_all(&folder).map_err(failed("make folder", &folder))?;
-    let report = folder.join(format!("{setup}-{name}.txt"));
-    let mut words = arguments(name, setup.ends_with("-zns"), spec, context.seed);
+    let report = folder.join(match repeat {
+        0 => format!("{setup}-{name}.txt"),
+        repeat => format!("{setup}-{name}-{repeat}.txt"),
+    });
+    let seed = if repeat == 0 { context.seed } else { context.seed.child(&format!("repetition/{repeat}")) };
+    let mut words = arguments(name, setup.ends_with("-zns"), spec, seed);
     words.extend(place.arguments());
     run_program(&spec.db_bench, &words, &report, context)?;
     let used_bytes = place.bytes_used()?;
@@ -98,6 +105,7 @@ fn measure(
     Ok(Measured {
         setup: setup.into(),
         benchmark: name.into(),
+        repeat,
         ops_per_second: throughput.ops_per_second,
         seconds: throughput.seconds,
         operations: throughput.operations,
@@ -142,18 +150,26 @@ fn arguments(name: &str, zoned: bool, spec: &Spec, seed: Seed) -> Vec<String> {
     words
 }
 
+/// The file of one benchmark, empty, for both streams of the program. What an attempt before this one printed would be read
+/// as the result of this one.
+fn fresh_report(report: &Path) -> Result<(File, File), Failure> {
+    let out = File::create(report).map_err(failed("create", report))?;
+    let errors = out.try_clone().map_err(failed("open", report))?;
+    Ok((out, errors))
+}
+
 fn run_program(
     program: &str,
     words: &[String],
     report: &Path,
     context: &Context<'_, ZnsRocksdb>,
 ) -> Result<(), Failure> {
-    let file = || File::options().create(true).append(true).open(report).map_err(failed("open", report));
+    let (out, errors) = fresh_report(report)?;
     let mut child = Command::new(program)
         .args(words)
         .stdin(Stdio::null())
-        .stdout(file()?)
-        .stderr(file()?)
+        .stdout(out)
+        .stderr(errors)
         .spawn()
         .map_err(|error| missing(program, &error))?;
     loop {
@@ -223,6 +239,21 @@ mod tests {
         }
         let fill = arguments("fillrandom", false, &spec, Seed(42)).join(" ");
         assert!(fill.contains("--target_file_size_base=134217728") && !fill.contains("--use_existing_db"), "{fill}");
+    }
+
+    #[test]
+    fn a_second_attempt_is_not_read_as_the_first() {
+        use std::io::Write;
+        let room = tempfile::tempdir().unwrap();
+        let report = room.path().join("f2fs-zns-overwrite.txt");
+        for rate in [100, 200] {
+            let (mut out, mut errors) = fresh_report(&report).unwrap();
+            writeln!(errors, "Set seed to 42").unwrap();
+            writeln!(out, "overwrite : 9.6 micros/op {rate} ops/sec 1.0 seconds {rate} operations; 81.3 MB/s").unwrap();
+        }
+        let text = fs::read_to_string(&report).unwrap();
+        assert_eq!(output::throughput(&text, "overwrite").unwrap().ops_per_second, 200.0);
+        assert_eq!(text.lines().count(), 2, "both streams, and nothing of the first attempt: {text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Event;
 use super::files::Found;
 use super::keys::{Holds, PublishedFile, operation_key, place, word};
-use super::text::{bandwidth_log, operations};
+use super::text::{BySecond, bandwidth_log, operations};
 use crate::zns::values::Values;
 use crate::zns_rocksdb::output::{percentiles, throughput};
 use senesce_core::failure::errno_words;
@@ -19,6 +19,8 @@ type Key = (String, String, u32);
 pub struct Gathered {
     points: BTreeMap<Key, Values>,
     operations: BTreeMap<Key, Latency>,
+    /// Bandwidth logs of each point, one per job.
+    logs: BTreeMap<Key, Vec<BySecond>>,
     zeros: usize,
     /// Files that are no results, with the reason.
     pub skipped: Vec<(String, String)>,
@@ -58,7 +60,7 @@ impl Gathered {
             return self.take_database(&place, run, text);
         }
         if let (Holds::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
-            self.take_log(&place, &log);
+            self.take_log(&place, log);
             return Ok(());
         }
         if text.contains("\"fio version\"") {
@@ -129,16 +131,10 @@ impl Gathered {
         Ok(())
     }
 
-    fn take_log(&mut self, place: &PublishedFile, [reads, writes]: &[Vec<f64>; 2]) {
-        let series = if writes.is_empty() { reads } else { writes };
-        let entry = self.entry(place, "");
-        if entry.by_second.len() < series.len() {
-            entry.by_second.resize(series.len(), 0.0);
-        }
-        // One log per job: together they are the bandwidth of all.
-        for (sum, value) in entry.by_second.iter_mut().zip(series) {
-            *sum += value;
-        }
+    fn take_log(&mut self, place: &PublishedFile, [reads, writes]: [BySecond; 2]) {
+        self.entry(place, "");
+        let key = (place.device.clone(), place.key.clone(), 0);
+        self.logs.entry(key).or_default().push(if writes.is_empty() { reads } else { writes });
     }
 
     fn entry(&mut self, place: &PublishedFile, more: &str) -> &mut Values {
@@ -148,7 +144,12 @@ impl Gathered {
     }
 
     /// Everything as events of the record.
-    pub fn events(self) -> Vec<Event> {
+    pub fn events(mut self) -> Vec<Event> {
+        for (key, logs) in &self.logs {
+            if let Some(values) = self.points.get_mut(key) {
+                values.by_second = together(logs);
+            }
+        }
         let points = self.points.into_iter().filter(|(_, values)| values.values.len() + values.by_second.len() > 0);
         let placed = |((device, _, repetition), values)| Event::Point(Values { device, repetition, ..values });
         let mut events: Vec<Event> = points.map(placed).collect();
@@ -160,6 +161,13 @@ impl Gathered {
         events.push(Event::Imported { files: self.read.len(), zeros_dropped: self.zeros });
         events
     }
+}
+
+/// One log per job: together they are the bandwidth of all, in the seconds of which every job says something.
+fn together(logs: &[BySecond]) -> Vec<f64> {
+    let Some((first, others)) = logs.split_first() else { return Vec::new() };
+    let sum = |(second, value): (&u64, &f64)| others.iter().try_fold(*value, |sum, log| Some(sum + log.get(second)?));
+    first.iter().filter_map(sum).collect()
 }
 
 /// Why a text is no result, as far as can be told.
@@ -204,4 +212,16 @@ fn put(entry: &mut Values, prefix: &str, directions: &[&Direction]) -> Option<()
         }
     }
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_in_which_one_job_says_nothing_is_left_out() {
+        let log = |seconds: &[u64]| seconds.iter().map(|second| (*second, 2.0)).collect::<BySecond>();
+        assert_eq!(together(&[log(&[0, 1, 2]), log(&[0, 2, 3])]), [4.0, 4.0]);
+        assert_eq!(together(&[log(&[0, 2])]), [2.0, 2.0]);
+    }
 }

@@ -15,7 +15,7 @@ use senesce_runs::run::{Context, Imported, Planned, Recorded, Run, import, only_
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-pub use text::{bandwidth_log, operations};
+pub use text::{BySecond, bandwidth_log, operations};
 
 /// The importer, and the reader of its records.
 pub struct ZnsStudyImport;

@@ -1,5 +1,7 @@
 //! The study's plain formats: `op,ns[,index]` lines of its state-machine programs, and fio's bandwidth logs.
 
+use std::collections::BTreeMap;
+
 /// Fewer good lines than this share make a file something else.
 const GOOD_SHARE: f64 = 0.9;
 
@@ -28,33 +30,34 @@ fn operation(line: &str) -> Option<(&str, u64)> {
     (word && index_fits && fields.next().is_none()).then_some((op, ns as u64))
 }
 
-/// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`): MiB/s by second, reads and writes apart. `None`: the
-/// text is of another kind.
-pub fn bandwidth_log(text: &str) -> Option<[Vec<f64>; 2]> {
-    let mut sums: [Vec<(f64, u32)>; 2] = [Vec::new(), Vec::new()];
+/// Seconds from 0, each with its MiB/s.
+pub type BySecond = BTreeMap<u64, f64>;
+
+/// Reads a fio bandwidth log (`msec, KiB/s, direction, block size, ...`): MiB/s by second, reads and writes apart. fio stamps
+/// its samples a little late, so that a second may have none: nothing is known of it. `None`: the text is of another kind.
+pub fn bandwidth_log(text: &str) -> Option<[BySecond; 2]> {
+    let mut sums: [BTreeMap<u64, (f64, u32)>; 2] = [BTreeMap::new(), BTreeMap::new()];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut fields = line.split(',').map(str::trim);
         let ms: u64 = fields.next()?.parse().ok()?;
         let kib: f64 = fields.next()?.parse().ok()?;
         let direction: usize = fields.next()?.parse().ok()?;
         fields.next()?.parse::<u64>().ok()?;
-        let second = (ms.saturating_sub(1) / 1000) as usize;
-        // A day at most: a damaged time stamp must not ask for memory.
+        let second = ms.saturating_sub(1) / 1000;
+        // A day at most: more is a damaged time stamp.
         if direction > 1 || second > 86_400 || !kib.is_finite() {
             return None;
         }
-        let series = &mut sums[direction];
-        if series.len() <= second {
-            series.resize(second + 1, (0.0, 0));
-        }
-        series[second].0 += kib / 1024.0;
-        series[second].1 += 1;
+        let (sum, count) = sums[direction].entry(second).or_default();
+        *sum += kib / 1024.0;
+        *count += 1;
     }
-    if sums.iter().all(Vec::is_empty) {
+    if sums.iter().all(BTreeMap::is_empty) {
         return None;
     }
     // Several entries of one second are samples of the same rate, not parts of it.
-    Some(sums.map(|series| series.into_iter().map(|(sum, count)| sum / f64::from(count.max(1))).collect()))
+    let mean = |(second, (sum, count)): (u64, (f64, u32))| (second, sum / f64::from(count));
+    Some(sums.map(|series| series.into_iter().map(mean).collect()))
 }
 
 #[cfg(test)]
@@ -73,8 +76,14 @@ mod tests {
     #[test]
     fn bandwidth_is_averaged_within_a_second() {
         let text = "500, 1024, 1, 4096, 0\n1000, 3072, 1, 4096, 0\n2000, 1024, 1, 4096, 0\n";
-        assert_eq!(bandwidth_log(text), Some([vec![], vec![2.0, 1.0]]));
+        assert_eq!(bandwidth_log(text), Some([BySecond::new(), BySecond::from([(0, 2.0), (1, 1.0)])]));
         assert_eq!(bandwidth_log("reset,100\n"), None);
+    }
+
+    #[test]
+    fn a_second_without_a_sample_is_not_one_without_bandwidth() {
+        let text = "1000, 1024, 1, 4096, 0\n2001, 1024, 1, 4096, 0\n";
+        assert_eq!(bandwidth_log(text), Some([BySecond::new(), BySecond::from([(0, 1.0), (2, 1.0)])]));
     }
 
     #[test]

@@ -1,0 +1,139 @@
+//! The single values of a cell, each under the conditions that its claims name.
+
+use super::cell::{CellKind, Ended, Measured};
+use senesce_core::{Better, Measurement};
+
+/// Steps whose time was published.
+const STEPS: [&str; 4] = ["commit1", "commit2", "status1", "status2"];
+
+impl Measured {
+    /// Whether its times and sizes are those of a store that holds the data.
+    pub fn is_valid(&self) -> bool {
+        self.verified != Some(false)
+    }
+
+    /// Times and sizes, unless the store does not hold what was committed; and whether it does.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let mut found = Vec::new();
+        let mut put = |metric: &str, unit: &str, better, value: f64| {
+            found.extend(Measurement::new(metric, unit, better, value).ok().map(|one| self.under_condition(one)));
+        };
+        if self.is_valid() {
+            for step in STEPS.iter().filter_map(|name| self.step(name)) {
+                put(&step.step, "s", Better::Lower, step.seconds);
+            }
+            for (commit, size) in [("commit1", "size1"), ("commit2", "size2")] {
+                let Some(bytes) = self.size(commit) else { continue };
+                put(size, "bytes", Better::Lower, bytes as f64);
+                put(&format!("{size} over data"), "times", Better::Lower, bytes as f64 / self.kind.bytes() as f64);
+            }
+        }
+        if let Some(share) = self.commits_that_succeed() {
+            put("commits that succeed", "%", Better::Higher, share);
+        }
+        if let Some(held) = self.verified {
+            put("commits that hold the data", "%", Better::Higher, if held { 100.0 } else { 0.0 });
+        }
+        found
+    }
+
+    /// In percent. A cell that the time limit, a signal or a full file system cut says nothing about its system.
+    fn commits_that_succeed(&self) -> Option<f64> {
+        match self.ended {
+            Some(Ended::Rejected) => Some(0.0),
+            _ => self.step("commit2").map(|_| 100.0),
+        }
+    }
+
+    fn under_condition(&self, one: Measurement) -> Measurement {
+        let one = Measurement { repetition: self.repeat as u32, ..one.under("system", &*self.system) };
+        match self.kind {
+            CellKind::ManyFiles(count) => one.under("files", count.to_string()),
+            CellKind::FileSize(bytes) => one.under("size", (bytes as f64 / f64::from(1 << 30)).to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::vcs_scaling::VcsScaling;
+    use crate::vcs_scaling::cell::StepTime;
+    use senesce_claims::{ClaimSet, Facts, decide, untested};
+    use senesce_core::{Level, Verdict};
+    use senesce_runs::run::Run;
+
+    pub fn cell(system: &str, kind: CellKind, repeat: u64) -> Measured {
+        let step = |step: &str| StepTime {
+            step: step.into(),
+            seconds: 1.0,
+            user_seconds: 0.5,
+            system_seconds: 0.5,
+            peak_bytes: 1,
+            sync_seconds: 0.0,
+        };
+        Measured {
+            system: system.into(),
+            kind,
+            repeat,
+            steps: STEPS.map(step).to_vec(),
+            sizes: vec![("commit1".into(), 4096), ("commit2".into(), 8192)],
+            verified: Some(true),
+            problem: None,
+            ended: None,
+        }
+    }
+
+    fn set() -> ClaimSet {
+        ClaimSet::parse(VcsScaling::CLAIMS, VcsScaling::PUBLISHED).unwrap()
+    }
+
+    fn values(cells: &[Measured]) -> Vec<Measurement> {
+        cells.iter().flat_map(Measured::measurements).collect()
+    }
+
+    #[test]
+    fn every_claim_finds_the_values_that_it_needs() {
+        let files = [10_000, 100_000, 1_000_000, 5_000_000].map(CellKind::ManyFiles);
+        let sizes = [2, 12, 64].map(|gib: u64| CellKind::FileSize(gib << 30));
+        let mut cells = Vec::new();
+        for system in ["git", "hg", "bup", "copy", "own-pack", "own-2x1"] {
+            for kind in files.iter().chain(&sizes) {
+                cells.extend((0..5).map(|repeat| cell(system, *kind, repeat)));
+            }
+        }
+        assert_eq!(untested(&set(), &values(&cells)), Vec::<String>::new());
+    }
+
+    fn verdict(id: &str, cells: &[Measured]) -> Verdict {
+        let found = decide(&set(), &values(cells), &Facts::of(Level::Quick));
+        found.into_iter().find(|finding| finding.id == id).unwrap().verdict
+    }
+
+    #[test]
+    fn what_the_time_limit_cut_says_nothing_of_the_data() {
+        let whole = cell("git", CellKind::ManyFiles(100), 0);
+        let cut = Measured { verified: None, ended: Some(Ended::Cut), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let of = |cells: &[Measured]| verdict("every-commit-holds-its-data", cells);
+        assert_eq!(of(&[whole.clone(), cut.clone()]), Verdict::Seen);
+        assert_eq!(of(&[whole, lost]), Verdict::NotSeen);
+        assert_eq!(of(&[cut]), Verdict::NotTestable);
+    }
+
+    #[test]
+    fn a_store_that_lost_the_data_has_no_times() {
+        let lost = Measured { verified: Some(false), ..cell("hg", CellKind::ManyFiles(100), 0) };
+        let names: Vec<String> = lost.measurements().into_iter().map(|one| one.metric).collect();
+        assert_eq!(names, ["commits that succeed", "commits that hold the data"]);
+    }
+
+    #[test]
+    fn a_rejected_commit_can_still_hold_the_data() {
+        let large = CellKind::FileSize(12 << 30);
+        let mut rejected = Measured { ended: Some(Ended::Rejected), ..cell("git", large, 0) };
+        rejected.steps.retain(|step| step.step != "commit2");
+        assert_eq!(verdict("git-errs-at-12g", &[rejected.clone()]), Verdict::Seen);
+        assert_eq!(verdict("data-intact", &[rejected]), Verdict::Seen);
+    }
+}

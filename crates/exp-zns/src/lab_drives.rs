@@ -1,0 +1,27 @@
+//! What claims must know of drives that an experiment uses through a file system: emulated ones, and the published zoned one.
+
+use senesce_claims::Facts;
+use senesce_core::{Environment, Failure};
+use senesce_volume::guest::{Wanted, find};
+use senesce_zoned::survey::Survey;
+
+/// The fact that holds what claims call the zoned drive.
+const CALLED: &str = "zoned.called";
+
+/// What the record keeps of the zoned drive: its published name, where it has one.
+///
+/// # Errors
+/// When it is not there or cannot be read.
+pub fn zoned(name: &str) -> Result<Environment, Failure> {
+    let survey = Survey::of(&find(name, Wanted::Zoned)?.display().to_string().parse()?)?;
+    let mut facts = Environment::default();
+    survey.published_name().into_iter().for_each(|called| facts.put(CALLED, called));
+    Ok(facts)
+}
+
+/// Drives of the lab are emulated, however the guest ran: they have no flash, and their times decide nothing.
+pub fn facts(environment: &Environment, facts: Facts) -> Facts {
+    let text = |name: &str| environment.0.get(name).and_then(serde_json::Value::as_str).map(String::from);
+    let drives = facts.drives.into_iter().chain(text(CALLED)).collect();
+    Facts { emulated: facts.emulated || environment.0.contains_key("lab.accelerator"), drives, ..facts }
+}

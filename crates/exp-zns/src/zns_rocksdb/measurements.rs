@@ -1,0 +1,78 @@
+//! The single values of a benchmark, each under the conditions that its claims name.
+
+use super::bench::Measured;
+use senesce_core::{Better, Measurement};
+
+impl Measured {
+    /// Rate and latencies; of what was not done there are none.
+    pub fn measurements(&self) -> Vec<Measurement> {
+        let rate = (self.operations > 0).then_some(("operations per second", "operations/s", self.ops_per_second));
+        let reads = self
+            .reads
+            .map(|reads| [("read latency p50", "us", reads.p50_us), ("read latency p99", "us", reads.p99_us)]);
+        let writes = self
+            .writes
+            .map(|writes| [("write latency p50", "us", writes.p50_us), ("write latency p99", "us", writes.p99_us)]);
+        let values = rate.into_iter().chain(reads.into_iter().flatten()).chain(writes.into_iter().flatten());
+        let one = |(metric, unit, value)| {
+            let better = if unit == "us" { Better::Lower } else { Better::Higher };
+            let one = Measurement::new(metric, unit, better, value).ok()?;
+            let one = one.under("setup", &*self.setup).under("benchmark", &*self.benchmark);
+            Some(Measurement { repetition: self.repeat, ..one })
+        };
+        values.filter_map(one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ZnsRocksdb;
+    use super::super::analysis::tests::measured;
+    use super::super::bench::BENCHMARKS;
+    use super::super::output::Percentiles;
+    use super::*;
+    use senesce_claims::{ClaimSet, Facts, decide, untested};
+    use senesce_core::{Level, Verdict};
+    use senesce_runs::run::Run;
+
+    fn set() -> ClaimSet {
+        ClaimSet::parse(ZnsRocksdb::CLAIMS, ZnsRocksdb::PUBLISHED).unwrap()
+    }
+
+    fn values(repeats: u32) -> Vec<Measurement> {
+        let latency = Percentiles { p50_us: 5.0, p95_us: 10.0, p99_us: 20.0, max_us: 90.0, count: 7 };
+        let setups = [("zenfs-zns", 4.0), ("f2fs-zns", 3.0), ("f2fs-conventional", 2.0), ("xfs-conventional", 1.0)];
+        let mut found = Vec::new();
+        for (setup, rate) in setups {
+            for benchmark in BENCHMARKS {
+                for repeat in 0..repeats {
+                    let rate = rate * (1.0 + f64::from(repeat) * 1e-3);
+                    let mut one = Measured { repeat, ..measured(setup, benchmark, rate) };
+                    (one.reads, one.writes) = (Some(latency), Some(latency));
+                    found.extend(one.measurements());
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_claim_finds_the_values_that_it_needs() {
+        assert_eq!(untested(&set(), &values(1)), Vec::<String>::new());
+    }
+
+    fn verdict(repeats: u32, facts: &Facts) -> Verdict {
+        let found = decide(&set(), &values(repeats), facts);
+        found.into_iter().find(|finding| finding.id == "overwrite-order").unwrap().verdict
+    }
+
+    #[test]
+    fn one_value_against_one_decides_nothing_and_emulated_drives_never_do() {
+        let real = Facts::of(Level::Paper);
+        assert_eq!(verdict(1, &real), Verdict::Undecided);
+        assert_eq!(verdict(5, &real), Verdict::Seen);
+        let mut environment = senesce_core::Environment::default();
+        environment.put("lab.accelerator", "kvm");
+        assert_eq!(verdict(5, &crate::lab_drives::facts(&environment, real)), Verdict::NotTestable);
+    }
+}
