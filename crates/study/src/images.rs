@@ -72,6 +72,16 @@ impl Images {
         self.room.path().join("working.img")
     }
 
+    /// Whether the store has an image already.
+    ///
+    /// # Errors
+    /// When its key cannot be had.
+    pub fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
+        let key = ImageStore::key(&content(spec, id)?);
+        let found = self.store.as_ref().map_or(Ok(None), |store| store.get(&key))?;
+        Ok(found.is_some())
+    }
+
     /// Puts the image at [`Self::working`].
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {

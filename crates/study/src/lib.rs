@@ -4,8 +4,10 @@ mod adaptive;
 mod analysis;
 mod answer;
 mod check;
+pub mod command;
 pub mod controls;
 pub mod device_state;
+mod factor;
 mod figures;
 pub mod images;
 mod lab;
@@ -13,10 +15,12 @@ mod launched;
 pub mod matrix;
 mod matrix_run;
 pub mod questions;
+pub mod ready;
 pub mod results;
 pub mod spec;
 pub mod subject;
 mod support;
+pub mod trial;
 pub mod verdicts;
 mod zoned;
 
@@ -28,6 +32,9 @@ use matrix::RunId;
 use results::Results;
 use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
+
+/// A study that runs as it is.
+pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The verb of this room, which leaves run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
@@ -71,6 +78,10 @@ impl Run for Study {
 
     fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.0.step(*step, context)
+    }
+
+    fn end(self, _spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.0.end(context)
     }
 
     fn analyse(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
@@ -126,8 +137,8 @@ mod tests {
     #[test]
     fn the_studies_of_the_page_can_be_planned() {
         let examples = examples();
-        assert_eq!(examples.len(), 2);
-        for text in examples {
+        assert_eq!(examples.len(), 3);
+        for text in examples.into_iter().chain([EXAMPLE.to_string()]) {
             let spec = StudySpec::parse("the page", &text).unwrap();
             assert!(Study::plan(&spec, Seed(1)).unwrap().estimated_seconds > 1.0);
         }

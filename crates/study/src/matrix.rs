@@ -145,17 +145,14 @@ pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
 
 fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     let live = Live::of(spec)?;
+    let mut costs: BTreeMap<(usize, usize, usize), (Bytes, f64)> = BTreeMap::new();
     let mut planned = Vec::new();
     for run in runs(spec) {
-        let used = live.bytes(run.on);
-        let subject = Subject::of(&spec.workload[run.workload])?;
-        let needed = subject.bytes_needed(Seed(spec.seed))?;
-        check_room(spec, &run, used, needed)?;
-        let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
-        check_memory(spec, &run, exception.memory, subject.thread_memory())?;
-        let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
-        let seconds = subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8 + rewritten / 3e8;
-        let bytes = Bytes(needed + used + rewritten as u64);
+        let cell = (run.on.fs, run.on.state, run.workload);
+        let (bytes, seconds) = match costs.get(&cell) {
+            Some(cost) => *cost,
+            None => *costs.entry(cell).or_insert(cost(spec, &run, live.bytes(run.on))?),
+        };
         let words = format!("image {}, repetition {}", run.on.image, run.repetition);
         planned.push(Planned::new(run, words, cell_words(spec, &run)).costing(bytes, seconds));
     }
@@ -163,6 +160,68 @@ fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     let in_lab: std::collections::BTreeSet<RunId> = in_lab.into_values().flatten().collect();
     planned.sort_by_key(|planned| in_lab.contains(&planned.step));
     Ok(planned)
+}
+
+/// Bytes and seconds that a run of a cell takes, roughly, whose image holds `used` bytes of files.
+///
+/// # Errors
+/// Why the cell cannot be run.
+fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
+    let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
+    let needed = subject.bytes_needed(Seed(spec.seed))?;
+    check_room(spec, run, used, needed)?;
+    let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
+    check_memory(spec, run, exception.memory, subject.thread_memory())?;
+    let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
+    let written = if spec.file_system[run.on.fs].device.is_some() { used as f64 / DEVICE_RATE } else { 0.0 };
+    let seconds = subject.seconds(used as f64) + RUN_SECONDS + needed as f64 / 5e8 + rewritten / 3e8 + written;
+    Ok((Bytes(needed + used + rewritten as u64), seconds))
+}
+
+/// Seconds of restoring an image in memory, two mounts, and the end of a run.
+const RUN_SECONDS: f64 = 0.6;
+
+/// Bytes a second at which an image is copied to a device and compared; a middling drive.
+const DEVICE_RATE: f64 = 1e8;
+
+/// Seconds that an image takes to be made, roughly, and the bytes that are written for it. Measured on images in memory: about
+/// 30 us an operation, and about 1 GB/s of written data.
+///
+/// # Errors
+/// When its state cannot be planned.
+pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
+    let state = &spec.state[id.state];
+    if !is_planned(state) {
+        return Ok((0, IMAGE_SECONDS));
+    }
+    let planned = aging_plan(spec, state, id.image)?;
+    let summary = planned.summary();
+    let (operations, created) = match state.kind {
+        StateKind::Aged => (summary.t_end, summary.bytes_created.0),
+        _ => (summary.files, summary.bytes_live.0),
+    };
+    let written = if spec.source(state).data == Data::Write { created } else { 0 };
+    Ok((written, operations as f64 * 30e-6 + written as f64 / 1e9 + IMAGE_SECONDS))
+}
+
+/// Seconds of mkfs, mount, store and layout of an image.
+const IMAGE_SECONDS: f64 = 0.7;
+
+/// Seconds that these images and runs take together, roughly.
+///
+/// # Errors
+/// As [`steps`].
+pub fn estimate(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
+    let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
+    let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();
+    Ok(of_images + of_runs + guest_seconds(spec))
+}
+
+/// Seconds of booting the guests, one for each kernel.
+fn guest_seconds(spec: &StudySpec) -> f64 {
+    const BOOT_SECONDS: f64 = 20.0;
+    let (_, groups) = crate::lab::split(spec, runs(spec));
+    groups.len() as f64 * BOOT_SECONDS
 }
 
 /// Bytes of files in every planned image.
@@ -198,21 +257,18 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     for id in images(spec) {
         let state = &spec.state[id.state];
         let name = format!("{} {}, image {}", spec.file_system[id.fs].name, state.name, id.image);
+        let (written, seconds) = image_cost(spec, id)?;
+        plan.estimated_seconds += seconds;
+        plan.bytes_to_write += written;
         if !is_planned(state) {
-            plan.estimated_seconds += 1.0;
             plan.step(state.kind.word(), name);
             continue;
         }
         let planned = aging_plan(spec, state, id.image)?;
-        let summary = planned.summary();
-        let (operations, created) = match state.kind {
-            StateKind::Aged => (summary.t_end, summary.bytes_created.0),
-            _ => (summary.files, summary.bytes_live.0),
+        let operations = match state.kind {
+            StateKind::Aged => planned.summary().t_end,
+            _ => planned.summary().files,
         };
-        let written = if spec.source(state).data == Data::Write { created } else { 0 };
-        // Measured on memory-backed images: about 30 us an operation, and about 1 GB/s of written data.
-        plan.estimated_seconds += operations as f64 * 30e-6 + written as f64 / 1e9 + 2.0;
-        plan.bytes_to_write += written;
         plan.step(format!("{} by {operations} operations", state.kind.word()), name);
     }
     let mut counts: BTreeMap<(usize, usize, usize), u64> = BTreeMap::new();
@@ -241,6 +297,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     );
     plan.bytes_to_write += drive;
     let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
+    plan.estimated_seconds += guest_seconds(spec);
     plan.estimated_seconds += if spec.until_decided { seconds.min(spec.most_seconds()) } else { seconds };
     Ok(plan)
 }
@@ -251,6 +308,10 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     cells.sort_unstable();
     cells.dedup();
     let mut found = Vec::new();
+    for workload in &spec.workload {
+        let missing = Subject::of(workload)?.missing();
+        found.extend(missing.map(|words| format!("workload '{}' is not testable here: {words}", workload.name)));
+    }
     for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
         if fs.is_zoned() && state.kind == StateKind::Aged {
             let plan = aging_plan(spec, state, 0)?;

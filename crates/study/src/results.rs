@@ -4,7 +4,7 @@ use crate::adaptive;
 use crate::controls::{self, Control};
 use crate::images::ImageFacts;
 use crate::matrix::{ImageId, RunId, runs};
-use crate::matrix_run::{Event, RunEvent};
+use crate::matrix_run::{ESTIMATED, Event, RunEvent, TOOK};
 use crate::questions::CellId;
 use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
@@ -72,6 +72,8 @@ pub struct Results {
     pub progress: (usize, usize),
     /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
+    /// Seconds that its last part was estimated to take, and took.
+    pub times: Option<(f64, f64)>,
 }
 
 /// The values that were measured, once each: a twin is a control and no measurement of its own. Times under emulation are the
@@ -123,7 +125,9 @@ impl Results {
             accelerator: guest.accelerator.clone(),
             runs: guest.steps,
         });
-        Self::gather(spec, events, failed, images, lab.collect())
+        let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
+        let times = fact(ESTIMATED).zip(fact(TOOK));
+        Self { times, ..Self::gather(spec, events, failed, images, lab.collect()) }
     }
 
     pub(crate) fn gather(
@@ -154,6 +158,7 @@ impl Results {
             progress: (events.len() + failed.len(), planned),
             failed,
             overhead_seconds,
+            times: None,
             spec,
         }
     }

@@ -2,9 +2,11 @@
 
 use crate::adaptive;
 use crate::check::with_suggestion;
+use crate::command::metric::MetricSpec;
 use crate::device_state::DeviceState;
+use crate::factor;
 use crate::matrix::{ImageId, RunId};
-use crate::questions::default_repetitions;
+use crate::questions::{default_repetitions, too_few};
 use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::plan::count_runs;
@@ -12,6 +14,7 @@ use senesce_core::{Bytes, Failure, Span};
 use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A study: file systems x states x workloads x images x repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +40,9 @@ pub struct StudySpec {
     /// Independent agings of every state.
     #[serde(default = "defaults::one")]
     pub images: u32,
+    /// Whether numbers are wanted and no verdicts, so that any number of repetitions will do.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub numbers_only: bool,
     /// Whether every workload is measured twice over in the first state, as a control.
     #[serde(default)]
     pub noise: bool,
@@ -47,6 +53,9 @@ pub struct StudySpec {
     /// systems when the study is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+    /// Block device for every file system that names none. Written out into them when the study is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
     /// Memory of the lab's guest.
     #[serde(default = "defaults::guest_memory")]
     pub guest_memory: Bytes,
@@ -109,6 +118,9 @@ pub struct FileSystemSpec {
     /// Kernel: `host` (also when empty), or a release of the lab.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernel: String,
+    /// Block device onto which its images are copied before every run; none: they are used as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
 }
 
 /// How an image comes to its state.
@@ -169,7 +181,7 @@ impl FileSystemSpec {
     /// A kind under its own name, without options.
     pub fn named(kind: &str) -> Self {
         let (kind, name) = (kind.to_string(), kind.to_string());
-        Self { kind, name, mkfs: String::new(), mount: String::new(), kernel: String::new() }
+        Self { kind, name, mkfs: String::new(), mount: String::new(), kernel: String::new(), device: None }
     }
 }
 
@@ -192,7 +204,7 @@ impl StateSpec {
     }
 }
 
-/// A workload: exactly one of `personality`, `file`, `cold_read`.
+/// A workload: exactly one of `personality`, `file`, `microbenchmark`, `ready`, `command`, `cold_read`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
@@ -217,6 +229,24 @@ pub struct WorkloadSpec {
     /// Seconds of measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
+    /// A workload that comes with the program beside the personalities ("build", "database" ...).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ready: String,
+    /// A program and its arguments, started in the mounted volume.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// A program that is run before, and not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// Time after which the program has hung.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// Bytes that the program writes, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Bytes>,
+    /// How the program is measured; by its own time unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<MetricSpec>,
     /// Variables of the workload.
     #[serde(default)]
     pub set: BTreeMap<String, String>,
@@ -256,6 +286,12 @@ pub struct CellSpec {
     /// What happens to the device below before every run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_state: Option<DeviceState>,
+    /// Factor for the file sets of a personality, or the size of a ready workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Variables of the workload, over its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
 }
 
 /// The kernel that is running.
@@ -272,9 +308,11 @@ impl StudySpec {
             until_decided: false,
             max_time: None,
             images: 1,
+            numbers_only: false,
             noise: false,
             models: Vec::new(),
             kernels: Vec::new(),
+            device: None,
             guest_memory: defaults::guest_memory(),
             threads: defaults::two(),
             file_system: Vec::new(),
@@ -292,12 +330,23 @@ impl StudySpec {
     /// The same, changed by what the command line says before it is checked.
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
-        let mut spec: Self = toml::from_str(text).map_err(|error| named(&with_suggestion(&error.to_string())))?;
-        let is_said = toml::from_str::<toml::Table>(text).is_ok_and(|keys| keys.contains_key("repetitions"));
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| named(&with_suggestion(&error.to_string())))?;
+        let is_said = table.contains_key("repetitions");
+        let read = match table.contains_key("factor") {
+            true => {
+                factor::spread(&mut table).map_err(|problem| named(&problem))?;
+                table.try_into()
+            }
+            // From the text, so that an error names its line.
+            false => toml::from_str(text),
+        };
+        let mut spec: Self = read.map_err(|error| named(&with_suggestion(&error.to_string())))?;
         change(&mut spec);
         spec.count().map_err(|problem| named(&problem))?;
         spec.fill_names();
         spec.spread_kernels();
+        spec.spread_device();
         spec.check().map_err(|problem| named(&problem))?;
         if !is_said {
             spec.repetitions = match spec.until_decided {
@@ -306,7 +355,7 @@ impl StudySpec {
             };
             spec.count().map_err(|problem| named(&problem))?;
         }
-        Ok(spec)
+        too_few(&spec).map_or(Ok(spec), |problem| Err(named(&problem)))
     }
 
     /// Seconds of all runs after which an undecided study ends.
@@ -337,10 +386,9 @@ impl StudySpec {
             one.name = one.kind.word().into();
         }
         for one in self.workload.iter_mut().filter(|one| one.name.is_empty()) {
-            one.name = [&one.personality, &one.file, &one.microbenchmark]
-                .into_iter()
-                .find(|text| !text.is_empty())
-                .map_or_else(|| "cold-read".into(), Clone::clone);
+            let said = [&one.personality, &one.file, &one.microbenchmark, &one.ready].into_iter();
+            let said = said.chain(one.command.first()).find(|text| !text.is_empty());
+            one.name = said.map_or_else(|| "cold-read".into(), Clone::clone);
         }
     }
 
@@ -388,6 +436,8 @@ impl StudySpec {
                 merged.memory = one.memory.or(merged.memory);
                 merged.cpus = one.cpus.or(merged.cpus);
                 merged.lab |= one.lab;
+                merged.scale = one.scale.or(merged.scale);
+                merged.set.extend(one.set.clone());
                 merged.device_state = one.device_state.or(merged.device_state);
                 if !one.kernel.is_empty() {
                     merged.kernel.clone_from(&one.kernel);
@@ -395,6 +445,15 @@ impl StudySpec {
             }
         }
         merged
+    }
+
+    /// The workload of one cell, with its exceptions.
+    pub fn workload_of(&self, fs: usize, state: usize, workload: usize) -> WorkloadSpec {
+        let mut own = self.workload[workload].clone();
+        let exception = self.exception(fs, state, &own.name);
+        own.scale = exception.scale.or(own.scale);
+        own.set.extend(exception.set);
+        own
     }
 
     /// The kernel of the lab on which a cell runs, empty for any that is set up; `None`: it runs here.
@@ -405,6 +464,15 @@ impl StudySpec {
             Some(name) if name == HOST => None,
             Some(name) => Some(name),
             None => exception.lab.then(String::new),
+        }
+    }
+
+    /// The device of the study is that of every file system that names none.
+    fn spread_device(&mut self) {
+        if let Some(device) = self.device.take() {
+            for one in self.file_system.iter_mut().filter(|one| one.device.is_none()) {
+                one.device = Some(device.clone());
+            }
         }
     }
 

@@ -1,3 +1,4 @@
 //! What a study is read from, and what it leaves.
 
 mod foreign;
+mod open;
