@@ -85,10 +85,16 @@ impl StudySpec {
     }
 
     fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
-        let kind = one.kind()?;
         if one.device.is_some() {
             self.check_device(one)?;
         }
+        if one.custom().is_some() {
+            return self.check_custom(one);
+        }
+        if !one.unmount.is_empty() || !one.fsck.is_empty() {
+            return Err("unmount and fsck are for kind = \"custom\"".into());
+        }
+        let kind = one.kind()?;
         if one.is_zoned() {
             return self.check_zoned(one);
         }
@@ -97,6 +103,22 @@ impl StudySpec {
             return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
         }
         Ok(())
+    }
+
+    /// A file system that is not known has the commands that it needs.
+    fn check_custom(&self, one: &FileSystemSpec) -> Result<(), String> {
+        for (key, command, word) in [("mkfs", &one.mkfs, "$DEVICE"), ("mount", &one.mount, "$MNT")] {
+            if !command.contains(word) {
+                return Err(format!("kind = \"custom\": {key} is a command with {word} in it, and is '{command}'"));
+            }
+        }
+        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+            self.file_system[fs].name == one.name && self.lab_kernel(fs, state, &self.workload[workload].name).is_some()
+        };
+        match self.combinations().any(in_lab) {
+            true => Err("the guest of the lab has none of its programs: leave lab and kernel out".into()),
+            false => Ok(()),
+        }
     }
 
     /// What is for images, and for the lab's own drives, is not for a device of this machine.

@@ -7,6 +7,8 @@ mod check;
 pub mod command;
 pub mod controls;
 pub mod device_state;
+pub mod entries;
+mod estimate;
 mod factor;
 mod figures;
 pub mod images;

@@ -1,8 +1,9 @@
 //! The runs of a study, in their order, and what they will take.
 
+use crate::estimate;
 use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use crate::subject::Subject;
-use senesce_aging::{AgingPlan, Clock, Data, Limit, PlanSpec, Profile};
+use senesce_aging::{AgingPlan, Clock, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_runs::run::Planned;
 use senesce_runs::thread_memory::OWN_MEMORY;
@@ -143,7 +144,7 @@ pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
 
-fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
+pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     let live = Live::of(spec)?;
     let mut costs: BTreeMap<(usize, usize, usize), (Bytes, f64)> = BTreeMap::new();
     let mut planned = Vec::new();
@@ -184,46 +185,6 @@ const RUN_SECONDS: f64 = 0.6;
 /// Bytes a second at which an image is copied to a device and compared; a middling drive.
 const DEVICE_RATE: f64 = 1e8;
 
-/// Seconds that an image takes to be made, roughly, and the bytes that are written for it. Measured on images in memory: about
-/// 30 us an operation, and about 1 GB/s of written data.
-///
-/// # Errors
-/// When its state cannot be planned.
-pub fn image_cost(spec: &StudySpec, id: ImageId) -> Result<(u64, f64), Failure> {
-    let state = &spec.state[id.state];
-    if !is_planned(state) {
-        return Ok((0, IMAGE_SECONDS));
-    }
-    let planned = aging_plan(spec, state, id.image)?;
-    let summary = planned.summary();
-    let (operations, created) = match state.kind {
-        StateKind::Aged => (summary.t_end, summary.bytes_created.0),
-        _ => (summary.files, summary.bytes_live.0),
-    };
-    let written = if spec.source(state).data == Data::Write { created } else { 0 };
-    Ok((written, operations as f64 * 30e-6 + written as f64 / 1e9 + IMAGE_SECONDS))
-}
-
-/// Seconds of mkfs, mount, store and layout of an image.
-const IMAGE_SECONDS: f64 = 0.7;
-
-/// Seconds that these images and runs take together, roughly.
-///
-/// # Errors
-/// As [`steps`].
-pub fn estimate(spec: &StudySpec, images: &[ImageId], is_left: impl Fn(&RunId) -> bool) -> Result<f64, Failure> {
-    let of_images = images.iter().map(|id| Ok(image_cost(spec, *id)?.1)).sum::<Result<f64, Failure>>()?;
-    let of_runs: f64 = planned_runs(spec)?.iter().filter(|one| is_left(&one.step)).map(|one| one.seconds).sum();
-    Ok(of_images + of_runs + guest_seconds(spec))
-}
-
-/// Seconds of booting the guests, one for each kernel.
-fn guest_seconds(spec: &StudySpec) -> f64 {
-    const BOOT_SECONDS: f64 = 20.0;
-    let (_, groups) = crate::lab::split(spec, runs(spec));
-    groups.len() as f64 * BOOT_SECONDS
-}
-
 /// Bytes of files in every planned image.
 struct Live(BTreeMap<(usize, usize), u64>);
 
@@ -257,7 +218,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     for id in images(spec) {
         let state = &spec.state[id.state];
         let name = format!("{} {}, image {}", spec.file_system[id.fs].name, state.name, id.image);
-        let (written, seconds) = image_cost(spec, id)?;
+        let (written, seconds) = estimate::image_cost(spec, id)?;
         plan.estimated_seconds += seconds;
         plan.bytes_to_write += written;
         if !is_planned(state) {
@@ -297,7 +258,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     );
     plan.bytes_to_write += drive;
     let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
-    plan.estimated_seconds += guest_seconds(spec);
+    plan.estimated_seconds += estimate::guest_seconds(spec);
     plan.estimated_seconds += if spec.until_decided { seconds.min(spec.most_seconds()) } else { seconds };
     Ok(plan)
 }

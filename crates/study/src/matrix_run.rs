@@ -1,9 +1,10 @@
 //! Does what a study asks for: images first, then every run on a restored image.
 
 use crate::device_state::DeviceState;
+use crate::estimate;
 use crate::images::{ImageFacts, Images};
 use crate::lab;
-use crate::matrix::{ImageId, RunId, estimate, is_planned, runs, warnings};
+use crate::matrix::{ImageId, RunId, is_planned, runs, warnings};
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
 use crate::subject::{Measured, Subject};
 use crate::trial;
@@ -185,7 +186,7 @@ impl Matrix {
                 new.push(*id);
             }
         }
-        self.estimated = estimate(&self.spec, &new, |run| !context.recorded().is_done(run))?;
+        self.estimated = estimate::of(&self.spec, &new, |run| !context.recorded().is_done(run))?;
         for (index, id) in wanted.iter().enumerate() {
             context.check_interrupt()?;
             let left = self.estimated - self.begun.elapsed().as_secs_f64();
@@ -289,8 +290,8 @@ pub const TOOK: &str = "study.took_seconds";
 
 /// Mounts what was copied onto a device.
 fn on_device(fs: &FileSystemSpec, device: &Path, erase: Option<&str>) -> Result<MountedTarget, Failure> {
-    let options =
-        OpenOptions { mount_options: fs.mount.clone(), erase: erase.map(str::to_string), ..OpenOptions::existing() };
+    let erase = erase.map(str::to_string);
+    let options = OpenOptions { erase, keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
     Ok(open(&TargetSpec::Device(device.into()), &options)?)
 }
 

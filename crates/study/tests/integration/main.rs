@@ -2,3 +2,4 @@
 
 mod foreign;
 mod open;
+mod truth;

@@ -7,13 +7,15 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
+/// Conducts a study into `room/run`.
+pub fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
     let spec = StudySpec::parse("study.toml", text).expect("a study");
     let how = Conduct { erase: erase.map(str::to_string), ..Conduct::quietly(&room.join("run")) };
     conduct::<Study>(&spec, Seed(spec.seed), &how)
 }
 
-fn room() -> tempfile::TempDir {
+/// A folder of the test's own.
+pub fn room() -> tempfile::TempDir {
     tempfile::tempdir().expect("room")
 }
 
@@ -136,6 +138,53 @@ fn options_that_mkfs_or_mount_refuses_end_it_before_the_first_byte() {
         assert!(failure.to_string().contains("file_system 'ext4' cannot be made"), "{failure}");
         assert!(!room.path().join("run/events.jsonl").exists(), "nothing was done");
     }
+}
+
+/// ext4 by its commands stands for what senesce does not know.
+const CUSTOM: &str = r#"
+name = "custom"
+size = "64M"
+repetitions = 2
+numbers_only = true
+[[file_system]]
+kind = "custom"
+name = "by commands"
+mkfs = "mkfs.ext4 -q -F $DEVICE"
+mount = "mount -t ext4 $DEVICE $MNT"
+fsck = "e2fsck -fn $DEVICE"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "wang_os"
+fullness = 0.3
+overwrites = 0.5
+truncate = "drop"
+[[workload]]
+ready = "fsync-log"
+scale = 0.02
+"#;
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_file_system_is_known_by_its_commands() {
+    let room = room();
+    let outcome = study(CUSTOM, room.path(), None).expect("it runs");
+    assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
+    assert_eq!(outcome.analysis.result["cells"].as_array().expect("cells").len(), 2);
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let count = room.path().join("count");
+    let checker = format!("echo >>{}; echo it is broken; false # $DEVICE", count.display());
+    let damaged = CUSTOM.replacen("e2fsck -fn $DEVICE", &checker, 1);
+    let failed = study(&damaged, room.path(), None).expect("it goes on");
+    let looks = std::fs::read_to_string(&count).expect("it was looked at").lines().count();
+    assert_eq!(looks, 2, "an image that failed is not made again for the next run");
+    assert_eq!(failed.state, State::Failed(4));
+    assert!(reasons(&failed, 0)[0].1.contains("it is broken"), "{:?}", reasons(&failed, 0));
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let nothing = CUSTOM.replacen("mount -t ext4 $DEVICE $MNT", "true $MNT", 1);
+    let refused = study(&nothing, room.path(), None).expect_err("refused");
+    assert!(refused.to_string().contains("nothing is mounted"), "{refused}");
 }
 
 /// A loop device of the test's own.
