@@ -3,8 +3,8 @@
 use crate::sample::Sample;
 pub use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::ratio::RESOLUTION;
+use senesce_stats::student::quantile;
 use senesce_stats::{mean, standard_deviation};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// An estimate between two ends, in units of its terms (or their ratio).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,10 +38,72 @@ pub enum Scale {
 }
 
 /// The interval of the sum of weighted means, at level 1 - `alpha`: standard errors added in squares, degrees of freedom
-/// after Welch (1947) and Satterthwaite (1946). Terms without random error add none; with one that has, the half-width is
-/// [`RESOLUTION`] of the terms at least.
+/// after Welch (1947) and Satterthwaite (1946), and those of the smallest sample where sizes differ and one is tiny (Mickey and
+/// Brown 1966, as for ratios). Terms without random error add none; with one that has, the half-width is [`RESOLUTION`] of the
+/// terms at least.
+///
+/// Where all terms with a random error were measured in the same rounds, the sum is formed within each round and its mean
+/// over the rounds is what has the interval (Student 1908): what disturbed a whole round is no error of the sum.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
+    match summed_by_round(terms, scale)? {
+        Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),
+        None => contrast_apart(terms, scale, alpha),
+    }
+}
+
+/// A weighted sum of terms, one value per round.
+struct RoundSum {
+    sample: Sample,
+    /// Half-width that equal rounds leave: [`RESOLUTION`] of the greatest term.
+    resolution: f64,
+}
+
+impl RoundSum {
+    fn told(&self, found: Interval, scale: Scale) -> Interval {
+        let reach = (found.high - found.value).max(self.resolution);
+        let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
+        Interval {
+            value: back(found.value),
+            low: back(found.value - reach),
+            high: back(found.value + reach),
+            units: found.units,
+        }
+    }
+}
+
+/// The sums within rounds; none where fewer than two terms have rounds, or a term with a random error has none.
+fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Lack> {
+    let noisy: Vec<&(f64, &Sample)> = terms.iter().filter(|(_, sample)| !sample.exact).collect();
+    if noisy.len() < 2 || noisy.iter().any(|(_, sample)| sample.rounds.is_empty()) {
+        return Ok(None);
+    }
+    let scaled = |value: f64| match scale {
+        Scale::Linear => Ok(value),
+        Scale::Ratio if value <= 0.0 => Err(Lack::NotPositive),
+        Scale::Ratio => Ok(value.ln()),
+    };
+    let shared = |round: &&u32| noisy.iter().all(|(_, sample)| sample.rounds.contains(round));
+    let rounds: Vec<u32> = noisy[0].1.rounds.iter().filter(shared).copied().collect();
+    let mut units = Vec::with_capacity(rounds.len());
+    for round in &rounds {
+        let mut sum = 0.0;
+        for (weight, sample) in terms {
+            let place = sample.rounds.iter().position(|one| one == round).filter(|_| !sample.exact);
+            sum += weight * scaled(place.map_or_else(|| sample.mean(), |place| sample.units[place]))?;
+        }
+        units.push(sum);
+    }
+    let size = |(weight, sample): &&(f64, &Sample)| match scale {
+        Scale::Linear => (weight * sample.mean()).abs(),
+        Scale::Ratio => weight.abs(),
+    };
+    let resolution = noisy.iter().map(size).fold(0.0, f64::max) * RESOLUTION;
+    Ok(Some(RoundSum { sample: Sample { values: units.len(), units, exact: false, rounds }, resolution }))
+}
+
+fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     let (mut value, mut variance, mut freedom, mut smallest) = (0.0, 0.0, 0.0, usize::MAX);
+    let mut largest = 0;
     let mut resolution = 0.0f64;
     for (weight, sample) in terms {
         let units: Vec<f64> = match scale {
@@ -62,20 +124,19 @@ pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<In
         let part = (weight * deviation).powi(2) / count as f64;
         variance += part;
         freedom += part.powi(2) / (count - 1) as f64;
-        smallest = smallest.min(count);
+        (smallest, largest) = (smallest.min(count), largest.max(count));
         let size = if scale == Scale::Ratio { *weight } else { weight * centre };
         resolution = resolution.max(size.abs() * RESOLUTION);
     }
-    let spread = if variance > 0.0 { quantile(alpha, variance.powi(2) / freedom) * variance.sqrt() } else { 0.0 };
+    let freedom = match smallest < LEAST_VALUES && smallest != largest {
+        true => (smallest - 1) as f64,
+        false => variance.powi(2) / freedom,
+    };
+    let spread = if variance > 0.0 { quantile(alpha / 2.0, freedom) * variance.sqrt() } else { 0.0 };
     let reach = spread.max(resolution);
     let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
     let units = if smallest == usize::MAX { 0 } else { smallest };
     Ok(Interval { value: back(value), low: back(value - reach), high: back(value + reach), units })
-}
-
-/// Two-sided quantile of Student's t.
-fn quantile(alpha: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - alpha / 2.0))
 }
 
 #[cfg(test)]
@@ -83,21 +144,34 @@ mod tests {
     use super::*;
 
     fn noisy(units: &[f64]) -> Sample {
-        Sample { units: units.to_vec(), values: units.len(), exact: false }
+        Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new() }
     }
 
     #[test]
     fn a_difference_is_welchs() {
-        // Welch by hand: standard error 0.77728, 4.5624 degrees of freedom, quantile 2.646543 by numeric integration.
-        let images = |units: &[f64]| Sample { values: 2 * units.len(), ..noisy(units) };
-        let (a, b) = (images(&[4.0, 5.0, 6.0]), images(&[1.0, 2.0, 3.5, 2.5]));
+        // Both as scipy's ttest_ind(..., equal_var=False) with its confidence_interval().
+        let (a, b) = (noisy(&[4.0, 5.0, 6.0, 5.5, 4.5]), noisy(&[1.0, 2.0, 3.5, 2.5, 3.0, 1.5]));
         let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
         assert!((found.value - 2.75).abs() < 1e-12);
         assert!((found.low - LOW).abs() < 1e-6, "{}", found.low);
-        assert_eq!(found.units, 3);
+        assert_eq!(found.units, 5);
     }
 
-    const LOW: f64 = 0.692_890_804;
+    const LOW: f64 = 1.572523678;
+
+    #[test]
+    fn a_tiny_sample_beside_a_larger_one_has_its_own_degrees_of_freedom() {
+        let images = |units: &[f64]| Sample { values: 3 * units.len(), ..noisy(units) };
+        let (a, b) = (images(&[4.0, 5.0]), images(&[1.0, 2.0, 3.5, 2.5, 2.0, 2.6, 1.9, 2.1]));
+        let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
+        let error = (0.5f64 / 2.0 + variance(&b.units) / 8.0).sqrt();
+        // Student's quantile of one degree of freedom at 97.5 %.
+        assert!((found.high - found.value - 12.706_204_736 * error).abs() < 1e-6, "{found:?}");
+    }
+
+    fn variance(values: &[f64]) -> f64 {
+        standard_deviation(values).unwrap().powi(2)
+    }
 
     #[test]
     fn a_ratio_is_multiplicative_and_needs_values_above_zero() {
@@ -109,11 +183,33 @@ mod tests {
     }
 
     #[test]
+    fn what_disturbs_a_whole_round_is_no_error_of_a_ratio_within_rounds() {
+        let quiet = [10.0, 10.1, 9.9, 10.0, 10.2];
+        let load = [1.0, 3.0, 0.5, 2.0, 1.5];
+        let of = |factor: f64, rounds: bool| {
+            let units = quiet.iter().zip(load).map(|(one, load)| one * load * factor).collect::<Vec<_>>();
+            Sample { rounds: if rounds { (0..5).collect() } else { Vec::new() }, ..noisy(&units) }
+        };
+        let ratio = |rounds| {
+            let (a, b) = (of(1.2, rounds), of(1.0, rounds));
+            contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05).unwrap()
+        };
+        let (within, apart) = (ratio(true), ratio(false));
+        assert!((within.value - 1.2).abs() < 1e-9 && (apart.value - 1.2).abs() < 1e-9);
+        assert!(within.low > 1.19 && apart.low < 1.0, "{within:?} {apart:?}");
+        assert_eq!(within.units, 5);
+        // Rounds that only one of the two has are no pairs.
+        let (mut a, b) = (of(1.2, true), of(1.0, true));
+        a.rounds = vec![0, 1, 2, 8, 9];
+        assert_eq!(contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05), Err(Lack::TooFew(3)));
+    }
+
+    #[test]
     fn few_readings_have_no_interval_equal_ones_a_small_one_and_exact_values_need_none() {
         assert_eq!(contrast(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear, 0.05), Err(Lack::TooFew(2)));
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));
-        let exact = Sample { units: vec![7.0], values: 1, exact: true };
+        let exact = Sample { units: vec![7.0], values: 1, exact: true, rounds: Vec::new() };
         let found = contrast(&[(1.0, &exact)], Scale::Linear, 0.05).unwrap();
         assert_eq!((found.low, found.high, found.units), (7.0, 7.0, 0));
     }

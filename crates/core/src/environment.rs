@@ -75,6 +75,17 @@ impl Environment {
         }
     }
 
+    /// The facts whose names are in `other`.
+    pub fn only(&self, other: &Self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|(name, _)| other.0.contains_key(*name))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
+    }
+
     /// The facts that differ: name, ours, theirs (`null` where absent). Date, label and load are left out: they always do.
     pub fn differences(&self, other: &Environment) -> Vec<(String, Value, Value)> {
         let names: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();
@@ -191,12 +202,6 @@ fn cpu_model() -> String {
     text.lines()
         .find_map(|line| line.strip_prefix("model name").and_then(|rest| rest.split_once(':')))
         .map_or_else(|| "unknown".to_string(), |(_, name)| name.trim().to_string())
-}
-
-/// Processor time of this process so far, user and system, in seconds.
-pub fn cpu_seconds() -> f64 {
-    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    spent.tv_sec as f64 + spent.tv_nsec as f64 * 1e-9
 }
 
 #[cfg(test)]

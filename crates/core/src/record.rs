@@ -2,21 +2,26 @@
 //!
 //! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete),
 //! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
-//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. A torn last line is dropped, as after `kill -9`.
+//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events that count together or not at all (those of a step)
+//! have `"more":true` in BODY, but for the last of them. A torn last line is dropped, as after `kill -9`, and so are last lines to
+//! which more belong.
 
 mod error;
 mod lines;
+mod overview;
 
 pub use error::RecordError;
+pub use overview::Overview;
 
 use crate::environment::Environment;
 use crate::input;
+use crate::io_failure::IoFailure;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events, tagged_line};
+use lines::{line, read_events, tagged_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -38,6 +43,12 @@ pub struct Event {
     /// Its data; null for an event that is only a word.
     #[serde(default)]
     pub data: Value,
+}
+
+/// The lock of a run directory.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
 }
 
 /// A run directory open for writing; holds its lock.
@@ -83,6 +94,14 @@ impl RunDirectory {
         })
     }
 
+    /// Takes the lock of an existing run without changing anything; whoever holds it is the only one who does.
+    ///
+    /// # Errors
+    /// When another process runs it, or `path` cannot be written.
+    pub fn hold(path: &Path) -> Result<Held, RecordError> {
+        Ok(Held { _lock: lock(path)? })
+    }
+
     /// Opens an existing run to continue it, whatever its plan.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let record = Record::open(path)?;
@@ -115,14 +134,23 @@ impl RunDirectory {
 
     /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        let line = line(self.started, kind, data);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+        self.write(&line(self.started, kind, data))
     }
 
-    /// Appends one event that names its kind itself: a value that serialises to `{"kind":NAME,"data":...}`.
-    pub fn append_tagged(&mut self, event: &impl Serialize) -> Result<(), RecordError> {
-        let line = tagged_line(self.started, event);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    /// Appends events that name their kind themselves: values that serialise to `{"kind":NAME,"data":...}`. All of them are in
+    /// the record or none, also after `kill -9` or on a full disk.
+    pub fn append_tagged(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
+        self.write(&tagged_lines(self.started, events))
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), RecordError> {
+        let path = self.path.join("events.jsonl");
+        let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
+        self.events.write_all(lines.as_bytes()).map_err(|error| {
+            // What comes after a part of a line would be damage.
+            let _ = self.events.set_len(before);
+            io_error("append to", &path)(error)
+        })
     }
 
     /// Seconds since this process began its part of the run.
@@ -159,11 +187,9 @@ impl RunDirectory {
     pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
         let path = self.path.join("histograms").join(format!("{name}.hdr"));
         let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(histogram, &mut bytes).map_err(|error| RecordError::Io {
-            operation: "encode",
-            path: path.clone(),
-            source: io::Error::other(error.to_string()),
-        })?;
+        V2DeflateSerializer::new()
+            .serialize(histogram, &mut bytes)
+            .map_err(|error| RecordError::Io(IoFailure::new("encode", &path, io::Error::other(error.to_string()))))?;
         write_atomically(&path, &bytes)
     }
 
@@ -171,7 +197,8 @@ impl RunDirectory {
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
-        let mut all: Environment = serde_json::from_slice(&text).unwrap_or_default();
+        let mut all: Environment =
+            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
         write_atomically(&path, &pretty(&all))
     }
@@ -224,6 +251,10 @@ fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
         _ => is_run,
     };
     if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+}
+
+fn damaged_environment(path: &Path, error: &serde_json::Error) -> RecordError {
+    RecordError::NotARun { path: path.into(), missing: format!("env.json ({error})") }
 }
 
 fn open_events(path: &Path) -> Result<File, RecordError> {
@@ -281,27 +312,12 @@ pub struct Record {
 impl Record {
     /// Reads a run directory, complete or partial.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
-        let format = input::regular_text(&path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
-        if format.trim() != FORMAT.to_string() {
-            return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
-        }
-        let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
-        let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        let environment = input::regular(&path.join("env.json"))
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        let Overview { path, plan, environment, summary } = Overview::read(path)?;
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
-        let file = path.join("summary.json");
-        let summary = match input::regular(&file) {
-            Ok(text) => {
-                Some(serde_json::from_slice(&text).map_err(|error| not_a_run(format!("summary.json ({error})")))?)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(io_error("read", &file)(error)),
-        };
-        Ok(Self { path: path.into(), plan, environment, events, summary, valid_event_bytes })
+        let no_summary =
+            |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
+        let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;
+        Ok(Self { path, plan, environment, events, summary, valid_event_bytes })
     }
 
     /// Whether the run never completed.
@@ -330,157 +346,4 @@ pub fn read_histogram(path: &Path, name: &str) -> Result<Histogram<u64>, RecordE
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::failure::{ExitCode, Failure};
-    use crate::seed::Seed;
-    use serde_json::json;
-    use std::collections::BTreeMap;
-
-    fn plan(size: &str) -> Plan {
-        Plan::of_spec("age", Seed(42), &BTreeMap::from([("size", size)])).unwrap()
-    }
-
-    fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
-        RunDirectory::open(path, &plan(size), &Environment::default())
-    }
-
-    #[test]
-    fn a_record_of_another_format_is_refused_with_what_to_do() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
-        drop(open(&path, "1G").unwrap());
-        fs::write(path.join("format"), "1").unwrap();
-        let refused = Record::open(&path).unwrap_err();
-        assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
-        let words = |path: &Path| open(path, "1G").unwrap_err().to_string();
-        assert_eq!(words(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
-        fs::write(path.join("format"), "3").unwrap();
-        assert!(words(&path).contains("format 3; this one reads 2"), "{}", words(&path));
-    }
-
-    #[test]
-    fn a_run_is_continued_finished_and_read_back() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
-        let mut run = open(&path, "1G").unwrap();
-        run.append("sample", &json!({"operations": 1})).unwrap();
-        drop(run);
-        assert!(Record::open(&path).unwrap().is_partial());
-
-        let mut run = open(&path, "1G").unwrap();
-        assert_eq!(run.earlier_events().len(), 1);
-        run.append("sample", &json!({"operations": 2})).unwrap();
-        let mut histogram = Histogram::new(3).unwrap();
-        histogram.record(1000).unwrap();
-        run.write_histogram("write", &histogram).unwrap();
-        run.finish(&json!({"operations": 2})).unwrap();
-        drop(run);
-
-        let record = Record::open(&path).unwrap();
-        assert_eq!(record.summary, Some(json!({"operations": 2})));
-        assert_eq!(record.events.len(), 2);
-        assert_eq!(record.histogram("write").unwrap().len(), 1);
-        assert!(open(&path, "1G").unwrap().is_finished());
-    }
-
-    #[test]
-    fn another_plan_and_a_second_writer_are_refused() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
-        let run = open(&path, "1G").unwrap();
-        assert!(matches!(open(&path, "1G"), Err(RecordError::InUse { .. })));
-        drop(run);
-        let error = open(&path, "2G").unwrap_err();
-        assert!(error.to_string().contains("size: \"1G\" against \"2G\""), "{error}");
-    }
-
-    #[test]
-    fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
-        let mut run = open(&path, "1G").unwrap();
-        for number in 0..3 {
-            run.append("sample", &json!(number)).unwrap();
-        }
-        drop(run);
-        let file = path.join("events.jsonl");
-        let whole = fs::read(&file).unwrap();
-        for cut in 1..20 {
-            fs::write(&file, &whole[..whole.len() - cut]).unwrap();
-            assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut {cut}");
-        }
-        let mut run = open(&path, "1G").unwrap();
-        run.append("sample", &json!("after")).unwrap();
-        drop(run);
-        assert_eq!(Record::open(&path).unwrap().events.len(), 3);
-
-        let mut damaged = whole;
-        damaged[30] ^= 1;
-        fs::write(&file, damaged).unwrap();
-        assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
-    }
-
-    #[test]
-    fn links_in_a_run_directory_are_not_written_through() {
-        let room = tempfile::tempdir().unwrap();
-        let precious = room.path().join("precious");
-        fs::write(&precious, "precious").unwrap();
-        let path = room.path().join("run");
-        drop(open(&path, "1G").unwrap());
-        for name in ["events.jsonl", "lock", "summary.json"] {
-            let file = path.join(name);
-            let whole = fs::read(&file).ok();
-            let _ = fs::remove_file(&file);
-            std::os::unix::fs::symlink(&precious, &file).unwrap();
-            let run = open(&path, "1G").and_then(|mut run| run.append("sample", &json!(1)));
-            assert!(run.is_err(), "{name}");
-            fs::remove_file(&file).unwrap();
-            if let Some(bytes) = whole {
-                fs::write(&file, bytes).unwrap();
-            }
-        }
-        assert_eq!(fs::read(&precious).unwrap(), b"precious");
-    }
-
-    #[test]
-    fn a_foreign_directory_is_not_touched() {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
-        assert!(matches!(open(room.path(), "1G"), Err(RecordError::NotEmpty { .. })));
-        assert!(matches!(Record::open(room.path()), Err(RecordError::NotARun { .. })));
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "nothing was made in it");
-    }
-
-    #[test]
-    fn histograms_are_not_written_through_a_link() {
-        let room = tempfile::tempdir().unwrap();
-        let (path, outside) = (room.path().join("run"), room.path().join("outside"));
-        fs::create_dir_all(&path).unwrap();
-        fs::create_dir(&outside).unwrap();
-        std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
-        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
-        fs::remove_file(path.join("histograms")).unwrap();
-        drop(open(&path, "1G").unwrap());
-        fs::remove_dir(path.join("histograms")).unwrap();
-        std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
-        assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
-        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_record_of_devices_is_refused_and_not_read_for_ever() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
-        drop(open(&path, "1G").unwrap());
-        for name in ["events.jsonl", "summary.json", "plan.toml", "format"] {
-            let file = path.join(name);
-            let whole = fs::read(&file).ok();
-            let _ = fs::remove_file(&file);
-            std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
-            assert!(Record::open(&path).is_err(), "{name}");
-            fs::remove_file(&file).unwrap();
-            whole.iter().for_each(|bytes| fs::write(&file, bytes).unwrap());
-        }
-    }
-}
+mod tests;

@@ -6,7 +6,7 @@ use senesce_core::{Analysis, Failure, Plan, Record};
 
 /// Everything that can be run and read back.
 pub struct Registry {
-    /// The published experiments, room by room, in the order of `senesce experiments`.
+    /// The published experiments, crate by crate, in the order of `senesce experiments`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
     /// The verbs that leave run directories.
     pub verbs: &'static [&'static [&'static dyn RunKind]],
@@ -18,12 +18,14 @@ pub const PAGES: &[(&str, &str)] = &[
     ("how-to", include_str!("../../../docs/guide/how-to.md")),
     ("mail-server", include_str!("../../../docs/tutorials/mail-server.md")),
     ("regression", include_str!("../../../docs/tutorials/regression.md")),
+    ("ci", include_str!("../../../docs/tutorials/ci.md")),
     ("slow-disk", include_str!("../../../docs/tutorials/slow-disk.md")),
     ("troubleshooting", include_str!("../../../docs/guide/troubleshooting.md")),
     ("glossary", include_str!("../../../docs/guide/glossary.md")),
     ("packages", include_str!("../../../docs/guide/packages.md")),
     ("demo", include_str!("../../../docs/verbs/demo.md")),
     ("runs", include_str!("../../../docs/verbs/runs.md")),
+    ("history", include_str!("../../../docs/verbs/history.md")),
     ("advise", include_str!("../../../docs/verbs/advise.md")),
     ("objects", include_str!("../../../docs/verbs/objects.md")),
     ("bench", include_str!("../../../docs/verbs/bench.md")),

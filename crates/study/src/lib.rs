@@ -1,6 +1,7 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
 mod adaptive;
+pub mod advise;
 mod analysis;
 mod answer;
 mod check;
@@ -16,6 +17,7 @@ mod lab;
 mod launched;
 pub mod matrix;
 mod matrix_run;
+mod pair_figures;
 pub mod questions;
 pub mod ready;
 pub mod results;
@@ -38,7 +40,7 @@ use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 /// A study that runs as it is.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// The verb of this room, which leaves run directories.
+/// The verb of this crate, which leaves run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
 /// The run that `senesce study` leaves.

@@ -349,7 +349,7 @@ fn stop_trace(
     let mut modelled = Vec::new();
     for name in &spec.models {
         let model = DeviceModel::builtin(name)?;
-        modelled.extend(subject.modelled(name, measured, model.seconds(&requests))?);
+        modelled.extend(subject.modelled(name, measured, model.seconds(&requests)?)?);
     }
     Ok(modelled)
 }

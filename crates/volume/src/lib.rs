@@ -1,4 +1,4 @@
-//! What is acted on. The only room that may write to devices; everything destructive starts with a claim made here.
+//! What is acted on. The only crate that may write to devices; everything destructive starts with a claim made here.
 //!
 //! [`TargetSpec`] is what the user wrote, [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
 //! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
@@ -30,6 +30,7 @@ pub mod open;
 pub mod probe;
 pub mod runtime;
 pub mod scratch_directory;
+pub mod setting;
 pub mod signature;
 pub mod snapshot;
 pub mod sparse;
@@ -55,6 +56,7 @@ pub use mounted::{MountedTarget, Remounted};
 pub use open::{OpenOptions, open, visit};
 pub use probe::DeviceProbe;
 pub use scratch_directory::ScratchDirectory;
+pub use setting::ChangedSetting;
 pub use spec::TargetSpec;
 pub use stitch::Stitched;
 pub use trace::{BlockTrace, Operation, Request, TraceSession};

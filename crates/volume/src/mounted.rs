@@ -6,11 +6,11 @@ use crate::cold;
 use crate::environment;
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
-use crate::guardian::Guardian;
 use crate::image_file::ImageFile;
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
+use crate::setting::ChangedSetting;
 use crate::spec::TargetSpec;
 use senesce_core::{Bytes, Environment};
 use std::fs::File;
@@ -50,27 +50,20 @@ pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     mkfs_command: Option<String>,
 }
 
-/// Settings of the kernel to put back: file and former value.
+/// Settings of the kernel, which come back in the opposite order.
 #[derive(Debug, Default)]
-struct ChangedSettings(Vec<(PathBuf, String, Guardian)>);
+struct ChangedSettings(Vec<ChangedSetting>);
 
 impl ChangedSettings {
     fn set(&mut self, file: PathBuf, value: &str) -> Result<(), TargetError> {
-        let before = std::fs::read_to_string(&file).map_err(TargetError::io("read", &file))?;
-        let guardian = Guardian::of_setting(&file, value, block_device::chosen(&before))?;
-        let before = block_device::exchange(&file, value)?;
-        self.0.push((file, before, guardian));
+        self.0.push(ChangedSetting::set(file, value)?);
         Ok(())
     }
 }
 
 impl Drop for ChangedSettings {
     fn drop(&mut self) {
-        for (file, before, guardian) in self.0.iter_mut().rev() {
-            // The settings of a mount are gone with it.
-            let _ = std::fs::write(file, before);
-            guardian.dismiss();
-        }
+        while self.0.pop().is_some() {}
     }
 }
 
@@ -154,19 +147,11 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Discards the free space of the file system (ioctl FITRIM, include/uapi/linux/fs.h). Returns the bytes discarded.
+    /// Discards the free space of the file system. Returns the bytes discarded.
     pub fn discard_free_space(&self) -> Result<Bytes, TargetError> {
-        use std::os::fd::AsRawFd;
-        const FITRIM: libc::c_ulong = 0xc018_5879;
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
-        // struct fstrim_range: start, length, least length of an extent.
-        let mut range = [0u64, u64::MAX, 0];
-        // SAFETY: FITRIM reads and writes one struct fstrim_range, three 64-bit numbers, and the descriptor is open.
-        match unsafe { libc::ioctl(root.as_raw_fd(), FITRIM as _, range.as_mut_ptr()) } {
-            0 => Ok(Bytes(range[1])),
-            _ => Err(TargetError::io("discard the free space of", path)(std::io::Error::last_os_error())),
-        }
+        senesce_sys::mounted::trim(&root).map(Bytes).map_err(TargetError::errno("discard the free space of", path))
     }
 
     /// Makes the target cold: unmounts, proves that the file system has ended and that nothing of its device is cached, mounts

@@ -70,6 +70,11 @@ fn verification_finds_what_was_changed() {
     std::fs::write(room.path().join("stranger"), "x").unwrap();
     let report = verify(&planner, room.path(), Data::Write, None).unwrap();
     assert_eq!((report.missing, report.wrong_size, report.wrong_content, report.strangers), (1, 1, 1, 1), "{report:?}");
+    std::fs::create_dir_all(room.path().join("stray/below")).unwrap();
+    std::fs::create_dir(room.path().join("d00")).unwrap();
+    std::fs::create_dir(room.path().join("lost+found")).unwrap();
+    let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+    assert_eq!(report.strangers, 3, "directories count too, but for the one of mkfs: {report:?}");
 }
 
 #[test]
@@ -168,9 +173,9 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
     let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
     assert_eq!(outcome.completed, 0);
     match outcome.result.unwrap_err() {
-        AgingError::Io { operation, path: told, source, .. } => {
-            assert_eq!((operation, told), ("create", path));
-            assert_eq!(source.kind(), std::io::ErrorKind::AlreadyExists);
+        AgingError::Io(failure) => {
+            assert_eq!((&*failure.operation, &failure.path), ("create", &path));
+            assert_eq!(failure.kind(), std::io::ErrorKind::AlreadyExists);
         }
         other => panic!("{other}"),
     }

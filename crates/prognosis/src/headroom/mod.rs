@@ -9,7 +9,7 @@ mod ext;
 mod xfs;
 
 use senesce_layout::Room;
-use senesce_layout::room::{FreeExtent, Kind};
+use senesce_layout::room::{FreeExtent, Particulars};
 use serde::{Deserialize, Serialize};
 
 /// The sizes asked about, bytes.
@@ -103,17 +103,35 @@ impl Estimate {
 
 /// All sizes, for users and for root. Empty where nothing is known about the file system.
 pub fn creatable(room: &Room) -> Vec<Creatable> {
-    let sizes = SIZES.into_iter().flat_map(|size| [(size, User::User), (size, User::Root)]);
-    sizes.filter_map(|(size, user)| one(room, size, user)).collect()
+    let of = |user: User| in_order(SIZES.into_iter().filter_map(|size| one(room, size, user)).collect());
+    let (users, roots) = (of(User::User), of(User::Root));
+    users.into_iter().zip(roots).flat_map(|(user, root)| [user, root]).collect()
+}
+
+/// Of larger files there are never more: what the intervals of neighbours say of one another, from small to large.
+fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
+    for large in (1..all.len()).rev() {
+        let low = all[large].low;
+        let small = &mut all[large - 1];
+        small.low = small.low.max(low).min(small.high);
+        small.files = small.files.max(small.low);
+    }
+    for large in 1..all.len() {
+        let (files, high) = (all[large - 1].files, all[large - 1].high);
+        let larger = &mut all[large];
+        larger.high = larger.high.min(high).max(larger.low);
+        larger.files = larger.files.min(files).max(larger.low);
+    }
+    all
 }
 
 /// One size.
 pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
     let estimate = match &room.kind {
-        Kind::Ext(ext) => ext::estimate(room, ext, size, user),
-        Kind::Xfs(xfs) => xfs::estimate(room, xfs, size),
-        Kind::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
-        Kind::Other => return None,
+        Particulars::Ext(ext) => ext::estimate(room, ext, size, user),
+        Particulars::Xfs(xfs) => xfs::estimate(room, xfs, size),
+        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
+        Particulars::Other => return None,
     };
     let Estimate { files, low, high, ends_by } = estimate;
     let (files, low, high) = (files.floor() as u64, low.floor() as u64, high.ceil() as u64);
@@ -123,7 +141,7 @@ pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
 /// Free blocks that a mount for writing would not show.
 pub fn not_set_aside(room: &Room) -> u64 {
     match &room.kind {
-        Kind::Xfs(xfs) => xfs.to_set_aside,
+        Particulars::Xfs(xfs) => xfs.to_set_aside,
         _ => 0,
     }
 }

@@ -11,6 +11,7 @@ use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Finding, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -113,7 +114,8 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     if !path.join("plan.toml").exists() {
         needed.as_ref().map_err(Failure::again)?;
     }
-    let directory = RunDirectory::open(&path, &plan, &Environment::capture())?;
+    let here = Environment::capture();
+    let directory = RunDirectory::open(&path, &plan, &here)?;
     if directory.is_finished() {
         return outcome::<R>(path, State::WasDone);
     }
@@ -128,6 +130,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         directory,
         pending: Vec::new(),
     };
+    tell_changes(&here, &mut context)?;
     let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
     let noted = context.directory.add_environment(&watch.facts());
@@ -160,6 +163,23 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     Ok(outcome)
 }
 
+/// A run that goes on under another kernel, program or machine says so: its parts cannot be told apart afterwards.
+fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Result<(), Failure> {
+    if context.directory.earlier_events().is_empty() {
+        return Ok(());
+    }
+    let began = context.recorded.environment.only(here);
+    let changes: Vec<String> =
+        began.differences(here).iter().map(|(name, then, now)| format!("{name} was {then}, is {now}")).collect();
+    match changes.is_empty() {
+        true => Ok(()),
+        false => context.note(Common::Caveat(format!(
+            "the run was continued where it differs from its beginning: {}",
+            changes.join("; ")
+        ))),
+    }
+}
+
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let verdict = R::exit_code(&spec_of::<R>(&record)?, &Recorded::of(&record)?);
@@ -176,6 +196,9 @@ fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context
     }
     let failed = done?;
     ended?;
+    if context.recorded.failures().iter().any(|(step, _)| step.is_none()) {
+        context.note(Common::Recovered)?;
+    }
     Ok(if failed == 0 { State::Done } else { State::Failed(failed) })
 }
 
@@ -190,6 +213,7 @@ fn all_steps<R: Run>(
     loop {
         let mut left = R::next(spec, &context.recorded)?;
         left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
+        leave_out_what_cannot_be_done(spec, &mut left, context)?;
         if left.is_empty() {
             return Ok(failed.len());
         }
@@ -207,9 +231,9 @@ fn all_steps<R: Run>(
             course.note(planned.seconds, begun.elapsed().as_secs_f64());
             match outcome {
                 Ok(()) => {
+                    let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
+                    context.push_common(Common::Done(done));
                     context.keep_pending()?;
-                    let step = value_of(&planned.step);
-                    context.note(Common::Done(Done { step, seconds: begun.elapsed().as_secs_f64() }))?;
                 }
                 Err(failure) => {
                     context.pending.clear();
@@ -226,6 +250,25 @@ fn all_steps<R: Run>(
             }
         }
     }
+}
+
+/// Takes away the steps for which the machine has not got what they need, and says once what the record lacks without them.
+fn leave_out_what_cannot_be_done<R: Run>(
+    spec: &R::Spec,
+    left: &mut Vec<Planned<R::Step>>,
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
+    let mut lacking = BTreeSet::new();
+    left.retain(|planned| match R::step_needs(spec, &planned.step) {
+        Some((needs, without)) if !needs.are_met() => {
+            lacking.insert(without);
+            false
+        }
+        _ => true,
+    });
+    let said = context.recorded.caveats();
+    lacking.into_iter().filter(|words| !said.iter().any(|one| one == words)).for_each(|words| context.caveat(words));
+    context.keep_pending()
 }
 
 /// Where a run is among its steps.

@@ -11,6 +11,8 @@ mod imported;
 mod kind;
 mod needs;
 mod recorded;
+#[cfg(test)]
+mod tests;
 
 pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_plan, spec_of};
@@ -64,6 +66,12 @@ pub trait Run: Sized + 'static {
     /// What the machine must have. Checked once, before anything is made.
     fn needs(_spec: &Self::Spec) -> Needs {
         Needs::default()
+    }
+
+    /// What one step needs beside that, and what a record without the step lacks, in words ("measured without ..."): where the
+    /// machine has not got it, the step is left out, and the record says so. None: the step needs nothing more.
+    fn step_needs(_spec: &Self::Spec, _step: &Self::Step) -> Option<(Needs, &'static str)> {
+        None
     }
 
     /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check

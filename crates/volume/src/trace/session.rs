@@ -9,6 +9,7 @@ use super::tracefs::{EventCounters, Instance, InstanceOptions};
 use super::validity::Problem;
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::setting::ChangedSetting;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -161,24 +162,15 @@ fn max_request_bytes(device: &BlockDevice) -> u64 {
 /// The kernel's counting of requests (`queue/iostats`), which was off and is on while this lives.
 #[derive(Debug)]
 struct Counting {
-    turned_on: Option<BlockDevice>,
+    _turned_on: Option<ChangedSetting>,
 }
 
 impl Counting {
     fn on(disk: &BlockDevice) -> Result<Self, TargetError> {
         if disk.queue("iostats").as_deref() != Some("0") {
-            return Ok(Self { turned_on: None });
+            return Ok(Self { _turned_on: None });
         }
-        disk.set_queue("iostats", "1")?;
-        Ok(Self { turned_on: Some(disk.clone()) })
-    }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        if let Some(disk) = &self.turned_on {
-            let _ = disk.set_queue("iostats", "0");
-        }
+        Ok(Self { _turned_on: Some(ChangedSetting::set(disk.queue_file("iostats"), "1")?) })
     }
 }
 
@@ -263,8 +255,7 @@ impl Collector {
 
 /// The clock of the events: CLOCK_MONOTONIC.
 fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    senesce_sys::clock::monotonic().as_nanos() as u64
 }
 
 /// One page, padded with zeroes. `false`: the buffer is empty.

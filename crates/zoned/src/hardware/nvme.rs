@@ -1,20 +1,19 @@
 //! `nvme`: passthrough on /dev/ngXnY by io_uring commands or by ioctl; zone reports by ioctl.
 
 use super::buffers::Buffers;
-use super::nvme_commands::{Identity, Passthrough, decode, encode, report, run_io};
+use super::nvme_commands::{Identity, decode, encode, number, report};
 use super::ring::{Ring, RingOptions, Submission};
 use crate::command::{Command, Completion, Operation};
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
+use senesce_sys::nvme::{self, NVME_URING_CMD_IO, Passthrough};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// `NVME_URING_CMD_IO`.
-const URING_CMD_IO: u32 = 0xC048_4E80;
 /// Regions of a conventional drive.
 const REGIONS: u64 = 64;
 
@@ -134,8 +133,10 @@ impl ZonedDevice for NvmeDevice {
             return Ok(());
         }
         let fd = types::Fd(self.file.as_raw_fd());
-        let entry =
-            opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(body.to_uring()).build().user_data(u64::from(command.tag));
+        let entry = opcode::UringCmd80::new(fd, NVME_URING_CMD_IO)
+            .cmd(body.to_uring())
+            .build()
+            .user_data(u64::from(command.tag));
         self.in_flight[command.tag as usize] = (self.now_ns(), command);
         self.ring()?.push(entry)
     }
@@ -166,7 +167,8 @@ impl NvmeDevice {
     /// Runs one command by ioctl; its completion waits to be taken.
     fn run_now(&mut self, command: Command, mut body: Passthrough) {
         let submitted_ns = self.now_ns();
-        let result = run_io(&self.file, &mut body);
+        // SAFETY: the address is that of the tag's own buffer, which is as long as the largest transfer and lives as long as this.
+        let result = number(unsafe { nvme::run_io(&self.file, &mut body) });
         let completed_ns = self.now_ns();
         let block = if command.operation == Operation::Append { body.result } else { command.block };
         let result = decode(result, block);
@@ -199,11 +201,43 @@ impl NvmeDevice {
                 known.join(", ")
             )));
         };
+        let too = self.identity.formatted_too(&self.file, &self.path)?;
+        check_reach(&self.path, &too)?;
         super::nvme_commands::format(&self.file, &self.path, self.identity.namespace, format.index)
     }
+}
+
+/// Refuses a format that would lose the data of namespaces that nobody has claimed or allowed to be lost.
+fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let numbers: Vec<String> = others.iter().map(u32::to_string).collect();
+    Err(ZonedError::Refused {
+        target: path.into(),
+        found: format!(
+            "its controller formats all namespaces at once, and there are others (namespace {})",
+            numbers.join(", ")
+        ),
+        remedy: "use it with the blocks it has, or delete the others first (nvme delete-ns); no flag allows it".into(),
+    })
 }
 
 /// Zone states from a report, for the guard.
 pub fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
     zones.iter().find(|zone| zone.may_hold_data() && zone.state != ZoneState::Conventional)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
+
+    #[test]
+    fn a_format_that_reaches_other_namespaces_is_refused() {
+        assert!(check_reach("/dev/ng0n1", &[]).is_ok());
+        let error = check_reach("/dev/ng0n1", &[2, 3]).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Refused);
+        assert!(error.to_string().contains("namespace 2, 3"), "{error}");
+    }
 }
