@@ -37,7 +37,7 @@ impl Session {
         }
         if std::io::stderr().is_terminal() {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            return Self { display: Box::new(Bar(bar.clone())), bar: Some(bar) };
+            return Self { display: Box::new(Bar(bar.clone(), Mutex::default())), bar: Some(bar) };
         }
         Self { display: Box::new(Lines::default()), bar: None }
     }
@@ -66,9 +66,18 @@ pub fn runs_directory() -> PathBuf {
     PathBuf::from("senesce-runs")
 }
 
-struct Bar(ProgressBar);
+/// The bar, and where the whole run is: phases inside of a step keep it before them.
+struct Bar(ProgressBar, Mutex<String>);
 
 impl Progress for Bar {
+    fn step(&self, number: usize, count: usize, words: &str, seconds_left: f64) {
+        if let Ok(mut whole) = self.1.lock() {
+            let left = if seconds_left > 0.0 { format!(", {} left", duration(seconds_left)) } else { String::new() };
+            *whole = format!("[{number}/{count}{left}] ");
+        }
+        self.phase(words, 0, "");
+    }
+
     fn phase(&self, name: &str, total: u64, unit: &str) {
         let template = if total > 0 {
             "{prefix} [{bar:20}] {percent:>3}% {eta} left, {rate} {wide_msg}"
@@ -80,7 +89,10 @@ impl Progress for Bar {
             let _ = write!(out, "{}/s", significant(state.per_sec()));
         };
         self.0.set_style(style.progress_chars("=> ").with_key("rate", rate));
-        self.0.set_prefix(visible_line(&format!("{name}, {unit}")).into_owned());
+        let whole = self.1.lock().map_or_else(|_| String::new(), |whole| whole.clone());
+        self.0.set_prefix(
+            visible_line(&format!("{whole}{name}{}{unit}", if unit.is_empty() { "" } else { ", " })).into_owned(),
+        );
         if total > 0 {
             self.0.set_length(total);
         } else {
@@ -123,11 +135,14 @@ fn time_left(done: u64, total: u64, elapsed: Duration) -> String {
     if done == 0 || total <= done {
         return String::new();
     }
-    let seconds = elapsed.as_secs_f64() * (total - done) as f64 / done as f64;
+    format!(", {} left", duration(elapsed.as_secs_f64() * (total - done) as f64 / done as f64))
+}
+
+fn duration(seconds: f64) -> String {
     match seconds {
-        ..90.0 => format!(", {seconds:.0} s left"),
-        ..5400.0 => format!(", {:.0} min left", seconds / 60.0),
-        _ => format!(", {:.1} h left", seconds / 3600.0),
+        ..90.0 => format!("{seconds:.0} s"),
+        ..5400.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
     }
 }
 

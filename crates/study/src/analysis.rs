@@ -357,6 +357,8 @@ fn result(results: &Results) -> Value {
             "median": senesce_stats::median(&results.overhead_seconds),
             "largest": results.overhead_seconds.iter().copied().fold(0.0, f64::max),
         },
+        "estimated_seconds": results.times.map(|(estimated, _)| estimated),
+        "took_seconds": results.times.map(|(_, took)| took),
         "controls": results.controls.iter().map(control).collect::<Vec<_>>(),
         "cells": results.judged.iter().map(cell).collect::<Vec<_>>(),
         "images": results.images.values().collect::<Vec<_>>(),

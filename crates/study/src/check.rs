@@ -38,6 +38,7 @@ impl StudySpec {
         for one in &self.cell {
             self.check_cell(one)?;
         }
+        self.check_changed_workloads()?;
         if let Some(one) = self.workload.iter().find(|one| !one.launcher.is_empty() && !self.models.is_empty()) {
             return Err(format!(
                 "workload '{}': the trace of a run by a launcher would hold the writing of its file sets: leave out models",
@@ -84,6 +85,15 @@ impl StudySpec {
     }
 
     fn check_file_system(&self, one: &FileSystemSpec) -> Result<(), String> {
+        if one.device.is_some() {
+            self.check_device(one)?;
+        }
+        if one.custom().is_some() {
+            return self.check_custom(one);
+        }
+        if !one.unmount.is_empty() || !one.fsck.is_empty() {
+            return Err("unmount and fsck are for kind = \"custom\"".into());
+        }
         let kind = one.kind()?;
         if one.is_zoned() {
             return self.check_zoned(one);
@@ -93,6 +103,40 @@ impl StudySpec {
             return Err(format!("{kind} needs an image of at least {least}; size = {}", self.size));
         }
         Ok(())
+    }
+
+    /// A file system that is not known has the commands that it needs.
+    fn check_custom(&self, one: &FileSystemSpec) -> Result<(), String> {
+        for (key, command, word) in [("mkfs", &one.mkfs, "$DEVICE"), ("mount", &one.mount, "$MNT")] {
+            if !command.contains(word) {
+                return Err(format!("kind = \"custom\": {key} is a command with {word} in it, and is '{command}'"));
+            }
+        }
+        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+            self.file_system[fs].name == one.name && self.lab_kernel(fs, state, &self.workload[workload].name).is_some()
+        };
+        match self.combinations().any(in_lab) {
+            true => Err("the guest of the lab has none of its programs: leave lab and kernel out".into()),
+            false => Ok(()),
+        }
+    }
+
+    /// What is for images, and for the lab's own drives, is not for a device of this machine.
+    fn check_device(&self, one: &FileSystemSpec) -> Result<(), String> {
+        let named = |cell: &&CellSpec| cell.file_system.is_empty() || cell.file_system == one.name;
+        if self.cell.iter().filter(named).any(|cell| cell.device_state.is_some()) {
+            return Err("device_state is for images; bring the device into its state beforehand".into());
+        }
+        let in_lab = |(fs, state, workload): (usize, usize, usize)| {
+            self.file_system[fs].name == one.name && self.lab_kernel(fs, state, &self.workload[workload].name).is_some()
+        };
+        match one.is_zoned() || self.combinations().any(in_lab) {
+            true => {
+                Err("device names a drive of this machine, which the lab does not have; leave one of the two out"
+                    .into())
+            }
+            false => Ok(()),
+        }
     }
 
     /// A zoned drive is no image: what works on images only is refused.
@@ -166,6 +210,19 @@ impl StudySpec {
         named("workload", &cell.workload, self.workload.iter().map(|one| one.name.as_str()).collect())
     }
 
+    /// The workloads as the exceptions of cells change them.
+    fn check_changed_workloads(&self) -> Result<(), String> {
+        for (fs, state, workload) in self.combinations() {
+            let exception = self.exception(fs, state, &self.workload[workload].name);
+            if !exception.skip && (exception.scale.is_some() || !exception.set.is_empty()) {
+                let (file_system, state_name, name) = self.names((fs, state, workload));
+                let checked = self.workload_of(fs, state, workload).check();
+                checked.map_err(|problem| format!("cell {file_system} / {state_name} / {name}: {problem}"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// A file whose extents were never written reads as zeros without touching the device: a cold read of it measures
     /// nothing.
     fn check_cold_reads(&self) -> Result<(), String> {
@@ -193,10 +250,13 @@ impl StudySpec {
 
 impl WorkloadSpec {
     fn check(&self) -> Result<(), String> {
-        let said = [&self.personality, &self.file, &self.microbenchmark].into_iter().filter(|text| !text.is_empty());
-        match said.count() + usize::from(self.cold_read) {
+        let said = [&self.personality, &self.file, &self.microbenchmark, &self.ready];
+        let said = said.into_iter().filter(|text| !text.is_empty()).count();
+        match said + usize::from(self.cold_read) + usize::from(!self.command.is_empty()) {
             1 => {}
-            _ => return Err("say exactly one of personality, file, microbenchmark, cold_read".into()),
+            _ => {
+                return Err("say exactly one of personality, file, microbenchmark, ready, command, cold_read".into());
+            }
         }
         if let Some(scale) = self.scale.filter(|scale| !(*scale > 0.0 && *scale <= 1e9)) {
             return Err(format!("scale = {scale}: must be above 0 and at most 1000000000"));

@@ -72,6 +72,21 @@ impl Images {
         self.room.path().join("working.img")
     }
 
+    /// Whether the store has an image already.
+    ///
+    /// # Errors
+    /// When its key cannot be had.
+    pub fn is_stored(&self, spec: &StudySpec, id: ImageId) -> Result<bool, Failure> {
+        let key = ImageStore::key(&content(spec, id)?);
+        let found = self.store_for(&spec.file_system[id.fs]).map_or(Ok(None), |store| store.get(&key))?;
+        Ok(found.is_some())
+    }
+
+    /// Nothing tells one version of a custom file system from the next: its images are made anew for every study.
+    fn store_for(&self, fs: &FileSystemSpec) -> Option<&ImageStore> {
+        self.store.as_ref().filter(|_| fs.custom().is_none())
+    }
+
     /// Puts the image at [`Self::working`].
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
@@ -85,7 +100,7 @@ impl Images {
 
     /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
     pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
-        let options = OpenOptions { mount_options: fs.mount.clone(), ..OpenOptions::existing() };
+        let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
         match ZonedDrives::of(fs)? {
             Some(drives) => {
                 drives.load(&self.working())?;
@@ -118,18 +133,22 @@ impl Images {
         let key = ImageStore::key(&content(spec, id)?);
         let name = format!("{} {}, image {}", spec.file_system[id.fs].name, spec.state[id.state].name, id.image);
         let path = self.working();
-        let from_store = self.store.as_ref().map_or(Ok(false), |store| store.restore(&key, &path))?;
+        let store = self.store_for(&spec.file_system[id.fs]);
+        let from_store = store.map_or(Ok(false), |store| store.restore(&key, &path))?;
         if !from_store {
             self.make(spec, id, &name, progress, interrupt)?;
-            if let Some(store) = &self.store {
+            if let Some(store) = store {
                 store.put(&key, &format!("study: {name}, {}", spec.size), &path)?;
             }
         }
         self.near.put(&key, &name, &path)?;
-        let mut facts = match spec.file_system[id.fs].is_zoned() {
+        let mut facts = match spec.file_system[id.fs].is_zoned() || spec.file_system[id.fs].custom().is_some() {
             true => {
-                let target = self.open_restored(&spec.file_system[id.fs])?;
-                let facts = look(target.mount_point(), id, key)?;
+                let fs = &spec.file_system[id.fs];
+                let target = self.open_restored(fs)?;
+                let seen = look(target.mount_point(), id, key.clone());
+                // One that is not known may not tell where its files lie.
+                let facts = if fs.custom().is_some() { seen.or(Ok(unseen(id, key))) } else { seen }?;
                 target.close()?;
                 facts
             }
@@ -161,11 +180,10 @@ impl Images {
             senesce_volume::images::copy(Path::new(&state.path), &path, senesce_volume::images::Extent::Used, None)?;
             return Ok(());
         }
-        let kind = fs.kind().map_err(Failure::usage)?;
         let drives = ZonedDrives::of(fs)?;
-        let mkfs_options = drives.as_ref().map_or_else(|| fs.mkfs.clone(), |drives| drives.mkfs_options(&fs.mkfs));
-        let options = OpenOptions { mkfs_options, mount_options: fs.mount.clone(), ..OpenOptions::fresh(kind) };
-        let target = match &drives {
+        let before = drives.as_ref().map_or_else(String::new, |drives| drives.mkfs_options(""));
+        let options = fs.open_options(&before).map_err(Failure::usage)?;
+        let mut target = match &drives {
             Some(drives) => drives.open(options)?,
             None => open(&TargetSpec::Image { path: path.clone(), size: Some(spec.size) }, &options)?,
         };
@@ -180,8 +198,22 @@ impl Images {
         }
         target.sync()?;
         fail_on(target.kernel_warnings())?;
+        if fs.custom().is_some() {
+            check(&mut target)?;
+        }
         target.close()?;
         drives.map_or(Ok(()), |drives| drives.save(&path))
+    }
+}
+
+/// Lets the checker of a custom file system look at what was made.
+fn check(target: &mut MountedTarget) -> Result<(), Failure> {
+    match target.check_file_system()? {
+        Some(report) if !report.clean => {
+            let words = format!("{} finds it damaged: {}", report.command, report.output);
+            Err(Failure::new(ExitCode::RunFailed, words))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -254,14 +286,17 @@ fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
 /// Everything that shapes an image, as text.
 fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
     let (fs, state) = (&spec.file_system[id.fs], &spec.state[id.state]);
-    let kind = fs.kind().map_err(Failure::usage)?;
+    let version = match fs.custom() {
+        Some(custom) => format!("{custom:?}"),
+        None => fs.kind().map_err(Failure::usage)?.mkfs_version()?,
+    };
     let kernel =
         senesce_core::Environment::capture().0.get("kernel.release").map(ToString::to_string).unwrap_or_default();
     let mut text = format!(
         "senesce image 1\nfile system {} mkfs {} ({}) mount {}\nkernel {kernel}\nsize {}\nstate {}\n",
         fs.kind,
         fs.mkfs,
-        kind.mkfs_version()?,
+        version,
         fs.mount,
         spec.size.0,
         state.kind.word(),
@@ -307,6 +342,22 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
         extents_per_file: (summary.files > 0).then(|| summary.extents as f64 / summary.files as f64),
         free_space: summary.free_space,
     })
+}
+
+/// An image of which nothing is told.
+fn unseen(id: ImageId, key: String) -> ImageFacts {
+    ImageFacts {
+        id,
+        key,
+        from_store: false,
+        seconds: 0.0,
+        overwrites: 0.0,
+        files: 0,
+        static_layout_score: None,
+        tree_layout_score: None,
+        extents_per_file: None,
+        free_space: None,
+    }
 }
 
 /// Bytes that a folder in memory may take.

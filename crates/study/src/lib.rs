@@ -5,8 +5,12 @@ pub mod advise;
 mod analysis;
 mod answer;
 mod check;
+pub mod command;
 pub mod controls;
 pub mod device_state;
+pub mod entries;
+mod estimate;
+mod factor;
 mod figures;
 pub mod images;
 mod lab;
@@ -15,10 +19,12 @@ pub mod matrix;
 mod matrix_run;
 mod pair_figures;
 pub mod questions;
+pub mod ready;
 pub mod results;
 pub mod spec;
 pub mod subject;
 mod support;
+pub mod trial;
 pub mod verdicts;
 mod zoned;
 
@@ -30,6 +36,9 @@ use matrix::RunId;
 use results::Results;
 use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
+
+/// A study that runs as it is.
+pub const EXAMPLE: &str = include_str!("example.toml");
 
 /// The verb of this crate, which leaves run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
@@ -73,6 +82,10 @@ impl Run for Study {
 
     fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.0.step(*step, context)
+    }
+
+    fn end(self, _spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.0.end(context)
     }
 
     fn analyse(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
@@ -128,8 +141,8 @@ mod tests {
     #[test]
     fn the_studies_of_the_page_can_be_planned() {
         let examples = examples();
-        assert_eq!(examples.len(), 2);
-        for text in examples {
+        assert_eq!(examples.len(), 3);
+        for text in examples.into_iter().chain([EXAMPLE.to_string()]) {
             let spec = StudySpec::parse("the page", &text).unwrap();
             assert!(Study::plan(&spec, Seed(1)).unwrap().estimated_seconds > 1.0);
         }

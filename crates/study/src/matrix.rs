@@ -1,8 +1,9 @@
 //! The runs of a study, in their order, and what they will take.
 
+use crate::estimate;
 use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
 use crate::subject::Subject;
-use senesce_aging::{AgingPlan, Clock, Data, Limit, PlanSpec, Profile};
+use senesce_aging::{AgingPlan, Clock, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_runs::run::Planned;
 use senesce_runs::thread_memory::OWN_MEMORY;
@@ -143,19 +144,16 @@ pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
 
-fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
+pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     let live = Live::of(spec)?;
+    let mut costs: BTreeMap<(usize, usize, usize), (Bytes, f64)> = BTreeMap::new();
     let mut planned = Vec::new();
     for run in runs(spec) {
-        let used = live.bytes(run.on);
-        let subject = Subject::of(&spec.workload[run.workload])?;
-        let needed = subject.bytes_needed(Seed(spec.seed))?;
-        check_room(spec, &run, used, needed)?;
-        let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
-        check_memory(spec, &run, exception.memory, subject.thread_memory())?;
-        let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
-        let seconds = subject.seconds(used as f64) + 2.0 + needed as f64 / 5e8 + rewritten / 3e8;
-        let bytes = Bytes(needed + used + rewritten as u64);
+        let cell = (run.on.fs, run.on.state, run.workload);
+        let (bytes, seconds) = match costs.get(&cell) {
+            Some(cost) => *cost,
+            None => *costs.entry(cell).or_insert(cost(spec, &run, live.bytes(run.on))?),
+        };
         let words = format!("image {}, repetition {}", run.on.image, run.repetition);
         planned.push(Planned::new(run, words, cell_words(spec, &run)).costing(bytes, seconds));
     }
@@ -164,6 +162,28 @@ fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     planned.sort_by_key(|planned| in_lab.contains(&planned.step));
     Ok(planned)
 }
+
+/// Bytes and seconds that a run of a cell takes, roughly, whose image holds `used` bytes of files.
+///
+/// # Errors
+/// Why the cell cannot be run.
+fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
+    let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
+    let needed = subject.bytes_needed(Seed(spec.seed))?;
+    check_room(spec, run, used, needed)?;
+    let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
+    check_memory(spec, run, exception.memory, subject.thread_memory())?;
+    let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
+    let written = if spec.file_system[run.on.fs].device.is_some() { used as f64 / DEVICE_RATE } else { 0.0 };
+    let seconds = subject.seconds(used as f64) + RUN_SECONDS + needed as f64 / 5e8 + rewritten / 3e8 + written;
+    Ok((Bytes(needed + used + rewritten as u64), seconds))
+}
+
+/// Seconds of restoring an image in memory, two mounts, and the end of a run.
+const RUN_SECONDS: f64 = 0.6;
+
+/// Bytes a second at which an image is copied to a device and compared; a middling drive.
+const DEVICE_RATE: f64 = 1e8;
 
 /// Bytes of files in every planned image.
 struct Live(BTreeMap<(usize, usize), u64>);
@@ -198,21 +218,18 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     for id in images(spec) {
         let state = &spec.state[id.state];
         let name = format!("{} {}, image {}", spec.file_system[id.fs].name, state.name, id.image);
+        let (written, seconds) = estimate::image_cost(spec, id)?;
+        plan.estimated_seconds += seconds;
+        plan.bytes_to_write += written;
         if !is_planned(state) {
-            plan.estimated_seconds += 1.0;
             plan.step(state.kind.word(), name);
             continue;
         }
         let planned = aging_plan(spec, state, id.image)?;
-        let summary = planned.summary();
-        let (operations, created) = match state.kind {
-            StateKind::Aged => (summary.t_end, summary.bytes_created.0),
-            _ => (summary.files, summary.bytes_live.0),
+        let operations = match state.kind {
+            StateKind::Aged => planned.summary().t_end,
+            _ => planned.summary().files,
         };
-        let written = if spec.source(state).data == Data::Write { created } else { 0 };
-        // Measured on memory-backed images: about 30 us an operation, and about 1 GB/s of written data.
-        plan.estimated_seconds += operations as f64 * 30e-6 + written as f64 / 1e9 + 2.0;
-        plan.bytes_to_write += written;
         plan.step(format!("{} by {operations} operations", state.kind.word()), name);
     }
     let mut counts: BTreeMap<(usize, usize, usize), u64> = BTreeMap::new();
@@ -241,6 +258,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
     );
     plan.bytes_to_write += drive;
     let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
+    plan.estimated_seconds += estimate::guest_seconds(spec);
     plan.estimated_seconds += if spec.until_decided { seconds.min(spec.most_seconds()) } else { seconds };
     Ok(plan)
 }
@@ -251,6 +269,10 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     cells.sort_unstable();
     cells.dedup();
     let mut found = Vec::new();
+    for workload in &spec.workload {
+        let missing = Subject::of(workload)?.missing();
+        found.extend(missing.map(|words| format!("workload '{}' is not testable here: {words}", workload.name)));
+    }
     for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
         if fs.is_zoned() && state.kind == StateKind::Aged {
             let plan = aging_plan(spec, state, 0)?;

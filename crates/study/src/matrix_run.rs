@@ -1,19 +1,24 @@
 //! Does what a study asks for: images first, then every run on a restored image.
 
 use crate::device_state::DeviceState;
+use crate::estimate;
 use crate::images::{ImageFacts, Images};
 use crate::lab;
 use crate::matrix::{ImageId, RunId, is_planned, runs, warnings};
-use crate::spec::{CellSpec, StateKind, StudySpec};
+use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
 use crate::subject::{Measured, Subject};
+use crate::trial;
 use senesce_aging::Data;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
 use senesce_devmodel::DeviceModel;
 use senesce_runs::kernel_log::fail_on;
 use senesce_runs::run::{Context, Run};
-use senesce_volume::{AppliedLimits, Limits, MountedTarget, TraceSession};
+use senesce_volume::{
+    AppliedLimits, ClaimedDevice, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::Instant;
 
 /// What is recorded.
@@ -47,6 +52,11 @@ pub struct Matrix {
     spec: StudySpec,
     images: Option<Images>,
     ready: Ready,
+    /// Devices that may not be used, by file system, and why.
+    refused: BTreeMap<usize, String>,
+    /// Seconds that what is left was estimated to take, and when it began.
+    estimated: f64,
+    begun: Instant,
     /// Kernels of the lab whose runs were tried in this execution, and why what is not done of them is not.
     tried: BTreeMap<String, String>,
 }
@@ -60,15 +70,18 @@ impl Matrix {
         spec: StudySpec,
         context: &mut Context<'_, R>,
     ) -> Result<Self, Failure> {
-        for warning in warnings(&spec)? {
+        trial::options(&spec)?;
+        for warning in warnings(&spec)?.into_iter().chain(trial::disturbances()) {
             context.progress.say(&format!("beware: {warning}"));
         }
+        let refused = refused_devices(&spec, context.erase())?;
         let left = runs(&spec).into_iter().filter(|run| !context.recorded().is_done(run)).collect();
         let (here, _) = lab::split(&spec, left);
         let mut wanted: Vec<ImageId> = here.iter().map(|run| run.on).collect();
         wanted.sort();
         wanted.dedup();
-        let mut matrix = Self { spec, images: None, ready: Ready::new(), tried: BTreeMap::new() };
+        let (ready, tried, estimated, begun) = (Ready::new(), BTreeMap::new(), 0.0, Instant::now());
+        let mut matrix = Self { spec, images: None, ready, refused, estimated, begun, tried };
         if !wanted.is_empty() {
             matrix.provide_all(&wanted, context)?;
         }
@@ -88,6 +101,9 @@ impl Matrix {
             return self.step_in_lab(id, &kernel, context);
         }
         let failed = |reason: &str| Failure::new(ExitCode::RunFailed, reason);
+        if let Some(reason) = self.refused.get(&id.on.fs) {
+            return Err(failed(reason));
+        }
         let (Some(images), Some(ready)) = (&self.images, self.ready.get(&id.on)) else {
             return Err(failed("its image was not asked for"));
         };
@@ -128,6 +144,26 @@ impl Matrix {
         }
     }
 
+    /// Says how long it took against what was estimated, and records both.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    pub fn end<R: Run<Event = Event, Step = RunId>>(self, context: &mut Context<'_, R>) -> Result<(), Failure> {
+        // Until it is decided: nobody knows how many runs that takes.
+        if self.spec.until_decided || self.estimated <= 0.0 || context.interrupt.requested() {
+            return Ok(());
+        }
+        let took = self.begun.elapsed().as_secs_f64();
+        let ratio = took / self.estimated;
+        context
+            .progress
+            .say(&format!("estimated {:.0} s, took {took:.0} s ({ratio:.2} times the estimate)", self.estimated));
+        let mut facts = Environment::default();
+        facts.0.insert(ESTIMATED.into(), self.estimated.into());
+        facts.0.insert(TOOK.into(), took.into());
+        context.add_environment(&facts)
+    }
+
     /// All images, before the first run.
     fn provide_all<R: Run<Event = Event, Step = RunId>>(
         &mut self,
@@ -144,8 +180,19 @@ impl Matrix {
         }
         context.add_environment(&facts)?;
         let known: BTreeSet<ImageId> = context.recorded().events().filter_map(image_of).collect();
+        let mut new = Vec::new();
         for id in wanted {
+            if !images.is_stored(&self.spec, *id)? {
+                new.push(*id);
+            }
+        }
+        self.estimated = estimate::of(&self.spec, &new, |run| !context.recorded().is_done(run))?;
+        for (index, id) in wanted.iter().enumerate() {
             context.check_interrupt()?;
+            let left = self.estimated - self.begun.elapsed().as_secs_f64();
+            let (fs, state) = (&self.spec.file_system[id.fs].name, &self.spec.state[id.state].name);
+            let words = format!("image {} of {fs}, {state}", id.image);
+            context.progress.step(index + 1, wanted.len(), &words, left.max(0.0));
             let provided = images.provide(&self.spec, *id, context.progress, context.interrupt);
             if provided.is_err() {
                 context.check_interrupt()?;
@@ -197,15 +244,21 @@ fn one<R: Run>(
     let begun = Instant::now();
     images.restore(&facts.key)?;
     let fs = &spec.file_system[id.on.fs];
+    if let Some(device) = &fs.device {
+        senesce_volume::images::copy(&images.working(), device, senesce_volume::images::Extent::Used, context.erase())?;
+    }
     let exception = spec.exception(id.on.fs, id.on.state, &spec.workload[id.workload].name);
     let device_state = exception.device_state.unwrap_or_default();
     device_state.prepare(&images.working(), Seed(spec.seed).child(&format!("study/device/{}", id.repetition)))?;
-    let mut target = images.open_restored(fs)?;
+    let mut target = match &fs.device {
+        Some(device) => on_device(fs, device, context.erase())?,
+        None => images.open_restored(fs)?,
+    };
     if device_state == DeviceState::Discard {
         target.discard_free_space()?;
     }
     let mut overhead = begun.elapsed().as_secs_f64();
-    let subject = Subject::of(&spec.workload[id.workload])?;
+    let subject = Subject::of(&spec.workload_of(id.on.fs, id.on.state, id.workload))?;
     let seed = Seed(spec.seed).child(&format!("study/run/{}/{}", id.repetition, id.twin));
     let mut trace = None;
     let mut limits: Option<AppliedLimits> = None;
@@ -228,6 +281,41 @@ fn one<R: Run>(
     let metrics = metrics.into_iter().map(|one| under(spec, id, one)).collect();
     let guest = std::env::var("SENESCE_LAB").ok();
     Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64(), guest })
+}
+
+/// Names of facts: what was estimated, and what it took, in seconds.
+pub const ESTIMATED: &str = "study.estimated_seconds";
+/// See [`ESTIMATED`].
+pub const TOOK: &str = "study.took_seconds";
+
+/// Mounts what was copied onto a device.
+fn on_device(fs: &FileSystemSpec, device: &Path, erase: Option<&str>) -> Result<MountedTarget, Failure> {
+    let erase = erase.map(str::to_string);
+    let options = OpenOptions { erase, keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
+    Ok(open(&TargetSpec::Device(device.into()), &options)?)
+}
+
+/// Devices that the guard does not give, by file system; the others are measured. Nothing is left to be measured: its refusal.
+fn refused_devices(spec: &StudySpec, erase: Option<&str>) -> Result<BTreeMap<usize, String>, Failure> {
+    let mut refused = BTreeMap::new();
+    let mut last = None;
+    for (index, fs) in spec.file_system.iter().enumerate() {
+        let Some(device) = &fs.device else { continue };
+        let claimed = ClaimedDevice::claim(device, erase).map_err(Failure::from).and_then(|claimed| {
+            match claimed.size() < spec.size {
+                true => Err(Failure::usage(format!("{} is smaller than the study's {}", device.display(), spec.size))),
+                false => Ok(()),
+            }
+        });
+        if let Err(failure) = claimed {
+            refused.insert(index, failure.to_string());
+            last = Some(failure);
+        }
+    }
+    match last {
+        Some(failure) if refused.len() == spec.file_system.len() => Err(failure),
+        _ => Ok(refused),
+    }
 }
 
 fn apply_limits(exception: &CellSpec) -> Result<Option<AppliedLimits>, Failure> {

@@ -84,6 +84,21 @@ fn is_aged(spec: &StudySpec) -> bool {
     spec.state.iter().any(|state| !matches!(state.kind, StateKind::Fresh | StateKind::Image))
 }
 
+/// Why so few repetitions are refused: no answer could be decided. A study that asks nothing may have any number.
+pub fn too_few(spec: &StudySpec) -> Option<String> {
+    let values = u64::from(spec.repetitions) * u64::from(spec.images);
+    if values >= LEAST_VALUES as u64 || spec.numbers_only || questions(spec).is_empty() {
+        return None;
+    }
+    let least = (LEAST_VALUES as u64).div_ceil(u64::from(spec.images.max(1)));
+    Some(format!(
+        "repetitions = {}: {values} values of a cell can decide nothing, a verdict needs {LEAST_VALUES}; say at least {least}, or \
+         leave it out: {} find a change of 10 %; numbers_only = true takes any number and gives no verdict",
+        spec.repetitions,
+        default_repetitions(spec)
+    ))
+}
+
 /// What the study can find, in words for its plan.
 pub fn reach_words(spec: &StudySpec) -> String {
     let asked = questions(spec).len() * (1 + spec.models.len());
@@ -150,11 +165,29 @@ mod tests {
     }
 
     #[test]
+    fn repetitions_that_can_decide_nothing_are_refused() {
+        let text = |head: &str, states: &str| {
+            format!(
+                "name = 't'\nsize = '1G'\n{head}\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n{states}\n\
+                 [[workload]]\npersonality = 'webserver'\nscale = 0.1\n"
+            )
+        };
+        let write_once = "[[state]]\nkind = 'write-once'\nprofile = 'agrawal'\nfullness = 0.5";
+        let refused = |head: &str| StudySpec::parse("t", &text(head, write_once)).unwrap_err().to_string();
+        assert!(refused("repetitions = 4").contains("say at least 5"), "{}", refused("repetitions = 4"));
+        assert!(refused("repetitions = 2\nimages = 2").contains("say at least 3"));
+        assert!(StudySpec::parse("t", &text("repetitions = 5", write_once)).is_ok());
+        assert!(StudySpec::parse("t", &text("repetitions = 1", "")).is_ok(), "one cell asks nothing");
+        assert!(StudySpec::parse("t", &text("repetitions = 1\nnumbers_only = true", write_once)).is_ok());
+    }
+
+    #[test]
     fn what_can_be_found_is_said() {
         let words = reach_words(&spec(&["ext4"], 2, 1, ""));
         assert!(words.starts_with("changes of 9 %") || words.starts_with("changes of 10 %"), "{words}");
         assert!(words.contains("that image alone"), "{words}");
-        assert!(reach_words(&spec(&["ext4"], 2, 1, "repetitions = 3")).starts_with("nothing"));
+        let few = StudySpec { repetitions: 3, ..spec(&["ext4"], 2, 1, "") };
+        assert!(reach_words(&few).starts_with("nothing"));
         assert!(!reach_words(&spec(&["ext4"], 2, 1, "images = 8")).contains("alone"));
     }
 }

@@ -4,7 +4,7 @@ use crate::adaptive;
 use crate::controls::{self, Control};
 use crate::images::ImageFacts;
 use crate::matrix::{ImageId, RunId, runs};
-use crate::matrix_run::{Event, RunEvent};
+use crate::matrix_run::{ESTIMATED, Event, RunEvent, TOOK};
 use crate::questions::CellId;
 use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
@@ -72,6 +72,8 @@ pub struct Results {
     pub progress: (usize, usize),
     /// Seconds of restoring, mounting and making cold before each run.
     pub overhead_seconds: Vec<f64>,
+    /// Seconds that its last part was estimated to take, and took.
+    pub times: Option<(f64, f64)>,
 }
 
 /// The values that were measured, once each: a twin is a control and no measurement of its own. Times under emulation are the
@@ -123,7 +125,9 @@ impl Results {
             accelerator: guest.accelerator.clone(),
             runs: guest.steps,
         });
-        Self::gather(spec, events, failed, images, lab.collect())
+        let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
+        let times = fact(ESTIMATED).zip(fact(TOOK));
+        Self { times, ..Self::gather(spec, events, failed, images, lab.collect()) }
     }
 
     pub(crate) fn gather(
@@ -154,6 +158,7 @@ impl Results {
             progress: (events.len() + failed.len(), planned),
             failed,
             overhead_seconds,
+            times: None,
             spec,
         }
     }
@@ -161,10 +166,11 @@ impl Results {
 
 /// Cells under the metrics that are judged, and under all others.
 pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
-    let names: BTreeSet<&str> =
-        events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
+    // By workload: what one is judged by may stand beside the result of another.
+    let first = |event: &RunEvent| Some((event.id.workload, event.metrics.first()?.metric.clone()));
+    let judged: BTreeSet<(usize, String)> = events.iter().filter_map(first).collect();
     let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {
-        None => names.contains(cell.what.metric.as_str()),
+        None => judged.contains(&(cell.id.workload, cell.what.metric.clone())),
         Some(model) => is_telling(&cell.what.metric, idle.contains(&(cell.id.workload, model.to_string()))),
     };
     cells(events).into_iter().partition(is_judged)
@@ -342,6 +348,22 @@ personality = "webserver"
         assert!(kvm.in_guest && !kvm.emulated && kvm.has_bar());
         assert!(!cell(&[on(Some("tcg")), on(Some("tcg"))]).has_bar());
         assert!(!cell(&[on(None)]).in_guest);
+    }
+
+    #[test]
+    fn a_workload_is_judged_by_its_own_first_metric() {
+        let metric = |name: &str| Measurement::new(name, "s", Better::Lower, 1.0).unwrap();
+        let of = |workload: usize, names: [&str; 2]| {
+            let own = event(0, false, 1.0, 1.0);
+            RunEvent { id: RunId { workload, ..own.id }, metrics: names.map(metric).to_vec(), ..own }
+        };
+        let events = [of(0, ["wall time", "size"]), of(1, ["printed", "wall time"])];
+        let (judged, others) = judged_and_others(&events, &BTreeSet::new());
+        let names = |cells: &[Cell]| -> Vec<(usize, String)> {
+            cells.iter().map(|cell| (cell.id.workload, cell.what.metric.clone())).collect()
+        };
+        assert_eq!(names(&judged), [(0, "wall time".to_string()), (1, "printed".to_string())]);
+        assert_eq!(names(&others), [(0, "size".to_string()), (1, "wall time".to_string())]);
     }
 
     #[test]

@@ -2,16 +2,15 @@
 
 use crate::adaptive;
 use crate::check::with_suggestion;
-use crate::device_state::DeviceState;
+use crate::factor;
 use crate::matrix::{ImageId, RunId};
-use crate::questions::default_repetitions;
-use senesce_aging::{Churn, CommitShare, Data, Truncate};
-use senesce_core::parameter::suggest;
+use crate::questions::{default_repetitions, too_few};
 use senesce_core::plan::count_runs;
 use senesce_core::{Bytes, Failure, Span};
-use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use crate::entries::{CUSTOM, CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
 
 /// A study: file systems x states x workloads x images x repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +36,9 @@ pub struct StudySpec {
     /// Independent agings of every state.
     #[serde(default = "defaults::one")]
     pub images: u32,
+    /// Whether numbers are wanted and no verdicts, so that any number of repetitions will do.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub numbers_only: bool,
     /// Whether every workload is measured twice over in the first state, as a control.
     #[serde(default)]
     pub noise: bool,
@@ -47,6 +49,9 @@ pub struct StudySpec {
     /// systems when the study is read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
+    /// Block device for every file system that names none. Written out into them when the study is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
     /// Memory of the lab's guest.
     #[serde(default = "defaults::guest_memory")]
     pub guest_memory: Bytes,
@@ -91,173 +96,6 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// A file system with its options.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileSystemSpec {
-    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`; `zoned-btrfs` and `zoned-f2fs` on the zoned drive of a guest.
-    pub kind: String,
-    /// Name in tables; the kind unless said.
-    #[serde(default)]
-    pub name: String,
-    /// Options of mkfs.
-    #[serde(default)]
-    pub mkfs: String,
-    /// Mount options.
-    #[serde(default)]
-    pub mount: String,
-    /// Kernel: `host` (also when empty), or a release of the lab.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kernel: String,
-}
-
-/// How an image comes to its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum StateKind {
-    /// An empty file system.
-    Fresh,
-    /// Aged by a profile.
-    Aged,
-    /// The same files as in the state `of`, copied in order to an empty file system, with the same kind of extents.
-    Copy,
-    /// Filled once, nothing deleted.
-    WriteOnce,
-    /// A saved image.
-    Image,
-}
-
-/// A state.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StateSpec {
-    /// How it is made.
-    pub kind: StateKind,
-    /// Name in tables; the kind unless said.
-    #[serde(default)]
-    pub name: String,
-    /// Profile (aged, write-once).
-    #[serde(default)]
-    pub profile: String,
-    /// Fullness (aged, write-once).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fullness: Option<f64>,
-    /// Overwrites (aged); until convergence unless said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overwrites: Option<f64>,
-    /// How files get their size.
-    #[serde(default)]
-    pub data: Data,
-    /// Which sizes are replaced.
-    #[serde(default)]
-    pub churn: Churn,
-    /// What becomes of sizes that cannot fit.
-    #[serde(default)]
-    pub truncate: Truncate,
-    /// Share of the free space that is freed between two commits, or `none` (aged).
-    #[serde(default)]
-    pub commit_share: CommitShare,
-    /// The state whose files are copied (copy).
-    #[serde(default)]
-    pub of: String,
-    /// The image file (image).
-    #[serde(default)]
-    pub path: String,
-}
-
-impl FileSystemSpec {
-    /// A kind under its own name, without options.
-    pub fn named(kind: &str) -> Self {
-        let (kind, name) = (kind.to_string(), kind.to_string());
-        Self { kind, name, mkfs: String::new(), mount: String::new(), kernel: String::new() }
-    }
-}
-
-impl StateSpec {
-    /// A state without a profile.
-    pub fn named(kind: StateKind, name: &str) -> Self {
-        Self {
-            kind,
-            name: name.into(),
-            profile: String::new(),
-            fullness: None,
-            overwrites: None,
-            data: Data::default(),
-            churn: Churn::default(),
-            truncate: Truncate::default(),
-            commit_share: CommitShare::default(),
-            of: String::new(),
-            path: String::new(),
-        }
-    }
-}
-
-/// A workload: exactly one of `personality`, `file`, `cold_read`.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct WorkloadSpec {
-    /// Name in tables; what it is unless said.
-    #[serde(default)]
-    pub name: String,
-    /// A built-in personality.
-    #[serde(default)]
-    pub personality: String,
-    /// A file in the workload language.
-    #[serde(default)]
-    pub file: String,
-    /// One file operation, each on its own ("create", "unlink" ...).
-    #[serde(default)]
-    pub microbenchmark: String,
-    /// Read everything that is there, from a cold cache.
-    #[serde(default)]
-    pub cold_read: bool,
-    /// Factor for the file sets of a personality.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scale: Option<f64>,
-    /// Seconds of measurement.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
-    /// Variables of the workload.
-    #[serde(default)]
-    pub set: BTreeMap<String, String>,
-    /// Starts many ranks that run it together: `mpirun -n 4`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub launcher: String,
-}
-
-/// An exception: which cells, and what holds for them.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CellSpec {
-    /// Only this file system.
-    #[serde(default)]
-    pub file_system: String,
-    /// Only this state.
-    #[serde(default)]
-    pub state: String,
-    /// Only this workload.
-    #[serde(default)]
-    pub workload: String,
-    /// Leave them out.
-    #[serde(default)]
-    pub skip: bool,
-    /// Memory of the run, page cache included.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Bytes>,
-    /// CPUs of the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<f64>,
-    /// Run them in the lab's guest.
-    #[serde(default)]
-    pub lab: bool,
-    /// Kernel: `host`, or a release of the lab.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub kernel: String,
-    /// What happens to the device below before every run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub device_state: Option<DeviceState>,
-}
-
 /// The kernel that is running.
 pub const HOST: &str = "host";
 
@@ -272,9 +110,11 @@ impl StudySpec {
             until_decided: false,
             max_time: None,
             images: 1,
+            numbers_only: false,
             noise: false,
             models: Vec::new(),
             kernels: Vec::new(),
+            device: None,
             guest_memory: defaults::guest_memory(),
             threads: defaults::two(),
             file_system: Vec::new(),
@@ -292,12 +132,23 @@ impl StudySpec {
     /// The same, changed by what the command line says before it is checked.
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
-        let mut spec: Self = toml::from_str(text).map_err(|error| named(&with_suggestion(&error.to_string())))?;
-        let is_said = toml::from_str::<toml::Table>(text).is_ok_and(|keys| keys.contains_key("repetitions"));
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|error| named(&with_suggestion(&error.to_string())))?;
+        let is_said = table.contains_key("repetitions");
+        let read = match table.contains_key("factor") {
+            true => {
+                factor::spread(&mut table).map_err(|problem| named(&problem))?;
+                table.try_into()
+            }
+            // From the text, so that an error names its line.
+            false => toml::from_str(text),
+        };
+        let mut spec: Self = read.map_err(|error| named(&with_suggestion(&error.to_string())))?;
         change(&mut spec);
         spec.count().map_err(|problem| named(&problem))?;
         spec.fill_names();
         spec.spread_kernels();
+        spec.spread_device();
         spec.check().map_err(|problem| named(&problem))?;
         if !is_said {
             spec.repetitions = match spec.until_decided {
@@ -306,7 +157,7 @@ impl StudySpec {
             };
             spec.count().map_err(|problem| named(&problem))?;
         }
-        Ok(spec)
+        too_few(&spec).map_or(Ok(spec), |problem| Err(named(&problem)))
     }
 
     /// Seconds of all runs after which an undecided study ends.
@@ -337,10 +188,9 @@ impl StudySpec {
             one.name = one.kind.word().into();
         }
         for one in self.workload.iter_mut().filter(|one| one.name.is_empty()) {
-            one.name = [&one.personality, &one.file, &one.microbenchmark]
-                .into_iter()
-                .find(|text| !text.is_empty())
-                .map_or_else(|| "cold-read".into(), Clone::clone);
+            let said = [&one.personality, &one.file, &one.microbenchmark, &one.ready].into_iter();
+            let said = said.chain(one.command.first()).find(|text| !text.is_empty());
+            one.name = said.map_or_else(|| "cold-read".into(), Clone::clone);
         }
     }
 
@@ -388,6 +238,8 @@ impl StudySpec {
                 merged.memory = one.memory.or(merged.memory);
                 merged.cpus = one.cpus.or(merged.cpus);
                 merged.lab |= one.lab;
+                merged.scale = one.scale.or(merged.scale);
+                merged.set.extend(one.set.clone());
                 merged.device_state = one.device_state.or(merged.device_state);
                 if !one.kernel.is_empty() {
                     merged.kernel.clone_from(&one.kernel);
@@ -395,6 +247,15 @@ impl StudySpec {
             }
         }
         merged
+    }
+
+    /// The workload of one cell, with its exceptions.
+    pub fn workload_of(&self, fs: usize, state: usize, workload: usize) -> WorkloadSpec {
+        let mut own = self.workload[workload].clone();
+        let exception = self.exception(fs, state, &own.name);
+        own.scale = exception.scale.or(own.scale);
+        own.set.extend(exception.set);
+        own
     }
 
     /// The kernel of the lab on which a cell runs, empty for any that is set up; `None`: it runs here.
@@ -405,6 +266,15 @@ impl StudySpec {
             Some(name) if name == HOST => None,
             Some(name) => Some(name),
             None => exception.lab.then(String::new),
+        }
+    }
+
+    /// The device of the study is that of every file system that names none.
+    fn spread_device(&mut self) {
+        if let Some(device) = self.device.take() {
+            for one in self.file_system.iter_mut().filter(|one| one.device.is_none()) {
+                one.device = Some(device.clone());
+            }
         }
     }
 
@@ -421,43 +291,5 @@ impl StudySpec {
         };
         self.file_system =
             self.file_system.iter().flat_map(|one| kernels.iter().map(move |kernel| on(one, kernel))).collect();
-    }
-}
-
-/// File systems on zoned drives.
-const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
-
-impl FileSystemSpec {
-    /// Whether it lies on a zoned drive.
-    pub fn is_zoned(&self) -> bool {
-        ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> Result<FileSystem, String> {
-        let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
-        zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
-            let known: Vec<&str> =
-                FileSystem::ALL.map(FileSystem::name).into_iter().chain(ZONED_KINDS.map(|(word, _)| word)).collect();
-            format!(
-                "there is no kind '{}'{}; there are {}",
-                self.kind,
-                suggest(&self.kind, known.iter().copied()),
-                known.join(", ")
-            )
-        })
-    }
-}
-
-impl StateKind {
-    /// The word in the file.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fresh => "fresh",
-            Self::Aged => "aged",
-            Self::Copy => "copy",
-            Self::WriteOnce => "write-once",
-            Self::Image => "image",
-        }
     }
 }

@@ -1,6 +1,8 @@
 //! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
 
+use crate::command::Program;
 use crate::launched::Launched;
+use crate::ready::Ready;
 use crate::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_words;
@@ -24,6 +26,10 @@ pub enum Subject {
     Launched(Launched, Box<Workload>, Duration),
     /// One operation and for how long.
     FileOperation(String, Duration),
+    /// A workload that comes with the program.
+    Ready(Ready),
+    /// A program of the user's.
+    Program(Program),
     /// Everything that is there.
     ColdRead,
 }
@@ -59,8 +65,14 @@ impl Subject {
         if spec.cold_read {
             return Ok(Self::ColdRead);
         }
+        if let Some(program) = Program::of(spec)? {
+            return Ok(Self::Program(program));
+        }
+        if let Some(ready) = Ready::of(spec)? {
+            return Ok(Self::Ready(ready));
+        }
         if !spec.microbenchmark.is_empty() {
-            let known: Vec<&str> = senesce_workload::micro::operations::OPERATIONS.iter().map(|one| one.name).collect();
+            let known: Vec<&str> = senesce_workload::micro::operations::all().map(|one| one.name).collect();
             if !known.contains(&spec.microbenchmark.as_str()) {
                 let hint = senesce_core::parameter::suggest(&spec.microbenchmark, known.iter().copied());
                 let problem = format!(
@@ -91,12 +103,29 @@ impl Subject {
     fn workload(&self) -> Option<(&Workload, Duration)> {
         match self {
             Self::Workload(workload, time) | Self::Launched(_, workload, time) => Some((workload, *time)),
-            Self::FileOperation(..) | Self::ColdRead => None,
+            Self::FileOperation(..) | Self::Ready(_) | Self::Program(_) | Self::ColdRead => None,
+        }
+    }
+
+    /// What it needs and this machine lacks, in words.
+    pub fn missing(&self) -> Option<String> {
+        match self {
+            Self::Ready(ready) => {
+                let (program, package) = ready.missing()?;
+                Some(format!("{program} is not installed (apt-get install {package})"))
+            }
+            Self::Program(program) => Some(format!("{} is not installed", program.missing()?)),
+            _ => None,
         }
     }
 
     /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
+        match self {
+            Self::Ready(ready) => return Ok(ready.needs().0),
+            Self::Program(program) => return Ok(program.space().0),
+            _ => {}
+        }
         let Some((workload, time)) = self.workload() else { return Ok(0) };
         let filesets = senesce_workload::draw(workload, &options(seed, time))?;
         Ok(filesets.iter().map(|fileset| fileset.existing_bytes).sum())
@@ -111,6 +140,8 @@ impl Subject {
     pub fn seconds(&self, live_bytes: f64) -> f64 {
         match self {
             Self::Workload(_, time) | Self::Launched(_, _, time) | Self::FileOperation(_, time) => time.as_secs_f64(),
+            Self::Ready(ready) => ready.needs().1,
+            Self::Program(program) => program.seconds(),
             Self::ColdRead => live_bytes / (500.0 * 1048576.0),
         }
     }
@@ -146,6 +177,15 @@ impl Subject {
                 let metrics = vec![Measurement::new("mean time", "us", Better::Lower, one.mean_us)?];
                 Ok(Measured { metrics, amount: one.iterations as f64, seconds: time.as_secs_f64(), account: None })
             }
+            Self::Ready(workload) => {
+                let metrics = workload.run(target, progress, interrupt, ready)?;
+                let seconds = metrics.iter().find(|one| one.unit == "s").map_or(0.0, |one| one.value.get());
+                Ok(Measured { metrics, amount: 1.0, seconds, account: None })
+            }
+            Self::Program(program) => {
+                let (metrics, seconds) = program.run(target, seed, progress, interrupt, ready)?;
+                Ok(Measured { metrics, amount: 1.0, seconds, account: None })
+            }
             Self::ColdRead => {
                 ready(target)?;
                 let (read, account) = cold::read(target, target.mount_point(), progress, interrupt)?;
@@ -172,6 +212,9 @@ impl Subject {
         };
         let each = busy / measured.amount;
         match self {
+            Self::Ready(_) | Self::Program(_) => {
+                [metric("time of the drive", "s", Better::Lower, busy)].into_iter().collect()
+            }
             Self::ColdRead => [metric("cold read time", "s/GiB", Better::Lower, each)].into_iter().collect(),
             _ => closed_loop_rate(measured.amount as u64, busy, measured.seconds)
                 .map(|rate| metric(THROUGHPUT, "operations/s", Better::Higher, rate))

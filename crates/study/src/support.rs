@@ -37,6 +37,9 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
             continue;
         }
         crate::zoned::ZonedDrives::of(&spec.file_system[fs])?;
+        if spec.file_system[fs].custom().is_some() {
+            continue;
+        }
         let kind = spec.file_system[fs].kind().map_err(Failure::usage)?;
         kind.mkfs_version()?;
         if !kind.is_supported() {

@@ -7,6 +7,7 @@
 pub mod block_device;
 pub mod claim;
 pub mod cold;
+pub mod custom;
 pub mod device_stat;
 pub mod environment;
 pub mod error;
@@ -41,6 +42,7 @@ mod zones;
 
 pub use block_device::{BlockDevice, drop_caches};
 pub use claim::{ClaimedDevice, ClaimedDirectory, MARKER, VisitedDirectory};
+pub use custom::CustomFileSystem;
 pub use device_stat::DeviceStat;
 pub use error::TargetError;
 pub use file_system::{CheckReport, FileSystem};

@@ -1,8 +1,9 @@
 //! Mounting, and unmounting whatever happens: on return, on error, on panic, on a signal, on `kill -9`.
 
 use crate::cold;
+use crate::custom::CustomFileSystem;
 use crate::error::TargetError;
-use crate::file_system::FileSystem;
+use crate::file_system::{CheckReport, FileSystem};
 use crate::guardian::{self, Guardian};
 use crate::holders::{Identity, release_copies, users};
 use crate::loop_device::needs_root;
@@ -22,7 +23,7 @@ const BUSY_LIMIT: Duration = Duration::from_secs(10);
 pub struct Mount {
     device: PathBuf,
     point: PathBuf,
-    file_system: FileSystem,
+    file_system: Kind,
     options: String,
     mounted: Option<Identity>,
     /// What was unmounted here and is not known to have ended.
@@ -31,10 +32,26 @@ pub struct Mount {
     _lock: Option<File>,
 }
 
+/// What is mounted.
+#[derive(Debug)]
+enum Kind {
+    Known(FileSystem),
+    Custom(CustomFileSystem),
+}
+
 impl Mount {
     /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete; after `kill -9` the next user
     /// waits for it in [`crate::guardian::sweep`].
     pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
+        Self::of(device, Kind::Known(file_system), options, lock)
+    }
+
+    /// The same by the commands of a file system that is not known.
+    pub fn custom(device: &Path, file_system: CustomFileSystem, lock: Option<File>) -> Result<Self, TargetError> {
+        Self::of(device, Kind::Custom(file_system), "", lock)
+    }
+
+    fn of(device: &Path, file_system: Kind, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
         let (point, guardian) = scratch_directory::mount_point(&name)?;
         let mut mount = Self {
@@ -61,15 +78,36 @@ impl Mount {
         &self.options
     }
 
-    /// What is mounted.
-    pub fn file_system(&self) -> FileSystem {
-        self.file_system
+    /// What is mounted; `None`: one that is not known.
+    pub fn file_system(&self) -> Option<FileSystem> {
+        match &self.file_system {
+            Kind::Known(file_system) => Some(*file_system),
+            Kind::Custom(_) => None,
+        }
+    }
+
+    /// Lets the checker of what is mounted here at other times look at its device. `None`: it has none.
+    pub(crate) fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
+        match &self.file_system {
+            Kind::Known(file_system) => file_system.check(device),
+            Kind::Custom(custom) => custom.check(device),
+        }
     }
 
     /// Mounts it (again).
     pub fn mount(&mut self) -> Result<(), TargetError> {
+        match &self.file_system {
+            Kind::Known(file_system) => self.mount_known(*file_system)?,
+            Kind::Custom(custom) => custom.mount(&self.device, &self.point)?,
+        }
+        self.mounted = Some(Identity::of(&self.device, &self.point));
+        self.ending = None;
+        Ok(())
+    }
+
+    fn mount_known(&self, file_system: FileSystem) -> Result<(), TargetError> {
         let (flags, data) = parse_options(&self.options)?;
-        let name = self.file_system.name();
+        let name = file_system.name();
         rustix::mount::mount(&self.device, &self.point, name, flags, data.as_deref()).map_err(|errno| match errno {
             Errno::NODEV => TargetError::missing(
                 format!("the file system {name} in this kernel"),
@@ -82,10 +120,7 @@ impl Mount {
                 output: "an option is unknown or the file system is damaged; see the kernel log (dmesg)".into(),
             },
             errno => TargetError::errno("mount", &self.device)(errno),
-        })?;
-        self.mounted = Some(Identity::of(&self.device, &self.point));
-        self.ending = None;
-        Ok(())
+        })
     }
 
     /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`; where it had not before, asks again. Waits a moment for programs that look
@@ -114,6 +149,12 @@ impl Mount {
     }
 
     fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
+        if let Kind::Custom(custom) = &self.file_system
+            && custom.unmount(&self.device, &self.point)?
+        {
+            self.mounted = None;
+            return Ok(());
+        }
         let deadline = Instant::now() + BUSY_LIMIT;
         loop {
             match rustix::mount::unmount(&self.point, UnmountFlags::empty()) {

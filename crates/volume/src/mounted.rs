@@ -103,7 +103,7 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// The file system. `None` for a directory on one that senesce cannot make.
     pub fn file_system(&self) -> Option<FileSystem> {
-        self.mount.as_ref().map(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
+        self.mount.as_ref().and_then(Mount::file_system).or_else(|| environment::file_system_of(self.mount_point()))
     }
 
     /// The device below. `None`: a directory on a file system without a single block device (tmpfs, overlay).
@@ -176,14 +176,13 @@ impl<D: Rooted> MountedTarget<D> {
     /// Unmounts, lets the file system's own checker look at the device (it writes nothing), mounts again.
     /// `None`: the file system has no checker.
     pub fn check_file_system(&mut self) -> Result<Option<CheckReport>, TargetError> {
-        let Some(mount) = &self.mount else {
+        if self.mount.is_none() {
             return Err(TargetError::missing(
                 "a device that can be unmounted",
                 "a directory's file system cannot be checked while others use it; check an image or a device",
             ));
-        };
-        let file_system = mount.file_system();
-        self.while_unmounted(|device| file_system.check(device.path()))
+        }
+        self.unmounted(|mount, device| mount.check(device.path()))
     }
 
     /// Runs `action` on the device of the unmounted target and mounts it again.
@@ -191,13 +190,20 @@ impl<D: Rooted> MountedTarget<D> {
         &mut self,
         action: impl FnOnce(&BlockDevice) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
+        self.unmounted(|_, device| action(device))
+    }
+
+    fn unmounted<T>(
+        &mut self,
+        action: impl FnOnce(&Mount, &BlockDevice) -> Result<T, TargetError>,
+    ) -> Result<T, TargetError> {
         let device = self.device()?;
         let Some(mount) = &mut self.mount else {
             return Err(TargetError::missing("a target that can be unmounted", "use an image or a device"));
         };
         self.directory.release()?;
         mount.unmount()?;
-        let result = action(&device);
+        let result = action(mount, &device);
         mount.mount()?;
         self.directory.retake()?;
         result

@@ -2,6 +2,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::claim::{ClaimedDevice, ClaimedDirectory, Rooted, VisitedDirectory};
+use crate::custom::CustomFileSystem;
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
 use crate::holders::{Identity, holders};
@@ -22,6 +23,8 @@ pub struct OpenOptions {
     /// The file system to make; `None`: ext4. With `keep_existing` the one that is there if a zoned device does not tell.
     /// Ignored for a directory.
     pub file_system: Option<FileSystem>,
+    /// A file system that is not known, in its place. Its commands say all: other options of mkfs and mount are ignored.
+    pub custom: Option<CustomFileSystem>,
     /// More options for its mkfs, split at blanks.
     pub mkfs_options: String,
     /// Options of the mount, separated by commas.
@@ -119,7 +122,12 @@ fn check_least_size(spec: &TargetSpec, size: Option<Bytes>, options: &OpenOption
     let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
     let least = file_system.least_size();
     match size {
-        Some(size) if !options.keep_existing && options.mkfs_options.trim().is_empty() && size < least => {
+        Some(size)
+            if options.custom.is_none()
+                && !options.keep_existing
+                && options.mkfs_options.trim().is_empty()
+                && size < least =>
+        {
             let name = spec.path().map_or("an image in memory".into(), |path| path.display().to_string());
             Err(TargetError::Usage(format!("{name}: {size} is too small for {file_system}, which needs {least}")))
         }
@@ -183,6 +191,19 @@ fn make_and_mount<D: Rooted>(
 ) -> Result<Made, TargetError> {
     let log = KernelLog::since_now(Some(device.device()));
     let is_allowed = !options.keep_existing || names_target(spec, device.device(), options.erase.as_deref());
+    if let Some(custom) = &options.custom {
+        // Nothing mounts one that is not known without altering it, to look for the marker.
+        if !is_allowed {
+            return Err(TargetError::refused(
+                spec,
+                "whether its file system was made by senesce cannot be looked at: it is not known",
+                format!("allow changes to it with --erase {}", spec.path().unwrap_or(device.path()).display()),
+            ));
+        }
+        let mkfs_command = if options.keep_existing { None } else { Some(custom.make(device)?) };
+        let mount = Mount::custom(device.path(), custom.clone(), lock)?;
+        return Ok(Made { mount, log, capacity: device.size(), mkfs_command, is_allowed });
+    }
     let (file_system, mkfs_command) = if options.keep_existing {
         (existing_file_system(device, options.file_system)?, None)
     } else {

@@ -7,7 +7,7 @@ use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
 use clap::Args;
 use senesce_core::failure::errno_words;
-use senesce_core::{Failure, Seed, Span};
+use senesce_core::{ExitCode, Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, conduct};
 use senesce_study::{Study as StudyRun, StudySpec};
 use std::path::PathBuf;
@@ -16,8 +16,14 @@ use std::path::PathBuf;
 #[derive(Args)]
 pub struct Study {
     /// The study (see `senesce doc study`)
-    #[arg(value_name = "STUDY.toml")]
-    study: PathBuf,
+    #[arg(value_name = "STUDY.toml", required_unless_present = "example")]
+    study: Option<PathBuf>,
+    /// Print a study that runs as it is, and stop
+    #[arg(long, conflicts_with = "study")]
+    example: bool,
+    /// Allow the loss of what this device holds (its path or serial number), for a study with a device
+    #[arg(long, value_name = "IDENTITY")]
+    erase: Option<String>,
     /// Run directory
     #[arg(long, short, value_name = "RUNDIR", help = "Run directory [default: senesce-runs/study-HASH]")]
     out: Option<PathBuf>,
@@ -43,22 +49,31 @@ impl Verb for Study {
     const ABOUT: &'static str = "Measure file systems fresh and aged, interleaved, and say what age does";
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
-        let text = std::fs::read_to_string(&self.study).map_err(|error| {
-            Failure::usage(format!("read {}: {}; check the path", self.study.display(), errno_words(&error)))
+        let Some(path) = &self.study else {
+            println!("{}", senesce_study::EXAMPLE.trim_end());
+            return Ok(ExitCode::Done.into());
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format!("read {}: {}; check the path", path.display(), errno_words(&error)))
         })?;
-        let spec = StudySpec::parse_with(&self.study.to_string_lossy(), &text, |spec| {
+        let spec = StudySpec::parse_with(&path.to_string_lossy(), &text, |spec| {
             spec.until_decided |= self.until_decided;
             spec.max_time = self.max_time.or(spec.max_time);
         })?;
         let seed = Seed(spec.seed);
         if self.dry_run {
-            return print_plan(&StudyRun::plan(&spec, seed)?, self.json);
+            let plan = StudyRun::plan(&spec, seed)?;
+            senesce_study::trial::options(&spec)?;
+            for words in senesce_study::trial::disturbances() {
+                session.progress().say(&format!("beware: {words}"));
+            }
+            return print_plan(&plan, self.json);
         }
         let how = Conduct {
             out: self.out,
             runs: runs_directory(),
             again: self.again,
-            erase: None,
+            erase: self.erase,
             scale: None,
             only: None,
             progress: session.progress(),

@@ -157,7 +157,7 @@ const STUDY: &str = r#"
 name = "what the host lacks"
 size = "512M"
 repetitions = 1
-noise = false
+numbers_only = true
 [[file_system]]
 kind = "f2fs"
 [[file_system]]

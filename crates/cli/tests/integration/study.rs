@@ -9,7 +9,7 @@ const STUDY: &str = r#"
 name = "does age matter"
 size = "64M"
 images = 2
-repetitions = 2
+repetitions = 3
 [[file_system]]
 kind = "ext4"
 [[file_system]]
@@ -40,6 +40,20 @@ device_state = "precondition 0.5"
 [[cell]]
 state = "copy"
 device_state = "discard"
+"#;
+
+const FAILING: &str = r#"
+name = "one of two"
+size = "64M"
+repetitions = 2
+[[file_system]]
+kind = "ext4"
+[[state]]
+kind = "fresh"
+[[workload]]
+command = ["true"]
+[[workload]]
+command = ["false"]
 "#;
 
 fn study(room: &Path, text: &str, words: &[&str]) -> Output {
@@ -75,15 +89,15 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
 
     let result = json(&run(room.path(), &words));
-    // Two file systems, three states, four values each.
-    assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(24), &Value::from(24)));
+    // Two file systems, three states, six values each.
+    assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(36), &Value::from(36)));
     assert_eq!(result["runs_failed"], 0, "{result}");
     let cells = result["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 6);
     for cell in cells {
         let values: usize =
             cell["values"].as_array().expect("groups").iter().map(|one| one.as_array().unwrap().len()).sum();
-        assert_eq!(values, 4, "{cell}");
+        assert_eq!(values, 6, "{cell}");
         assert!(cell["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
     }
     assert_eq!(leftovers(room.path()), Vec::<String>::new());
@@ -126,11 +140,10 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
 #[ignore = "needs loop devices"]
 fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
     let room = tempfile::tempdir().expect("room");
-    let text = STUDY.replace("mkfs = \"-O ^has_journal\"", "mkfs = \"-O no_such_feature\"").replace("images = 2", "");
-    let output = study(room.path(), &text, &["--json"]);
+    let output = study(room.path(), FAILING, &["--json"]);
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(12), &Value::from(6)));
+    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(2), &Value::from(2)));
     let events =
         std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
     let report = run(room.path(), &["report", &events.path().to_string_lossy(), "--text"]);
@@ -153,7 +166,10 @@ fn what_is_wrong_is_said_before_the_start() {
     assert!(wrong("memory = \"512M\"", "memroy = \"512M\"").contains("did you mean `memory`"));
     assert!(wrong("memory = \"512M\"", "memory = \"128M\"").contains("164 MiB"));
     assert!(wrong("size = \"64M\"", "size = \"4M\"").contains("at least 8 MiB"));
-    assert!(wrong("repetitions = 2", "repetitions = 0").contains("at least 1"));
+    assert!(wrong("repetitions = 3", "repetitions = 0").contains("at least 1"));
+    assert!(wrong("repetitions = 3", "repetitions = 2").contains("say at least 3"));
+    let factor = format!("{STUDY}\n[[factor]]\nkey = \"file_sytem.mkfs\"\nvalues = [\"a\", \"b\"]\n");
+    assert!(refused(room.path(), &factor).contains("did you mean 'file_system'"));
     assert!(refused(room.path(), "").contains("name"));
     let missing = run(room.path(), &["study", "none.toml"]);
     assert_eq!(missing.status.code(), Some(2));
@@ -192,6 +208,17 @@ fn a_variable_does_not_make_a_host_the_guest() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("lab = true"), "{said}");
     assert!(!room.path().join("senesce-runs").exists());
+}
+
+#[test]
+fn the_example_is_a_study() {
+    let room = tempfile::tempdir().expect("room");
+    let example = run(room.path(), &["study", "--example"]);
+    assert!(example.status.success());
+    let text = String::from_utf8(example.stdout).expect("text");
+    let plan = json(&study(room.path(), &text, &["--dry-run", "--json"]));
+    assert!(plan["estimated_seconds"].as_f64().is_some_and(|seconds| (20.0..120.0).contains(&seconds)), "{plan}");
+    assert_eq!(run(room.path(), &["study"]).status.code(), Some(2), "neither a study nor --example");
 }
 
 #[test]

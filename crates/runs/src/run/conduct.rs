@@ -218,7 +218,7 @@ fn all_steps<R: Run>(
             return Ok(failed.len());
         }
         let total: f64 = left.iter().map(|planned| planned.seconds).sum();
-        let mut course = Course { number: 0, count: left.len(), seconds_left: total };
+        let mut course = Course { number: 0, count: left.len(), seconds_left: total, estimated: 0.0, taken: 0.0 };
         for planned in left {
             // A step before it may have carried it elsewhere as well.
             if context.recorded.is_done(&planned.step) {
@@ -228,7 +228,7 @@ fn all_steps<R: Run>(
             course.begin(&planned, context);
             let begun = Instant::now();
             let outcome = session.step(spec, &planned.step, context);
-            course.seconds_left -= planned.seconds;
+            course.note(planned.seconds, begun.elapsed().as_secs_f64());
             match outcome {
                 Ok(()) => {
                     let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
@@ -275,17 +275,36 @@ fn leave_out_what_cannot_be_done<R: Run>(
 struct Course {
     number: usize,
     count: usize,
+    /// By the estimates.
     seconds_left: f64,
+    /// Of the steps so far.
+    estimated: f64,
+    taken: f64,
 }
 
+/// Seconds of steps from which on their pace says more than the estimates.
+const PACE_SECONDS: f64 = 5.0;
+
 impl Course {
+    fn note(&mut self, estimated: f64, taken: f64) {
+        self.seconds_left -= estimated;
+        self.estimated += estimated;
+        self.taken += taken;
+    }
+
+    /// What is left, at the pace of the steps so far.
+    fn left(&self) -> f64 {
+        let pace = if self.taken > PACE_SECONDS && self.estimated > 0.0 { self.taken / self.estimated } else { 1.0 };
+        self.seconds_left * pace
+    }
+
     fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
         self.number += 1;
         let words = match planned.target.as_str() {
             "" | "-" => planned.action.clone(),
             target => format!("{} [{target}]", planned.action),
         };
-        context.progress.step(self.number, self.count, &words, self.seconds_left);
+        context.progress.step(self.number, self.count, &words, self.left());
     }
 }
 
@@ -369,4 +388,21 @@ pub fn default_path(runs: &Path, plan: &Plan, again: bool) -> PathBuf {
         return first;
     }
     (2..).map(|number| runs.join(format!("{base}-{number}"))).find(|path| !path.exists()).unwrap_or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_the_pace() {
+        let mut course = Course { number: 0, count: 3, seconds_left: 30.0, estimated: 0.0, taken: 0.0 };
+        assert_eq!(course.left(), 30.0);
+        course.note(10.0, 4.0);
+        assert_eq!(course.left(), 20.0, "too short to tell");
+        course.note(10.0, 16.0);
+        assert_eq!(course.left(), 10.0);
+        course.note(5.0, 30.0);
+        assert_eq!(course.left(), 10.0, "twice as slow as estimated");
+    }
 }

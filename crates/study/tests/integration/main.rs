@@ -1,3 +1,5 @@
 //! What a study is read from, and what it leaves.
 
 mod foreign;
+mod open;
+mod truth;

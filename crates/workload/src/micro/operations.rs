@@ -1,10 +1,10 @@
 //! The file operations of the BPFS microbenchmark, each with its untimed preparation (`data/bpfs/microbench.csv`).
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RawDir, Uid};
+use rustix::fs::{AtFlags, FallocateFlags, Gid, Mode, OFlags, RawDir, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Where one batch of instances of an operation is done: an own directory with names made beforehand.
 pub struct BatchDirectory<'a> {
@@ -100,6 +100,12 @@ pub enum Act {
     Write { bytes: u64, offset: u64 },
     Read,
     ReadDirectory,
+    Allocate { bytes: u64 },
+    PunchHole { bytes: u64 },
+    Extents,
+    Replace { bytes: u64 },
+    SetAttribute,
+    GetAttribute,
 }
 
 /// An operation with its name in `microbench.csv`.
@@ -158,13 +164,47 @@ pub const OPERATIONS: &[Operation] = &[
     operation("readdir", Act::ReadDirectory),
 ];
 
+/// Operations that the published table has not; a file system may lack some of them, so they are measured where they are named.
+pub const FURTHER: &[Operation] = &[
+    operation("fallocate_1M", Act::Allocate { bytes: MIB }),
+    operation("punch_hole_64k", Act::PunchHole { bytes: 64 * KIB }),
+    operation("fiemap_1M", Act::Extents),
+    operation("replace_4k", Act::Replace { bytes: 4 * KIB }),
+    operation("setxattr", Act::SetAttribute),
+    operation("getxattr", Act::GetAttribute),
+];
+
+/// All that can be named.
+pub fn all() -> impl Iterator<Item = &'static Operation> + Clone {
+    OPERATIONS.iter().chain(FURTHER)
+}
+
+/// The attribute that is set and read, and its value.
+const ATTRIBUTE: &str = "user.senesce";
+const ATTRIBUTE_VALUE: [u8; 64] = [0x5a; 64];
+
+/// Asks for the extents of a file (FS_IOC_FIEMAP, include/uapi/linux/fiemap.h): at most 16 of them. Returns how many.
+fn extents(file: &OwnedFd) -> Result<u32, Errno> {
+    const FIEMAP: libc::c_ulong = 0xc020_660b;
+    const MOST: usize = 16;
+    // struct fiemap: start, length, flags and mapped extents, room and reserved; then extents of seven words each.
+    let mut words = [0u64; 4 + 7 * MOST];
+    words[1] = u64::MAX;
+    words[3] = MOST as u64;
+    // SAFETY: the header says that there is room for 16 extents, which the array has; the descriptor is open.
+    match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, words.as_mut_ptr()) } {
+        0 => Ok((words[2] >> 32) as u32),
+        _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
 impl Operation {
     /// Bytes of data that one instance's preparation writes.
     pub fn prepared_bytes(&self) -> u64 {
         match self.act {
             Act::Unlink { size } => size,
             Act::Append { before, .. } => before,
-            Act::Write { .. } => MIB,
+            Act::Write { .. } | Act::PunchHole { .. } | Act::Extents => MIB,
             _ => 0,
         }
     }
@@ -176,7 +216,12 @@ impl Operation {
             Act::Empty | Act::Create | Act::MakeDirectory | Act::Symlink => Ok(()),
             Act::Unlink { size } => place.file(a, size),
             Act::Append { before, .. } => place.file(a, before),
-            Act::Write { .. } => place.file(a, MIB),
+            Act::Write { .. } | Act::PunchHole { .. } | Act::Extents => place.file(a, MIB),
+            Act::Allocate { .. } | Act::Replace { .. } | Act::SetAttribute => place.file(a, 0),
+            Act::GetAttribute => {
+                place.file(a, 0)?;
+                rustix::fs::fsetxattr(place.open(a, OFlags::WRONLY)?, ATTRIBUTE, &ATTRIBUTE_VALUE, XattrFlags::empty())
+            }
             Act::RemoveDirectory | Act::RenameDirectoryIntra | Act::ReadDirectory => place.directory(a),
             Act::UnlinkSymlink => rustix::fs::symlinkat(a, place.directory, b),
             Act::RenameFileIntra | Act::Link | Act::ChangeMode | Act::ChangeOwner | Act::Read => place.file(a, 0),
@@ -241,6 +286,40 @@ impl Operation {
                 rustix::io::pwrite(&file, place.tail(bytes), offset)?;
                 return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
             }
+            Act::Allocate { bytes } => {
+                let file = place.open(a, OFlags::WRONLY)?;
+                rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+                return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
+            }
+            Act::PunchHole { bytes } => {
+                let file = place.open(a, OFlags::WRONLY)?;
+                let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                rustix::fs::fallocate(&file, flags, MIB / 2, bytes)?;
+                return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
+            }
+            Act::Replace { bytes } => {
+                let file = place.open(b, OFlags::WRONLY | OFlags::CREATE)?;
+                write_all(&file, place.tail(bytes))?;
+                if sync {
+                    rustix::fs::fsync(&file)?;
+                }
+                rustix::fs::renameat(directory, b, directory, a)?;
+            }
+            Act::SetAttribute => {
+                let file = place.open(a, OFlags::WRONLY)?;
+                rustix::fs::fsetxattr(&file, ATTRIBUTE, &ATTRIBUTE_VALUE, XattrFlags::empty())?;
+                return if sync { rustix::fs::fsync(&file) } else { Ok(()) };
+            }
+            Act::GetAttribute => {
+                let mut value = [0u8; ATTRIBUTE_VALUE.len()];
+                let length = rustix::fs::fgetxattr(place.open(a, OFlags::RDONLY)?, ATTRIBUTE, &mut value)?;
+                // What was set must be what is read.
+                return if length == value.len() && value == ATTRIBUTE_VALUE { Ok(()) } else { Err(Errno::IO) };
+            }
+            Act::Extents => {
+                // A file of a mebibyte has at least one, wherever it lies.
+                return if extents(&place.open(a, OFlags::RDONLY)?)? > 0 { Ok(()) } else { Err(Errno::IO) };
+            }
             Act::Read => {
                 let file = place.open(a, OFlags::RDONLY)?;
                 rustix::io::read(&file, &mut [0u8; 1][..])?;
@@ -261,6 +340,6 @@ impl Operation {
 
     /// Whether it changes anything, so that making it durable means something.
     pub fn changes(&self) -> bool {
-        !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory)
+        !matches!(self.act, Act::Empty | Act::Read | Act::ReadDirectory | Act::Extents | Act::GetAttribute)
     }
 }

@@ -1,0 +1,241 @@
+//! What of a command's run is its result: the time, what fio says, or a number that it prints.
+
+use regex::Regex;
+use senesce_core::analysis::Better;
+use senesce_core::{Measurement, NoValue};
+use senesce_runs::import::fio::format;
+use serde::{Deserialize, Serialize};
+
+/// How a command is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MetricSpec {
+    /// `"time"` or `"fio"`.
+    Named(Named),
+    /// A number that it prints.
+    Printed(Printed),
+}
+
+/// A metric that needs no description.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Named {
+    /// Its own time, from start to end.
+    Time,
+    /// What fio reports as JSON.
+    Fio,
+}
+
+/// Where in its output the number stands, and what it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Printed {
+    /// Matches once in its output or messages; its first group is the number, without a group all that matches.
+    pub regex: String,
+    /// Unit of the number.
+    pub unit: String,
+    /// Which values are better.
+    pub better: Wanted,
+    /// Name of the metric.
+    #[serde(default = "printed")]
+    pub name: String,
+}
+
+/// Which values of a printed number are better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wanted {
+    /// Greater ones.
+    Higher,
+    /// Smaller ones.
+    Lower,
+}
+
+impl From<Wanted> for Better {
+    fn from(wanted: Wanted) -> Self {
+        match wanted {
+            Wanted::Higher => Self::Higher,
+            Wanted::Lower => Self::Lower,
+        }
+    }
+}
+
+fn printed() -> String {
+    "printed".into()
+}
+
+/// Name of the time from start to end.
+pub const WALL_TIME: &str = "wall time";
+
+/// A clock that is read twice, and a program that rounds its own time, may differ by so much (seconds, and share).
+const SLACK_SECONDS: f64 = 0.05;
+const SLACK_SHARE: f64 = 0.02;
+
+impl MetricSpec {
+    /// What is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Printed(printed) => pattern(printed).map(drop),
+            Self::Named(_) => Ok(()),
+        }
+    }
+
+    /// The measurements of a run that took `seconds` and printed `out` and `errors`; the first is judged.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn read(&self, seconds: f64, out: &str, errors: &str) -> Result<Vec<Measurement>, String> {
+        let none = |error: NoValue| error.to_string();
+        let wall = Measurement::new(WALL_TIME, "s", Better::Lower, seconds).map_err(none)?;
+        let mut found = match self {
+            Self::Named(Named::Time) => return Ok(vec![wall]),
+            Self::Named(Named::Fio) => fio(out, seconds)?,
+            Self::Printed(printed) => vec![number(printed, seconds, out, errors)?],
+        };
+        if let Some(first) = found.first().filter(|first| first.value.get() <= 0.0) {
+            return Err(format!("its metric is {}; only values above 0 have a ratio", first.value));
+        }
+        found.push(wall);
+        Ok(found)
+    }
+}
+
+fn pattern(printed: &Printed) -> Result<Regex, String> {
+    Regex::new(&format!("(?m){}", printed.regex)).map_err(|error| format!("metric: regex: {error}"))
+}
+
+/// The number that matches exactly once.
+fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Measurement, String> {
+    let pattern = pattern(printed)?;
+    let all: Vec<String> = [out, errors]
+        .iter()
+        .flat_map(|text| pattern.captures_iter(text))
+        .filter_map(|found| Some(found.get(1).or(found.get(0))?.as_str().trim().to_string()))
+        .collect();
+    let word = match &all[..] {
+        [] => return Err(format!("it prints no metric: '{}' matches nowhere in its output", printed.regex)),
+        [word] => word,
+        [first, second, ..] => {
+            return Err(format!(
+                "'{}' matches {} times in its output, first '{first}' and '{second}': let it match the one that counts",
+                printed.regex,
+                all.len()
+            ));
+        }
+    };
+    let value: f64 = word.parse().map_err(|_| format!("'{}' matches '{word}', which is no number", printed.regex))?;
+    plausible(&printed.name, &printed.unit, value, seconds)?;
+    Measurement::new(&printed.name, &printed.unit, printed.better.into(), value).map_err(|error| error.to_string())
+}
+
+/// A program cannot have taken longer than it ran. Other units have no second account.
+fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), String> {
+    let factor = match unit {
+        "s" => 1.0,
+        "ms" => 1e-3,
+        "us" => 1e-6,
+        "ns" => 1e-9,
+        _ => return Ok(()),
+    };
+    match value * factor <= seconds * (1.0 + SLACK_SHARE) + SLACK_SECONDS {
+        true => Ok(()),
+        false => Err(format!("its {name} is {value} {unit}, and it ran for {seconds:.3} s: one of the two is wrong")),
+    }
+}
+
+/// Operations a second over all jobs and directions, with bandwidth and latency beside it.
+fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
+    let output = format::parse(out)?;
+    if let Some(job) = output.jobs.iter().find(|job| job.error != 0) {
+        return Err(format!("fio: job '{}' ended with error {}", job.name, job.error));
+    }
+    let all = || output.jobs.iter().flat_map(|job| &job.directions);
+    let operations: f64 = all().map(|one| one.operations).sum();
+    if operations == 0.0 {
+        return Err("fio did no operation".into());
+    }
+    all().try_for_each(|one| plausible("runtime of fio", "ms", one.runtime_ms, seconds))?;
+    let latency = all().map(|one| one.total_mean_ns * one.operations).sum::<f64>() / operations;
+    let values = [
+        ("fio operations", "operations/s", Better::Higher, all().map(|one| one.iops).sum()),
+        ("fio bandwidth", "MiB/s", Better::Higher, all().map(|one| one.bandwidth).sum::<f64>() / f64::from(1 << 20)),
+        ("fio mean latency", "us", Better::Lower, latency / 1000.0),
+    ];
+    let made =
+        |(name, unit, better, value)| Measurement::new(name, unit, better, value).map_err(|error| error.to_string());
+    values.into_iter().map(made).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> MetricSpec {
+        #[derive(Deserialize)]
+        struct Holder {
+            metric: MetricSpec,
+        }
+        toml::from_str::<Holder>(text).unwrap().metric
+    }
+
+    fn value(metric: &MetricSpec, seconds: f64, out: &str) -> Result<f64, String> {
+        metric.read(seconds, out, "").map(|found| found[0].value.get())
+    }
+
+    #[test]
+    fn the_time_is_the_metric_unless_said() {
+        assert_eq!(value(&spec("metric = 'time'"), 2.5, "whatever"), Ok(2.5));
+    }
+
+    #[test]
+    fn a_number_is_read_where_it_matches_once() {
+        let metric = spec("metric = { regex = 'ops: ([0-9.]+)', unit = 'ops/s', better = 'higher' }");
+        metric.check().unwrap();
+        assert_eq!(value(&metric, 1.0, "start\nops: 12.5\n"), Ok(12.5));
+        let twice = value(&metric, 1.0, "ops: 12\nops: 13\n").unwrap_err();
+        assert!(twice.contains("matches 2 times") && twice.contains("'12' and '13'"), "{twice}");
+        assert!(value(&metric, 1.0, "nothing").unwrap_err().contains("prints no metric"));
+        assert!(value(&metric, 1.0, "ops: 0\n").unwrap_err().contains("above 0"));
+        assert!(value(&metric, 1.0, "ops: 1.2.3").unwrap_err().contains("no number"));
+        let anchored = spec("metric = { regex = '^ops ([0-9]+)$', unit = 'ops/s', better = 'higher' }");
+        assert_eq!(value(&anchored, 1.0, "a ops 1\nops 2\n"), Ok(2.0));
+    }
+
+    #[test]
+    fn a_time_that_is_longer_than_the_run_is_refused() {
+        let metric = spec("metric = { regex = 'took ([0-9.]+)', unit = 'ms', better = 'lower' }");
+        assert_eq!(value(&metric, 2.0, "took 1900"), Ok(1900.0));
+        assert!(value(&metric, 2.0, "took 2900").unwrap_err().contains("one of the two is wrong"));
+    }
+
+    #[test]
+    fn a_bad_pattern_is_found_before_the_start() {
+        assert!(spec("metric = { regex = '(', unit = 's', better = 'lower' }").check().unwrap_err().contains("regex"));
+    }
+
+    #[test]
+    fn all_jobs_and_directions_of_fio_count() {
+        let direction = |iops: f64, runtime: f64| {
+            format!(
+                "{{\"total_ios\": {}, \"io_bytes\": 1048576, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {runtime}, \
+                 \"clat_ns\": {{\"mean\": 2000.0}}}}",
+                iops * 2.0
+            )
+        };
+        let text = |runtime: f64| {
+            format!(
+                "{{\"fio version\": \"fio-3.33\", \"jobs\": [{{\"jobname\": \"a\", \"error\": 0, \"read\": {}, \"write\": {}}}]}}",
+                direction(100.0, runtime),
+                direction(50.0, runtime)
+            )
+        };
+        let found = spec("metric = 'fio'").read(2.1, &text(2000.0), "").unwrap();
+        let values: Vec<f64> = found.iter().map(|one| one.value.get()).collect();
+        assert_eq!(values, [150.0, 2.0, 2.0, 2.1]);
+        assert!(spec("metric = 'fio'").read(1.0, &text(2000.0), "").unwrap_err().contains("one of the two"));
+        assert!(spec("metric = 'fio'").read(1.0, "fio: cannot open", "").is_err());
+    }
+}

@@ -1,0 +1,264 @@
+//! A workload that is a program of the user's: run in the mounted volume, measured by its time or by what it prints.
+
+pub mod metric;
+pub mod process;
+
+use crate::spec::WorkloadSpec;
+use metric::{MetricSpec, Named};
+use process::{Ended, How};
+use senesce_core::analysis::Better;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, ExitCode, Failure, Measurement, Progress, Seed};
+use senesce_volume::{DeviceStat, MountedTarget};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Names the mounted volume to the program.
+pub const VOLUME: &str = "SENESCE_MNT";
+
+/// The seed of a run, for programs that draw at random.
+const SEED: &str = "SENESCE_SEED";
+
+/// Seconds after which a program that has no `timeout` is ended.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// Seconds that a program of unknown length is estimated to take.
+const UNKNOWN_SECONDS: f64 = 10.0;
+
+/// Free space (bytes) below which a volume counts as full.
+const FULL: u64 = 1 << 20;
+
+/// A program with what makes it ready and how it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    command: Vec<String>,
+    prepare: Vec<String>,
+    metric: MetricSpec,
+    timeout: Duration,
+    space: Bytes,
+    seconds: Option<f64>,
+}
+
+impl Program {
+    /// Reads what the study says; `None` without a command.
+    ///
+    /// # Errors
+    /// Exit code 2: what is wrong with it.
+    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+        if spec.command.is_empty() {
+            let more = [
+                ("metric", spec.metric.is_some()),
+                ("prepare", !spec.prepare.is_empty()),
+                ("timeout", spec.timeout.is_some()),
+                ("space", spec.space.is_some()),
+            ];
+            return match more.into_iter().find(|(_, said)| *said) {
+                Some((key, _)) => Err(Failure::usage(format!("{key} is for a command"))),
+                None => Ok(None),
+            };
+        }
+        let more =
+            [("scale", spec.scale.is_some()), ("set", !spec.set.is_empty()), ("launcher", !spec.launcher.is_empty())];
+        if let Some((key, _)) = more.into_iter().find(|(_, said)| *said) {
+            return Err(Failure::usage(format!("{key} is not for a command: write it into its arguments")));
+        }
+        let metric = spec.metric.clone().unwrap_or(MetricSpec::Named(Named::Time));
+        metric.check().map_err(Failure::usage)?;
+        Ok(Some(Self {
+            command: for_fio(spec.command.clone(), &metric),
+            prepare: spec.prepare.clone(),
+            metric,
+            timeout: spec.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
+            space: spec.space.unwrap_or(Bytes(0)),
+            seconds: spec.seconds,
+        }))
+    }
+
+    /// Bytes that it will write into the volume, as the study says.
+    pub fn space(&self) -> Bytes {
+        self.space
+    }
+
+    /// Seconds that it takes, as the study says, or else a guess.
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(UNKNOWN_SECONDS).min(self.timeout.as_secs_f64())
+    }
+
+    /// The program whose absence would fail every run, if it is not installed here.
+    pub fn missing(&self) -> Option<&str> {
+        let named = [&self.command, &self.prepare].into_iter().filter_map(|words| words.first()).map(String::as_str);
+        // One with a path may be what the command before it makes in the volume.
+        named.into_iter().find(|name| !name.contains('/') && !is_installed(name))
+    }
+
+    /// Runs it in the volume, whose metrics it returns with the seconds of the measured part; `ready` is called between what
+    /// prepares and what is measured.
+    ///
+    /// # Errors
+    /// Why the run does not count.
+    pub fn run(
+        &self,
+        target: &mut MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+        ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
+    ) -> Result<(Vec<Measurement>, f64), Failure> {
+        if !self.prepare.is_empty() {
+            self.one(&self.prepare, target, seed, progress, interrupt)?;
+        }
+        ready(target)?;
+        let device = target.block_device_info();
+        let counted = || device.as_ref().and_then(|device| DeviceStat::of(device).ok());
+        let (before, used_before) = (counted(), used(target)?);
+        let begun = Instant::now();
+        let ended = self.one(&self.command, target, seed, progress, interrupt)?;
+        target.sync()?;
+        let synced = begun.elapsed().as_secs_f64();
+        let failed = |words: String| self.failure(&self.command, &words, None);
+        let mut metrics = self.metric.read(ended.seconds, &ended.out, &ended.errors).map_err(failed)?;
+        let mut add = |name: &str, unit: &str, value: f64| -> Result<(), Failure> {
+            metrics.push(Measurement::new(name, unit, Better::Neither, value)?);
+            Ok(())
+        };
+        add("time with sync", "s", synced)?;
+        if let (Some(before), Some(after)) = (before, counted()) {
+            add("written to the device", "bytes", after.since(&before).write_bytes as f64)?;
+            add("read from the device", "bytes", after.since(&before).read_bytes as f64)?;
+        }
+        add("growth of the files", "bytes", used(target)? as f64 - used_before as f64)?;
+        Ok((metrics, synced))
+    }
+
+    /// Runs one command to its good end.
+    fn one(
+        &self,
+        words: &[String],
+        target: &MountedTarget,
+        seed: Seed,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+    ) -> Result<Ended, Failure> {
+        progress.phase(&words.join(" "), 0, "seconds");
+        let point = target.mount_point();
+        let mut command = Command::new(&words[0]);
+        command.args(words[1..].iter().map(|word| absolute(word)));
+        command.current_dir(point).env(VOLUME, point).env(SEED, seed.0.to_string());
+        let mut tick = |elapsed: Duration| progress.position(elapsed.as_secs(), "");
+        let ended = process::run(&mut command, self.timeout, interrupt, &mut tick).map_err(|error| {
+            let code =
+                if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::RunFailed };
+            Failure::new(code, format!("start {}: {}; is it installed?", words[0], errno_words(&error)))
+        })?;
+        let trouble = match ended.how {
+            How::Interrupted => return Err(Failure::new(ExitCode::Interrupted, "interrupted")),
+            How::TimedOut => {
+                let seconds = self.timeout.as_secs_f64();
+                Some(format!("it did not end within {seconds} s and was ended; raise its timeout if it needs longer"))
+            }
+            How::Exited(_) => ended.trouble(),
+        };
+        let full = free(target)? < FULL;
+        if full {
+            let words = format!(
+                "it filled the volume (ENOSPC); {}",
+                trouble.as_deref().unwrap_or("make the study's size larger")
+            );
+            return Err(self.failure(&self.command, &words, Some(&ended)));
+        }
+        if let Some(trouble) = trouble {
+            return Err(self.failure(words, &trouble, Some(&ended)));
+        }
+        if !ended.left.is_empty() {
+            let trouble = format!(
+                "it left processes behind, which were ended: {}; let it wait for what it starts",
+                ended.left.join(", ")
+            );
+            return Err(self.failure(words, &trouble, None));
+        }
+        Ok(ended)
+    }
+
+    fn failure(&self, words: &[String], trouble: &str, ended: Option<&Ended>) -> Failure {
+        let said = ended.map(Ended::last_words).filter(|said| !said.is_empty());
+        let said = said.map_or_else(String::new, |said| format!("; it said: {said}"));
+        Failure::new(ExitCode::RunFailed, format!("{}: {trouble}{said}", words.join(" ")))
+    }
+}
+
+/// Whether a program is found where the shell looks.
+pub fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// fio prints what we read when it is told to.
+fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {
+    let is_fio = Path::new(&command[0]).file_name().is_some_and(|name| name == "fio");
+    let is_told = command.iter().any(|word| word.starts_with("--output-format"));
+    if *metric == MetricSpec::Named(Named::Fio) && is_fio && !is_told {
+        command.insert(1, "--output-format=json".into());
+    }
+    command
+}
+
+/// The program runs in the volume: a file that is there where the study was started is named in full.
+fn absolute(word: &str) -> String {
+    let path = Path::new(word);
+    match path.is_relative() && path.is_file() {
+        true => std::path::absolute(path).map_or_else(|_| word.into(), |path| path.to_string_lossy().into_owned()),
+        false => word.into(),
+    }
+}
+
+fn used(target: &MountedTarget) -> Result<u64, Failure> {
+    space(target, |found| (found.f_blocks - found.f_bfree) * found.f_frsize)
+}
+
+fn free(target: &MountedTarget) -> Result<u64, Failure> {
+    space(target, |found| found.f_bfree * found.f_frsize)
+}
+
+fn space(target: &MountedTarget, of: impl Fn(rustix::fs::StatVfs) -> u64) -> Result<u64, Failure> {
+    let path = target.mount_point();
+    let found = rustix::fs::statvfs(path)
+        .map_err(|errno| senesce_core::failure::failed("ask for the space of", path)(errno.into()))?;
+    Ok(of(found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> WorkloadSpec {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_command_has_its_own_keys_and_no_others() {
+        assert_eq!(Program::of(&spec("cold_read = true")).unwrap(), None);
+        let refused = |text: &str| Program::of(&spec(text)).unwrap_err().to_string();
+        assert!(refused("cold_read = true\ntimeout = '1m'").contains("timeout is for a command"));
+        assert!(refused("command = ['true']\nscale = 2.0").contains("scale is not for a command"));
+        assert!(
+            refused("command = ['true']\nmetric = { regex = '(', unit = 's', better = 'lower' }").contains("regex")
+        );
+        let program = Program::of(&spec("command = ['no-such-program-here']\ntimeout = '2m'")).unwrap().unwrap();
+        assert_eq!((program.timeout, program.missing()), (Duration::from_secs(120), Some("no-such-program-here")));
+    }
+
+    #[test]
+    fn fio_is_asked_for_what_is_read() {
+        let command = |text: &str| Program::of(&spec(text)).unwrap().unwrap().command;
+        assert_eq!(command("command = ['fio', 'job.fio']\nmetric = 'fio'"), ["fio", "--output-format=json", "job.fio"]);
+        assert_eq!(command("command = ['fio', 'job.fio']"), ["fio", "job.fio"]);
+    }
+
+    #[test]
+    fn files_are_named_in_full_and_other_words_stay() {
+        assert!(absolute("Cargo.toml").starts_with('/'));
+        assert_eq!((absolute("-q"), absolute("/etc/passwd")), ("-q".into(), "/etc/passwd".into()));
+    }
+}

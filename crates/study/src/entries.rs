@@ -1,0 +1,282 @@
+//! The entries of a study: file systems, states, workloads, and exceptions.
+
+use crate::command::metric::MetricSpec;
+use crate::device_state::DeviceState;
+use senesce_aging::{Churn, CommitShare, Data, Truncate};
+use senesce_core::parameter::suggest;
+use senesce_core::{Bytes, Span};
+use senesce_volume::{CustomFileSystem, FileSystem, OpenOptions};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// A file system with its options.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSystemSpec {
+    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `nilfs2`; `zoned-btrfs` and `zoned-f2fs` on the zoned drive of a guest; `custom`: by its
+    /// commands.
+    pub kind: String,
+    /// Name in tables; the kind unless said.
+    #[serde(default)]
+    pub name: String,
+    /// Options of mkfs; of a custom one the command that makes it on `$DEVICE`.
+    #[serde(default)]
+    pub mkfs: String,
+    /// Mount options; of a custom one the command that mounts `$DEVICE` on `$MNT`.
+    #[serde(default)]
+    pub mount: String,
+    /// Custom: the command that unmounts `$MNT`; umount(2) does unless said.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unmount: String,
+    /// Custom: the command that checks `$DEVICE` and changes nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub fsck: String,
+    /// Kernel: `host` (also when empty), or a release of the lab.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// Block device onto which its images are copied before every run; none: they are used as they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
+}
+
+/// How an image comes to its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StateKind {
+    /// An empty file system.
+    Fresh,
+    /// Aged by a profile.
+    Aged,
+    /// The same files as in the state `of`, copied in order to an empty file system, with the same kind of extents.
+    Copy,
+    /// Filled once, nothing deleted.
+    WriteOnce,
+    /// A saved image.
+    Image,
+}
+
+/// A state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StateSpec {
+    /// How it is made.
+    pub kind: StateKind,
+    /// Name in tables; the kind unless said.
+    #[serde(default)]
+    pub name: String,
+    /// Profile (aged, write-once).
+    #[serde(default)]
+    pub profile: String,
+    /// Fullness (aged, write-once).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fullness: Option<f64>,
+    /// Overwrites (aged); until convergence unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overwrites: Option<f64>,
+    /// How files get their size.
+    #[serde(default)]
+    pub data: Data,
+    /// Which sizes are replaced.
+    #[serde(default)]
+    pub churn: Churn,
+    /// What becomes of sizes that cannot fit.
+    #[serde(default)]
+    pub truncate: Truncate,
+    /// Share of the free space that is freed between two commits, or `none` (aged).
+    #[serde(default)]
+    pub commit_share: CommitShare,
+    /// The state whose files are copied (copy).
+    #[serde(default)]
+    pub of: String,
+    /// The image file (image).
+    #[serde(default)]
+    pub path: String,
+}
+
+impl FileSystemSpec {
+    /// A kind under its own name, without options.
+    pub fn named(kind: &str) -> Self {
+        let (kind, name) = (kind.to_string(), kind.to_string());
+        Self { kind, name, mkfs: String::new(), mount: String::new(), ..Self::default() }
+    }
+}
+
+impl StateSpec {
+    /// A state without a profile.
+    pub fn named(kind: StateKind, name: &str) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+            profile: String::new(),
+            fullness: None,
+            overwrites: None,
+            data: Data::default(),
+            churn: Churn::default(),
+            truncate: Truncate::default(),
+            commit_share: CommitShare::default(),
+            of: String::new(),
+            path: String::new(),
+        }
+    }
+}
+
+/// A workload: exactly one of `personality`, `file`, `microbenchmark`, `ready`, `command`, `cold_read`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkloadSpec {
+    /// Name in tables; what it is unless said.
+    #[serde(default)]
+    pub name: String,
+    /// A built-in personality.
+    #[serde(default)]
+    pub personality: String,
+    /// A file in the workload language.
+    #[serde(default)]
+    pub file: String,
+    /// One file operation, each on its own ("create", "unlink" ...).
+    #[serde(default)]
+    pub microbenchmark: String,
+    /// Read everything that is there, from a cold cache.
+    #[serde(default)]
+    pub cold_read: bool,
+    /// Factor for the file sets of a personality.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Seconds of measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// A workload that comes with the program beside the personalities ("build", "database" ...).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub ready: String,
+    /// A program and its arguments, started in the mounted volume.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// A program that is run before, and not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// Time after which the program has hung.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// Bytes that the program writes, at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Bytes>,
+    /// How the program is measured; by its own time unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<MetricSpec>,
+    /// Variables of the workload.
+    #[serde(default)]
+    pub set: BTreeMap<String, String>,
+    /// Starts many ranks that run it together: `mpirun -n 4`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub launcher: String,
+}
+
+/// An exception: which cells, and what holds for them.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CellSpec {
+    /// Only this file system.
+    #[serde(default)]
+    pub file_system: String,
+    /// Only this state.
+    #[serde(default)]
+    pub state: String,
+    /// Only this workload.
+    #[serde(default)]
+    pub workload: String,
+    /// Leave them out.
+    #[serde(default)]
+    pub skip: bool,
+    /// Memory of the run, page cache included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Bytes>,
+    /// CPUs of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Run them in the lab's guest.
+    #[serde(default)]
+    pub lab: bool,
+    /// Kernel: `host`, or a release of the lab.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub kernel: String,
+    /// What happens to the device below before every run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_state: Option<DeviceState>,
+    /// Factor for the file sets of a personality, or the size of a ready workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    /// Variables of the workload, over its own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+}
+
+/// The kind of a file system that is known by its commands only.
+pub const CUSTOM: &str = "custom";
+
+/// File systems on zoned drives.
+const ZONED_KINDS: [(&str, FileSystem); 2] = [("zoned-btrfs", FileSystem::Btrfs), ("zoned-f2fs", FileSystem::F2fs)];
+
+impl FileSystemSpec {
+    /// Whether it lies on a zoned drive.
+    pub fn is_zoned(&self) -> bool {
+        ZONED_KINDS.iter().any(|(word, _)| *word == self.kind)
+    }
+
+    /// Its commands, if it is one that senesce does not know.
+    pub fn custom(&self) -> Option<CustomFileSystem> {
+        (self.kind == CUSTOM).then(|| CustomFileSystem {
+            mkfs: self.mkfs.clone(),
+            mount: self.mount.clone(),
+            unmount: self.unmount.clone(),
+            check: self.fsck.clone(),
+        })
+    }
+
+    /// How one is made or, with `keep_existing`, mounted again; `before` are options of mkfs before its own.
+    ///
+    /// # Errors
+    /// The kind is not known.
+    pub fn open_options(&self, before: &str) -> Result<OpenOptions, String> {
+        Ok(match self.custom() {
+            Some(custom) => OpenOptions { custom: Some(custom), ..OpenOptions::default() },
+            None => OpenOptions {
+                mkfs_options: [before, &self.mkfs].join(" ").trim().to_string(),
+                mount_options: self.mount.clone(),
+                ..OpenOptions::fresh(self.kind()?)
+            },
+        })
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Result<FileSystem, String> {
+        let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
+        zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {
+            let known: Vec<&str> = FileSystem::ALL
+                .map(FileSystem::name)
+                .into_iter()
+                .chain(ZONED_KINDS.map(|(word, _)| word))
+                .chain([CUSTOM])
+                .collect();
+            format!(
+                "there is no kind '{}'{}; there are {}",
+                self.kind,
+                suggest(&self.kind, known.iter().copied()),
+                known.join(", ")
+            )
+        })
+    }
+}
+
+impl StateKind {
+    /// The word in the file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Aged => "aged",
+            Self::Copy => "copy",
+            Self::WriteOnce => "write-once",
+            Self::Image => "image",
+        }
+    }
+}

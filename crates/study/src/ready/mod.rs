@@ -1,0 +1,166 @@
+//! Workloads that come with the program beside those of the engine: what people do with a file system all day.
+
+mod build;
+mod database;
+mod layers;
+mod log;
+
+use crate::command::process::{self, How};
+use crate::spec::WorkloadSpec;
+use senesce_core::failure::errno_words;
+use senesce_core::interrupt::Interrupt;
+use senesce_core::parameter::suggest;
+use senesce_core::{ExitCode, Failure, Measurement, Progress};
+use senesce_volume::MountedTarget;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// One of them, and its size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ready {
+    kind: Kind,
+    scale: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Build,
+    Database,
+    ContainerLayers,
+    FsyncLog,
+}
+
+/// Name, what it is, and bytes that it writes and seconds that it takes at scale 1, both roughly.
+const KINDS: [(&str, Kind, u64, f64); 4] = [
+    ("build", Kind::Build, 24 << 20, 5.0),
+    ("database", Kind::Database, 16 << 20, 4.0),
+    ("container-layers", Kind::ContainerLayers, 96 << 20, 3.0),
+    ("fsync-log", Kind::FsyncLog, 16 << 20, 2.0),
+];
+
+/// The directory in the volume in which they work.
+const FOLDER: &str = "senesce-ready";
+
+/// A program of a ready workload that takes longer than this hangs.
+const LIMIT: Duration = Duration::from_secs(1800);
+
+/// What a ready workload works with.
+struct Place<'a> {
+    folder: &'a Path,
+    scale: f64,
+    progress: &'a dyn Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Ready {
+    /// Reads what the study says; `None` where it asks for none.
+    ///
+    /// # Errors
+    /// Exit code 2: there is none of this name.
+    pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
+        if spec.ready.is_empty() {
+            return Ok(None);
+        }
+        let names = KINDS.map(|(name, ..)| name);
+        let Some((_, kind, ..)) = KINDS.iter().find(|(name, ..)| *name == spec.ready) else {
+            let hint = suggest(&spec.ready, names);
+            return Err(Failure::usage(format!(
+                "there is no ready workload '{}'{hint}; there are {}",
+                spec.ready,
+                names.join(", ")
+            )));
+        };
+        let more = [
+            ("seconds", spec.seconds.is_some()),
+            ("set", !spec.set.is_empty()),
+            ("launcher", !spec.launcher.is_empty()),
+        ];
+        match more.into_iter().find(|(_, said)| *said) {
+            Some((key, _)) => Err(Failure::usage(format!("{key} is not for a ready workload; scale makes it larger"))),
+            None => Ok(Some(Self { kind: *kind, scale: spec.scale.unwrap_or(1.0) })),
+        }
+    }
+
+    /// Bytes that it writes, roughly, and seconds that it takes.
+    pub fn needs(&self) -> (u64, f64) {
+        let of = KINDS.iter().find(|(_, kind, ..)| *kind == self.kind);
+        of.map_or((0, 0.0), |(_, _, bytes, seconds)| ((*bytes as f64 * self.scale) as u64, seconds * self.scale))
+    }
+
+    /// The program that it needs and the package that has it, if it is not installed here.
+    pub fn missing(&self) -> Option<(&'static str, &'static str)> {
+        let needed = match self.kind {
+            Kind::Build => ("cc", "gcc"),
+            Kind::Database => ("sqlite3", "sqlite3"),
+            Kind::ContainerLayers | Kind::FsyncLog => return None,
+        };
+        (!crate::command::is_installed(needed.0)).then_some(needed)
+    }
+
+    /// Does it in the volume; `ready` is called before anything that is measured. The first metric is judged.
+    ///
+    /// # Errors
+    /// Why the run does not count.
+    pub fn run(
+        &self,
+        target: &mut MountedTarget,
+        progress: &dyn Progress,
+        interrupt: &Interrupt,
+        ready: impl FnOnce(&mut MountedTarget) -> Result<(), Failure>,
+    ) -> Result<Vec<Measurement>, Failure> {
+        if let Some((program, package)) = self.missing() {
+            let words = format!("not testable here: {program} is not installed (apt-get install {package})");
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
+        ready(target)?;
+        let folder = target.mount_point().join(FOLDER);
+        std::fs::create_dir(&folder).map_err(failed("make directory", &folder))?;
+        let place = Place { folder: &folder, scale: self.scale, progress, interrupt };
+        match self.kind {
+            Kind::Build => build::run(&place),
+            Kind::Database => database::run(&place),
+            Kind::ContainerLayers => layers::run(&place),
+            Kind::FsyncLog => log::run(&place),
+        }
+    }
+}
+
+/// A failure of a system call on a path.
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    senesce_core::failure::failed(what, path)
+}
+
+/// A result that is not what it must be.
+fn wrong(words: String) -> Failure {
+    Failure::new(ExitCode::RunFailed, words)
+}
+
+impl Place<'_> {
+    /// So many at this scale, at least `least`.
+    fn count(&self, at_one: f64, least: u32) -> u32 {
+        ((at_one * self.scale) as u32).max(least)
+    }
+
+    fn check_interrupt(&self) -> Result<(), Failure> {
+        match self.interrupt.requested() {
+            true => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
+            false => Ok(()),
+        }
+    }
+
+    /// Runs a program to its good end; what it printed.
+    fn program(&self, name: &str, arguments: &[&str]) -> Result<String, Failure> {
+        let mut command = Command::new(name);
+        command.args(arguments).current_dir(self.folder).env("LC_ALL", "C");
+        let ended = process::run(&mut command, LIMIT, self.interrupt, &mut |_| ())
+            .map_err(|error| wrong(format!("start {name}: {}", errno_words(&error))))?;
+        match (ended.how, ended.trouble()) {
+            (How::Interrupted, _) => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
+            (How::TimedOut, _) => Err(wrong(format!("{name} did not end within {} s", LIMIT.as_secs()))),
+            (_, Some(trouble)) => Err(wrong(format!("{name}: {trouble}; it said: {}", ended.last_words()))),
+            (_, None) => Ok(ended.out),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Open studies, run for real: programs of the user's, good and bad; drives; the example.
+
+use senesce_core::{ExitCode, Failure, Seed};
+use senesce_runs::run::{Conduct, Outcome, State, conduct};
+use senesce_study::{EXAMPLE, Study, StudySpec};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// Conducts a study into `room/run`.
+pub fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
+    let spec = StudySpec::parse("study.toml", text).expect("a study");
+    let how = Conduct { erase: erase.map(str::to_string), ..Conduct::quietly(&room.join("run")) };
+    conduct::<Study>(&spec, Seed(spec.seed), &how)
+}
+
+/// A folder of the test's own.
+pub fn room() -> tempfile::TempDir {
+    tempfile::tempdir().expect("room")
+}
+
+/// The reasons of the failed runs by workload or file system.
+fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
+    let failed = outcome.analysis.tables.iter().find(|table| table.id == "failed").expect("failed runs");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    failed.rows.iter().map(|row| (text(&row[column]), text(&row[4]))).collect()
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_example_runs_as_it_is_and_answers() {
+    let room = room();
+    let outcome = study(EXAMPLE, room.path(), None).expect("it runs");
+    assert_eq!((outcome.state, outcome.exit_code()), (State::Done, ExitCode::Done));
+    let result = &outcome.analysis.result;
+    assert_eq!((&result["runs_done"], &result["runs_failed"]), (&48.into(), &0.into()), "{result}");
+    assert_eq!(result["pairs"].as_array().expect("pairs").len(), 4);
+    assert!(result["answer"].as_str().is_some_and(|answer| answer.ends_with('.')));
+    let (estimated, took) = (result["estimated_seconds"].as_f64().unwrap(), result["took_seconds"].as_f64().unwrap());
+    println!("estimated {estimated:.1} s, took {took:.1} s");
+    assert!(estimated > 0.0 && took > 0.0);
+    let ours = result["cells"].as_array().expect("cells").iter().find(|cell| cell["workload"] == "copy and sync");
+    assert_eq!(ours.expect("the program")["metric"], "printed");
+}
+
+const PROGRAMS: &str = r#"
+name = "programs"
+size = "64M"
+repetitions = 1
+[[file_system]]
+kind = "ext4"
+[[state]]
+kind = "fresh"
+[[workload]]
+name = "good"
+command = ["sh", "-c", "[ \"$PWD\" = \"$SENESCE_MNT\" ] && dd if=/dev/urandom of=f bs=1M count=8 2>/dev/null && echo ops 42"]
+metric = { regex = "^ops ([0-9]+)$", unit = "ops/s", better = "higher" }
+[[workload]]
+name = "fails"
+command = ["sh", "-c", "echo no such luck >&2; exit 7"]
+[[workload]]
+name = "hangs"
+command = ["sleep", "1000"]
+timeout = "500ms"
+[[workload]]
+name = "silent"
+command = ["true"]
+metric = { regex = "ops ([0-9]+)", unit = "ops/s", better = "higher" }
+[[workload]]
+name = "twice"
+command = ["printf", "ops 1\nops 2\n"]
+metric = { regex = "ops ([0-9]+)", unit = "ops/s", better = "higher" }
+[[workload]]
+name = "leaves"
+command = ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & true"]
+[[workload]]
+name = "fills"
+command = ["dd", "if=/dev/zero", "of=f", "bs=1M"]
+[[workload]]
+name = "missing"
+command = ["no-such-program-anywhere"]
+"#;
+
+#[test]
+#[ignore = "needs loop devices"]
+fn bad_programs_cost_their_own_cells_and_say_why() {
+    let room = room();
+    let outcome = study(PROGRAMS, room.path(), None).expect("it goes on");
+    assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(7), ExitCode::RunFailed));
+    let reasons = reasons(&outcome, 2);
+    let reason = |name: &str| reasons.iter().find(|(found, _)| found == name).expect(name).1.clone();
+    for (name, words) in [
+        ("fails", "it failed with exit code 7; it said: no such luck"),
+        ("hangs", "did not end within 0.5 s and was ended"),
+        ("silent", "prints no metric"),
+        ("twice", "matches 2 times"),
+        ("leaves", "left processes behind, which were ended: sleep 1000"),
+        ("fills", "it filled the volume (ENOSPC)"),
+        ("missing", "is it installed?"),
+    ] {
+        assert!(reason(name).contains(words), "{name}: {}", reason(name));
+    }
+    let cells = outcome.analysis.result["cells"].as_array().expect("cells");
+    let good: Vec<&Value> = cells.iter().filter(|cell| cell["workload"] == "good").collect();
+    assert_eq!((cells.len(), &good[0]["values"]), (1, &serde_json::json!([[42.0]])), "{cells:?}");
+    let others = outcome.analysis.tables.iter().find(|table| table.id == "others").expect("further metrics");
+    let value = |name: &str| others.rows.iter().find(|row| row[3] == name).expect(name)[5].as_f64().unwrap();
+    // Three accounts of the same 8 MiB: what the file system holds, what the device was given.
+    let (grown, written) = (value("growth of the files"), value("written to the device"));
+    assert!((8.0 * 1048576.0..8.5 * 1048576.0).contains(&grown), "{grown}");
+    assert!((8.0 * 1048576.0..12.0 * 1048576.0).contains(&written), "{written}");
+    assert!(value("time with sync") >= value("wall time"));
+}
+
+#[test]
+#[ignore = "needs loop devices, cc, sqlite3"]
+fn ready_workloads_check_what_they_did() {
+    let room = room();
+    let mut text = String::from(
+        "name = 'ready'\nsize = '256M'\nrepetitions = 1\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n",
+    );
+    for name in ["build", "database", "container-layers", "fsync-log"] {
+        text += &format!("[[workload]]\nready = '{name}'\nscale = 0.1\n");
+    }
+    let outcome = study(&text, room.path(), None).expect("it runs");
+    assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
+    assert_eq!(outcome.analysis.result["cells"].as_array().expect("cells").len(), 4);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn options_that_mkfs_or_mount_refuses_end_it_before_the_first_byte() {
+    for (key, value) in [("mkfs", "-O no_such_feature"), ("mount", "no_such_option")] {
+        let room = room();
+        let text = PROGRAMS.replacen("kind = \"ext4\"", &format!("kind = \"ext4\"\n{key} = \"{value}\""), 1);
+        let failure = study(&text, room.path(), None).expect_err("refused");
+        assert_eq!(failure.exit_code(), ExitCode::Usage, "{failure}");
+        assert!(failure.to_string().contains("file_system 'ext4' cannot be made"), "{failure}");
+        assert!(!room.path().join("run/events.jsonl").exists(), "nothing was done");
+    }
+}
+
+/// ext4 by its commands stands for what senesce does not know.
+const CUSTOM: &str = r#"
+name = "custom"
+size = "64M"
+repetitions = 2
+numbers_only = true
+[[file_system]]
+kind = "custom"
+name = "by commands"
+mkfs = "mkfs.ext4 -q -F $DEVICE"
+mount = "mount -t ext4 $DEVICE $MNT"
+fsck = "e2fsck -fn $DEVICE"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "wang_os"
+fullness = 0.3
+overwrites = 0.5
+truncate = "drop"
+[[workload]]
+ready = "fsync-log"
+scale = 0.02
+"#;
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_file_system_is_known_by_its_commands() {
+    let room = room();
+    let outcome = study(CUSTOM, room.path(), None).expect("it runs");
+    assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
+    assert_eq!(outcome.analysis.result["cells"].as_array().expect("cells").len(), 2);
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let count = room.path().join("count");
+    let checker = format!("echo >>{}; echo it is broken; false # $DEVICE", count.display());
+    let damaged = CUSTOM.replacen("e2fsck -fn $DEVICE", &checker, 1);
+    let failed = study(&damaged, room.path(), None).expect("it goes on");
+    let looks = std::fs::read_to_string(&count).expect("it was looked at").lines().count();
+    assert_eq!(looks, 2, "an image that failed is not made again for the next run");
+    assert_eq!(failed.state, State::Failed(4));
+    assert!(reasons(&failed, 0)[0].1.contains("it is broken"), "{:?}", reasons(&failed, 0));
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let nothing = CUSTOM.replacen("mount -t ext4 $DEVICE $MNT", "true $MNT", 1);
+    let refused = study(&nothing, room.path(), None).expect_err("refused");
+    assert!(refused.to_string().contains("nothing is mounted"), "{refused}");
+}
+
+/// A loop device of the test's own.
+struct Drive(String);
+
+impl Drive {
+    fn new(room: &Path) -> Self {
+        let file = room.join("drive");
+        std::fs::File::create(&file).and_then(|file| file.set_len(128 << 20)).expect("a file");
+        let output = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().expect("losetup");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self(String::from_utf8_lossy(&output.stdout).trim().into())
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_drive_is_measured_behind_the_guard_and_a_refused_one_costs_its_own_cells() {
+    let room = room();
+    let drive = Drive::new(room.path());
+    let text = |device: &str| {
+        format!(
+            "name = 'drive'\nsize = '64M'\nrepetitions = 5\n[[file_system]]\nkind = 'ext4'\n[[file_system]]\nkind = 'ext4'\n\
+             name = 'on the drive'\ndevice = '{device}'\n[[state]]\nkind = 'fresh'\n[[workload]]\nready = 'fsync-log'\nscale = 0.02\n"
+        )
+    };
+    let found = study(&text(&drive.0), room.path(), Some(&drive.0)).expect("it is measured");
+    assert_eq!(found.state, State::Done, "{}", found.analysis.result);
+    assert_eq!(found.analysis.result["cells"].as_array().expect("cells").len(), 2);
+    // It holds a file system now: without the permission it is refused, and the other is measured.
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let found = study(&text(&drive.0), room.path(), None).expect("the rest goes on");
+    assert_eq!((found.state, found.exit_code()), (State::Failed(5), ExitCode::RunFailed));
+    let reasons = reasons(&found, 0);
+    assert_eq!((reasons.len(), reasons[0].0.as_str()), (1, "on the drive"));
+    assert!(reasons[0].1.contains("--erase"), "{}", reasons[0].1);
+    // Nothing else to measure: the refusal is the answer.
+    let alone = text(&drive.0).replacen("[[file_system]]\nkind = 'ext4'\n", "", 1);
+    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    let refused = study(&alone, room.path(), None).expect_err("refused");
+    assert_eq!(refused.exit_code(), ExitCode::Refused, "{refused}");
+}

@@ -1,0 +1,86 @@
+//! Studies of a known answer, measured on this machine: like against like, and a change that must show.
+
+use crate::open::{room, study};
+
+const LIKE: &str = r#"
+name = "like against like"
+size = "256M"
+[[file_system]]
+kind = "ext4"
+name = "a"
+[[file_system]]
+kind = "ext4"
+name = "b"
+[[state]]
+kind = "fresh"
+[[state]]
+kind = "aged"
+profile = "wang_os"
+fullness = 0.5
+overwrites = 1.0
+truncate = "drop"
+[[workload]]
+ready = "fsync-log"
+scale = 0.1
+[[workload]]
+ready = "container-layers"
+scale = 0.3
+"#;
+
+/// Of twenty such studies three may give a verdict; of three, one.
+#[test]
+#[ignore = "long: ten minutes; needs loop devices"]
+fn like_file_systems_are_not_told_apart() {
+    let mut alarms = 0;
+    for seed in 1..=3 {
+        let room = room();
+        let outcome = study(&format!("seed = {seed}\n{LIKE}"), room.path(), None).expect("it runs");
+        let result = &outcome.analysis.result;
+        let pairs = result["pairs"].as_array().expect("pairs");
+        for pair in pairs {
+            println!("seed {seed}: {} {} {} {}", pair["workload"], pair["state"], pair["ratio"], pair["verdict"]);
+        }
+        println!("estimated {} s, took {} s", result["estimated_seconds"], result["took_seconds"]);
+        alarms += u32::from(pairs.iter().any(|pair| pair["verdict"] == "better" || pair["verdict"] == "worse"));
+    }
+    assert!(alarms <= 1, "{alarms} of 3");
+}
+
+const EXTENTS: &str = r#"
+name = "do extents matter to an old ext4"
+size = "512M"
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "ext4"
+name = "without extents"
+mkfs = "-O ^extents"
+[[state]]
+kind = "aged"
+profile = "wang_os"
+fullness = 0.5
+overwrites = 1.0
+truncate = "drop"
+data = "write"
+[[workload]]
+microbenchmark = "unlink_16M"
+seconds = 0.5
+[[workload]]
+cold_read = true
+"#;
+
+/// Maps of single blocks must be read and freed one by one, where an extent is a few bytes.
+#[test]
+#[ignore = "long: minutes; needs loop devices"]
+fn an_old_ext4_shows_that_it_has_no_extents() {
+    let room = room();
+    let outcome = study(EXTENTS, room.path(), None).expect("it runs");
+    let pairs = outcome.analysis.result["pairs"].as_array().expect("pairs").clone();
+    for pair in &pairs {
+        println!("{} {} [{}, {}] {}", pair["workload"], pair["ratio"], pair["low"], pair["high"], pair["verdict"]);
+    }
+    println!("{}", outcome.analysis.result["answer"]);
+    let verdict = |name: &str| pairs.iter().find(|pair| pair["workload"] == name).expect(name)["verdict"].clone();
+    assert_eq!(verdict("unlink_16M"), "better");
+    assert_ne!(verdict("cold-read"), "worse");
+}
