@@ -50,11 +50,7 @@ impl ClaimedDirectory {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         let marker = Marker::of(&handle, path)?;
         let marked = marker == Marker::Ours;
-        let foreign = fs::read_dir(path)
-            .map_err(TargetError::io("list", path))?
-            .flatten()
-            .filter(|entry| entry.file_name() != MARKER && entry.file_name() != "lost+found")
-            .count();
+        let foreign = count_foreign(&handle).map_err(TargetError::errno("list", path))?;
         if let Marker::Foreign(found) = marker {
             return Err(TargetError::refused(
                 path.display(),
@@ -108,6 +104,16 @@ impl Rooted for ClaimedDirectory {
         self.handle = File::open(&self.path).map_err(TargetError::io("open directory", &self.path))?;
         Ok(())
     }
+}
+
+/// How many entries of a directory are not ours, by its descriptor: its name may lead elsewhere by now.
+fn count_foreign(directory: &File) -> Result<usize, Errno> {
+    let known: [&[u8]; 4] = [b".", b"..", MARKER.as_bytes(), b"lost+found"];
+    let mut count = 0;
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        count += usize::from(!known.contains(&entry?.file_name().to_bytes()));
+    }
+    Ok(count)
 }
 
 /// What has the marker's name in a directory.
@@ -171,6 +177,24 @@ impl Rooted for VisitedDirectory {
     }
 }
 
+/// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
+/// another device when they open it.
+fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
+    let path = device.path();
+    let folders = path.ancestors().skip(1);
+    let is_ours =
+        |folder: &Path| rustix::fs::stat(folder).is_ok_and(|found| found.st_uid == 0 && found.st_mode & 0o002 == 0);
+    if path.starts_with("/dev") && folders.into_iter().all(is_ours) {
+        return Ok(());
+    }
+    let own = Path::new("/dev").join(device.name().replace('!', "/"));
+    Err(TargetError::refused(
+        path.display(),
+        "its node lies where it may be exchanged",
+        format!("name the device by its node in /dev: {}", own.display()),
+    ))
+}
+
 /// A block device that nobody uses and that holds nothing, or whose loss was allowed. It is locked against other runs
 /// while the claim lives.
 #[derive(Debug)]
@@ -201,6 +225,7 @@ impl ClaimedDevice {
         // What a killed process left on it goes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
+        check_node(&device)?;
         guard::check_unused(&device)?;
         let mut options = File::options();
         let reader = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -215,7 +240,8 @@ impl ClaimedDevice {
 
     /// What was opened must be what was looked at: a node can be exchanged between two system calls.
     fn is_still_it(&self) -> Result<(), TargetError> {
-        match self.device.is(&self.lock) && self.device.is(&self.handle) {
+        let by_name = BlockDevice::number_of(self.path()) == Some(self.device.number());
+        match by_name && self.device.is(&self.lock) && self.device.is(&self.handle) {
             true => Ok(()),
             false => Err(TargetError::refused(
                 self.path().display(),

@@ -62,9 +62,9 @@ fn partition_starts() -> impl Iterator<Item = u64> {
     [63 * 512].into_iter().chain(first).chain(behind.into_iter().flat_map(|mib| [mib * MIB, (mib + 1) * MIB]))
 }
 
-/// Copies of superblocks that outlive the loss of a disk's beginning: name, offset, bytes. ext4: groups 1, 3, 5, 7 and 9 with
-/// sparse_super, with blocks of 1, 2 and 4 KiB (Documentation/filesystems/ext4/super.rst); btrfs: its mirrors (fs/btrfs/disk-io.h);
-/// XFS: its allocation groups, 4 by default (mkfs.xfs(8)).
+/// Copies of superblocks that outlive the loss of the beginning of a file system of `size` bytes: name, offset, bytes. ext4: groups
+/// 1, 3, 5, 7 and 9 with sparse_super, with blocks of 1, 2 and 4 KiB (Documentation/filesystems/ext4/super.rst); btrfs: its mirrors
+/// (fs/btrfs/disk-io.h); XFS: its allocation groups, 4 by default, of 1 TiB from 4 TiB on (xfsprogs libxfs/topology.c).
 fn copies(size: u64) -> Vec<(&'static str, u64, &'static [u8])> {
     const EXT_MAGIC: u64 = 56;
     let groups = [1u64, 3, 5, 7, 9];
@@ -74,7 +74,8 @@ fn copies(size: u64) -> Vec<(&'static str, u64, &'static [u8])> {
     };
     let btrfs = [64 * MIB, 1 << 38].map(|mirror| ("btrfs", mirror + 64, &b"_BHRfS_M"[..]));
     let group = (size / 4096).div_ceil(4) * 4096;
-    let xfs = [1, 2, 3].map(|number| ("xfs", number * group, &b"XFSB"[..]));
+    let groups_of = |group: u64| [1, 2, 3].map(|number| ("xfs", number * group, &b"XFSB"[..]));
+    let xfs = groups_of(group).into_iter().chain(groups_of(1 << 40));
     [1024, 2048, 4096].into_iter().flat_map(ext).chain(btrfs).chain(xfs).collect()
 }
 
@@ -99,8 +100,9 @@ pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, Targ
             return Ok(Some(format!("a signature of {name} at {start}, where a partition may have begun")));
         }
     }
-    for (name, offset, magic) in copies(size) {
-        for base in [0, MIB] {
+    // Of the whole device, and of a partition from 1 MiB on to the end (DOS tables) or 1 MiB before it (GPT, aligned).
+    for (base, behind) in [(0, 0), (MIB, 0), (MIB, MIB)] {
+        for (name, offset, magic) in copies(size.saturating_sub(base + behind)) {
             if matches(file, base + offset, magic, size, path)? {
                 return Ok(Some(format!("a copy of a superblock of {name} at {}", base + offset)));
             }
@@ -261,6 +263,8 @@ mod tests {
             (8193 * 1024 + 56, &[0x53, 0xEF], "ext2, ext3 or ext4 at"),
             (64 * MIB + 64, b"_BHRfS_M", "btrfs"),
             (LARGE / 4, b"XFSB", "a copy of a superblock of xfs"),
+            (MIB + LARGE / 4 - MIB / 2, b"XFSB", "a copy of a superblock of xfs"),
+            (MIB + LARGE / 4 - MIB / 4, b"XFSB", "a copy of a superblock of xfs"),
         ] {
             let words = found(offset, bytes).unwrap_or_default();
             assert!(words.contains(name), "{name} at {offset}: {words}");

@@ -15,7 +15,7 @@ pub use manifest::{Manifest, Stamp};
 pub use proof::{Scope, Verification, Verify};
 
 use crate::error::TargetError;
-use crate::image_file::{replace, write_beside};
+use crate::image_file::{refuse_existing, replace, write_beside};
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
@@ -26,6 +26,7 @@ use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
 use medium::Medium;
 use proof::Proof;
+use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,6 +113,10 @@ impl Snapshots {
                 "there is a snapshot of this name",
                 format!("choose another, or remove {} with its .json and .blake3", self.image_path(name).display()),
             ));
+        }
+        for path in [self.image_path(name), self.digests_path(name)] {
+            // Somebody else's file, or what a killed run left: nobody can tell.
+            refuse_existing(&path)?;
         }
         fs::create_dir_all(&self.folder).map_err(TargetError::io("make directory", &self.folder))?;
         let stamp = self.medium.stamp()?;
@@ -236,7 +241,7 @@ impl Snapshots {
         act: impl FnOnce(Named) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
         let path = self.image_path(name);
-        let file = fs::File::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
+        let file = input::open_regular(&path).map_err(TargetError::io("open the snapshot", &path))?;
         act(Named { file: &file, path: &path })
     }
 
@@ -306,7 +311,12 @@ impl Snapshots {
     }
 
     fn complete_interrupted(&mut self) -> Result<(), TargetError> {
-        let Ok(name) = fs::read_to_string(self.journal_path()) else { return Ok(()) };
+        let journal = self.journal_path();
+        let name = match input::regular_text(&journal) {
+            Ok(name) => name,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(TargetError::io("read the journal of an interrupted way back,", &journal)(error)),
+        };
         let mut manifest = self.manifest(&name)?;
         let report = self.go_back(&name, &mut manifest, false)?;
         if !report.verified {
