@@ -1,7 +1,7 @@
 //! A study is read or refused; one that is read is written and read again, and expands to as many runs as it counts.
 
-use senesce_runs::study::StudySpec;
-use senesce_runs::study::matrix::runs;
+use senesce_study::StudySpec;
+use senesce_study::matrix::runs;
 use std::collections::BTreeSet;
 
 /// Runs of a study that is expanded here.

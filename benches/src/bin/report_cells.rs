@@ -4,8 +4,8 @@
 
 use senesce_core::{Environment, Measurement, Record, RunDirectory, Seed};
 use senesce_runs::run::{analyse, new_plan};
-use senesce_runs::study::matrix::{self, RunId};
-use senesce_runs::study::{Study, StudySpec};
+use senesce_study::matrix::{self, RunId};
+use senesce_study::{Study, StudySpec};
 use serde_json::json;
 use std::error::Error;
 use std::fmt::Write;

@@ -13,7 +13,7 @@ pub const REGISTRY: Registry = Registry {
         senesce_exp_tier::EXPERIMENTS,
         senesce_exp_zns::EXPERIMENTS,
     ],
-    verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS],
+    verbs: &[senesce_exp_aging::VERBS, senesce_exp_zns::VERBS, senesce_runs::VERBS, senesce_study::VERBS],
 };
 
 /// Everything that `senesce import` knows.

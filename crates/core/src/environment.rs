@@ -75,6 +75,17 @@ impl Environment {
         }
     }
 
+    /// The facts whose names are in `other`.
+    pub fn only(&self, other: &Self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .filter(|(name, _)| other.0.contains_key(*name))
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
+        )
+    }
+
     /// The facts that differ: name, ours, theirs (`null` where absent). Date, label and load are left out: they always do.
     pub fn differences(&self, other: &Environment) -> Vec<(String, Value, Value)> {
         let names: std::collections::BTreeSet<_> = self.0.keys().chain(other.0.keys()).collect();

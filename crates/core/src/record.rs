@@ -2,7 +2,9 @@
 //!
 //! `plan.toml`, `env.json`, `events.jsonl`, `histograms/NAME.hdr`, `summary.json` (present once the run is complete),
 //! `log`, `lock`. A line of `events.jsonl` is `{"crc":"XXXXXXXX","event":BODY}` where the sum is CRC-32 (IEEE) of the
-//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. A torn last line is dropped, as after `kill -9`.
+//! bytes of BODY and BODY is `{"t":SECONDS,"kind":NAME,"data":...}`. Events that count together or not at all (those of a step)
+//! have `"more":true` in BODY, but for the last of them. A torn last line is dropped, as after `kill -9`, and so are last lines to
+//! which more belong.
 
 mod error;
 mod lines;
@@ -16,7 +18,7 @@ use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events, tagged_line};
+use lines::{line, read_events, tagged_lines};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -115,14 +117,23 @@ impl RunDirectory {
 
     /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
-        let line = line(self.started, kind, data);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+        self.write(&line(self.started, kind, data))
     }
 
-    /// Appends one event that names its kind itself: a value that serialises to `{"kind":NAME,"data":...}`.
-    pub fn append_tagged(&mut self, event: &impl Serialize) -> Result<(), RecordError> {
-        let line = tagged_line(self.started, event);
-        self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path.join("events.jsonl")))
+    /// Appends events that name their kind themselves: values that serialise to `{"kind":NAME,"data":...}`. All of them are in
+    /// the record or none, also after `kill -9` or on a full disk.
+    pub fn append_tagged(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
+        self.write(&tagged_lines(self.started, events))
+    }
+
+    fn write(&mut self, lines: &str) -> Result<(), RecordError> {
+        let path = self.path.join("events.jsonl");
+        let before = self.events.metadata().map_err(io_error("look at", &path))?.len();
+        self.events.write_all(lines.as_bytes()).map_err(|error| {
+            // What comes after a part of a line would be damage.
+            let _ = self.events.set_len(before);
+            io_error("append to", &path)(error)
+        })
     }
 
     /// Seconds since this process began its part of the run.
@@ -171,7 +182,8 @@ impl RunDirectory {
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
-        let mut all: Environment = serde_json::from_slice(&text).unwrap_or_default();
+        let mut all: Environment =
+            serde_json::from_slice(&text).map_err(|error| damaged_environment(&self.path, &error))?;
         all.0.extend(environment.0.clone());
         write_atomically(&path, &pretty(&all))
     }
@@ -224,6 +236,10 @@ fn refuse_foreign(path: &Path) -> Result<(), RecordError> {
         _ => is_run,
     };
     if entries.flatten().all(is_ours) { Ok(()) } else { Err(RecordError::NotEmpty { path: path.into() }) }
+}
+
+fn damaged_environment(path: &Path, error: &serde_json::Error) -> RecordError {
+    RecordError::NotARun { path: path.into(), missing: format!("env.json ({error})") }
 }
 
 fn open_events(path: &Path) -> Result<File, RecordError> {
@@ -288,10 +304,9 @@ impl Record {
         }
         let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
         let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        let environment = input::regular(&path.join("env.json"))
-            .ok()
-            .and_then(|text| serde_json::from_slice(&text).ok())
-            .unwrap_or_default();
+        // Without it numbers of an emulator would pass for those of a machine.
+        let text = input::regular(&path.join("env.json")).map_err(|_| not_a_run("env.json".into()))?;
+        let environment = serde_json::from_slice(&text).map_err(|error| damaged_environment(path, &error))?;
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
         let file = path.join("summary.json");
         let summary = match input::regular(&file) {
@@ -419,6 +434,43 @@ mod tests {
         damaged[30] ^= 1;
         fs::write(&file, damaged).unwrap();
         assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
+    }
+
+    #[test]
+    fn events_that_belong_together_are_in_the_record_or_none_of_them() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let event = |kind: &str, data: u32| json!({"kind": kind, "data": data});
+        let mut run = open(&path, "1G").unwrap();
+        run.append_tagged(&[event("sample", 1), event("done", 1)]).unwrap();
+        let first = fs::metadata(path.join("events.jsonl")).unwrap().len() as usize;
+        run.append_tagged(&[event("sample", 2), event("sample", 3), event("done", 2)]).unwrap();
+        drop(run);
+        let file = path.join("events.jsonl");
+        let whole = fs::read(&file).unwrap();
+        for cut in first..whole.len() {
+            fs::write(&file, &whole[..cut]).unwrap();
+            assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut at {cut}");
+        }
+        open(&path, "1G").unwrap().append_tagged(&[event("sample", 4)]).unwrap();
+        let data: Vec<Value> = Record::open(&path).unwrap().events.into_iter().map(|event| event.data).collect();
+        assert_eq!(data, [json!(1), json!(1), json!(4)]);
+    }
+
+    #[test]
+    fn a_record_without_its_environment_is_refused() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        drop(open(&path, "1G").unwrap());
+        for damage in [Some("{"), None] {
+            match damage {
+                Some(text) => fs::write(path.join("env.json"), text).unwrap(),
+                None => fs::remove_file(path.join("env.json")).unwrap(),
+            }
+            let refused = Record::open(&path).unwrap_err().to_string();
+            assert!(refused.contains("env.json"), "{refused}");
+            assert!(open(&path, "1G").is_err());
+        }
     }
 
     #[test]

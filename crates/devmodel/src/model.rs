@@ -144,11 +144,15 @@ impl DeviceModel {
     }
 
     /// Times a few requests over the whole device; the entry point of the fuzzer.
-    pub fn exercise(&self) -> f64 {
-        let request =
-            |operation, start| request::Request { queue_depth: 3, ..request::Request::new(operation, start, 8) };
+    pub fn exercise(&self) -> Result<f64, ModelError> {
+        let sectors = self.capacity_bytes() / request::SECTOR;
+        let length = sectors.min(8);
+        let request = |operation, start: u64| request::Request {
+            queue_depth: 3,
+            ..request::Request::new(operation, start.min(sectors - length), length as u32)
+        };
         use request::Operation::{Discard, Flush, Read, Write};
-        let last = self.capacity_bytes() / request::SECTOR - 1;
+        let last = sectors - 1;
         self.seconds(&[
             request(Read, 0),
             request(Write, last),

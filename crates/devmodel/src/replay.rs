@@ -1,6 +1,7 @@
 //! Replay: a trace as the device would serve it, back to back.
 
 use crate::Device;
+use crate::error::ModelError;
 use crate::model::{DeviceModel, Parameters};
 use crate::request::Request;
 use crate::simulate::history_of_reads;
@@ -26,7 +27,10 @@ impl DeviceModel {
     /// Seconds that the device is busy with the trace, in issue order. Pauses of the host are left out: a request is issued
     /// as soon as no more requests are open than its queue depth allows. A drive with a flash translation layer holds what the
     /// trace reads without having written it, in the order of addresses.
-    pub fn seconds(&self, trace: &[Request]) -> f64 {
+    ///
+    /// # Errors
+    /// When the trace is larger than the device.
+    pub fn seconds(&self, trace: &[Request]) -> Result<f64, ModelError> {
         let history = match &self.parameters {
             Parameters::FlashSsd(_) => history_of_reads(trace),
             _ => Vec::new(),
@@ -36,7 +40,11 @@ impl DeviceModel {
 
     /// The same on a drive that was given a history of requests before, which takes no time; only drives with a flash
     /// translation layer have a state that it changes.
-    pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> f64 {
+    ///
+    /// # Errors
+    /// When the trace is larger than the device.
+    pub fn seconds_after(&self, history: &[Request], trace: &[Request]) -> Result<f64, ModelError> {
+        self.holds(trace)?;
         let busy_ns = match &self.parameters {
             Parameters::FlashSsd(flash) => {
                 let mut drive = Drive::new(flash);
@@ -45,15 +53,18 @@ impl DeviceModel {
             }
             _ => busy_ns(&mut *self.start(), trace),
         };
-        busy_ns as f64 * 1e-9
+        Ok(busy_ns as f64 * 1e-9)
     }
 
     /// The same with bytes and seconds per GiB.
-    pub fn time(&self, trace: &[Request]) -> Modelled {
-        let seconds = self.seconds(trace);
+    ///
+    /// # Errors
+    /// When the trace is larger than the device.
+    pub fn time(&self, trace: &[Request]) -> Result<Modelled, ModelError> {
+        let seconds = self.seconds(trace)?;
         let bytes = trace.iter().filter(|request| request.moves_data()).map(Request::bytes).sum();
         let seconds_per_gib = (bytes > 0).then(|| seconds / (bytes as f64 / (1u64 << 30) as f64));
-        Modelled { device: self.name.clone(), seconds, bytes, seconds_per_gib }
+        Ok(Modelled { device: self.name.clone(), seconds, bytes, seconds_per_gib })
     }
 }
 

@@ -221,6 +221,31 @@ fn run<C: Into<Command>>(
     Ok(account)
 }
 
+impl DeviceModel {
+    /// Whether the device is as large as a trace.
+    ///
+    /// # Errors
+    /// The first request that ends behind the device.
+    pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
+        (0..).zip(trace).try_for_each(|(index, request)| self.has_room_for(index, request))
+    }
+
+    fn has_room_for(&self, index: u64, request: &Request) -> Result<(), ModelError> {
+        let end = request.start_sector.saturating_add(u64::from(request.sectors)).saturating_mul(SECTOR);
+        // A flush has no place.
+        if request.operation == Operation::Flush || end <= self.capacity_bytes() {
+            return Ok(());
+        }
+        Err(ModelError::Outside {
+            index,
+            operation: request.operation.word(),
+            end,
+            device: self.name.clone(),
+            capacity_bytes: self.capacity_bytes(),
+        })
+    }
+}
+
 /// What a trace must keep.
 struct Checked<'a> {
     model: &'a DeviceModel,
@@ -232,17 +257,7 @@ impl Checked<'_> {
     fn check(&mut self, request: &Request) -> Result<(), ModelError> {
         let index = self.index;
         self.index += 1;
-        // A flush has no place.
-        let end = request.start_sector.saturating_add(u64::from(request.sectors)).saturating_mul(SECTOR);
-        if request.operation != Operation::Flush && end > self.model.capacity_bytes() {
-            return Err(ModelError::Outside {
-                index,
-                operation: request.operation.word(),
-                end,
-                device: self.model.name.clone(),
-                capacity_bytes: self.model.capacity_bytes(),
-            });
-        }
+        self.model.has_room_for(index, request)?;
         let before_ns = std::mem::replace(&mut self.before_ns, request.issue_time_ns);
         if request.issue_time_ns < before_ns {
             return Err(ModelError::Backwards { index, time_ns: request.issue_time_ns, before_ns });

@@ -6,8 +6,8 @@ use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Stop, exe
 use senesce_core::{ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
+use senesce_runs::kernel_log::fail_on;
 use senesce_runs::run::{Context, Run, interrupted};
-use senesce_runs::study::images::fail_on;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;

@@ -210,7 +210,7 @@ mod tests {
     /// Reads of 4 KiB, each so many blocks behind the one before, timed on a model.
     fn seconds(model: &DeviceModel, gap_blocks: u64) -> f64 {
         let reads: Vec<Request> = (0..500).map(|read| Request::read_bytes(read * gap_blocks * 4096, 4096)).collect();
-        model.seconds(&reads)
+        model.seconds(&reads).unwrap()
     }
 
     #[test]

@@ -29,13 +29,16 @@ impl Drive {
     /// directory on it.
     ///
     /// # Errors
-    /// There is no such model.
+    /// There is no such model, or its time depends on the order in which the blocks were written.
     pub fn choose(wanted: &str, place: &Path) -> Result<Self, PrognosisError> {
         let (name, known, reason) = match wanted {
             "auto" => by_device(BlockDevice::open(place).ok().or_else(|| BlockDevice::below(place)).as_ref()),
             name => (name.to_string(), true, "named with --model".into()),
         };
         let model = DeviceModel::load(&name)?;
+        if matches!(model.parameters, Parameters::FlashSsd(_)) {
+            return Err(PrognosisError::NeedsHistory { name });
+        }
         Ok(Self { name, model: model.name.clone(), known, reason, parameters: Some(model) })
     }
 
@@ -83,5 +86,17 @@ fn by_device(device: Option<&BlockDevice>) -> (String, bool, String) {
         Some("0") if name.starts_with("nvme") => ("970-evo-plus".into(), true, format!("{name} is an NVMe drive")),
         Some("0") => ("850-evo".into(), true, format!("{name} does not rotate: the reference solid-state drive")),
         _ => unknown(&format!("{name} does not say whether it rotates")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_that_needs_the_history_of_writes_is_refused_and_not_taken_for_empty() {
+        let refused = Drive::choose("ssd:fast24", Path::new("/")).unwrap_err();
+        assert!(matches!(refused, PrognosisError::NeedsHistory { .. }), "{refused}");
+        assert!(Drive::choose("850-evo", Path::new("/")).unwrap().known);
     }
 }

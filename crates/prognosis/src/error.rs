@@ -19,6 +19,15 @@ pub enum PrognosisError {
     /// There is no such model of a drive.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// What a model needs cannot be told from a tree.
+    #[error(
+        "{name} reads as its blocks were written, and in which order that was no file system tells; name a model that goes by \
+         addresses (850-evo, 970-evo-plus, st500dm002), or time a trace with `senesce trace --model {name}`"
+    )]
+    NeedsHistory {
+        /// Name of the model.
+        name: String,
+    },
     /// An operation failed.
     #[error("{operation} {path}: {words}", words = errno_words(source))]
     Io {
@@ -71,6 +80,7 @@ impl Classify for PrognosisError {
             // What is there already is never replaced.
             Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
             Self::Io { .. } | Self::Unsound { .. } => ExitCode::RunFailed,
+            Self::NeedsHistory { .. } => ExitCode::Usage,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,
         }

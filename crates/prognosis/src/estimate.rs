@@ -7,7 +7,7 @@ use crate::plan::{self, Plan, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 use rayon::prelude::*;
-use senesce_devmodel::DeviceModel;
+use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
 use serde::Serialize;
@@ -285,7 +285,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
     }
-    found.cures = cures(&found, &seen, &model);
+    found.cures = cures(&found, &seen, &model)?;
     found.sentence = sentence::of(&found);
     Ok(found)
 }
@@ -352,7 +352,8 @@ fn directories(seen: &Seen) -> Vec<Directory> {
     all
 }
 
-fn worst(seen: &Seen) -> Vec<Worst> {
+/// The files that cost most by lying in pieces, most first.
+pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
     let [now, ideal, _] = &seen.costs;
     let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
     let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
@@ -405,8 +406,13 @@ fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> f64 {
     let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
     match is_root && used > 0 {
         true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
-        false => summary.denied as f64 / (summary.denied + summary.directories + summary.files) as f64,
+        false => denied_share(summary),
     }
+}
+
+/// Share of the directories and files that may not be opened.
+pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
+    summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
 }
 
 fn is_mount_point(path: &Path) -> bool {
@@ -433,10 +439,10 @@ fn notes(summary: &LayoutSummary) -> Vec<String> {
 }
 
 /// What the cures bring at best.
-fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Vec<Cure> {
+fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
     let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
     let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
-    let rate = sequential_rate(model);
+    let rate = sequential_rate(model)?;
     let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
         verdict: sentence::verdict(found.now_seconds, after).into(),
         pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
@@ -453,7 +459,7 @@ fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Vec<Cure> {
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
-    cures
+    Ok(cures)
 }
 
 /// Full reads until a cure that takes `cost` seconds has paid.
@@ -462,7 +468,10 @@ pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
 }
 
 /// Bytes per second of a long sequential read, as the model has it.
-pub fn sequential_rate(model: &DeviceModel) -> f64 {
+///
+/// # Errors
+/// When the model is of a drive that is smaller than that.
+pub fn sequential_rate(model: &DeviceModel) -> Result<f64, ModelError> {
     let bytes = 64u64 << 20;
     let requests = (0..bytes / reading::READ_AHEAD)
         .map(|index| {
@@ -470,5 +479,5 @@ pub fn sequential_rate(model: &DeviceModel) -> f64 {
             senesce_devmodel::Request { queue_depth: 2, ..request }
         })
         .collect::<Vec<_>>();
-    bytes as f64 / model.seconds(&requests).max(1e-9)
+    Ok(bytes as f64 / model.seconds(&requests)?.max(1e-9))
 }

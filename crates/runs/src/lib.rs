@@ -10,12 +10,13 @@ pub mod doctor;
 pub mod drives;
 pub mod export;
 pub mod import;
+pub mod kernel_log;
 pub mod measurements;
 pub mod registry;
 pub mod run;
 pub mod shared_directory;
 pub mod simulated;
-pub mod study;
+pub mod thread_memory;
 pub mod trace;
 pub mod tree;
 pub mod write_order;
@@ -28,7 +29,6 @@ pub const VERBS: &[&dyn RunKind] = &[
     verb::<bench::Bench>(),
     verb::<import::fio::Fio>(),
     verb::<trace::BlockTraceRun>(),
-    verb::<study::Study>(),
 ];
 
 #[cfg(doctest)]

@@ -1,10 +1,15 @@
 //! The single values of any record.
 
 use crate::registry::Registry;
-use crate::study::subject::{MODELLED, THROUGHPUT};
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement, Record};
 use serde_json::Value;
+
+/// Operations over time.
+pub const THROUGHPUT: &str = "throughput";
+
+/// Between the name of a metric and that of the modelled drive.
+pub const MODELLED: &str = ", modelled ";
 
 /// The values that the run recorded one by one; where it recorded none, the numbers of its result whose name tells a unit
 /// and a direction.

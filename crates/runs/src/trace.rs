@@ -92,7 +92,8 @@ impl Summary {
     /// Computes everything from a trace; of one that is not valid only what was seen is counted.
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
-        let time = |model: DeviceModel| requests.as_deref().map(|requests| model.time(requests));
+        // A device larger than a model has no time on it.
+        let time = |model: DeviceModel| requests.as_deref().and_then(|requests| model.time(requests).ok());
         Ok(Self {
             device: trace.device().into(),
             measures: Measures::of(trace),
@@ -342,10 +343,10 @@ impl Run for BlockTraceRun {
                 .push("recorded elsewhere: there are no counters of the device to compare the trace with".into());
         }
         analysis.caveats.push("modelled: seconds on the reference drives; no flash translation layer".into());
+        analysis.tables.push(totals(summary));
         if !summary.models.is_empty() {
             analysis.tables.push(models(summary));
         }
-        analysis.tables = vec![totals(summary)];
         if summary.is_valid() {
             analysis.tables.push(latencies(summary));
             analysis.figures = vec![discontinuity_figure(summary), size_figure(summary)];

@@ -1,6 +1,4 @@
-//! Comparison over whole run directories, and studies of others.
-
-mod foreign;
+//! Comparison over whole run directories.
 
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
@@ -92,13 +90,15 @@ fn other_target_classes_are_refused_unless_told() {
 }
 
 #[test]
-fn what_executed_no_system_calls_is_not_compared_with_what_did() {
+fn what_the_sample_lacks_does_not_pass_the_gate() {
     let room = tempfile::tempdir().unwrap();
     let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let mut null = run(room.path(), "null", &BASE, "6.1", "memory:1G");
-    null.plan.spec.insert("null".into(), true.into());
-    let refused = compare(&REGISTRY, &[null], &[base], &gate()).unwrap_err();
-    assert!(refused.to_string().contains("engine: no system calls"), "{refused}");
+    let mut less = run(room.path(), "less", &BASE, "6.1", "memory:1G");
+    less.events.retain(|event| event.data["metric"] != "throughput");
+    let found = compare(&REGISTRY, &[less], &[base], &gate()).unwrap();
+    assert_eq!(found.exit_code(), ExitCode::Negative);
+    let throughput = found.rows.iter().find(|row| row.what.metric == "throughput").unwrap();
+    assert_eq!(throughput.judged().unwrap().verdict.word(), "not-testable");
 }
 
 #[test]

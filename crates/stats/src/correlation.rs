@@ -74,7 +74,12 @@ fn coefficient(x: &[f64], y: &[f64]) -> Option<f64> {
 fn with_interval(value: f64, count: usize, variance: f64) -> Option<Correlation> {
     let (low, high) = if count > 3 {
         let reach = Z95 * (variance / (count - 3) as f64).sqrt();
-        ((value.atanh() - reach).tanh(), (value.atanh() + reach).tanh())
+        // A few points lie in perfect order by chance: half of the smallest step of a rank correlation (12 / (n (n^2 - 1)) of
+        // Spearman's) is not told apart from it, and the transform would give an interval of no width.
+        let n = count as f64;
+        let resolved = 1.0 - 6.0 / (n * (n * n - 1.0));
+        let z = value.clamp(-resolved, resolved).atanh();
+        ((z - reach).tanh().min(value), (z + reach).tanh().max(value))
     } else {
         (-1.0, 1.0)
     };
@@ -103,6 +108,18 @@ mod tests {
     const LSAT: [f64; 15] =
         [576.0, 635.0, 558.0, 578.0, 666.0, 580.0, 555.0, 661.0, 651.0, 605.0, 653.0, 575.0, 545.0, 572.0, 594.0];
     const GPA: [f64; 15] = [3.39, 3.30, 2.81, 3.03, 3.44, 3.07, 3.00, 3.43, 3.36, 3.13, 3.12, 2.74, 2.76, 2.88, 2.96];
+
+    #[test]
+    fn four_points_in_order_decide_nothing() {
+        let line = [1.0, 2.0, 3.0, 4.0];
+        for found in [pearson(&line, &line).unwrap(), spearman(&line, &line).unwrap()] {
+            assert!(found.value > 0.999_999 && found.low < 0.0 && found.high >= found.value, "{found:?}");
+        }
+        let long: Vec<f64> = (0..30).map(f64::from).collect();
+        let falling: Vec<f64> = long.iter().map(|x| -x).collect();
+        let found = spearman(&long, &falling).unwrap();
+        assert!(found.low <= -0.999_999 && (-1.0..-0.99).contains(&found.high), "{found:?}");
+    }
 
     #[test]
     fn pearson_matches_the_textbook_and_scipy() {

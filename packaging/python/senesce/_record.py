@@ -1,6 +1,7 @@
 """A run directory, read without the program.
 
 ``events.jsonl`` has lines ``{"crc":"XXXXXXXX","event":BODY}``; the sum is CRC-32 (IEEE) of the bytes of BODY.
+Events that count together or not at all have ``"more":true`` but for the last of them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -65,17 +66,21 @@ class Record:
 
     @cached_property
     def events(self) -> List[Event]:
-        """What happened, in order. A torn last line is dropped, as after kill -9."""
+        """What happened, in order. A torn last line is dropped, as after kill -9, with those before it that belong to it."""
         lines = (self.path / "events.jsonl").read_bytes().split(b"\n")
         lines.pop()  # After the last newline there is nothing, or what was being written.
-        return [_event(line, self.path, number) for number, line in enumerate(lines, start=1)]
+        read = [_event(line, self.path, number) for number, line in enumerate(lines, start=1)]
+        while read and read[-1][1]:
+            read.pop()
+        return [event for event, _ in read]
 
     def of_kind(self, kind: str) -> List[Event]:
         """The events of one kind."""
         return [event for event in self.events if event.kind == kind]
 
 
-def _event(line: bytes, path: Path, number: int) -> Event:
+def _event(line: bytes, path: Path, number: int) -> Tuple[Event, bool]:
+    """An event, and whether more belong to it."""
     body = line[_HEAD:-1]
     try:
         stated = json.loads(line)["crc"]
@@ -84,4 +89,4 @@ def _event(line: bytes, path: Path, number: int) -> Event:
         raise BadRecord(f"{path}/events.jsonl, line {number}: it is no event") from error
     if f"{zlib.crc32(body):08x}" != stated:
         raise BadRecord(f"{path}/events.jsonl, line {number}: its checksum does not fit; the file was changed")
-    return Event(event["t"], event["kind"], event.get("data"))
+    return Event(event["t"], event["kind"], event.get("data")), event.get("more", False)

@@ -9,7 +9,7 @@ use clap::Args;
 use senesce_core::failure::errno_words;
 use senesce_core::{Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, conduct};
-use senesce_runs::study::{self, StudySpec};
+use senesce_study::{Study as StudyRun, StudySpec};
 use std::path::PathBuf;
 
 /// Measure a matrix of file systems, states and workloads
@@ -52,7 +52,7 @@ impl Verb for Study {
         })?;
         let seed = Seed(spec.seed);
         if self.dry_run {
-            return print_plan(&study::Study::plan(&spec, seed)?, self.json);
+            return print_plan(&StudyRun::plan(&spec, seed)?, self.json);
         }
         let how = Conduct {
             out: self.out,
@@ -65,6 +65,6 @@ impl Verb for Study {
             interrupt: &session.interrupt()?,
             cluster: None,
         };
-        show(&conduct::<study::Study>(&spec, seed, &how)?, self.json, session)
+        show(&conduct::<StudyRun>(&spec, seed, &how)?, self.json, session)
     }
 }

@@ -120,6 +120,18 @@ fn every_subject_can_be_exported_and_compared() {
 }
 
 #[test]
+fn a_run_without_system_calls_is_not_compared_with_one_that_did_them() {
+    let room = room();
+    for (out, more) in [("real", &[][..]), ("null", &["--null"])] {
+        let words = ["target", "small.f", "--operations", "100", "--out", out];
+        assert_eq!(bench(room.path(), &[&words, more].concat()).status.code(), Some(0));
+    }
+    let compared = run(room.path(), &["compare", "null", "--against", "real"]);
+    assert_eq!(compared.status.code(), Some(2), "{}", said(&compared));
+    assert!(said(&compared).contains("engine: no system calls"), "{}", said(&compared));
+}
+
+#[test]
 fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
     let room = room();
     let words = ["bench", "target", "small.f", "--create", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];

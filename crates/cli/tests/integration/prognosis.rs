@@ -88,7 +88,17 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     assert_eq!(again.status.code(), Some(3), "nothing is replaced");
     let words = ["prognosis", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
     let twin = json(&run(room.path(), &words))["twin"].clone();
-    for key in ["now_seconds", "cures", "plan", "creatable", "fills"] {
+    for key in [
+        "now_seconds",
+        "ideal_seconds",
+        "rewritten_seconds",
+        "cures",
+        "plan",
+        "creatable",
+        "worst",
+        "unseen_share",
+        "fills",
+    ] {
         assert!(!twin[key].is_null(), "{key} is missing in {twin}");
     }
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");

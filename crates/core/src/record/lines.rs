@@ -16,17 +16,24 @@ pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> Strin
     format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
-/// The line of an event that names its kind itself.
-pub(super) fn tagged_line(started: Instant, event: &impl Serialize) -> String {
+/// The lines of events that happen now and name their kind themselves. They count together or not at all: each but the last
+/// says that more belong to it.
+pub(super) fn tagged_lines(started: Instant, events: &[impl Serialize]) -> String {
     #[derive(Serialize)]
     struct Timed<'a, E> {
         t: f64,
         #[serde(flatten)]
         event: &'a E,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     }
-    let timed = Timed { t: started.elapsed().as_secs_f64(), event };
-    let body = serde_json::to_string(&timed).expect("an event is plain");
-    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
+    let t = started.elapsed().as_secs_f64();
+    let line = |(index, event)| {
+        let timed = Timed { t, event, more: index + 1 < events.len() };
+        let body = serde_json::to_string(&timed).expect("an event is plain");
+        format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
+    };
+    events.iter().enumerate().map(line).collect()
 }
 
 #[derive(Deserialize)]
@@ -36,7 +43,7 @@ struct Line<'a> {
     event: &'a RawValue,
 }
 
-/// All events, and the bytes of their lines; a torn last line is left out.
+/// All events, and the bytes of their lines; a torn last line is left out, and last lines to which more belong that is not there.
 pub(super) fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError> {
     let file = match crate::input::open_for_memory(path) {
         Ok((file, _)) => file,
@@ -44,30 +51,46 @@ pub(super) fn read_events(path: &Path) -> Result<(Vec<Event>, u64), RecordError>
         Err(error) => return Err(io_error("open", path)(error)),
     };
     let mut reader = BufReader::new(file);
-    let (mut events, mut valid, mut number) = (Vec::new(), 0, 0);
+    let (mut events, mut number) = (Vec::new(), 0);
+    // Events and bytes of what is whole.
+    let (mut whole, mut valid, mut read) = (0, 0, 0);
     let mut line = Vec::new();
     loop {
         line.clear();
         let length = reader.read_until(b'\n', &mut line).map_err(io_error("read", path))?;
         if length == 0 {
-            return Ok((events, valid));
+            break;
         }
         number += 1;
         match decode(&line) {
-            Ok(event) => events.push(event),
+            Ok((event, more)) => {
+                events.push(event);
+                read += length as u64;
+                if !more {
+                    (whole, valid) = (events.len(), read);
+                }
+            }
             Err(problem) => {
                 let at_end = reader.fill_buf().map_err(io_error("read", path))?.is_empty();
                 if at_end {
-                    return Ok((events, valid));
+                    break;
                 }
                 return Err(RecordError::Damaged { path: path.into(), line: number, problem });
             }
         }
-        valid += length as u64;
     }
+    events.truncate(whole);
+    Ok((events, valid))
 }
 
-fn decode(line: &[u8]) -> Result<Event, String> {
+/// An event, and whether more belong to it.
+fn decode(line: &[u8]) -> Result<(Event, bool), String> {
+    #[derive(Deserialize)]
+    struct More {
+        #[serde(default)]
+        more: bool,
+    }
+
     let text = std::str::from_utf8(line).map_err(|_| "not UTF-8".to_string())?;
     let text = text.strip_suffix('\n').ok_or("the line is not ended")?;
     let parsed: Line = serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -76,5 +99,6 @@ fn decode(line: &[u8]) -> Result<Event, String> {
     if expected != parsed.crc {
         return Err(format!("checksum {expected} was expected, {} was found", parsed.crc));
     }
-    serde_json::from_str(body).map_err(|error| error.to_string())
+    let More { more } = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    Ok((serde_json::from_str(body).map_err(|error| error.to_string())?, more))
 }

@@ -4,9 +4,9 @@
 use senesce_core::Failure;
 use senesce_core::analysis::*;
 use senesce_core::published::{self, PublishedValue};
-use senesce_runs::study::analysis_of;
-use senesce_runs::study::results::{Cell, Results};
-use senesce_runs::study::subject::{DRIVE_TIME, modelled_by};
+use senesce_study::analysis_of;
+use senesce_study::results::{Cell, Results};
+use senesce_study::subject::{DRIVE_TIME, modelled_by};
 
 pub(super) fn analyse(results: &Results, variant: &str, csv: &str) -> Result<Analysis, Failure> {
     let published = published::parse(csv).map_err(|error| Failure::usage(error.to_string()))?;
@@ -116,7 +116,7 @@ fn normalised(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     let first = &results.spec.file_system[0].name;
     Some(Figure {
         id: format!("normalised-{}", slug(&cells[0].what.metric)),
-        title: format!("{} relative to fresh {first}", senesce_runs::study::capitalised(&cells[0].what.metric)),
+        title: format!("{} relative to fresh {first}", senesce_study::capitalised(&cells[0].what.metric)),
         caption: format!(
             "Geometric means, with the 95 % interval of each alone from 5 values on; the words on the bars are the values in {}.",
             cells[0].what.unit
@@ -170,7 +170,7 @@ fn changes(results: &Results, cells: &[&Cell], published: &Published<'_>) -> Opt
     let what = &cells[0].what;
     (!all.is_empty()).then(|| Figure {
         id: format!("change-{}", slug(&what.metric)),
-        title: format!("{}: change by age", senesce_runs::study::capitalised(&what.metric)),
+        title: format!("{}: change by age", senesce_study::capitalised(&what.metric)),
         caption: change_caption(published),
         device: device(results, cells[0]),
         better: what.better,

@@ -4,8 +4,8 @@ use super::{LARGE, Natural, large_share};
 use senesce_core::analysis::*;
 use senesce_core::published::PublishedValue;
 use senesce_layout::FreeSpace;
-use senesce_runs::study::images::ImageFacts;
-use senesce_runs::study::spec::StudySpec;
+use senesce_study::images::ImageFacts;
+use senesce_study::spec::StudySpec;
 use serde_json::{Value, json};
 
 fn of_state(images: &[ImageFacts], fs: usize, state: usize) -> impl Iterator<Item = &FreeSpace> {

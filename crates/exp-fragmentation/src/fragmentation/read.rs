@@ -166,8 +166,8 @@ fn analyse(trace: &BlockTrace, volume: &Volume, drives: &Models, without: &mut V
         log2_blocks: layout.log2_blocks,
         seek_distance_bytes: layout.seek_distance_bytes,
         requests: reads,
-        hdd_seconds: drives.disk()?.seconds(&requests),
-        ssd_seconds: drives.flash()?.seconds_after(&models::history(written, &requests), &requests),
+        hdd_seconds: drives.disk()?.seconds(&requests)?,
+        ssd_seconds: drives.flash()?.seconds_after(&models::history(written, &requests), &requests)?,
         analysis_seconds: begin.elapsed().as_secs_f64(),
     })
 }

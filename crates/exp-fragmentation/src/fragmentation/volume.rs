@@ -199,7 +199,7 @@ impl Volume {
 
     /// Undoes the mount; a warning of the kernel is an error.
     pub fn close(self) -> Result<(), Failure> {
-        senesce_runs::study::images::fail_on(self.target.kernel_warnings())?;
+        senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
     }
 }

@@ -8,6 +8,7 @@ use crate::plan;
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_volume::{FileSystem, TargetError};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -40,18 +41,23 @@ pub(super) fn try_tool(
     ready_for_data(laboratory, &mut trial)?;
     let command = format!("{} {target}", whole(laboratory.file_system).join(" "));
     laboratory.progress.phase(&format!("{} on the twin", tool(laboratory.file_system)[0]), u64::from(passes), "passes");
-    let rate = sequential_rate(laboratory.model);
+    let rate = sequential_rate(laboratory.model)?;
     let mut last: Option<Seen> = None;
     let mut written = 0;
     for pass in 1..=passes {
         laboratory.check()?;
         let state = last.as_ref().unwrap_or(before);
-        run(&whole(laboratory.file_system), &[trial.directory().to_path_buf()], laboratory.file_system)?;
+        let complaint =
+            run(&whole(laboratory.file_system), &[trial.directory().to_path_buf()], laboratory.file_system)?;
         let after = look(laboratory, trial.directory())?;
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
         let (earlier, now) = (state.costs[0].seconds, after.costs[0].seconds);
-        tried.cures.push(cure(&command, pass, tried.now_seconds, now, written, rate));
+        let mut cure = cure(&command, pass, tried.now_seconds, now, written, rate);
+        if let Some(complaint) = complaint.filter(|_| bytes == 0) {
+            cure.verdict = format!("the tool moved nothing: {complaint}");
+        }
+        tried.cures.push(cure);
         if pass == 1 {
             let first = plan::plan(&before.files, &before.costs[0], &after.costs[0]);
             tried.plan = first.steps.clone();
@@ -159,7 +165,7 @@ pub(super) fn try_command(
         // Files came or went: all that lies there now counts.
         false => after.all_bytes(),
     };
-    let rate = sequential_rate(laboratory.model);
+    let rate = sequential_rate(laboratory.model)?;
     let now = after.costs[0].seconds;
     tried.cures.push(cure(&command.join(" "), 1, tried.now_seconds, now, bytes, rate));
     Ok(())
@@ -186,8 +192,9 @@ fn whole(file_system: FileSystem) -> Vec<&'static str> {
     words
 }
 
-/// The tools tell of files that they leave out by their status; whether they did their work is seen in the layout.
-fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<(), PrognosisError> {
+/// Gives what the tool complains of, if anything: by their status tools also tell of single files that they leave out, and whether
+/// they did their work is seen in the layout. One that was killed did not.
+fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<Option<String>, PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let ran = Command::new(words[0])
         .args(&words[1..])
@@ -196,10 +203,20 @@ fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<(
         .env("PATH", search)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+        .output();
     match ran {
-        Ok(_) => Ok(()),
+        Ok(ran) if ran.status.success() => Ok(None),
+        Ok(ran) => {
+            let said = String::from_utf8_lossy(&ran.stderr);
+            let last = said.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_string();
+            match ran.status.signal() {
+                None => Ok(Some(format!("{}{}", ran.status, if last.is_empty() { last } else { format!(", {last}") }))),
+                Some(_) => {
+                    let (command, status) = (words.join(" "), ran.status.to_string());
+                    Err(TargetError::Program { command, status, output: last }.into())
+                }
+            }
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let package = if file_system == FileSystem::Xfs { "xfsdump" } else { file_system.package() };
             let remedy = format!("install the package {package} (apt-get install {package})");

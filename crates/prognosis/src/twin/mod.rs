@@ -16,7 +16,7 @@ pub use make::{Made, Source, make};
 pub use trial::Trial;
 
 use crate::error::PrognosisError;
-use crate::estimate::{Cure, Options, Seen};
+use crate::estimate::{self, Cure, Options, Seen, Worst};
 use crate::headroom::{Creatable, SIZES, User};
 use crate::plan::Step;
 use senesce_core::Progress;
@@ -72,6 +72,10 @@ pub struct Tried {
     pub ideal_seconds: f64,
     /// After copying out and back.
     pub rewritten_seconds: f64,
+    /// The files that cost most by lying in pieces, most first.
+    pub worst: Vec<Worst>,
+    /// Share of the directories and files on the twin that may not be opened.
+    pub unseen_share: f64,
     /// The cures, pass by pass.
     pub cures: Vec<Cure>,
     /// The fewest files worth moving, by what the tool's first pass did to each.
@@ -123,6 +127,8 @@ impl Laboratory<'_> {
             now_seconds: before.costs[0].seconds,
             ideal_seconds: before.costs[1].seconds,
             rewritten_seconds: before.costs[2].seconds,
+            worst: estimate::worst(&before),
+            unseen_share: estimate::denied_share(&before.summary),
             cures: Vec::new(),
             plan: Vec::new(),
             plan_files: Vec::new(),

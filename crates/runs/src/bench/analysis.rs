@@ -18,8 +18,11 @@ pub fn analyse(target: &str, results: &Results) -> Analysis {
     analysis
 }
 
+/// To whole numbers from 1000 on, to three places from 1 on, to four digits below.
 fn rounded(value: f64) -> Value {
-    let digits = if value.abs() >= 1000.0 { 1.0 } else { 1000.0 };
+    let places =
+        if value == 0.0 || value.abs() >= 1000.0 { 0 } else { 3 - (value.abs().log10().floor() as i32).min(0) };
+    let digits = 10f64.powi(places);
     json!((value * digits).round() / digits)
 }
 
@@ -30,11 +33,14 @@ fn workload(results: &Results, target: &str, analysis: &mut Analysis) {
     if !result.repetitions.is_empty() {
         analysis.tables.push(repetitions_table(&result));
         analysis.tables.push(flowops_table(&result));
+    }
+    if counted(&result).next().is_some() {
         analysis.figures.push(rate_figure(&result, target));
         analysis.figures.push(latency_figure(&result, target));
         analysis.figures.push(flowop_figure(&result, target));
     }
     analysis.result = json!(result);
+    without_refuted_rates(&result, &mut analysis.result);
     let ranks = &results.ranks;
     if !ranks.is_empty() {
         analysis.tables.push(ranks_table(ranks));
@@ -44,6 +50,20 @@ fn workload(results: &Results, target: &str, analysis: &mut Analysis) {
         // The course over time is that of single ranks: percentiles of intervals cannot be added.
         analysis.figures.retain(|figure| !["rate", "latency"].contains(&figure.id.as_str()));
     }
+}
+
+/// A repetition that does not count has no rates and latencies that could be taken for a result.
+fn without_refuted_rates(result: &BenchResult, json: &mut Value) {
+    for (number, _) in result.repetitions.iter().enumerate().filter(|(_, repetition)| !repetition.valid) {
+        for name in ["ops_per_second", "mb_per_second", "mean_us", "p99_us"] {
+            json["repetitions"][number][name] = Value::Null;
+        }
+    }
+}
+
+/// The repetitions that count, with their numbers.
+fn counted(result: &BenchResult) -> impl DoubleEndedIterator<Item = (usize, &Repetition)> {
+    result.repetitions.iter().enumerate().map(|(index, one)| (index + 1, one)).filter(|(_, one)| one.valid)
 }
 
 fn ranks_table(repetitions: &[RankRepetitions]) -> Table {
@@ -125,15 +145,16 @@ fn repetitions_table(result: &BenchResult) -> Table {
     ];
     let mut table = Table::new("repetitions", "Repetitions", &columns);
     for (number, r) in result.repetitions.iter().enumerate() {
+        let counted = |value: f64| if r.valid { rounded(value) } else { Value::Null };
         table.row(vec![
             json!(number + 1),
             json!(r.ops),
-            rounded(r.ops_per_second),
-            rounded(r.mb_per_second),
-            rounded(Repetition::rate(r.reads, r.seconds)),
-            rounded(Repetition::rate(r.writes, r.seconds)),
-            rounded(r.mean_us),
-            r.p99_us.map_or(Value::Null, rounded),
+            counted(r.ops_per_second),
+            counted(r.mb_per_second),
+            counted(Repetition::rate(r.reads, r.seconds)),
+            counted(Repetition::rate(r.writes, r.seconds)),
+            counted(r.mean_us),
+            r.p99_us.map_or(Value::Null, counted),
             rounded(r.user_cpu_seconds),
             rounded(r.system_cpu_seconds),
             json!(if r.valid { "yes" } else { "no" }),
@@ -157,10 +178,10 @@ fn flowops_table(result: &BenchResult) -> Table {
         "max (us)",
     ];
     let mut table = Table::new("flowops", "Flowops", &columns);
-    for (number, repetition) in result.repetitions.iter().enumerate() {
+    for (number, repetition) in counted(result) {
         for (name, flowop) in &repetition.flowops {
             table.row(vec![
-                json!(number + 1),
+                json!(number),
                 json!(name),
                 json!(flowop.count),
                 rounded(flowop.ops_per_second),
@@ -186,11 +207,10 @@ fn figure(id: &str, title: &str, caption: &str, device: &str, better: Better, ki
 }
 
 fn rate_figure(result: &BenchResult, target: &str) -> Figure {
-    let list = result.repetitions.iter().enumerate();
-    let series = list
+    let series = counted(result)
         .map(|(number, r)| {
             let points = r.over_time.iter().map(|interval| (interval.seconds, interval.ops_per_second)).collect();
-            series(format!("repetition {}", number + 1), points)
+            series(format!("repetition {number}"), points)
         })
         .collect();
     let (x, y) = (Axis::linear("time (s)").from_zero(), Axis::linear("operations/s").from_zero());
@@ -206,7 +226,7 @@ fn rate_figure(result: &BenchResult, target: &str) -> Figure {
 }
 
 fn latency_figure(result: &BenchResult, target: &str) -> Figure {
-    let last = result.repetitions.last();
+    let last = counted(result).last().map(|(_, repetition)| repetition);
     let line = |name: &str, of: fn(&senesce_workload::Interval) -> f64| {
         let points =
             last.into_iter().flat_map(|r| &r.over_time).map(|interval| (interval.seconds, of(interval))).collect();
@@ -219,13 +239,17 @@ fn latency_figure(result: &BenchResult, target: &str) -> Figure {
         line("p99.99", |i| i.p9999_us),
     ];
     let (x, y) = (Axis::linear("time (s)").from_zero(), Axis::linear("latency (us)").log10());
-    let caption = "Latency percentiles of all counted operations in each interval of the last repetition.";
+    let caption = "Latency percentiles of all counted operations in each interval of the last repetition that counts.";
     figure("latency", "Latency over time", caption, target, Better::Lower, FigureKind::Lines { x, y, series })
 }
 
 fn flowop_figure(result: &BenchResult, target: &str) -> Figure {
-    let used: Vec<_> =
-        result.repetitions.last().into_iter().flat_map(|r| &r.flowops).filter(|(_, flowop)| flowop.count > 0).collect();
+    let used: Vec<_> = counted(result)
+        .last()
+        .into_iter()
+        .flat_map(|(_, r)| &r.flowops)
+        .filter(|(_, flowop)| flowop.count > 0)
+        .collect();
     let names = used.iter().map(|(name, _)| name.clone()).collect();
     let bars = |name: &str, of: fn(&senesce_workload::FlowopResult) -> f64| {
         let points = used.iter().enumerate().map(|(index, (_, flowop))| (index as f64, of(flowop))).collect();
@@ -233,7 +257,7 @@ fn flowop_figure(result: &BenchResult, target: &str) -> Figure {
     };
     let series = vec![bars("p50", |f| f.p50_us), bars("p99", |f| f.p99_us), bars("p99.99", |f| f.p9999_us)];
     let (x, y) = (Axis::categories("flowop", names), Axis::linear("latency (us)").log10());
-    let caption = "Latency percentiles per flowop over the last repetition.";
+    let caption = "Latency percentiles per flowop over the last repetition that counts.";
     figure("flowops", "Latency per flowop", caption, target, Better::Lower, FigureKind::Bars { x, y, series })
 }
 

@@ -3,8 +3,7 @@
 use super::spec::{Ranks, Spec, Subject};
 use super::{Bench, ranks};
 use crate::run::{Planned, new_plan};
-use crate::study::matrix::OWN_MEMORY;
-use crate::study::subject::memory_of_threads;
+use crate::thread_memory::{OWN_MEMORY, memory_of_threads};
 use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_workload::{Length, Options};
 

@@ -196,7 +196,8 @@ fn kind(record: &Record) -> String {
 
 /// Whether a benchmark executed its system calls: `bench --null` measures the engine itself.
 fn engine(record: &Record) -> String {
-    let null = record.plan.spec.get("null").and_then(toml::Value::as_bool).unwrap_or(false);
+    let null = record.plan.spec.get("how").and_then(|how| how.get("null")).and_then(toml::Value::as_bool);
+    let null = null.unwrap_or(false);
     if null { "no system calls".into() } else { "system calls".into() }
 }
 
@@ -257,7 +258,7 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {
-        let Some((_, ours)) = sample.get(key) else { continue };
+        let ours = sample.get(key).map(|(_, ours)| ours);
         let described = if emulation == Emulation::Somewhere && measurements::is_timing(what) {
             Some("times are not judged under emulation")
         } else if what.better == Better::Neither {
@@ -267,7 +268,12 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
         } else {
             None
         };
-        let (sample, reference) = (ours.values().cloned().collect(), groups.values().cloned().collect());
+        // What is to be judged and is not there is no reason to pass; what is only described is left out.
+        if ours.is_none() && described.is_some() {
+            continue;
+        }
+        let sample = ours.into_iter().flat_map(BTreeMap::values).cloned().collect();
+        let reference = groups.values().cloned().collect();
         rows.push(Row { what: what.clone(), sample, reference, decision: None, described, gate: None });
     }
     let is_judged = |row: &&mut Row| row.described.is_none();

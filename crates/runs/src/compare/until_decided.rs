@@ -12,6 +12,7 @@ use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
+use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -31,13 +32,14 @@ pub fn compare_until_decided(
     max_time: Duration,
     how: &Conduct<'_>,
 ) -> Result<Comparison, Failure> {
-    let begun = Instant::now();
+    let mut times = RoundTimes::read(room);
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
     let mut course = Course::new(goal);
     let mut last: Option<[Record; 2]> = None;
     let mut order = reference.seed.stream("compare/order");
-    while course.wants(begun.elapsed(), max_time) {
+    while course.wants(times.of(course.rounds()), max_time) {
         let number = course.rounds();
+        let begun = Instant::now();
         let mut both = [None, None];
         let first = (order.next_u64() & 1) as usize;
         for side in [first, 1 - first] {
@@ -47,6 +49,7 @@ pub fn compare_until_decided(
             both[side] = Some(run_once(registry, plan, seed, &out, how)?);
         }
         let [Some(reference), Some(sample)] = both else { break };
+        times.add(number, begun.elapsed(), room)?;
         course.add(measurements::of(registry, &reference)?, measurements::of(registry, &sample)?);
         last = Some([reference, sample]);
     }
@@ -62,6 +65,35 @@ pub fn compare_until_decided(
         caveats,
         options: options.clone(),
     })
+}
+
+/// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
+/// they would be paid for with other shares than those that were taken.
+struct RoundTimes {
+    seconds: Vec<f64>,
+}
+
+impl RoundTimes {
+    const FILE: &str = "round-seconds.json";
+
+    fn read(room: &Path) -> Self {
+        let text = senesce_core::input::regular(&room.join(Self::FILE)).unwrap_or_default();
+        Self { seconds: serde_json::from_slice(&text).unwrap_or_default() }
+    }
+
+    /// Time of the first `rounds` rounds.
+    fn of(&self, rounds: usize) -> Duration {
+        Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
+    }
+
+    /// A round that was found measured keeps its time.
+    fn add(&mut self, number: usize, time: Duration, room: &Path) -> Result<(), Failure> {
+        if number < self.seconds.len() {
+            return Ok(());
+        }
+        self.seconds.push(time.as_secs_f64());
+        Ok(senesce_core::record::write_atomically(&room.join(Self::FILE), json!(self.seconds).to_string().as_bytes())?)
+    }
 }
 
 /// One run of a plan. Rounds repeat it, so that a benchmark in it repeats nothing itself.
@@ -265,6 +297,17 @@ mod tests {
         });
         let alarms = alarms.count();
         assert!(alarms <= 5, "{alarms} of 60");
+    }
+
+    #[test]
+    fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
+        let room = tempfile::tempdir().unwrap();
+        let mut times = RoundTimes::read(room.path());
+        times.add(0, Duration::from_secs(3), room.path()).unwrap();
+        times.add(1, Duration::from_secs(4), room.path()).unwrap();
+        let mut again = RoundTimes::read(room.path());
+        again.add(0, Duration::from_millis(1), room.path()).unwrap();
+        assert_eq!([0, 1, 2].map(|rounds| again.of(rounds).as_secs()), [0, 3, 7]);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct JobEvent {
     clones: usize,
     options: BTreeMap<String, String>,
     error: i64,
+    /// Whether its numbers count: it ended without an error, and nothing in the file contradicts them.
+    counts: bool,
     bandwidth_bytes_per_second: f64,
     iops: f64,
     runtime_ms: f64,
@@ -80,9 +82,17 @@ impl Importer for Fio {
             crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
         };
         let (imported, histograms) = imported(&output, spec)?;
+        let nothing_counts = imported.measurements.is_empty();
         import_with(out, imported, |directory| {
             histograms.iter().try_for_each(|(name, histogram)| Ok(directory.write_histogram(name, histogram)?))
-        })
+        })?;
+        match nothing_counts {
+            true => Err(Failure::new(
+                ExitCode::RunFailed,
+                format!("{}: no job of it counts; the record {} says why", source.display(), out.display()),
+            )),
+            false => Ok(()),
+        }
     }
 }
 
@@ -142,7 +152,7 @@ fn imported(output: &Output, spec: Spec) -> Result<(Imported<Fio>, Vec<Named>), 
                 histogram = format!("{number:03}-{}", direction.name);
                 histograms.push((histogram.clone(), to_histogram(&direction.bins)?));
             }
-            events.push(Event::FioJob(job_event(joined, direction, histogram)));
+            events.push(Event::FioJob(JobEvent { counts, ..job_event(joined, direction, histogram) }));
             if !counts {
                 continue;
             }
@@ -178,6 +188,7 @@ fn job_event(Joined { job, clones }: &Joined, direction: &Direction, histogram: 
         clones: *clones,
         options: job.options.clone(),
         error: job.error,
+        counts: true,
         bandwidth_bytes_per_second: direction.bandwidth,
         iops: direction.iops,
         runtime_ms: direction.runtime_ms,

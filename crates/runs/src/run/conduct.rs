@@ -113,7 +113,8 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     if !path.join("plan.toml").exists() {
         needed.as_ref().map_err(Failure::again)?;
     }
-    let directory = RunDirectory::open(&path, &plan, &Environment::capture())?;
+    let here = Environment::capture();
+    let directory = RunDirectory::open(&path, &plan, &here)?;
     if directory.is_finished() {
         return outcome::<R>(path, State::WasDone);
     }
@@ -128,6 +129,7 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
         directory,
         pending: Vec::new(),
     };
+    tell_changes(&here, &mut context)?;
     let watch = Watch::begin();
     let state = execute(spec, how.only.as_deref(), &mut context);
     let noted = context.directory.add_environment(&watch.facts());
@@ -160,6 +162,23 @@ pub fn conduct<R: Run>(spec: &R::Spec, seed: Seed, how: &Conduct<'_>) -> Result<
     Ok(outcome)
 }
 
+/// A run that goes on under another kernel, program or machine says so: its parts cannot be told apart afterwards.
+fn tell_changes<R: Run>(here: &Environment, context: &mut Context<'_, R>) -> Result<(), Failure> {
+    if context.directory.earlier_events().is_empty() {
+        return Ok(());
+    }
+    let began = context.recorded.environment.only(here);
+    let changes: Vec<String> =
+        began.differences(here).iter().map(|(name, then, now)| format!("{name} was {then}, is {now}")).collect();
+    match changes.is_empty() {
+        true => Ok(()),
+        false => context.note(Common::Caveat(format!(
+            "the run was continued where it differs from its beginning: {}",
+            changes.join("; ")
+        ))),
+    }
+}
+
 fn outcome<R: Run>(path: PathBuf, state: State) -> Result<Outcome, Failure> {
     let record = Record::open(&path)?;
     let verdict = R::exit_code(&spec_of::<R>(&record)?, &Recorded::of(&record)?);
@@ -176,6 +195,9 @@ fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context
     }
     let failed = done?;
     ended?;
+    if context.recorded.failures().iter().any(|(step, _)| step.is_none()) {
+        context.note(Common::Recovered)?;
+    }
     Ok(if failed == 0 { State::Done } else { State::Failed(failed) })
 }
 
@@ -207,9 +229,9 @@ fn all_steps<R: Run>(
             course.seconds_left -= planned.seconds;
             match outcome {
                 Ok(()) => {
+                    let done = Done { step: value_of(&planned.step), seconds: begun.elapsed().as_secs_f64() };
+                    context.push_common(Common::Done(done));
                     context.keep_pending()?;
-                    let step = value_of(&planned.step);
-                    context.note(Common::Done(Done { step, seconds: begun.elapsed().as_secs_f64() }))?;
                 }
                 Err(failure) => {
                     context.pending.clear();

@@ -8,6 +8,7 @@ use senesce_core::interrupt::Interrupt;
 use senesce_core::record::Witness;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed};
 use senesce_volume::TargetSpec;
+use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub struct Context<'a, R: Run> {
     pub(super) pending: Vec<Pending<R::Event>>,
 }
 
+#[derive(Serialize)]
+#[serde(untagged)]
 pub(super) enum Pending<E> {
     Own(E),
     Common(Common),
@@ -56,7 +59,7 @@ impl<'a, R: Run> Context<'a, R> {
     /// # Errors
     /// When the record cannot be written.
     pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
-        self.directory.append_tagged(&event)?;
+        self.directory.append_tagged(std::slice::from_ref(&event))?;
         self.recorded.add(self.directory.seconds(), Entry::Own(event));
         Ok(())
     }
@@ -158,18 +161,21 @@ impl<'a, R: Run> Context<'a, R> {
 
     /// Records something common at once.
     pub(super) fn note(&mut self, common: Common) -> Result<(), Failure> {
-        self.directory.append_tagged(&common)?;
+        self.directory.append_tagged(std::slice::from_ref(&common))?;
         self.recorded.add(self.directory.seconds(), Entry::Common(common));
         Ok(())
     }
 
-    /// Writes what the step recorded.
+    /// Writes what the step recorded, whole or not at all.
     pub(super) fn keep_pending(&mut self) -> Result<(), Failure> {
-        for pending in std::mem::take(&mut self.pending) {
-            match pending {
-                Pending::Own(event) => self.record_now(event)?,
-                Pending::Common(common) => self.note(common)?,
-            }
+        let pending = std::mem::take(&mut self.pending);
+        self.directory.append_tagged(&pending)?;
+        for pending in pending {
+            let entry = match pending {
+                Pending::Own(event) => Entry::Own(event),
+                Pending::Common(common) => Entry::Common(common),
+            };
+            self.recorded.add(self.directory.seconds(), entry);
         }
         Ok(())
     }

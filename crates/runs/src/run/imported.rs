@@ -49,15 +49,10 @@ pub fn import_with<R: Run>(
         )));
     }
     write(&directory)?;
-    for event in &imported.events {
-        directory.append_tagged(event)?;
-    }
-    for one in imported.measurements {
-        directory.append_tagged(&Common::Measurement(one))?;
-    }
-    for words in imported.caveats {
-        directory.append_tagged(&Common::Caveat(words))?;
-    }
+    directory.append_tagged(&imported.events)?;
+    let measurements = imported.measurements.into_iter().map(Common::Measurement);
+    let common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();
+    directory.append_tagged(&common)?;
     let analysis = analyse::<R>(&Record::open(out)?)?;
     Ok(directory.finish(&analysis.result)?)
 }

@@ -11,6 +11,8 @@ mod imported;
 mod kind;
 mod needs;
 mod recorded;
+#[cfg(test)]
+mod tests;
 
 pub use arguments::{arguments, read_arguments};
 pub use conduct::{Conduct, Outcome, State, analyse, conduct, default_path, new_plan, spec_of};

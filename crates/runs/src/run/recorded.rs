@@ -21,6 +21,8 @@ pub enum Common {
     Done(Done),
     /// A step, or the run outside of its steps, failed.
     Failed(Failed),
+    /// What failed outside of the steps did not fail in a later part of the run.
+    Recovered,
     /// The user ended this part of the run.
     Interrupted,
     /// An image that this run made.
@@ -30,7 +32,8 @@ pub enum Common {
 }
 
 impl Common {
-    const KINDS: [&str; 7] = ["measurement", "caveat", "done", "failed", "interrupted", "own-image", "guest"];
+    const KINDS: [&str; 8] =
+        ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
 }
 
 /// A step that is done.
@@ -214,9 +217,13 @@ impl<R: Run> Recorded<R> {
     pub fn failures(&self) -> Vec<(Option<R::Step>, &str)> {
         let mut failures: Vec<(&Option<Value>, &str)> = Vec::new();
         for common in self.common() {
-            if let Common::Failed(failed) = common {
-                failures.retain(|(step, _)| *step != &failed.step);
-                failures.push((&failed.step, &failed.reason));
+            match common {
+                Common::Failed(failed) => {
+                    failures.retain(|(step, _)| *step != &failed.step);
+                    failures.push((&failed.step, &failed.reason));
+                }
+                Common::Recovered => failures.retain(|(step, _)| step.is_some()),
+                _ => {}
             }
         }
         failures.retain(|(step, _)| step.as_ref().is_none_or(|step| !self.done.contains(&step.to_string())));

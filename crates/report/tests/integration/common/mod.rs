@@ -45,7 +45,7 @@ pub fn few_points() -> Figure {
         series.intervals = series.points.iter().map(|&(_, y)| (y * 0.85, y * 1.2)).collect();
         series
     };
-    let series = vec![with_intervals("read", 80.0), with_intervals("write", 130.0)];
+    let series = vec![with_intervals("cold read, repetition 2", 80.0), with_intervals("write, repetition 2", 130.0)];
     let (x, y) = (Axis::linear("Request size").log2().in_bytes(), Axis::linear("Latency (us)").log10());
     figure("latency", "Latency by request size", Better::Lower, FigureKind::Lines { x, y, series })
 }

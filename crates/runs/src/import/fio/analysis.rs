@@ -59,7 +59,7 @@ fn table(jobs: &[JobEvent]) -> Table {
             json!(percentile(job, 99.0)),
             json!(percentile(job, 99.9)),
             json!(job.runtime_ms / 1000.0),
-            json!(job.error == 0),
+            json!(job.counts),
         ]);
     }
     table
@@ -68,10 +68,8 @@ fn table(jobs: &[JobEvent]) -> Table {
 fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
     let names: Vec<String> = jobs.iter().map(label).collect();
     let series = |name: &str, value: &dyn Fn(&JobEvent) -> f64| {
-        let points = jobs
-            .iter()
-            .enumerate()
-            .map(|(index, job)| (index as f64, if job.error == 0 { value(job) } else { f64::NAN }));
+        let points =
+            jobs.iter().enumerate().map(|(index, job)| (index as f64, if job.counts { value(job) } else { f64::NAN }));
         Series::new(name, Mark::Measured, points.collect())
     };
     let device = recorded
@@ -115,7 +113,8 @@ fn figures(recorded: &Recorded<Fio>, jobs: &[JobEvent]) -> Vec<Figure> {
             ),
         ),
     ];
-    let curves: Vec<Series> = jobs.iter().filter_map(|job| distribution(recorded, job)).collect();
+    let curves: Vec<Series> =
+        jobs.iter().filter(|job| job.counts).filter_map(|job| distribution(recorded, job)).collect();
     if !curves.is_empty() {
         let kind = FigureKind::Lines {
             x: Axis::linear("Completion latency (us)").log10(),

@@ -1,11 +1,11 @@
 //! The answers of a study: every question under every judged metric, from intervals that hold together.
 
-use super::questions::{CellId, Question, error_each, questions};
-use super::results::{Cell, FailedRun};
-use super::spec::{StateKind, StudySpec};
-use crate::decided::direction;
-use crate::measurements::is_timing;
+use crate::questions::{CellId, Question, error_each, questions};
+use crate::results::{Cell, FailedRun};
+use crate::spec::{StateKind, StudySpec};
 use senesce_core::Measurement;
+use senesce_runs::decided::direction;
+use senesce_runs::measurements::is_timing;
 use senesce_stats::pairwise::{OrderChange, Pair, Pairwise, grouped, probability_of_change};
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +88,7 @@ fn metrics(cells: &[Cell], workload: usize) -> Vec<&Measurement> {
     let mut seen = BTreeSet::new();
     let of = cells.iter().filter(|cell| cell.id.workload == workload).map(|cell| &cell.what);
     let mut found: Vec<&Measurement> = of.filter(|what| seen.insert(what.metric.clone())).collect();
-    found.sort_by_key(|what| (super::subject::modelled_by(&what.metric).is_some(), what.metric.clone()));
+    found.sort_by_key(|what| (crate::subject::modelled_by(&what.metric).is_some(), what.metric.clone()));
     found
 }
 

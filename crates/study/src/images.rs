@@ -1,14 +1,15 @@
 //! The images of a study: made once, kept in the store by what shapes them, restored before every run.
 
-use super::matrix::{ImageId, aging_plan, is_planned};
-use super::spec::{FileSystemSpec, StateKind, StudySpec};
-use super::zoned::ZonedDrives;
+use crate::matrix::{ImageId, aging_plan, is_planned};
+use crate::spec::{FileSystemSpec, StateKind, StudySpec};
+use crate::zoned::ZonedDrives;
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::{FreeSpace, Layout};
+use senesce_runs::kernel_log::fail_on;
 use senesce_volume::{Guest, ImageStore, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -181,17 +182,6 @@ impl Images {
         fail_on(target.kernel_warnings())?;
         target.close()?;
         drives.map_or(Ok(()), |drives| drives.save(&path))
-    }
-}
-
-/// Warnings of the kernel about the device end a run.
-pub fn fail_on(warnings: Vec<String>) -> Result<(), Failure> {
-    match warnings.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::new(
-            ExitCode::RunFailed,
-            format!("the kernel warned {} times, first: {first}", warnings.len()),
-        )),
     }
 }
 

@@ -1,10 +1,10 @@
 //! What a study asks for: the TOML file, read and checked as a whole.
 
-use super::adaptive;
-use super::check::with_suggestion;
-use super::device_state::DeviceState;
-use super::matrix::{ImageId, RunId};
-use super::questions::default_repetitions;
+use crate::adaptive;
+use crate::check::with_suggestion;
+use crate::device_state::DeviceState;
+use crate::matrix::{ImageId, RunId};
+use crate::questions::default_repetitions;
 use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::parameter::suggest;
 use senesce_core::plan::count_runs;

@@ -1,10 +1,10 @@
 //! File systems on the guest's zoned drive. Such a drive cannot be a loop device: what it and the conventional drive beside
 //! it hold is kept in an image file and written back before every run, zone by zone up to each write pointer.
 
-use super::spec::FileSystemSpec;
-use crate::drives::{self, METADATA_DRIVE};
+use crate::spec::FileSystemSpec;
 use senesce_core::failure::errno_words;
 use senesce_core::{Bytes, ExitCode, Failure};
+use senesce_runs::drives::{self, METADATA_DRIVE};
 use senesce_volume::guest::{Guest, Wanted};
 use senesce_volume::{ClaimedDevice, FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use senesce_zoned::hardware::{RingOptions, open_claimed_by, open_for_reading};

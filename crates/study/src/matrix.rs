@@ -1,10 +1,11 @@
 //! The runs of a study, in their order, and what they will take.
 
-use super::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
-use super::subject::Subject;
-use crate::run::Planned;
+use crate::spec::{FileSystemSpec, StateKind, StateSpec, StudySpec};
+use crate::subject::Subject;
 use senesce_aging::{AgingPlan, Clock, Data, Limit, PlanSpec, Profile};
 use senesce_core::{Bytes, Failure, Plan, Seed};
+use senesce_runs::run::Planned;
+use senesce_runs::thread_memory::OWN_MEMORY;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ fn images_of(spec: &StudySpec, state: &StateSpec) -> u32 {
 
 /// Repetitions on each image of a state, where those of several images have so many: a state with a single image gets as many
 /// values as the others.
-pub(super) fn repetitions_of(spec: &StudySpec, state: usize, repetitions: u32) -> u32 {
+pub(crate) fn repetitions_of(spec: &StudySpec, state: usize, repetitions: u32) -> u32 {
     repetitions * (spec.images / images_of(spec, &spec.state[state]))
 }
 
@@ -118,7 +119,7 @@ fn overhead(kind: &str, size: Bytes) -> u64 {
 
 fn room(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
     match fs.is_zoned() {
-        true => Ok(super::zoned::room(fs.kind().map_err(Failure::usage)?, size)),
+        true => Ok(crate::zoned::room(fs.kind().map_err(Failure::usage)?, size)),
         false => Ok(size.0.saturating_sub(overhead(&fs.kind, size))),
     }
 }
@@ -129,8 +130,8 @@ fn room(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
 /// The cell that cannot be run, and why.
 pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
     spec.count()?;
-    super::support::check(spec)?;
-    super::lab::check(spec)?;
+    crate::support::check(spec)?;
+    crate::lab::check(spec)?;
     planned_runs(spec)
 }
 
@@ -138,7 +139,7 @@ pub fn steps(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
 ///
 /// # Errors
 /// The cell that cannot be run, and why.
-pub(super) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
+pub(crate) fn seconds_of(spec: &StudySpec) -> Result<f64, Failure> {
     Ok(planned_runs(spec)?.iter().map(|planned| planned.seconds).sum())
 }
 
@@ -158,7 +159,7 @@ fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Failure> {
         let words = format!("image {}, repetition {}", run.on.image, run.repetition);
         planned.push(Planned::new(run, words, cell_words(spec, &run)).costing(bytes, seconds));
     }
-    let (_, in_lab) = super::lab::split(spec, runs(spec));
+    let (_, in_lab) = crate::lab::split(spec, runs(spec));
     let in_lab: std::collections::BTreeSet<RunId> = in_lab.into_values().flatten().collect();
     planned.sort_by_key(|planned| in_lab.contains(&planned.step));
     Ok(planned)
@@ -229,7 +230,7 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
             );
         }
     }
-    plan.step("can find", super::questions::reach_words(spec));
+    plan.step("can find", crate::questions::reach_words(spec));
     for warning in warnings(spec)? {
         plan.step("beware", warning);
     }
@@ -255,7 +256,7 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
             let plan = aging_plan(spec, state, 0)?;
             let (live, created) = (plan.summary().bytes_live, plan.summary().bytes_created);
             let kind = fs.kind().map_err(Failure::usage)?;
-            let words = super::zoned::may_run_full(kind, spec.size, live, created);
+            let words = crate::zoned::may_run_full(kind, spec.size, live, created);
             found.extend(words.map(|words| format!("{} {}: {words}", fs.name, state.name)));
         }
     }
@@ -277,9 +278,6 @@ fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(
         Bytes(room),
     )))
 }
-
-/// What the program itself takes of a memory limit: a block trace, counters, stacks.
-pub(crate) const OWN_MEMORY: Bytes = Bytes::mib(64);
 
 /// The kernel kills what needs more than its limit, so a limit below the threads' own memory is refused.
 fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u64) -> Result<(), Failure> {

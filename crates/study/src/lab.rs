@@ -1,13 +1,13 @@
 //! Cells in the lab: the guest runs the same study, restricted to them; what it records is taken over.
 
-use super::Study;
-use super::images::memory_available;
-use super::matrix::{self, RunId, runs};
-use super::matrix_run::{Event, memory_needed};
-use super::spec::{CellSpec, StudySpec};
-use crate::run::{Context, Guest, Run, run_in_guest};
+use crate::Study;
+use crate::images::memory_available;
+use crate::matrix::{self, RunId, runs};
+use crate::matrix_run::{Event, memory_needed};
+use crate::spec::{CellSpec, StudySpec};
 use senesce_core::{Bytes, Failure};
 use senesce_lab::kernel;
+use senesce_runs::run::{Context, Guest, Run, run_in_guest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn memory(spec: &StudySpec, wanted: &[RunId]) -> Bytes {
 /// A zoned drive and the conventional one beside it, where a cell asks for them.
 fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
     match wanted.iter().any(|id| spec.file_system[id.on.fs].is_zoned()) {
-        true => super::zoned::emulated(spec.size),
+        true => crate::zoned::emulated(spec.size),
         false => Vec::new(),
     }
 }

@@ -1,13 +1,15 @@
 //! What a cell does: a workload of the engine, one file operation, or a cold read of everything.
 
-use super::launched::Launched;
-use super::spec::WorkloadSpec;
-use crate::cold::{self, ColdAccount};
+use crate::launched::Launched;
+use crate::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Finite, Measurement, NoValue, Progress, Seed};
 use senesce_devmodel::replay::closed_loop_rate;
+use senesce_runs::cold::{self, ColdAccount};
+use senesce_runs::measurements::{MODELLED, THROUGHPUT};
+use senesce_runs::thread_memory::memory_of_threads;
 use senesce_volume::MountedTarget;
 use senesce_workload::micro::{FileOpsOptions, file_ops};
 use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
@@ -26,14 +28,8 @@ pub enum Subject {
     ColdRead,
 }
 
-/// Operations over time.
-pub const THROUGHPUT: &str = "throughput";
-
 /// The time that a drive works, over operations. It tells what age costs the drive, also where the processor sets the pace.
 pub const DRIVE_TIME: &str = "drive time";
-
-/// Between the name of a metric and that of the modelled drive.
-pub const MODELLED: &str = ", modelled ";
 
 /// The drive on which a metric is modelled.
 pub fn modelled_by(metric: &str) -> Option<&str> {
@@ -206,10 +202,4 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
 
 fn options(seed: Seed, time: Duration) -> Options {
     Options { seed, length: Some(Length::Time(time)), ..Options::default() }
-}
-
-/// Bytes of memory into which the threads of one process of ours read.
-pub(crate) fn memory_of_threads(workload: &senesce_workload::Workload) -> u64 {
-    let threads = workload.processes.iter().flat_map(|process| process.threads.iter().map(move |one| (process, one)));
-    threads.map(|(process, one)| process.instances.saturating_mul(one.instances).saturating_mul(one.memsize)).sum()
 }

@@ -1,9 +1,9 @@
 //! Controls: like measured against like. Both halves are the same cell on the same image, interleaved with everything else, so
 //! a difference between them is none of the cell.
 
-use super::matrix_run::RunEvent;
-use crate::decided::direction;
+use crate::matrix_run::RunEvent;
 use senesce_core::Measurement;
+use senesce_runs::decided::direction;
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Mean, Ratio, Rule, decide_all};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ pub struct Control {
 type Halves = BTreeMap<(usize, usize), (Measurement, Vec<f64>, Vec<f64>)>;
 
 /// All controls of a study, judged together.
-pub(super) fn of(events: &[RunEvent]) -> Vec<Control> {
+pub(crate) fn of(events: &[RunEvent]) -> Vec<Control> {
     let place = |event: &RunEvent| (event.id.on, event.id.workload);
     let twins: BTreeSet<_> = events.iter().filter(|event| event.id.twin).map(place).collect();
     let mut halves = Halves::new();
@@ -53,8 +53,8 @@ pub(super) fn of(events: &[RunEvent]) -> Vec<Control> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::matrix::{ImageId, RunId};
     use super::*;
+    use crate::matrix::{ImageId, RunId};
     use senesce_core::analysis::Better;
 
     fn events(fs: usize, own: f64, twin: f64) -> Vec<RunEvent> {

@@ -1,14 +1,14 @@
 //! Measuring until it is decided: all cells at first, then those whose answers are open, look by look. Every look is paid for
 //! ([`Sequential`]); which runs are next follows from the record alone, so that an interrupted study goes on where it was.
 
-use super::matrix::{self, RunId, repetitions_of, runs};
-use super::matrix_run::RunEvent;
-use super::questions::{CellId, Question, error_each, questions};
-use super::results::{Cell, FailedRun, judged_and_others};
-use super::spec::StudySpec;
-use super::verdicts::{self, Answer, Censored};
-use crate::decided::direction;
+use crate::matrix::{self, RunId, repetitions_of, runs};
+use crate::matrix_run::RunEvent;
+use crate::questions::{CellId, Question, error_each, questions};
+use crate::results::{Cell, FailedRun, judged_and_others};
+use crate::spec::StudySpec;
+use crate::verdicts::{self, Answer, Censored};
 use senesce_core::{Failure, Measurement};
+use senesce_runs::decided::direction;
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::{Direction, Ratio, Rule, Untestable};

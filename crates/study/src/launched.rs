@@ -1,6 +1,6 @@
 //! A cell that many ranks measure: `senesce bench --mpi`, started by a launcher such as `mpirun -n 4`.
 
-use super::spec::WorkloadSpec;
+use crate::spec::WorkloadSpec;
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};

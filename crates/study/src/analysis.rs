@@ -1,10 +1,10 @@
 //! Tables and figures of a study.
 
-use super::answer;
-use super::figures;
-use super::results::{Cell, Results};
-use crate::decided::{change_words, interval_words};
+use crate::answer;
+use crate::figures;
+use crate::results::{Cell, Results};
 use senesce_core::analysis::*;
+use senesce_runs::decided::{change_words, interval_words};
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
 use serde_json::{Value, json};
@@ -175,7 +175,7 @@ fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
 }
 
 fn verdict_words(results: &Results, cell: &Cell) -> String {
-    let is_it = |answer: &&super::verdicts::Answer| {
+    let is_it = |answer: &&crate::verdicts::Answer| {
         !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
     };
     results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::words)
@@ -195,7 +195,7 @@ fn flags(cell: &Cell) -> String {
 }
 
 /// Layout score of an image against what the image costs: the mean of a cell on it over the mean of the reference.
-pub(super) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f64, f64)> {
+pub(crate) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f64, f64)> {
     let reference = |fs: usize| {
         let of = cells.iter().filter(|cell| cell.id.fs == fs).min_by_key(|cell| cell.id.state)?;
         mean_of_means(&of.groups)
@@ -341,9 +341,9 @@ fn result(results: &Results) -> Value {
             "emulated": cell.emulated,
         })
     };
-    let control = |one: &super::controls::Control| {
+    let control = |one: &crate::controls::Control| {
         let (fs, workload) = (&results.spec.file_system[one.fs].name, &results.spec.workload[one.workload].name);
-        let mut row = crate::decided::fields(&one.decision);
+        let mut row = senesce_runs::decided::fields(&one.decision);
         row.extend([("workload".into(), json!(workload)), ("file_system".into(), json!(fs))]);
         row.insert("metric".into(), json!(one.what.metric));
         Value::Object(row)

@@ -1,10 +1,10 @@
 //! What a study found, in one sentence, and as rows that programs read.
 
-use super::results::Results;
-use super::subject::modelled_by;
-use super::verdicts::{Answer, Change, Order};
-use crate::decided::{change_words, fields};
+use crate::results::Results;
+use crate::subject::modelled_by;
+use crate::verdicts::{Answer, Change, Order};
 use senesce_core::analysis::Table;
+use senesce_runs::decided::{change_words, fields};
 use senesce_stats::Verdict;
 use senesce_stats::pairwise::OrderChange;
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ const PARTS: usize = 4;
 
 /// One sentence: the order of the file systems where there are several, what age does to each, and whether it changes the
 /// order. Modelled drives are left to the tables.
-pub(super) fn sentence(results: &Results) -> String {
+pub(crate) fn sentence(results: &Results) -> String {
     let orders =
         parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_words(results, one)));
     let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_measured(&answer.what.metric));
@@ -122,7 +122,7 @@ fn nothing_found(results: &Results) -> String {
 }
 
 /// `answer`, `pairs`, `ages`, `groups` and `order_changes` of the result.
-pub(super) fn json(results: &Results) -> Map<String, Value> {
+pub(crate) fn json(results: &Results) -> Map<String, Value> {
     let of = |is_pair: bool| results.answers.iter().filter(move |answer| answer.question.is_pair() == is_pair);
     let mut all = Map::new();
     all.insert("answer".into(), json!(sentence(results)));
@@ -177,7 +177,7 @@ fn order_change(results: &Results, change: &Change) -> Value {
 }
 
 /// Every pair of file systems in every state.
-pub(super) fn pairs_table(results: &Results) -> Table {
+pub(crate) fn pairs_table(results: &Results) -> Table {
     let columns = ["workload", "state", "metric", "pair", "ratio", "interval", "the first is"];
     let mut table = Table::new("pairs", "Pairs of file systems, the first over the second", &columns);
     for answer in results.answers.iter().filter(|answer| answer.question.is_pair()) {
@@ -191,7 +191,7 @@ pub(super) fn pairs_table(results: &Results) -> Table {
             json!(answer.what.metric),
             json!(format!("{a} / {b}")),
             json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| crate::decided::interval_words(&interval))),
+            json!(interval.map(|interval| senesce_runs::decided::interval_words(&interval))),
             json!(words(answer)),
         ]);
     }
@@ -199,13 +199,13 @@ pub(super) fn pairs_table(results: &Results) -> Table {
 }
 
 /// The verdict in words, and whether it speaks for single images.
-pub(super) fn words(answer: &Answer) -> String {
+pub(crate) fn words(answer: &Answer) -> String {
     let alone = answer.one_image && answer.decision.interval.is_some();
     format!("{}{}", answer.decision.words(), if alone { " (this image alone)" } else { "" })
 }
 
 /// Groups that cannot be told apart.
-pub(super) fn groups_table(results: &Results) -> Table {
+pub(crate) fn groups_table(results: &Results) -> Table {
     let title = "Order of the file systems: = could not be told apart, > is better";
     let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
     for order in &results.orders {
@@ -221,7 +221,7 @@ pub(super) fn groups_table(results: &Results) -> Table {
 }
 
 /// Whether age changes the order of each pair.
-pub(super) fn changes_table(results: &Results) -> Table {
+pub(crate) fn changes_table(results: &Results) -> Table {
     let columns = ["workload", "metric", "pair", "state", "the order", "probability that it differs"];
     let title = format!("Does the order change against '{}'?", results.spec.state[0].name);
     let mut table = Table::new("order-changes", &title, &columns);

@@ -1,15 +1,16 @@
 //! Does what a study asks for: images first, then every run on a restored image.
 
-use super::device_state::DeviceState;
-use super::images::{ImageFacts, Images, fail_on};
-use super::lab;
-use super::matrix::{ImageId, RunId, is_planned, runs, warnings};
-use super::spec::{CellSpec, StateKind, StudySpec};
-use super::subject::{Measured, Subject};
-use crate::run::{Context, Run};
+use crate::device_state::DeviceState;
+use crate::images::{ImageFacts, Images};
+use crate::lab;
+use crate::matrix::{ImageId, RunId, is_planned, runs, warnings};
+use crate::spec::{CellSpec, StateKind, StudySpec};
+use crate::subject::{Measured, Subject};
 use senesce_aging::Data;
 use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
 use senesce_devmodel::DeviceModel;
+use senesce_runs::kernel_log::fail_on;
+use senesce_runs::run::{Context, Run};
 use senesce_volume::{AppliedLimits, Limits, MountedTarget, TraceSession};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -168,7 +169,7 @@ fn image_of(event: &Event) -> Option<ImageId> {
 }
 
 /// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
-pub(super) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
+pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
         let source = spec.source(state);
@@ -260,7 +261,7 @@ fn stop_trace(
     let mut modelled = Vec::new();
     for name in &spec.models {
         let model = DeviceModel::builtin(name)?;
-        modelled.extend(subject.modelled(name, measured, model.seconds(&requests))?);
+        modelled.extend(subject.modelled(name, measured, model.seconds(&requests)?)?);
     }
     Ok(modelled)
 }

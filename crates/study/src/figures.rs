@@ -1,10 +1,10 @@
 //! Figures of a study: bars per workload, layout against cost, free space of the images.
 
-use super::analysis::layout_pairs;
-use super::results::{Cell, Results};
+use crate::analysis::layout_pairs;
+use crate::results::{Cell, Results};
 use senesce_core::analysis::*;
 
-pub(super) fn of(results: &Results) -> Vec<Figure> {
+pub(crate) fn of(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
     for cells in results.by_metric() {
         figures.extend(bars(results, &cells));
@@ -18,7 +18,7 @@ fn slug(text: &str) -> String {
     text.chars().map(|one| if one.is_ascii_alphanumeric() { one.to_ascii_lowercase() } else { '-' }).collect()
 }
 
-pub(super) fn device(results: &Results, cells: &[&Cell]) -> String {
+pub(crate) fn device(results: &Results, cells: &[&Cell]) -> String {
     match cells.first().filter(|cell| Results::is_modelled(cell)) {
         Some(cell) => format!(
             "{}, from the block trace of an image of {}",

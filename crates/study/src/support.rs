@@ -1,9 +1,9 @@
 //! Whether this machine can do what a study asks of it.
 
-use super::spec::StudySpec;
-use crate::run::Needs;
+use crate::spec::StudySpec;
 use senesce_cluster::HAS_MPI;
 use senesce_core::{ExitCode, Failure};
+use senesce_runs::run::Needs;
 
 /// Root for who has cells for this machine, which attach loop devices and mount; the lab needs none.
 pub fn needs(spec: &StudySpec) -> Needs {
@@ -36,7 +36,7 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
         if spec.lab_kernel(fs, state, name).is_some() {
             continue;
         }
-        super::zoned::ZonedDrives::of(&spec.file_system[fs])?;
+        crate::zoned::ZonedDrives::of(&spec.file_system[fs])?;
         let kind = spec.file_system[fs].kind().map_err(Failure::usage)?;
         kind.mkfs_version()?;
         if !kind.is_supported() {

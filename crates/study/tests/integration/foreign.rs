@@ -17,7 +17,7 @@ fn studies_of_the_corpus_are_read_or_refused() {
     let texts = corpus();
     assert!(texts.iter().any(|text| study::exercise(text)), "a sound study is in the corpus");
     let huge = texts.iter().find(|text| text.contains("name = \"huge\"")).unwrap();
-    let refused = senesce_runs::study::StudySpec::parse("huge", huge).unwrap_err().to_string();
+    let refused = senesce_study::StudySpec::parse("huge", huge).unwrap_err().to_string();
     assert!(refused.contains("30000000 runs"), "{refused}");
 }
 
@@ -28,7 +28,7 @@ fn changed_studies_are_read_or_refused_and_mostly_come_past_the_first_check() {
     let (mut typed, mut accepted) = (0, 0);
     for seed in 0..1000 {
         let changed = toml_mutator::mutate(sound, seed).expect("a changed study is TOML");
-        typed += u32::from(toml::from_str::<senesce_runs::study::StudySpec>(&changed).is_ok());
+        typed += u32::from(toml::from_str::<senesce_study::StudySpec>(&changed).is_ok());
         accepted += u32::from(study::exercise(&changed));
     }
     println!("{typed} of 1000 have the types of a study, {accepted} are studies");
@@ -48,8 +48,7 @@ fn numbers_that_are_none_are_refused_before_anything_is_planned() {
         ("cpus = 1.5", "cpus = nan"),
     ] {
         assert!(sound.contains(number));
-        let refused =
-            senesce_runs::study::StudySpec::parse("s", &sound.replace(number, other)).unwrap_err().to_string();
+        let refused = senesce_study::StudySpec::parse("s", &sound.replace(number, other)).unwrap_err().to_string();
         assert!(refused.contains(number.split(' ').next().unwrap()), "{other}: {refused}");
     }
 }

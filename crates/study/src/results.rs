@@ -1,17 +1,17 @@
 //! A study's record, gathered by cell.
 
-use super::adaptive;
-use super::controls::{self, Control};
-use super::images::ImageFacts;
-use super::matrix::{ImageId, RunId, runs};
-use super::matrix_run::{Event, RunEvent};
-use super::questions::CellId;
-use super::spec::StudySpec;
-use super::subject::{DRIVE_TIME, MODELLED, THROUGHPUT, modelled_by};
-use super::verdicts::{self, Answer, Change, Order};
-use crate::measurements::is_timing;
-use crate::run::{Recorded, Run};
+use crate::adaptive;
+use crate::controls::{self, Control};
+use crate::images::ImageFacts;
+use crate::matrix::{ImageId, RunId, runs};
+use crate::matrix_run::{Event, RunEvent};
+use crate::questions::CellId;
+use crate::spec::StudySpec;
+use crate::subject::{DRIVE_TIME, modelled_by};
+use crate::verdicts::{self, Answer, Change, Order};
 use senesce_core::Measurement;
+use senesce_runs::measurements::{MODELLED, THROUGHPUT, is_timing};
+use senesce_runs::run::{Recorded, Run};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Interval, Mean, mean_of_means};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ impl Results {
         Self::gather(spec, events, failed, images, lab.collect())
     }
 
-    pub(super) fn gather(
+    pub(crate) fn gather(
         spec: StudySpec,
         events: Vec<RunEvent>,
         failed: Vec<FailedRun>,
@@ -160,7 +160,7 @@ impl Results {
 }
 
 /// Cells under the metrics that are judged, and under all others.
-pub(super) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
+pub(crate) fn judged_and_others(events: &[RunEvent], idle: &BTreeSet<(usize, String)>) -> (Vec<Cell>, Vec<Cell>) {
     let names: BTreeSet<&str> =
         events.iter().filter_map(|event| Some(event.metrics.first()?.metric.as_str())).collect();
     let is_judged = |cell: &Cell| match modelled_by(&cell.what.metric) {

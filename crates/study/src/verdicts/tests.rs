@@ -1,9 +1,9 @@
 //! Answers on made-up records of known truth.
 
-use super::super::matrix::{ImageId, RunId, runs};
-use super::super::matrix_run::RunEvent;
-use super::super::results::Results;
 use super::*;
+use crate::matrix::{ImageId, RunId, runs};
+use crate::matrix_run::RunEvent;
+use crate::results::Results;
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::{ExitCode, Seed};
@@ -112,7 +112,7 @@ fn groups_ages_and_changes_of_order_are_told() {
     let changed: Vec<_> = results.changes.iter().filter(|change| change.change == OrderChange::Changes).collect();
     assert_eq!(changed.len(), 6, "ext4 with btrfs and f2fs, under three workloads");
     assert!(changed.iter().all(|change| change.probability.unwrap() > 0.99));
-    let analysis = super::super::analysis_of(&results);
+    let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
     assert!(answer.contains("> ") && answer.contains("'aged' changes the order of ext4 and btrfs"), "{answer}");
     assert!(answer.contains("one image speaks for itself alone"), "{answer}");

@@ -1,6 +1,6 @@
 //! Checks a study as a whole, so that nothing is found out after the first byte.
 
-use super::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
+use crate::spec::{CellSpec, FileSystemSpec, StateKind, StateSpec, StudySpec, WorkloadSpec};
 use senesce_aging::{Data, Profile};
 use senesce_core::parameter::{nearest, suggest};
 use senesce_volume::FileSystem;
@@ -97,7 +97,7 @@ impl StudySpec {
 
     /// A zoned drive is no image: what works on images only is refused.
     fn check_zoned(&self, one: &FileSystemSpec) -> Result<(), String> {
-        let least = super::zoned::LEAST_SIZE;
+        let least = crate::zoned::LEAST_SIZE;
         if self.size < least || !self.size.0.is_multiple_of(64 << 20) {
             return Err(format!("size = {}: a zoned drive has at least {least}, in steps of 64 MiB", self.size));
         }
@@ -204,7 +204,7 @@ impl WorkloadSpec {
         if self.seconds.is_some_and(|seconds| !(0.1..=1e6).contains(&seconds)) {
             return Err("seconds must lie between 0.1 and 1000000".into());
         }
-        super::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
+        crate::subject::Subject::of(self).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
@@ -227,7 +227,7 @@ fn find<'a>(what: &str, name: &str, mut known: impl Iterator<Item = &'a str> + C
 }
 
 /// Adds the nearest known key to serde's message about an unknown one.
-pub(super) fn with_suggestion(message: &str) -> String {
+pub(crate) fn with_suggestion(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (Some(unknown), true) = (quoted.first(), message.contains("unknown ")) else { return message.into() };
     let unknown = *unknown;

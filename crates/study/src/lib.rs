@@ -24,10 +24,13 @@ pub use matrix_run::{Event, Matrix, RunEvent};
 pub use spec::StudySpec;
 pub use support::needs;
 
-use crate::run::{Context, Needs, Planned, Recorded, Run};
 use matrix::RunId;
 use results::Results;
 use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
+use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
+
+/// The verb of this room, which leaves run directories.
+pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
 /// The run that `senesce study` leaves.
 pub struct Study(Matrix);
@@ -49,7 +52,7 @@ impl Run for Study {
     }
 
     fn plan(spec: &StudySpec, seed: Seed) -> Result<Plan, Failure> {
-        matrix::describe(spec, crate::run::new_plan::<Self>(spec, seed)?)
+        matrix::describe(spec, senesce_runs::run::new_plan::<Self>(spec, seed)?)
     }
 
     fn next(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Vec<Planned<RunId>>, Failure> {
@@ -93,7 +96,7 @@ mod tests {
 
     /// The studies of the page, which are what a new user copies: indented text between paragraphs.
     fn examples() -> Vec<String> {
-        let page = include_str!("../../../../docs/verbs/study.md");
+        let page = include_str!("../../../docs/verbs/study.md");
         let mut blocks = vec![String::new()];
         for line in page.lines().filter(|line| !line.is_empty()) {
             match (line.strip_prefix("    "), blocks.last_mut()) {

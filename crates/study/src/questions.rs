@@ -1,7 +1,7 @@
 //! What a study asks: every cell against the first state of its file system, and every pair of file systems in a state.
 //! All answers of a study share one error, so the number of questions decides how many repetitions an answer takes.
 
-use super::spec::{StateKind, StudySpec};
+use crate::spec::{StateKind, StudySpec};
 use senesce_stats::Ratio;
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::verdict::{FAMILY_ERROR, MARGIN};

@@ -1,0 +1,17 @@
+//! What the kernel said of a device while it was measured.
+
+use senesce_core::{ExitCode, Failure};
+
+/// Warnings of the kernel about the device end a run.
+///
+/// # Errors
+/// The first of them.
+pub fn fail_on(warnings: Vec<String>) -> Result<(), Failure> {
+    match warnings.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::new(
+            ExitCode::RunFailed,
+            format!("the kernel warned {} times, first: {first}", warnings.len()),
+        )),
+    }
+}

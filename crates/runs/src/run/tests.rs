@@ -1,0 +1,116 @@
+//! The runner with a run of nothing but numbers: what a reader finds after kills, failures and changes of the machine.
+
+use super::*;
+use senesce_core::analysis::Better;
+use senesce_core::{Record, RunDirectory};
+use serde::Deserialize;
+use std::path::Path;
+
+/// Measures the number of each of its steps, twice.
+struct Count;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct UpTo {
+    steps: u32,
+    /// Exists: the run cannot end.
+    stuck: std::path::PathBuf,
+}
+
+impl Run for Count {
+    const KIND: &'static str = "count";
+    type Spec = UpTo;
+    type Event = NoEvent;
+    type Step = u32;
+
+    fn steps(spec: &UpTo, _seed: Seed) -> Result<Vec<Planned<u32>>, Failure> {
+        Ok((0..spec.steps).map(|step| Planned::new(step, "count", "-")).collect())
+    }
+
+    fn begin(_spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    fn step(&mut self, _spec: &UpTo, step: &u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        for _ in 0..2 {
+            context.measure(Measurement::new("number", "", Better::Neither, f64::from(*step))?);
+        }
+        Ok(())
+    }
+
+    fn end(self, spec: &UpTo, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        match spec.stuck.exists() {
+            true => Err(Failure::new(ExitCode::RunFailed, "it is stuck")),
+            false => Ok(()),
+        }
+    }
+
+    fn analyse(_spec: &UpTo, _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        Ok(Analysis { result: serde_json::json!({}), ..Analysis::default() })
+    }
+}
+
+fn spec(room: &Path) -> UpTo {
+    UpTo { steps: 3, stuck: room.join("stuck") }
+}
+
+/// A process that another test begins has the lock of the directory until its program starts.
+fn play(room: &Path) -> Result<Outcome, Failure> {
+    loop {
+        match conduct::<Count>(&spec(room), Seed(1), &Conduct::quietly(&room.join("run"))) {
+            Err(failure) if failure.to_string().contains("is in use") => std::thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
+fn numbers(run: &Path) -> Vec<f64> {
+    Recorded::<Count>::of(&Record::open(run).unwrap()).unwrap().measurements().map(|one| one.value.get()).collect()
+}
+
+#[test]
+fn a_run_that_was_killed_anywhere_measures_every_step_once() {
+    let room = tempfile::tempdir().unwrap();
+    let run = room.path().join("run");
+    play(room.path()).unwrap();
+    let all = numbers(&run);
+    assert_eq!(all, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
+    let whole = std::fs::read(run.join("events.jsonl")).unwrap();
+    for cut in (0..whole.len()).step_by(7) {
+        std::fs::remove_file(run.join("summary.json")).unwrap();
+        std::fs::write(run.join("events.jsonl"), &whole[..cut]).unwrap();
+        assert_eq!(numbers(&run).len() % 2, 0, "half of a step after a kill at {cut}");
+        play(room.path()).unwrap();
+        assert_eq!(numbers(&run), all, "killed at {cut}");
+    }
+}
+
+#[test]
+fn a_run_that_goes_on_elsewhere_says_so() {
+    let room = tempfile::tempdir().unwrap();
+    let run = room.path().join("run");
+    play(room.path()).unwrap();
+    std::fs::remove_file(run.join("summary.json")).unwrap();
+    let elsewhere = |kernel: &str| {
+        let directory = RunDirectory::resume(&run).unwrap();
+        let mut facts = senesce_core::Environment::default();
+        facts.put("kernel.release", kernel);
+        directory.add_environment(&facts).unwrap();
+    };
+    elsewhere("2.4");
+    let caveats = play(room.path()).unwrap().analysis.caveats;
+    assert!(caveats.iter().any(|words| words.contains("kernel.release was \"2.4\"")), "{caveats:?}");
+}
+
+#[test]
+fn what_failed_outside_of_steps_is_forgotten_when_it_goes_well() {
+    let room = tempfile::tempdir().unwrap();
+    let stuck = room.path().join("stuck");
+    std::fs::write(&stuck, "").unwrap();
+    let failed = play(room.path()).unwrap_err();
+    assert_eq!(failed.to_string(), "it is stuck");
+    let kept = |analysis: &Analysis| analysis.caveats.iter().any(|words| words.contains("it is stuck"));
+    let record = Record::open(&room.path().join("run")).unwrap();
+    assert!(kept(&analyse::<Count>(&record).unwrap()));
+    std::fs::remove_file(&stuck).unwrap();
+    assert!(!kept(&play(room.path()).unwrap().analysis));
+}

@@ -1,0 +1,3 @@
+//! What a study is read from, and what it leaves.
+
+mod foreign;
