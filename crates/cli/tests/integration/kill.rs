@@ -128,3 +128,24 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
         let _ = fs::remove_dir_all(room.path().join("run"));
     }
 }
+
+/// The same where another thread than the first writes to what the process serves: it is a zombie then, with a thread that waits.
+#[test]
+#[ignore = "needs loop devices, FUSE"]
+fn a_thread_that_waits_for_its_own_dead_server_is_let_go() {
+    let room = room();
+    let made = ["age", "image:a.img,size=128M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
+    let made = run(room.path(), &[&made[..], &["--out", "run"]].concat());
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for round in 0..5 {
+        let mut child = started(room.path(), &["prognosis", "a.img", "--try"]);
+        let process = child.id();
+        let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
+        wait_until(|| mounts().lines().any(|line| line.contains(&format!("-{process}-")) && line.contains("fuse")));
+        std::thread::sleep(Duration::from_millis(100 * round));
+        child.kill().unwrap();
+        wait_until(|| child.try_wait().unwrap().is_some());
+        wait_until(|| traces_of(process).is_empty());
+    }
+    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+}

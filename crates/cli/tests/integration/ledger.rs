@@ -50,13 +50,13 @@ impl Owed {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0["process"])).unwrap_or_default();
         let Some((_, rest)) = text.rsplit_once(')') else { return false };
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        !matches!(fields[0], "Z" | "X") && fields[19] == self.0["start_ticks"].to_string()
+        !matches!(fields[0], "Z" | "X") && fields[19].parse().ok() == self.0["start_ticks"].as_u64()
     }
 
     fn is_attached(&self, device: &Path) -> bool {
         let words = ["--noheadings", "--output", "BACK-INO"];
         let output = Command::new("losetup").args(words).arg(device).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).trim() == self.0["inode"].to_string()
+        String::from_utf8_lossy(&output.stdout).trim().parse().ok() == self.0["inode"].as_u64()
     }
 }
 

@@ -5,5 +5,6 @@ mod dump;
 mod faults;
 mod model;
 mod posix;
+mod region;
 mod sim;
 mod threads;
