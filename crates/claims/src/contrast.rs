@@ -3,8 +3,8 @@
 use crate::sample::Sample;
 pub use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::ratio::RESOLUTION;
+use senesce_stats::student::quantile;
 use senesce_stats::{mean, standard_deviation};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// An estimate between two ends, in units of its terms (or their ratio).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -38,10 +38,12 @@ pub enum Scale {
 }
 
 /// The interval of the sum of weighted means, at level 1 - `alpha`: standard errors added in squares, degrees of freedom
-/// after Welch (1947) and Satterthwaite (1946). Terms without random error add none; with one that has, the half-width is
-/// [`RESOLUTION`] of the terms at least.
+/// after Welch (1947) and Satterthwaite (1946), and those of the smallest sample where sizes differ and one is tiny (Mickey and
+/// Brown 1966, as for ratios). Terms without random error add none; with one that has, the half-width is [`RESOLUTION`] of the
+/// terms at least.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     let (mut value, mut variance, mut freedom, mut smallest) = (0.0, 0.0, 0.0, usize::MAX);
+    let mut largest = 0;
     let mut resolution = 0.0f64;
     for (weight, sample) in terms {
         let units: Vec<f64> = match scale {
@@ -62,20 +64,19 @@ pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<In
         let part = (weight * deviation).powi(2) / count as f64;
         variance += part;
         freedom += part.powi(2) / (count - 1) as f64;
-        smallest = smallest.min(count);
+        (smallest, largest) = (smallest.min(count), largest.max(count));
         let size = if scale == Scale::Ratio { *weight } else { weight * centre };
         resolution = resolution.max(size.abs() * RESOLUTION);
     }
-    let spread = if variance > 0.0 { quantile(alpha, variance.powi(2) / freedom) * variance.sqrt() } else { 0.0 };
+    let freedom = match smallest < LEAST_VALUES && smallest != largest {
+        true => (smallest - 1) as f64,
+        false => variance.powi(2) / freedom,
+    };
+    let spread = if variance > 0.0 { quantile(alpha / 2.0, freedom) * variance.sqrt() } else { 0.0 };
     let reach = spread.max(resolution);
     let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
     let units = if smallest == usize::MAX { 0 } else { smallest };
     Ok(Interval { value: back(value), low: back(value - reach), high: back(value + reach), units })
-}
-
-/// Two-sided quantile of Student's t.
-fn quantile(alpha: f64, freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - alpha / 2.0))
 }
 
 #[cfg(test)]
@@ -88,16 +89,29 @@ mod tests {
 
     #[test]
     fn a_difference_is_welchs() {
-        // Welch by hand: standard error 0.77728, 4.5624 degrees of freedom, quantile 2.646543 by numeric integration.
-        let images = |units: &[f64]| Sample { values: 2 * units.len(), ..noisy(units) };
-        let (a, b) = (images(&[4.0, 5.0, 6.0]), images(&[1.0, 2.0, 3.5, 2.5]));
+        // Both as scipy's ttest_ind(..., equal_var=False) with its confidence_interval().
+        let (a, b) = (noisy(&[4.0, 5.0, 6.0, 5.5, 4.5]), noisy(&[1.0, 2.0, 3.5, 2.5, 3.0, 1.5]));
         let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
         assert!((found.value - 2.75).abs() < 1e-12);
         assert!((found.low - LOW).abs() < 1e-6, "{}", found.low);
-        assert_eq!(found.units, 3);
+        assert_eq!(found.units, 5);
     }
 
-    const LOW: f64 = 0.692_890_804;
+    const LOW: f64 = 1.572523678;
+
+    #[test]
+    fn a_tiny_sample_beside_a_larger_one_has_its_own_degrees_of_freedom() {
+        let images = |units: &[f64]| Sample { values: 3 * units.len(), ..noisy(units) };
+        let (a, b) = (images(&[4.0, 5.0]), images(&[1.0, 2.0, 3.5, 2.5, 2.0, 2.6, 1.9, 2.1]));
+        let found = contrast(&[(1.0, &a), (-1.0, &b)], Scale::Linear, 0.05).unwrap();
+        let error = (0.5f64 / 2.0 + variance(&b.units) / 8.0).sqrt();
+        // Student's quantile of one degree of freedom at 97.5 %.
+        assert!((found.high - found.value - 12.706_204_736 * error).abs() < 1e-6, "{found:?}");
+    }
+
+    fn variance(values: &[f64]) -> f64 {
+        standard_deviation(values).unwrap().powi(2)
+    }
 
     #[test]
     fn a_ratio_is_multiplicative_and_needs_values_above_zero() {

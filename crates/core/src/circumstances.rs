@@ -27,6 +27,11 @@ pub fn set_commit(commit: &'static str) {
     let _ = COMMIT.set(commit);
 }
 
+/// The commit that this program was built from, if the program said so.
+pub fn commit() -> Option<&'static str> {
+    COMMIT.get().copied()
+}
+
 /// Gives all runs of this process a label; the first call counts.
 pub fn set_label(label: String) {
     let _ = LABEL.set(label);

@@ -235,7 +235,9 @@ fn measurements(agings: &[Aged]) -> Vec<Measurement> {
         add("fragmented files", "", layout.fragmented_files as f64);
         add("free extents", "", layout.free_extents as f64);
         add("static layout score", "", layout.static_layout_score);
-        add("operations per commit", "", aged.image.operations as f64 / aged.image.commits.max(1) as f64);
+        if aged.image.commits > 0 {
+            add("operations per commit", "", aged.image.operations as f64 / aged.image.commits as f64);
+        }
         let first =
             |other: &&Aged| !other.step.slowed && other.step == Step { repeat: 0, slowed: false, ..step.clone() };
         if let Some(first) = agings.iter().find(first).filter(|first| *first != aged) {

@@ -455,7 +455,8 @@ fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure
     let mut cures = Vec::new();
     if let Some(command) = defragmenter(&found.file_system) {
         // Everything that is moved is read and written.
-        cures.push(one(format!("{command} {}", found.target), found.ideal_seconds, moved, 2.0));
+        let place = place_of_commands(&found.target);
+        cures.push(one(format!("{command} {place}"), found.ideal_seconds, moved, 2.0));
     }
     let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
     cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
@@ -465,6 +466,14 @@ fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure
 /// Full reads until a cure that takes `cost` seconds has paid.
 pub fn pays(now: f64, after: f64, cost: f64) -> Option<f64> {
     (now > after).then(|| cost / (now - after))
+}
+
+/// Where the tools work: they take a mounted directory, which an image or a device has to be made first.
+pub(crate) fn place_of_commands(target: &str) -> String {
+    match Path::new(target).is_dir() {
+        true => target.into(),
+        false => "MOUNTPOINT".into(),
+    }
 }
 
 /// Bytes per second of a long sequential read, as the model has it.

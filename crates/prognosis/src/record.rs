@@ -121,7 +121,11 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
         if let Some((slope, last)) = line(&points) {
             let days = (threshold - last) / slope;
-            let days_left = (days.is_finite() && (0.0..=HORIZON).contains(&days)).then_some(days);
+            let is_passed = (threshold - last) * (threshold - points[0].1) < 0.0;
+            let days_left = match is_passed {
+                true => Some(0.0),
+                false => (days.is_finite() && (0.0..=HORIZON).contains(&days)).then_some(days),
+            };
             found.push(Trend { value: value.into(), per_day: slope, days_left, threshold: words.into() });
         }
     };
@@ -181,6 +185,12 @@ mod tests {
         );
         assert!((found[0].days_left.unwrap() - 7.0).abs() < 1e-6, "{found:?}");
         assert!(trends(&all[..2]).is_empty(), "two points say nothing of their error");
+    }
+
+    #[test]
+    fn a_threshold_that_is_passed_has_no_days_left() {
+        let all: Vec<Kept> = (0..4).map(|day| kept(f64::from(day), 1000, 10.0 + 5.0 * f64::from(day))).collect();
+        assert_eq!(trends(&all)[0].days_left, Some(0.0));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub mod rank;
 pub mod ratio;
 pub mod sequential;
 pub mod series;
-mod student;
+pub mod student;
 pub mod trend;
 pub mod verdict;
 

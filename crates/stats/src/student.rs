@@ -7,7 +7,7 @@ use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 const NORMAL_FROM: f64 = 1e5;
 
 /// The value that is exceeded with probability `upper` (0..0.5); `dof` at least 1.
-pub(crate) fn quantile(upper: f64, dof: f64) -> f64 {
+pub fn quantile(upper: f64, dof: f64) -> f64 {
     // Below 1e-15 the complement is no longer told from 1; what is no probability gets the widest interval.
     let upper = if upper > 1e-15 { upper.min(0.5) } else { 1e-15 };
     match StudentsT::new(0.0, 1.0, dof.max(1.0)) {

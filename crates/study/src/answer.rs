@@ -107,6 +107,12 @@ fn nothing_found(results: &Results) -> String {
         });
         return format!("nothing can be tested: {}", why.unwrap_or_default());
     }
+    if open.is_empty() {
+        return format!(
+            "no difference was told: {tested} of {} comparisons are equivalent, and the others cannot be tested",
+            results.answers.len()
+        );
+    }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
     let needed = open.iter().map(|(_, needed)| *needed).try_fold(0, |most, needed| Some(most.max(needed?)));
     let needed = match needed {

@@ -276,7 +276,7 @@ fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
             spec.source(state).data,
             plan.spec().churn,
             plan.spec().seed.0,
-            env!("CARGO_PKG_VERSION"),
+            senesce_core::circumstances::commit().unwrap_or(env!("CARGO_PKG_VERSION")),
         );
     }
     if state.kind == StateKind::Image {

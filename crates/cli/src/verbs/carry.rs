@@ -70,7 +70,9 @@ pub fn show_record(outcome: &Outcome) -> Exit {
     let path = outcome.path.display();
     match outcome.state {
         State::Interrupted => {
-            eprintln!("senesce: interrupted; the record {path} is kept, the same command continues it")
+            eprintln!(
+                "senesce: interrupted; the record {path} is kept, the same command with --out {path} continues it"
+            )
         }
         State::Failed(count) => {
             eprintln!("senesce: {count} steps failed; the record {path} says why, the same command does them again");

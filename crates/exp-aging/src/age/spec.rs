@@ -182,6 +182,7 @@ impl AgeSpec {
             && self.data == "fallocate"
             && self.fsync_every == 0
             && self.pace.is_none()
+            && (self.mkfs_options.trim(), self.mount_options.trim()) == ("", "")
             && (self.threads, self.parts, self.shard) == (1, 1, None);
         let size = self.capacity()?;
         let wanted = Wanted { profile: &self.profile, file_system, size, fullness, as_measured };

@@ -71,8 +71,8 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     }
     if !wanted.as_measured {
         return refuse(
-            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate and one thread, and with \
-             nothing else"
+            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate, one thread and no options \
+             of mkfs and mount, and with nothing else"
                 .into(),
         );
     }

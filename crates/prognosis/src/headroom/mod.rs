@@ -103,8 +103,26 @@ impl Estimate {
 
 /// All sizes, for users and for root. Empty where nothing is known about the file system.
 pub fn creatable(room: &Room) -> Vec<Creatable> {
-    let sizes = SIZES.into_iter().flat_map(|size| [(size, User::User), (size, User::Root)]);
-    sizes.filter_map(|(size, user)| one(room, size, user)).collect()
+    let of = |user: User| in_order(SIZES.into_iter().filter_map(|size| one(room, size, user)).collect());
+    let (users, roots) = (of(User::User), of(User::Root));
+    users.into_iter().zip(roots).flat_map(|(user, root)| [user, root]).collect()
+}
+
+/// Of larger files there are never more: what the intervals of neighbours say of one another, from small to large.
+fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
+    for large in (1..all.len()).rev() {
+        let low = all[large].low;
+        let small = &mut all[large - 1];
+        small.low = small.low.max(low).min(small.high);
+        small.files = small.files.max(small.low);
+    }
+    for large in 1..all.len() {
+        let (files, high) = (all[large - 1].files, all[large - 1].high);
+        let larger = &mut all[large];
+        larger.high = larger.high.min(high).max(larger.low);
+        larger.files = larger.files.min(files).max(larger.low);
+    }
+    all
 }
 
 /// One size.

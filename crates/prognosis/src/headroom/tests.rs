@@ -127,13 +127,16 @@ proptest! {
         length in 1u64..200, count in 1u64..5000, inodes in 0u64..100_000, sparse: bool
     ) {
         for room in [ext4(pieces(length, length + 3, count), inodes, 100, 200), xfs(pieces(length, length + 3, count), sparse)] {
-            let mut before = u64::MAX;
-            for size in SIZES {
-                let found = one(&room, size, User::Root).unwrap();
+            let all = creatable(&room);
+            for (index, found) in all.iter().enumerate() {
                 prop_assert!(found.low <= found.files && found.files <= found.high, "{:?}", found);
-                prop_assert!(found.files <= before || found.ends_by == EndsBy::InodeChunks, "{:?}", found);
-                before = found.files;
-                prop_assert!(one(&room, size, User::User).unwrap().files <= found.files);
+                // Two of each size: for users, for root.
+                if let Some(larger) = all.get(index + 2) {
+                    prop_assert!(larger.files <= found.files && larger.high <= found.high, "{:?} {:?}", found, larger);
+                }
+            }
+            for both in all.chunks(2) {
+                prop_assert!(both[0].files <= both[1].files, "{:?}", both);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::trial::Trial;
 use super::{Executed, Laboratory, Tried};
 use crate::error::PrognosisError;
-use crate::estimate::{Cure, Seen, pays, sequential_rate};
+use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::plan;
 use crate::sentence;
 use senesce_layout::FileRuns;
@@ -39,7 +39,7 @@ pub(super) fn try_tool(
 ) -> Result<(), PrognosisError> {
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
-    let command = format!("{} {target}", whole(laboratory.file_system).join(" "));
+    let command = format!("{} {}", whole(laboratory.file_system).join(" "), place_of_commands(target));
     laboratory.progress.phase(&format!("{} on the twin", tool(laboratory.file_system)[0]), u64::from(passes), "passes");
     let rate = sequential_rate(laboratory.model)?;
     let mut last: Option<Seen> = None;
