@@ -4,6 +4,7 @@
 use senesce_core::analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Series, Table, Verdict};
 use senesce_core::{Environment, Plan, Record, RunDirectory, Seed};
 use senesce_report::junit::{Case, Status};
+use senesce_report::site::Listed;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -148,13 +149,26 @@ pub fn analysis(words: &[String]) -> Analysis {
 pub fn exercise(bytes: &[u8]) {
     let words = texts(bytes);
     let analysis = analysis(&words);
-    look_at(&senesce_report::render_html(&analysis, &record(&words)));
+    look_at(&without_script(&senesce_report::render_html(&analysis, &record(&words))));
+    look_at(&without_script(&senesce_report::render_page(&analysis)));
+    let word = |at: usize| words[at % words.len()].clone();
+    let (name, page, date, kind, label, host, verdict) =
+        (word(0), word(1), word(2), word(3), word(4), word(5), word(6));
+    let listed = Listed { name, page, date, kind, label, host, verdict };
+    look_at(&without_script(&senesce_report::site::index(&word(7), &[listed])));
     look_at(&senesce_report::render_svg(&analysis.figures[0]));
     let status = Status::Failed(words[0].clone());
     let case = Case { class: analysis.title.clone(), name: analysis.summary.clone(), status, details: words.concat() };
     look_at(&senesce_report::junit::render(&words[0], &[case]));
     let plain = senesce_report::markdown::render(&analysis);
     assert!(!plain.chars().any(is_obeyed), "a control character in the table for readers of text");
+}
+
+/// A page without its one script, which is ours to the letter.
+fn without_script(page: &str) -> String {
+    let ours = format!("<script>{}</script>", senesce_report::SCRIPT);
+    assert_eq!(page.matches(&ours).count(), 1, "our script, once");
+    page.replacen(&ours, "", 1)
 }
 
 fn is_obeyed(character: char) -> bool {

@@ -94,7 +94,7 @@ pub fn exercise(patches: &[u8]) -> bool {
         let at = u32::from_le_bytes([patch[0], patch[1], patch[2], patch[3]]) as usize % (image.len() - 8);
         image[at..at + 8].copy_from_slice(&patch[4..]);
     }
-    let Ok(report) = check(memory(&image), Path::new("image")) else { return false };
+    let Ok(report) = check(memory(&image), None, Path::new("image")) else { return false };
     let opened = TierFs::open(memory(&image), Box::new(Zeros), Path::new("image"), &Options::default());
     if !report.problems.is_empty() {
         return false;

@@ -9,8 +9,10 @@ use rayon::prelude::*;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What a comparison of a directory with the plan found.
@@ -35,6 +37,9 @@ pub struct VerifyReport {
 /// Examples kept of what is wrong.
 const EXAMPLES: usize = 20;
 
+/// The directory that mkfs makes in the root of a file system.
+const OF_MKFS: &[u8] = b"lost+found";
+
 /// What lies in the directory of a plan divided into `parts` beside their directories.
 pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
     let mut report = VerifyReport::default();
@@ -45,7 +50,10 @@ pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
         let is_directory = entry.file_type().map_err(failed)?.is_dir();
         let part = part_of_name(name.as_encoded_bytes());
         let known = name.as_encoded_bytes() == senesce_volume::claim::MARKER.as_bytes();
-        let ours = if is_directory { part.is_none_or(|part| part < parts) } else { known };
+        let ours = match is_directory {
+            true => part.is_some_and(|part| part < parts) || name.as_encoded_bytes() == OF_MKFS,
+            false => known,
+        };
         if !ours {
             report.strangers += 1;
             report.example("", Path::new(&name), "not of this plan");
@@ -118,8 +126,14 @@ impl Comparison<'_> {
             Err(errno) => return Err(AgingError::io("open directory", path, errno)),
         };
         let listing = list(opened.as_fd(), &path, |birth| find(self.namespace, &places, birth))?;
-        report.strangers = listing.strangers.len() as u64;
-        for name in &listing.strangers {
+        let tree = self.planner.plan().directories();
+        let is_known = |name: &Path| {
+            let name = name.as_os_str().as_encoded_bytes();
+            tree.has_below(directory, name) || directory == 0 && name == OF_MKFS
+        };
+        let directories = listing.directories.iter().filter(|name| !is_known(name));
+        for name in listing.strangers.iter().chain(directories) {
+            report.strangers += 1;
             report.example(&relative, name, "not of this plan");
         }
         let mut buffers = (Vec::new(), Vec::new());
@@ -195,6 +209,8 @@ struct Listing {
     /// For each expected file of the directory: whether it is there.
     seen: Vec<bool>,
     strangers: Vec<PathBuf>,
+    /// All directories.
+    directories: Vec<PathBuf>,
 }
 
 /// Reads a directory. `find` tells how many files it should hold and which of them has a birth.
@@ -204,16 +220,21 @@ fn list(
     find: impl Fn(Option<u64>) -> (usize, Option<usize>),
 ) -> Result<Listing, AgingError> {
     let failed = |errno: Errno| AgingError::io("list", path, errno);
-    let mut listing = Listing { seen: vec![false; find(None).0], strangers: Vec::new() };
+    let mut listing = Listing { seen: vec![false; find(None).0], strangers: Vec::new(), directories: Vec::new() };
+    let path_of = |name: &[u8]| PathBuf::from(OsStr::from_bytes(name));
     for entry in Dir::read_from(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_bytes();
-        if entry.file_type() == FileType::Directory || name == senesce_volume::claim::MARKER.as_bytes() {
+        if entry.file_type() == FileType::Directory {
+            listing.directories.extend((name != b"." && name != b"..").then(|| path_of(name)));
+            continue;
+        }
+        if name == senesce_volume::claim::MARKER.as_bytes() {
             continue;
         }
         match find(Name::parse(name)).1 {
             Some(place) => listing.seen[place] = true,
-            None => listing.strangers.push(PathBuf::from(String::from_utf8_lossy(name).into_owned())),
+            None => listing.strangers.push(path_of(name)),
         }
     }
     Ok(listing)

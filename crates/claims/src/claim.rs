@@ -1,7 +1,8 @@
 //! Claims as they stand in `data/published/EXPERIMENT.claims.toml`.
 
 use crate::row::Row;
-use crate::rule::{Holds, Rule};
+use crate::rule::{Bounds, Holds, Rule};
+use crate::selection::Selection;
 use senesce_core::published;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -11,6 +12,8 @@ use std::collections::BTreeSet;
 pub struct ClaimSet {
     /// Metrics without random error: counts and computations. Their single values can be judged.
     pub exact: BTreeSet<String>,
+    /// Whether all conditions take turns within a repetition: values are then compared within repetitions.
+    pub by_round: bool,
     /// The claims.
     pub claims: Vec<Claim>,
     /// Rows of `data/published/EXPERIMENT.csv`.
@@ -38,11 +41,26 @@ pub struct Claim {
     /// For which of the free conditions the rule must hold.
     #[serde(default)]
     pub holds: Holds,
+    /// What was measured twice under one condition: where it certainly differs from itself, nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
     /// What decides it.
     pub rule: Rule,
     /// What a reader must know.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+}
+
+/// One condition measured twice, and the quotient that the machine must keep to be believed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// The second time.
+    pub of: Selection,
+    /// The first time.
+    pub to: Selection,
+    /// Where the quotient must lie.
+    pub within: Bounds,
 }
 
 /// Where a claim stands.
@@ -247,6 +265,8 @@ struct File {
     conditions: Vec<String>,
     #[serde(default)]
     exact: BTreeSet<String>,
+    #[serde(default, rename = "by-round")]
+    by_round: bool,
     #[serde(default)]
     claim: Vec<Claim>,
 }
@@ -268,7 +288,7 @@ impl ClaimSet {
             }
             check(claim, &rows).map_err(error)?;
         }
-        Ok(Self { exact: file.exact, claims: file.claim, rows })
+        Ok(Self { exact: file.exact, by_round: file.by_round, claims: file.claim, rows })
     }
 }
 
@@ -295,6 +315,9 @@ fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
         && !rows.iter().any(|row| pattern.admits(&row.published.metric, &row.words()))
     {
         return Err("no row of the table fits the pattern".into());
+    }
+    if claim.control.as_ref().is_some_and(|control| control.within.resolve(&[]).is_none()) {
+        return Err("a control needs at-least or at-most".into());
     }
     claim.rule.problem(&published.numbers(rows)).map_or(Ok(()), Err)
 }

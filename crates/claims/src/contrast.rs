@@ -41,7 +41,67 @@ pub enum Scale {
 /// after Welch (1947) and Satterthwaite (1946), and those of the smallest sample where sizes differ and one is tiny (Mickey and
 /// Brown 1966, as for ratios). Terms without random error add none; with one that has, the half-width is [`RESOLUTION`] of the
 /// terms at least.
+///
+/// Where all terms with a random error were measured in the same rounds, the sum is formed within each round and its mean
+/// over the rounds is what has the interval (Student 1908): what disturbed a whole round is no error of the sum.
 pub fn contrast(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
+    match summed_by_round(terms, scale)? {
+        Some(sum) => contrast_apart(&[(1.0, &sum.sample)], Scale::Linear, alpha).map(|found| sum.told(found, scale)),
+        None => contrast_apart(terms, scale, alpha),
+    }
+}
+
+/// A weighted sum of terms, one value per round.
+struct RoundSum {
+    sample: Sample,
+    /// Half-width that equal rounds leave: [`RESOLUTION`] of the greatest term.
+    resolution: f64,
+}
+
+impl RoundSum {
+    fn told(&self, found: Interval, scale: Scale) -> Interval {
+        let reach = (found.high - found.value).max(self.resolution);
+        let back = |value: f64| if scale == Scale::Ratio { value.exp() } else { value };
+        Interval {
+            value: back(found.value),
+            low: back(found.value - reach),
+            high: back(found.value + reach),
+            units: found.units,
+        }
+    }
+}
+
+/// The sums within rounds; none where fewer than two terms have rounds, or a term with a random error has none.
+fn summed_by_round(terms: &[(f64, &Sample)], scale: Scale) -> Result<Option<RoundSum>, Lack> {
+    let noisy: Vec<&(f64, &Sample)> = terms.iter().filter(|(_, sample)| !sample.exact).collect();
+    if noisy.len() < 2 || noisy.iter().any(|(_, sample)| sample.rounds.is_empty()) {
+        return Ok(None);
+    }
+    let scaled = |value: f64| match scale {
+        Scale::Linear => Ok(value),
+        Scale::Ratio if value <= 0.0 => Err(Lack::NotPositive),
+        Scale::Ratio => Ok(value.ln()),
+    };
+    let shared = |round: &&u32| noisy.iter().all(|(_, sample)| sample.rounds.contains(round));
+    let rounds: Vec<u32> = noisy[0].1.rounds.iter().filter(shared).copied().collect();
+    let mut units = Vec::with_capacity(rounds.len());
+    for round in &rounds {
+        let mut sum = 0.0;
+        for (weight, sample) in terms {
+            let place = sample.rounds.iter().position(|one| one == round).filter(|_| !sample.exact);
+            sum += weight * scaled(place.map_or_else(|| sample.mean(), |place| sample.units[place]))?;
+        }
+        units.push(sum);
+    }
+    let size = |(weight, sample): &&(f64, &Sample)| match scale {
+        Scale::Linear => (weight * sample.mean()).abs(),
+        Scale::Ratio => weight.abs(),
+    };
+    let resolution = noisy.iter().map(size).fold(0.0, f64::max) * RESOLUTION;
+    Ok(Some(RoundSum { sample: Sample { values: units.len(), units, exact: false, rounds }, resolution }))
+}
+
+fn contrast_apart(terms: &[(f64, &Sample)], scale: Scale, alpha: f64) -> Result<Interval, Lack> {
     let (mut value, mut variance, mut freedom, mut smallest) = (0.0, 0.0, 0.0, usize::MAX);
     let mut largest = 0;
     let mut resolution = 0.0f64;
@@ -84,7 +144,7 @@ mod tests {
     use super::*;
 
     fn noisy(units: &[f64]) -> Sample {
-        Sample { units: units.to_vec(), values: units.len(), exact: false }
+        Sample { units: units.to_vec(), values: units.len(), exact: false, rounds: Vec::new() }
     }
 
     #[test]
@@ -123,11 +183,33 @@ mod tests {
     }
 
     #[test]
+    fn what_disturbs_a_whole_round_is_no_error_of_a_ratio_within_rounds() {
+        let quiet = [10.0, 10.1, 9.9, 10.0, 10.2];
+        let load = [1.0, 3.0, 0.5, 2.0, 1.5];
+        let of = |factor: f64, rounds: bool| {
+            let units = quiet.iter().zip(load).map(|(one, load)| one * load * factor).collect::<Vec<_>>();
+            Sample { rounds: if rounds { (0..5).collect() } else { Vec::new() }, ..noisy(&units) }
+        };
+        let ratio = |rounds| {
+            let (a, b) = (of(1.2, rounds), of(1.0, rounds));
+            contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05).unwrap()
+        };
+        let (within, apart) = (ratio(true), ratio(false));
+        assert!((within.value - 1.2).abs() < 1e-9 && (apart.value - 1.2).abs() < 1e-9);
+        assert!(within.low > 1.19 && apart.low < 1.0, "{within:?} {apart:?}");
+        assert_eq!(within.units, 5);
+        // Rounds that only one of the two has are no pairs.
+        let (mut a, b) = (of(1.2, true), of(1.0, true));
+        a.rounds = vec![0, 1, 2, 8, 9];
+        assert_eq!(contrast(&[(1.0, &a), (-1.0, &b)], Scale::Ratio, 0.05), Err(Lack::TooFew(3)));
+    }
+
+    #[test]
     fn few_readings_have_no_interval_equal_ones_a_small_one_and_exact_values_need_none() {
         assert_eq!(contrast(&[(1.0, &noisy(&[1.0, 2.0]))], Scale::Linear, 0.05), Err(Lack::TooFew(2)));
         let equal = contrast(&[(1.0, &noisy(&[2.0; 5]))], Scale::Linear, 0.05).unwrap();
         assert_eq!((equal.low, equal.high), (1.998, 2.002));
-        let exact = Sample { units: vec![7.0], values: 1, exact: true };
+        let exact = Sample { units: vec![7.0], values: 1, exact: true, rounds: Vec::new() };
         let found = contrast(&[(1.0, &exact)], Scale::Linear, 0.05).unwrap();
         assert_eq!((found.low, found.high, found.units), (7.0, 7.0, 0));
     }

@@ -1,8 +1,8 @@
 //! From claims and measurements to findings.
 
-use crate::claim::{Claim, ClaimSet};
+use crate::claim::{Claim, ClaimSet, Control};
 use crate::judge::{Context, cases};
-use crate::rule::Rule;
+use crate::rule::{Holds, Rule};
 use crate::sample::Evidence;
 use crate::truth::{Case, Truth, combine};
 use senesce_core::{Finding, Level, Measurement, Verdict};
@@ -85,7 +85,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         return not_testable(format!("it speaks of {drive}; this run used {}", listed(&facts.drives)));
     }
     let published = claim.published.numbers(&set.rows);
-    let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic };
+    let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
     if facts.emulated && timed(claim, set, measurements) {
         return not_testable("times under an emulated processor are the emulator's".into());
     }
@@ -98,6 +98,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         return not_testable(unmeasured(claim, facts));
     };
     let measured = words(&cases);
+    let (truth, control) = controlled(claim, truth, &context);
     let absent = absent(claim, measurements);
     let alone = alone(claim, measurements, facts);
     let (verdict, why) = match truth {
@@ -108,7 +109,24 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
         Truth::Open(why) => (Verdict::Undecided, why),
     };
-    Judgement { verdict, measured, note: sentences([why, absent, alone]) }
+    Judgement { verdict, measured, note: sentences([why, control, absent, alone]) }
+}
+
+/// The truth where the control holds; open where what was measured twice certainly differs from itself. And what the
+/// control measured, in words.
+fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, String) {
+    let Some(Control { of, to, within }) = &claim.control else { return (truth, String::new()) };
+    let rule = Rule::Ratio { of: of.clone(), to: to.clone(), within: *within };
+    let found = cases(&rule, context);
+    match combine(&found, &Holds::Every) {
+        None => (truth, format!("[{of}] was not measured, so that nobody knows what the machine alone does")),
+        Some(Truth::No) => {
+            let why = format!("what was measured twice differs: {}; it takes a quieter machine", words(&found));
+            (Truth::Open(why), String::new())
+        }
+        Some(_) if words(&found).is_empty() => (truth, "the same measured twice: too few values to tell".into()),
+        Some(_) => (truth, format!("the same measured twice: {}", words(&found))),
+    }
 }
 
 fn told_model(facts: &Facts) -> String {

@@ -16,7 +16,7 @@ pub mod selection;
 mod truth;
 pub mod words;
 
-pub use claim::{Claim, ClaimSet, ClaimsError, Published, Source, SourceKind, Work};
+pub use claim::{Claim, ClaimSet, ClaimsError, Control, Published, Source, SourceKind, Work};
 pub use decide::{Facts, Judgement, decide, judge};
 pub use rule::{Bounds, Holds, Rule, Shape};
 pub use selection::{Condition, Pattern, Selection};

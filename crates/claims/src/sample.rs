@@ -14,24 +14,41 @@ pub struct Sample {
     pub values: usize,
     /// Whether the value has no random error (a count, a computation, a deterministic model).
     pub exact: bool,
+    /// The repetition of each unit where all conditions take turns within one; else empty.
+    pub rounds: Vec<u32>,
 }
 
 impl Sample {
     /// The values of these images, each with its repetitions.
-    fn of(images: &BTreeMap<u32, Vec<f64>>, exact: bool) -> Self {
+    fn of(images: &Images, exact: bool, by_round: bool) -> Self {
         let values = images.values().map(Vec::len).sum();
-        let units = if images.len() > 1 {
-            images.values().filter_map(|values| mean(values)).collect()
+        let one_image = images.len() == 1;
+        if by_round && one_image {
+            let (rounds, units) = images.values().flat_map(|all| round_means(all)).unzip();
+            return Self { units, values, exact, rounds };
+        }
+        let of_image = |all: &Vec<(u32, f64)>| all.iter().map(|(_, value)| *value).collect::<Vec<_>>();
+        let units = if one_image {
+            images.values().flat_map(of_image).collect()
         } else {
-            images.values().flatten().copied().collect()
+            images.values().filter_map(|all| mean(&of_image(all))).collect()
         };
-        Self { units, values, exact }
+        Self { units, values, exact, rounds: Vec::new() }
     }
 
     /// Mean of the units; a sample is never empty.
     pub fn mean(&self) -> f64 {
         mean(&self.units).unwrap_or(f64::NAN)
     }
+}
+
+/// Each round once, with the mean of its values.
+fn round_means(values: &[(u32, f64)]) -> Vec<(u32, f64)> {
+    let mut rounds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (round, value) in values {
+        rounds.entry(*round).or_default().push(*value);
+    }
+    rounds.into_iter().filter_map(|(round, values)| Some((round, mean(&values)?))).collect()
 }
 
 /// A sample and where it stands.
@@ -45,6 +62,9 @@ pub struct Cell {
     pub sample: Sample,
 }
 
+/// Values by image, each with its repetition.
+type Images = BTreeMap<u32, Vec<(u32, f64)>>;
+
 /// What a run measured, as rules see it.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
@@ -54,14 +74,17 @@ pub struct Evidence<'a> {
     pub exact: &'a BTreeSet<String>,
     /// Whether everything is without random error.
     pub all_exact: bool,
+    /// Whether all conditions take turns within a repetition, so that what disturbs one disturbs all.
+    pub by_round: bool,
 }
 
 impl Evidence<'_> {
     /// The samples of a selection, by condition.
     pub fn cells(&self, selection: &Selection) -> Vec<Cell> {
-        let mut groups: BTreeMap<&Condition, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        let mut groups: BTreeMap<&Condition, Images> = BTreeMap::new();
         for one in selection.of(self.measurements) {
-            groups.entry(&one.condition).or_default().entry(one.image).or_default().push(one.value.get());
+            let image = groups.entry(&one.condition).or_default().entry(one.image).or_default();
+            image.push((one.repetition, one.value.get()));
         }
         let exact = self.all_exact || self.exact.contains(&selection.metric);
         groups
@@ -69,7 +92,7 @@ impl Evidence<'_> {
             .map(|(condition, images)| Cell {
                 condition: condition.clone(),
                 key: selection.free(condition),
-                sample: Sample::of(&images, exact),
+                sample: Sample::of(&images, exact, self.by_round),
             })
             .collect()
     }
@@ -134,7 +157,8 @@ mod tests {
     fn images_are_the_units_where_there_are_several() {
         let one_image = [measured("aged", "ext4", 0, 1.0), measured("aged", "ext4", 0, 3.0)];
         let evidence = |measurements| {
-            Evidence { measurements, exact: &BTreeSet::new(), all_exact: false }.cells(&"rate".parse().unwrap())
+            Evidence { measurements, exact: &BTreeSet::new(), all_exact: false, by_round: false }
+                .cells(&"rate".parse().unwrap())
         };
         assert_eq!(evidence(&one_image)[0].sample.units, vec![1.0, 3.0]);
         let two = [&one_image[..], &[measured("aged", "ext4", 1, 5.0)]].concat();
@@ -149,7 +173,7 @@ mod tests {
             measured("fresh", "ext4", 0, 3.0),
             measured("fresh", "btrfs", 0, 4.0),
         ];
-        let evidence = Evidence { measurements: &all, exact: &BTreeSet::new(), all_exact: false };
+        let evidence = Evidence { measurements: &all, exact: &BTreeSet::new(), all_exact: false, by_round: false };
         let pairs =
             evidence.pairs(&"rate where state=aged".parse().unwrap(), &"rate where state=fresh".parse().unwrap());
         assert_eq!(pairs.len(), 1);

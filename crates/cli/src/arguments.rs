@@ -24,8 +24,7 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
         return Ok(word.into());
     };
     if text == "latest" {
-        let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
-        return newest.ok_or_else(|| format!("no run is in {}; name its directory", runs.display()));
+        return newest(runs);
     }
     if text.len() < LEAST_PREFIX || text.contains('/') {
         return Ok(word.into());
@@ -39,6 +38,15 @@ fn find_run(word: &Path, runs: &Path) -> Result<PathBuf, String> {
             Err(format!("several runs begin so: {}; write more of it", names.join(", ")))
         }
     }
+}
+
+/// The run of a directory to which something was written last.
+///
+/// # Errors
+/// In words, when there is none.
+pub fn newest(runs: &Path) -> Result<PathBuf, String> {
+    let newest = run_paths(runs).into_iter().max_by_key(|path| changed(path));
+    newest.ok_or_else(|| format!("no run is in {}; name its directory", runs.display()))
 }
 
 fn begins(path: &Path, text: &str) -> bool {

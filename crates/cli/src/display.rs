@@ -39,33 +39,19 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints rows under heads, numbers to the right.
+/// Prints rows under heads, numbers to the right, no wider than the terminal; into pipes and files, as wide as they are.
 pub fn print_table(out: &mut impl Write, table: &Table) -> io::Result<()> {
     let rows: Vec<Vec<String>> = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    let width = |index: usize| {
-        let widest = rows.iter().filter_map(|row| row.get(index)).map(|text| text.chars().count()).max().unwrap_or(0);
-        widest.max(table.columns[index].chars().count())
-    };
-    let widths: Vec<usize> = (0..table.columns.len()).map(width).collect();
-    let numeric: Vec<bool> = (0..table.columns.len())
-        .map(|index| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number)))
-        .collect();
-    let line = |cells: &[String]| {
-        let padded: Vec<String> = cells
-            .iter()
-            .enumerate()
-            .map(|(index, text)| {
-                let width = widths[index];
-                if numeric[index] { format!("{text:>width$}") } else { format!("{text:<width$}") }
-            })
-            .collect();
-        padded.join("  ").trim_end().to_string()
-    };
-    writeln!(out, "  {}", line(&table.columns))?;
-    for row in &rows {
-        writeln!(out, "  {}", line(row))?;
-    }
-    Ok(())
+    let is_numeric = |index: usize| table.rows.iter().any(|row| row.get(index).is_some_and(Value::is_number));
+    let numeric: Vec<bool> = (0..table.columns.len()).map(is_numeric).collect();
+    crate::text_table::write(out, &table.columns, &rows, &numeric, terminal_width())
+}
+
+/// Columns of the terminal; `COLUMNS` says so too. None: standard output is none.
+fn terminal_width() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let asked = || rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    said.or_else(asked).filter(|width| *width > 0)
 }
 
 fn cell(value: &Value) -> String {

@@ -13,7 +13,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("Drives and images", &["device", "zns", "zones", "image", "snapshot", "rollback", "run-and-rollback"]),
     ("Stores", &["objects", "advise", "tier"]),
     ("Lab", &["lab"]),
-    ("Records", &["runs", "report", "export", "import", "bundle"]),
+    ("Records", &["runs", "history", "report", "export", "import", "bundle"]),
     ("Help", &["doctor", "doc", "man", "completions"]),
 ];
 

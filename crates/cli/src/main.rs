@@ -19,11 +19,13 @@ macro_rules! println {
 mod arguments;
 mod display;
 mod groups;
+mod in_the_lab;
 mod output;
 mod ranks;
 mod registry;
 mod session;
 mod table;
+mod text_table;
 mod verbs;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -51,6 +53,13 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .arg(flag("quiet", 'q', "No progress display"))
         .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count))
+        .arg(
+            Arg::new("lab")
+                .long("lab")
+                .help("Do it in the lab's guest, which needs no root here; its records are where they would be")
+                .global(true)
+                .action(ArgAction::SetTrue),
+        )
         .arg(
             Arg::new("label")
                 .long("label")
@@ -89,11 +98,18 @@ fn main() -> std::process::ExitCode {
         eprintln!("senesce: {failure}");
         return code(failure.exit_code());
     }
+    if matches.get_flag("lab") {
+        return ended(in_the_lab::run(name, arguments, &session), &session);
+    }
     // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.
     if name != "doctor" {
         senesce_volume::guardian::sweep();
     }
-    match (verb.run)(arguments, &session) {
+    ended((verb.run)(arguments, &session).map_err(in_the_lab::hinted), &session)
+}
+
+fn ended(found: Result<Exit, Failure>, session: &Session) -> std::process::ExitCode {
+    match found {
         Ok(exit) => exit.into_process(),
         Err(failure) => {
             session.clear();

@@ -52,6 +52,7 @@ pub const VERBS: &[Entry] = &[
     Entry::of::<verbs::advise::Advise>(),
     Entry::of::<verbs::carry::Carry>(),
     Entry::of::<verbs::runs::Runs>(),
+    Entry::of::<verbs::history::History>(),
     Entry::of::<verbs::lab::Lab>(),
     Entry::of::<verbs::bench::Bench>(),
     Entry::of::<verbs::layout::Layout>(),

@@ -175,6 +175,9 @@ pub struct Series {
     /// point.
     #[serde(default)]
     pub labels: Vec<String>,
+    /// The single values behind each bar, drawn on it where they are few; empty, or one list per point.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Vec<f64>>,
 }
 
 impl Series {

@@ -37,6 +37,12 @@ pub fn set_label(label: String) {
     let _ = LABEL.set(label);
 }
 
+/// The moment that `run.date` names, in seconds since 1970.
+pub fn seconds_since_1970(date: &str) -> Option<u64> {
+    let moment = humantime::parse_rfc3339(date).ok()?;
+    Some(moment.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
+}
+
 /// The facts at the beginning of a run.
 pub fn at_start(facts: &mut Environment) {
     facts.put("run.date", humantime::format_rfc3339_seconds(SystemTime::now()).to_string());

@@ -22,6 +22,9 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
+/// Up to this size the kernel is not asked for its free memory, which takes longer than reading so much.
+const ALWAYS_FITS: Bytes = Bytes::mib(1);
+
 /// Opens a regular file that is to be held in memory; with its size.
 ///
 /// # Errors
@@ -29,6 +32,9 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 pub fn open_for_memory(path: &Path) -> io::Result<(File, u64)> {
     let file = open_regular(path)?;
     let size = file.metadata()?.len();
+    if size <= ALWAYS_FITS.0 {
+        return Ok((file, size));
+    }
     let most = memory_available().map_or(u64::MAX, |memory| memory.0 / 2);
     if size > most {
         let (size, most) = (Bytes(size), Bytes(most));

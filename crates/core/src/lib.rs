@@ -17,6 +17,7 @@ pub mod output;
 pub mod parameter;
 pub mod plan;
 pub mod progress;
+pub mod prometheus;
 pub mod published;
 pub mod record;
 pub mod seed;

@@ -107,8 +107,17 @@ impl Plan {
 
     /// A number that stands for kind, seed and specification, for names of run directories.
     pub fn identity(&self) -> u32 {
+        self.identity_under(self.seed)
+    }
+
+    /// A number that stands for kind and specification whatever the seed: runs that share it measured the same.
+    pub fn setting(&self) -> u32 {
+        self.identity_under(Seed(0))
+    }
+
+    fn identity_under(&self, seed: Seed) -> u32 {
         let spec = serde_json::to_string(&self.spec).unwrap_or_default();
-        let child = self.seed.child(&format!("{}\n\n{spec}", self.kind));
+        let child = seed.child(&format!("{}\n\n{spec}", self.kind));
         (child.0 >> 32) as u32
     }
 

@@ -8,8 +8,10 @@
 
 mod error;
 mod lines;
+mod overview;
 
 pub use error::RecordError;
+pub use overview::Overview;
 
 use crate::environment::Environment;
 use crate::input;
@@ -40,6 +42,12 @@ pub struct Event {
     /// Its data; null for an event that is only a word.
     #[serde(default)]
     pub data: Value,
+}
+
+/// The lock of a run directory.
+#[derive(Debug)]
+pub struct Held {
+    _lock: File,
 }
 
 /// A run directory open for writing; holds its lock.
@@ -83,6 +91,14 @@ impl RunDirectory {
             finished: false,
             _lock: lock,
         })
+    }
+
+    /// Takes the lock of an existing run without changing anything; whoever holds it is the only one who does.
+    ///
+    /// # Errors
+    /// When another process runs it, or `path` cannot be written.
+    pub fn hold(path: &Path) -> Result<Held, RecordError> {
+        Ok(Held { _lock: lock(path)? })
     }
 
     /// Opens an existing run to continue it, whatever its plan.
@@ -297,26 +313,12 @@ pub struct Record {
 impl Record {
     /// Reads a run directory, complete or partial.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
-        let not_a_run = |missing: String| RecordError::NotARun { path: path.into(), missing };
-        let format = input::regular_text(&path.join("format")).map_err(|_| not_a_run("file 'format'".into()))?;
-        if format.trim() != FORMAT.to_string() {
-            return Err(RecordError::OtherFormat { path: path.into(), found: format.trim().into() });
-        }
-        let text = input::regular_text(&path.join("plan.toml")).map_err(|_| not_a_run("plan.toml".into()))?;
-        let plan = toml::from_str(&text).map_err(|error| not_a_run(format!("plan.toml ({})", error.message())))?;
-        // Without it numbers of an emulator would pass for those of a machine.
-        let text = input::regular(&path.join("env.json")).map_err(|_| not_a_run("env.json".into()))?;
-        let environment = serde_json::from_slice(&text).map_err(|error| damaged_environment(path, &error))?;
+        let Overview { path, plan, environment, summary } = Overview::read(path)?;
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
-        let file = path.join("summary.json");
-        let summary = match input::regular(&file) {
-            Ok(text) => {
-                Some(serde_json::from_slice(&text).map_err(|error| not_a_run(format!("summary.json ({error})")))?)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(io_error("read", &file)(error)),
-        };
-        Ok(Self { path: path.into(), plan, environment, events, summary, valid_event_bytes })
+        let no_summary =
+            |error| RecordError::NotARun { path: path.clone(), missing: format!("summary.json ({error})") };
+        let summary = summary.map(|text| serde_json::from_slice(&text)).transpose().map_err(no_summary)?;
+        Ok(Self { path, plan, environment, events, summary, valid_event_bytes })
     }
 
     /// Whether the run never completed.

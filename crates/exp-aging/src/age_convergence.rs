@@ -42,6 +42,9 @@ pub struct Spec {
     pub fullness: f64,
 }
 
+/// Threads that play a plan.
+const THREADS: usize = 2;
+
 /// Points of a convergence curve.
 const POINTS: u32 = 40;
 
@@ -146,6 +149,7 @@ impl Run for AgeConvergence {
             }
             Step::Execute(name) => {
                 let executed = play(spec, name, context)?;
+                values::rate(&executed, THREADS).into_iter().for_each(|one| context.measure(one));
                 context.record(Event::Executed(executed));
             }
         }
@@ -258,7 +262,7 @@ fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Resul
     let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(FileSystem::Ext4))?;
     let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
     context.progress.phase(&format!("age by {name}"), plan.len(), "operations");
-    let options = ExecuteOptions { threads: 2, ..ExecuteOptions::default() };
+    let options = ExecuteOptions { threads: THREADS, ..ExecuteOptions::default() };
     let outcome = execute(&mut plan.operations(), &back_end, &options, context.interrupt, &mut |planner, done| {
         context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
         ControlFlow::Continue(())

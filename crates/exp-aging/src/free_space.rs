@@ -3,13 +3,13 @@
 
 mod analysis;
 
-use analysis::{counts, figure, findings, table};
+use analysis::{counts, figure, table};
 use clap::Args;
 use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::analysis::{Analysis, Better, Figure};
 use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
-use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size, published};
+use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_layout::{FreeSpace, Layout};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_study::images::{ImageFacts, Images};
@@ -149,7 +149,7 @@ impl Run for FreeSpaceExperiment {
         match (step, &self.0, &spec.natural) {
             (Step::Image(id), Some(images), _) => {
                 let facts = images.provide(&study, *id, context.progress, context.interrupt)?;
-                measurements(&study, &facts).into_iter().for_each(|one| context.measure(one));
+                measurements(spec, &study, &facts).into_iter().for_each(|one| context.measure(one));
                 images.forget(&facts.key)?;
                 context.record(Event::Image(facts));
             }
@@ -164,7 +164,6 @@ impl Run for FreeSpaceExperiment {
     }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let published = published::parse(Self::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
         let study = study(spec, recorded.seed);
         let (mut images, mut natural) = (Vec::new(), Vec::new());
         for event in recorded.events().cloned() {
@@ -187,7 +186,6 @@ impl Run for FreeSpaceExperiment {
             ),
             figures,
             tables: vec![table(&study, &images, &natural)],
-            findings: findings(&study, &images, &published),
             result: json!({"images": images, "natural": natural}),
             ..Analysis::default()
         })
@@ -250,18 +248,40 @@ fn study(spec: &Spec, seed: Seed) -> StudySpec {
     }
 }
 
-fn measurements(spec: &StudySpec, facts: &ImageFacts) -> Vec<Measurement> {
+fn measurements(spec: &Spec, study: &StudySpec, facts: &ImageFacts) -> Vec<Measurement> {
     let Some(free) = &facts.free_space else { return Vec::new() };
-    let under = |one: Measurement| Measurement {
-        image: facts.id.image,
-        ..one.under("fs", &spec.file_system[facts.id.fs].name).under("state", &spec.state[facts.id.state].name)
+    let state = &study.state[facts.id.state];
+    let under = |one: Measurement| {
+        let one = one.under("fs", &study.file_system[facts.id.fs].name).under("state", &state.name);
+        let one = if state.kind == StateKind::Fresh { one } else { one.under("profile", &spec.profile) };
+        let one =
+            if state.kind == StateKind::Aged { one.under("overwrites", spec.overwrites.to_string()) } else { one };
+        Measurement { image: facts.id.image, ..one }
     };
     let found = [
         Measurement::new("free extents", "", Better::Lower, free.extents as f64),
         Measurement::new("mean free extent", "bytes", Better::Higher, free.avg_bytes),
-        Measurement::new("free space in large extents", "%", Better::Higher, large_share(spec, free) * 100.0),
+        Measurement::new("free space in large extents", "%", Better::Higher, large_share(study, free) * 100.0),
     ];
-    found.into_iter().flatten().map(under).collect()
+    let share = |(range, percent): (&str, f64)| {
+        let one = Measurement::new("share of free space", "%", Better::Neither, percent).ok()?;
+        Some(one.under("range", range).under("size", spec.size.0.to_string()))
+    };
+    found.into_iter().flatten().chain(shares(free).into_iter().filter_map(share)).map(under).collect()
+}
+
+/// Ranges of the sizes of free extents whose shares are told: name and where they begin.
+const RANGES: [(&str, u64); 4] =
+    [("4-64 KiB", 0), ("64 KiB-1 MiB", 64 << 10), ("1-16 MiB", 1 << 20), ("from 16 MiB", 16 << 20)];
+
+/// Percent of the free space in extents of each range; all of it lies in one of them.
+fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
+    let mut shares = RANGES.map(|(name, _)| (name, 0.0));
+    for bucket in &free.buckets {
+        let range = RANGES.iter().rposition(|(_, begin)| bucket.from_bytes >= *begin).unwrap_or(0);
+        shares[range].1 += 100.0 * bucket.blocks as f64 / free.free_blocks.max(1) as f64;
+    }
+    shares
 }
 
 /// Share of free space in extents of at least [`LARGE`] of the volume; buckets are counted from the one that begins there.
@@ -269,4 +289,25 @@ fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
     let least = spec.size.0 as f64 * LARGE;
     let large: u64 = free.buckets.iter().filter(|one| one.to_bytes as f64 > least).map(|one| one.blocks).sum();
     large as f64 / free.free_blocks.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_layout::free::Bucket;
+
+    #[test]
+    fn every_free_block_is_in_one_range() {
+        let bucket =
+            |from: u64, blocks: u64| Bucket { from_bytes: from, to_bytes: 2 * from, extents: 1, blocks, percent: 0.0 };
+        let buckets = vec![
+            bucket(4096, 10),
+            bucket(32 << 10, 10),
+            bucket(64 << 10, 20),
+            bucket(1 << 20, 40),
+            bucket(1 << 24, 20),
+        ];
+        let free = FreeSpace { free_blocks: 100, buckets, ..FreeSpace::default() };
+        assert_eq!(shares(&free).map(|(_, percent)| percent), [20.0, 20.0, 40.0, 20.0]);
+    }
 }

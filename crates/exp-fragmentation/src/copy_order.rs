@@ -8,10 +8,11 @@ use crate::fragmentation::{Procedure, Round, Story, figures};
 use clap::{Args, value_parser};
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, Failure, Finding, Level, Seed, Size, Verdict};
+use senesce_core::{Bytes, Failure, Level, Seed, Size, Table};
 use senesce_runs::tree::{Tree, Writer, permutation};
-use senesce_stats::{Correlation, partial, pearson};
+use senesce_stats::{partial, pearson};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 
 /// The experiment.
@@ -134,45 +135,40 @@ impl Procedure for Source {
         Ok(())
     }
 
-    fn findings(seen: &Seen) -> Vec<Finding> {
-        claims(seen)
+    fn tables(seen: &Seen) -> Vec<Table> {
+        vec![jumps(seen)]
     }
 }
 
-/// On a solid-state drive the number of jumps matters, on a disk drive their length too. What the length adds is asked at equal
-/// numbers of jumps and of requests: reads with fewer requests have fewer jumps, and those that are left are the long ones.
-fn claims(seen: &Seen) -> Vec<Finding> {
-    let devices = [(Clock::Ssd, "solid-state drive"), (Clock::Hdd, "disk drive")];
-    devices
-        .into_iter()
-        .filter_map(|(clock, device)| {
-            let reads = Reads::of(seen, clock);
-            let number = pearson(&reads.discontinuities, &reads.seconds)?;
-            let length = partial(&reads.distance, &reads.seconds, &[&reads.discontinuities, &reads.requests])?;
-            let (claim, holds) = match clock {
-                Clock::Hdd => ("their length matters as well as their number", number.low > 0.0 && length.low > 0.0),
-                _ => ("the number of discontinuities matters, not their length", number.low > 0.0 && length.low <= 0.0),
-            };
-            let words = |one: &Correlation| format!("{:.2} ({:.2} to {:.2})", one.value, one.low, one.high);
-            Some(Finding {
-                claim: format!("{device}: {claim}"),
-                published: "said so of both, without a number (Conway et al. FAST 2017)".into(),
-                measured: format!(
-                    "modelled: correlation with the cost of their number {}; of their summed length, at equal numbers of \
-                     discontinuities and of requests, {}",
-                    words(&number),
-                    words(&length)
-                ),
-                verdict: if holds { Verdict::Seen } else { Verdict::NotSeen },
-                note: format!(
-                    "over {} reads, aged and copied; the number of requests alone correlates with {:.2}",
-                    number.count,
-                    pearson(&reads.requests, &reads.seconds)?.value
-                ),
-                ..Finding::default()
-            })
-        })
-        .collect()
+/// What the number of jumps and their summed length have to do with the cost. What the length adds is asked at equal numbers of
+/// jumps and of requests: reads with fewer requests have fewer jumps, and those that are left are the long ones.
+fn jumps(seen: &Seen) -> Table {
+    let columns = ["device, modelled", "correlation of the cost with", "Pearson", "from", "to", "reads"];
+    let title = "Jumps and cost over all reads, aged and copied, with 95 % intervals";
+    let mut table = Table::new("jumps", title, &columns);
+    for (clock, device) in [(Clock::Ssd, "solid-state drive"), (Clock::Hdd, "disk drive")] {
+        let reads = Reads::of(seen, clock);
+        let found = [
+            ("number of discontinuities", pearson(&reads.discontinuities, &reads.seconds)),
+            (
+                "their summed length, at equal numbers of discontinuities and requests",
+                partial(&reads.distance, &reads.seconds, &[&reads.discontinuities, &reads.requests]),
+            ),
+            ("number of requests", pearson(&reads.requests, &reads.seconds)),
+        ];
+        for (what, correlation) in found {
+            let Some(one) = correlation else { continue };
+            table.row(vec![
+                json!(device),
+                json!(what),
+                json!(one.value),
+                json!(one.low),
+                json!(one.high),
+                json!(one.count),
+            ]);
+        }
+    }
+    table
 }
 
 /// Of all traced reads with the usual read-ahead, each per GiB of data.

@@ -2,6 +2,8 @@
 
 mod figure;
 
+use crate::tier::disk::Disk;
+use crate::tier::settle::settle;
 use crate::tier::subject::{Subject, SubjectKind};
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
@@ -14,21 +16,22 @@ use senesce_core::failure::failed;
 use senesce_core::parameter::real;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span, Table};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_tierfs::TierFs;
 use senesce_tierfs::cold::AlignedBuffer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The experiment.
 pub struct Coldness;
 
 const BLOCK: u64 = 4096;
-const SUBJECTS: [SubjectKind; 2] = [SubjectKind::Anticache, SubjectKind::Ext4Disk];
+/// Two on the disk, and two on the same modelled one: what is put in on both sides of those is agreed with at most.
+const SUBJECTS: [SubjectKind; 4] =
+    [SubjectKind::Anticache, SubjectKind::Ext4Disk, SubjectKind::AnticacheModel, SubjectKind::Ext4Model];
 
 /// What is read, and how much of it is cold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -55,9 +58,12 @@ pub struct Spec {
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    /// latency of the modelled disks: ssd, hdd or microseconds
     #[arg(long)]
     pub cold_latency: ColdLatency,
+    /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
+    #[arg(long)]
+    pub disk: Disk,
     /// time between two looks of the evictor
     #[arg(long)]
     pub period: Span,
@@ -146,12 +152,14 @@ impl Run for Coldness {
         Ok(tier::rounds(spec.rounds, &kinds, seed, "tier/order").into_iter().map(planned).collect())
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        tier::check_disk(&spec.subjects, &spec.disk)?;
         Ok(Self)
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let setup = tier::setup(spec.memory, spec.threshold, spec.period, spec.threads, spec.cold_latency.model);
+        let disk = (spec.cold_latency.model, &spec.disk);
+        let setup = tier::setup(spec.memory, spec.threshold, spec.period, spec.threads, disk);
         tier::with_subject(step.subject, &setup, |subject| measure(subject, spec, step.round, context))
     }
 
@@ -165,7 +173,6 @@ impl Run for Coldness {
             let share = a.cold_percent.total_cmp(&b.cold_percent);
             a.subject.cmp(&b.subject).then(share).then(a.round.cmp(&b.round))
         });
-        let latency = spec.cold_latency.to_string();
         let mut table = Table::new(
             "coldness",
             "Reads by the share that was cold at the start",
@@ -195,11 +202,11 @@ impl Run for Coldness {
         Ok(Analysis {
             title: "What cold data cost".into(),
             summary: "Reads of one 4 KiB block; mean over each share and round.".into(),
-            figures: vec![figure::figure(&points, &latency)],
+            figures: vec![figure::figure(&points, spec)],
             tables: vec![table],
             findings: Vec::new(),
-            caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
-            result: json!({"points": points, "cold_latency": latency}),
+            caveats: spec.cold_latency.caveats(&spec.disk),
+            result: json!({"points": points, "cold_latency": spec.cold_latency.to_string()}),
         })
     }
 }
@@ -219,6 +226,7 @@ impl Experiment for Coldness {
             reads: level.of([200, 4000, 50_000]),
             rounds: level.of([1, 5, 5]),
             cold_latency: ColdLatency::ssd(),
+            disk: Disk::default(),
             period: Span::from_millis(10),
             threads: 2,
         }
@@ -236,7 +244,8 @@ fn measure(subject: &Subject, spec: &Spec, round: u64, context: &mut Context<'_,
         if number == 0 && subject.tier().is_some() {
             let (cold, resident) = (prepared.cold.len() as f64, prepared.resident.len() as f64);
             let evicted = ("evicted before reading", "%", Better::Neither, 100.0 * cold / (cold + resident));
-            tier::measurements(round, [evicted]).into_iter().for_each(|one| context.measure(one));
+            let of_subject = |one: Measurement| one.under("subject", subject.kind.name());
+            tier::measurements(round, [evicted]).into_iter().map(of_subject).for_each(|one| context.measure(one));
         }
         let stream = context.seed.child(&format!("tier/coldness/{round}/{percent}"));
         let blocks = choose(&prepared, percent, spec.reads, stream);
@@ -285,9 +294,7 @@ fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared,
     let blocks = metadata.len() / BLOCK;
     let (cold, resident): (Vec<u64>, Vec<u64>) = match subject.tier() {
         Some(fs) => {
-            settle(fs);
-            let map =
-                fs.cold_blocks_of(metadata.ino() as u32).map_err(|error| failed("look at", path)(error.into()))?;
+            let map = settle(fs, path, threshold)?;
             (0..blocks).partition(|block| map[*block as usize])
         }
         None => {
@@ -300,14 +307,6 @@ fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared,
         }
     };
     Ok(Prepared { path: path.into(), resident, cold })
-}
-
-/// Waits until the evictor has nothing left to do.
-fn settle(fs: &TierFs) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while fs.stats().resident_blocks > fs.stats().threshold_blocks && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// The blocks to read: each from the cold ones with the given probability, else from those in memory.

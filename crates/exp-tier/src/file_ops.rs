@@ -1,17 +1,21 @@
 //! Every operation of the BPFS microbenchmark on the anti-caching file system, its baseline and ext4.
 
 use crate::tier::costs::Costs;
-use crate::tier::interleave::{AGAIN, Event, Turns, turns};
+use crate::tier::disk::Disk;
+use crate::tier::interleave::{AGAIN, Event, Reading, Turns, turns};
 use crate::tier::results::{Medians, Value};
 use crate::tier::subject::SubjectKind;
-use crate::tier::{needs, setup};
+use crate::tier::{ColdLatency, check_disk, needs, setup};
 use clap::{Args, value_parser};
+use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::parameter::suggest;
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Mark, Seed, Series, Silent, Size, Span};
+use senesce_core::{
+    Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Mark, Measurement, Seed, Series, Silent, Size, Span,
+};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_workload::micro::{FileOpsOptions, file_ops, operations};
+use senesce_workload::micro::{FileOpsOptions, OperationResult, file_ops, operations};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::str::FromStr;
@@ -39,9 +43,9 @@ pub struct Spec {
     /// timed time per operation, file system and round, at least
     #[arg(long)]
     pub time: Span,
-    /// follow every operation by fsync
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
-    pub fsync: bool,
+    /// without fsync after every operation, with it, or each in turn
+    #[arg(long)]
+    pub fsync: Fsync,
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
@@ -51,6 +55,12 @@ pub struct Spec {
     /// bytes of files in memory above which blocks are evicted
     #[arg(long)]
     pub threshold: Size,
+    /// latency of the modelled disks: ssd, hdd or microseconds
+    #[arg(long)]
+    pub cold_latency: ColdLatency,
+    /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
+    #[arg(long)]
+    pub disk: Disk,
     /// time between two looks of the evictor
     #[arg(long)]
     pub period: Span,
@@ -58,6 +68,35 @@ pub struct Spec {
     #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
     pub threads: u64,
 }
+
+/// Whether operations are followed by fsync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fsync {
+    /// They are not.
+    Off,
+    /// They are.
+    On,
+    /// Both in turn.
+    Both,
+}
+
+impl Fsync {
+    fn each(self) -> Vec<bool> {
+        match self {
+            Self::Off => vec![false],
+            Self::On => vec![true],
+            Self::Both => vec![false, true],
+        }
+    }
+
+    fn word(on: bool) -> &'static str {
+        if on { "on" } else { "off" }
+    }
+}
+
+/// Instances of an operation between two fsyncs of the directory: each waits for a disk.
+const INSTANCES_WITH_FSYNC: u64 = 16;
 
 /// Operations by name; as a text, `all` for all there are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -126,7 +165,8 @@ impl Run for FileOps {
         Ok((0..spec.rounds).map(round).collect())
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        check_disk(&spec.subjects, &spec.disk)?;
         Ok(Self)
     }
 
@@ -134,27 +174,44 @@ impl Run for FileOps {
         let names: Vec<&String> = spec.operations.0.iter().filter(|name| *name != EMPTY).collect();
         let interrupt = context.interrupt;
         let conditions: Vec<_> = names.iter().map(|name| (name.to_string(), name.to_string())).collect();
-        let options = FileOpsOptions {
-            sync: vec![spec.fsync],
-            time: spec.time.0,
-            seed: context.seed,
-            ..FileOpsOptions::default()
-        };
-        // Files in memory alone: without a modelled disk, and hot.
-        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, None);
-        let (kinds, fsync) = (SubjectKind::in_order(&spec.subjects), if spec.fsync { "on" } else { "off" });
-        let turns =
-            Turns { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions, all: &[("fsync", fsync)] };
+        let options = FileOpsOptions { time: spec.time.0, seed: context.seed, ..FileOpsOptions::default() };
+        let disk = (spec.cold_latency.model, &spec.disk);
+        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, disk);
+        let kinds = SubjectKind::in_order(&spec.subjects);
+        let turns = Turns { kinds: &kinds, setup: &setup, key: OPERATION, conditions: &conditions };
         turns.round(*round, context, |subject, operation| {
-            let one = FileOpsOptions { operations: vec![names[operation].to_string()], ..options.clone() };
-            let measured = file_ops(subject.directory()?, &one, &Silent, interrupt)?;
-            Ok(measured.operations.iter().map(|operation| (TIME, "ms", operation.mean_us / 1e3)).collect())
+            let mut readings = Vec::new();
+            for sync in spec.fsync.each() {
+                let one = FileOpsOptions {
+                    operations: vec![names[operation].to_string()],
+                    sync: vec![sync],
+                    instances: if sync { INSTANCES_WITH_FSYNC } else { options.instances },
+                    ..options.clone()
+                };
+                let measured = file_ops(subject.directory()?, &one, &Silent, interrupt)?;
+                let reading = |found: &OperationResult| {
+                    Reading::new(TIME, "ms", found.mean_us / 1e3).under("fsync", Fsync::word(sync))
+                };
+                readings.extend(measured.operations.iter().map(reading));
+            }
+            Ok(readings)
         })
     }
 
-    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
-        let mut all = Value::of(recorded.measurements(), TIME, OPERATION);
-        all.iter_mut().for_each(|value| value.value *= 1e3);
+    fn facts(spec: &Spec, _recorded: &Recorded<Self>, facts: Facts) -> Facts {
+        spec.cold_latency.told(facts)
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        let of = |on: bool| {
+            let is_it =
+                move |one: &&Measurement| one.condition.get("fsync").is_some_and(|word| word == Fsync::word(on));
+            let mut values = Value::of(recorded.measurements().filter(is_it), TIME, OPERATION);
+            values.iter_mut().for_each(|value| value.value *= 1e3);
+            values
+        };
+        let all = of(spec.fsync == Fsync::On);
+        let synced: Vec<Value> = of(true).into_iter().filter(|value| value.subject != AGAIN).collect();
         let once: Vec<Value> = all.iter().filter(|value| value.subject != AGAIN).cloned().collect();
         let medians = Medians::new(&once);
         let costs = Costs::new(medians.conditions.clone(), &all, "operations");
@@ -174,7 +231,9 @@ impl Run for FileOps {
             tables: vec![
                 medians.table("file-ops", "Median time of an operation", "operation", "us"),
                 costs.table("operation"),
+                Medians::new(&synced).table("fsync", "Median time of an operation and its fsync", "operation", "us"),
             ],
+            caveats: spec.cold_latency.caveats(&spec.disk),
             result: json!({
                 "median_us": medians.json(),
                 "ratio": costs.overall(),
@@ -196,13 +255,21 @@ impl Experiment for FileOps {
         let few = Operations(few.map(str::to_string).into());
         let all = || Operations(known());
         Spec {
-            subjects: vec![SubjectKind::Anticache, SubjectKind::Bpfs, SubjectKind::Ext4],
+            subjects: vec![
+                SubjectKind::Anticache,
+                SubjectKind::Bpfs,
+                SubjectKind::Ext4,
+                SubjectKind::Ext4Disk,
+                SubjectKind::Ext4Model,
+            ],
             operations: level.of([few, all(), all()]),
             time: Span::from_millis(level.of([5, 10, 500])),
-            fsync: false,
+            fsync: Fsync::Both,
             rounds: level.of([1, 5, 15]),
             memory: Size(Bytes::mib(level.of([128, 512, 2048]))),
             threshold: Size(Bytes::mib(40)),
+            cold_latency: ColdLatency::ssd(),
+            disk: Disk::default(),
             period: Span::from_millis(10),
             threads: 2,
         }

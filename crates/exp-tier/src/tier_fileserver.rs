@@ -1,7 +1,9 @@
 //! The fileserver personality on the anti-caching file system, by threshold.
 
+mod account;
 mod analysis;
 
+use crate::tier::disk::Disk;
 use crate::tier::interleave::AGAIN;
 use crate::tier::subject::SubjectKind;
 use crate::tier::{self, ColdLatency};
@@ -19,7 +21,8 @@ use std::collections::BTreeMap;
 /// The experiment: its personality, and the bytes of its files.
 pub struct TierFileserver(Workload, Bytes);
 
-const BASELINES: [SubjectKind; 3] = [SubjectKind::Bpfs, SubjectKind::Ext4, SubjectKind::Ext4Disk];
+const BASELINES: [SubjectKind; 5] =
+    [SubjectKind::Bpfs, SubjectKind::Ext4Disk, SubjectKind::Ext4, SubjectKind::Ext4Model, SubjectKind::Ext4Hdd];
 
 /// What is compared, and with what load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -46,9 +49,12 @@ pub struct Spec {
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    /// latency of the modelled disk of ext4-model: ssd, hdd or microseconds
     #[arg(long)]
     pub cold_latency: ColdLatency,
+    /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
+    #[arg(long)]
+    pub disk: Disk,
     /// time between two looks of the evictor
     #[arg(long)]
     pub period: Span,
@@ -70,6 +76,9 @@ pub struct Played {
     fetched: u64,
     /// Of the flowops that read or write, those that read; none: there was neither.
     read_percent: Option<f64>,
+    /// Bytes of all files of the file set, of which those there at the start were found on the file system.
+    workload_bytes: u64,
+    files: u64,
 }
 
 /// What happened.
@@ -113,16 +122,21 @@ impl Condition {
     }
 
     fn measurements(&self, played: &Played) -> Vec<Measurement> {
-        let values = [
+        let rates = [
             ("throughput", "operations/s", Better::Higher, played.ops_per_second),
             ("bandwidth", "MiB/s", Better::Higher, played.mb_per_second),
-            ("read requests", "%", Better::Neither, played.read_percent.unwrap_or(f64::NAN)),
         ];
+        let reads = [("read requests", "%", Better::Neither, played.read_percent.unwrap_or(f64::NAN))];
+        let size = [("workload size of the run", "MB", Better::Neither, account::mb(played.workload_bytes))];
+        let rates = tier::measurements(played.round, rates).into_iter();
+        let reads = tier::measurements(played.round, reads).into_iter().map(|one| one.under("account", "counters"));
+        let size = tier::measurements(played.round, size).into_iter();
+        let size = size.map(|one| one.under("files", played.files.to_string()));
         let under = |one: Measurement| match self.percent {
             Some(percent) => one.under("subject", self.subject()).under("threshold", percent.to_string()),
             None => one.under("subject", self.subject()),
         };
-        tier::measurements(played.round, values).into_iter().map(under).collect()
+        rates.chain(reads).chain(size).map(under).collect()
     }
 }
 
@@ -188,13 +202,15 @@ impl Run for TierFileserver {
     }
 
     fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let kinds: Vec<SubjectKind> = spec.conditions().iter().map(|one| one.kind).collect();
+        tier::check_disk(&kinds, &spec.disk)?;
         let (workload, bytes) = spec.workload(context.seed)?;
         Ok(Self(workload, bytes))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let values = match step {
-            Step::Sizes => sizes()?,
+            Step::Sizes => account::sizes()?.into_iter().chain(account::planned_reads(&self.0)).collect(),
             Step::Play(round, condition) => {
                 let played = self.play(spec, *round, condition, context)?;
                 let values = condition.measurements(&played);
@@ -212,7 +228,7 @@ impl Run for TierFileserver {
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let runs: Vec<Played> = recorded.events().map(|Event::Run(played)| played.clone()).collect();
-        Ok(analysis::analyse(&runs, &spec.cold_latency.to_string()))
+        Ok(analysis::analyse(&runs, spec))
     }
 }
 
@@ -224,33 +240,18 @@ impl Experiment for TierFileserver {
         let all = || vec![20.0, 40.0, 60.0, 80.0, 100.0];
         Spec {
             threshold_percent: level.of([vec![20.0, 100.0], all(), all()]),
-            baselines: level.of([BASELINES[..1].to_vec(), BASELINES[..2].to_vec(), BASELINES[..2].to_vec()]),
+            baselines: level.of([BASELINES[..2].to_vec(), BASELINES[..4].to_vec(), BASELINES[..4].to_vec()]),
             files: level.of([200, 2000, 10_000]),
             workload_threads: level.of([8, 50, 50]),
             time: Span::from_millis(level.of([500, 4000, 60_000])),
             memory: Size(Bytes::mib(level.of([128, 768, 3072]))),
             rounds: level.of([1, 5, 5]),
             cold_latency: ColdLatency::ssd(),
+            disk: Disk::default(),
             period: Span::from_millis(10),
             threads: 2,
         }
     }
-}
-
-/// What personalities hold as they are published.
-fn sizes() -> Result<Vec<Measurement>, Failure> {
-    let mut found = Vec::new();
-    for name in ["fileserver", "webserver", "varmail"] {
-        let filesets = draw(&builtin(name, 1.0, &BTreeMap::new())?, &Options::default())?;
-        // The log of the web server is a file set beside the one that is spoken of. Filebench's MB are MiB.
-        let Some(largest) = filesets.iter().max_by_key(|fileset| fileset.bytes) else { continue };
-        let values = [
-            ("workload size", "MB", Better::Neither, largest.bytes as f64 / f64::from(1 << 20)),
-            ("directories", "", Better::Neither, largest.directories as f64),
-        ];
-        found.extend(tier::measurements(0, values).into_iter().map(|one| one.under("personality", name)));
-    }
-    Ok(found)
 }
 
 impl TierFileserver {
@@ -267,11 +268,12 @@ impl TierFileserver {
             Size(Bytes((self.1.0 as f64 * percent / 100.0) as u64)),
             spec.period,
             spec.threads,
-            spec.cold_latency.model,
+            (spec.cold_latency.model, &spec.disk),
         );
         tier::with_subject(condition.kind, &setup, |subject| {
             let (directory, options) = (subject.directory()?, spec.options(context.seed));
             let bench = Bench::prepare(&self.0, directory, options, context.progress, context.interrupt)?;
+            let workload_bytes = account::found(&bench, directory.path())?;
             let before = subject.tier().map(|fs| fs.stats());
             let result = bench.run(directory, context.progress, context.interrupt)?.repetition;
             if !result.valid {
@@ -293,24 +295,9 @@ impl TierFileserver {
                 read_percent: Finite::per(100.0 * result.reads as f64, (result.reads + result.writes) as f64)
                     .ok()
                     .map(Finite::get),
+                workload_bytes,
+                files: spec.files,
             })
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn personalities_are_as_large_as_filebench_says() {
-        let found = sizes().unwrap();
-        let value = |metric: &str, name: &str| {
-            let is_it = |one: &&Measurement| one.metric == metric && one.condition["personality"] == name;
-            (found.iter().find(is_it).unwrap().value.get() * 1e3).round() / 1e3
-        };
-        let size = |name| value("workload size", name);
-        assert_eq!([size("fileserver"), size("webserver"), size("varmail")], [1240.757, 14.76, 14.959]);
-        assert_eq!(value("directories", "fileserver"), 527.0);
     }
 }

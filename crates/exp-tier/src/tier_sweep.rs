@@ -2,6 +2,8 @@
 
 mod analysis;
 
+use crate::tier::disk::Disk;
+use crate::tier::settle::settle;
 use crate::tier::subject::{Subject, SubjectKind};
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
@@ -11,7 +13,7 @@ use rustix::fs::OFlags;
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_tierfs::cold::AlignedBuffer;
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,12 @@ use std::time::Instant;
 pub struct TierSweep;
 
 const BLOCK: u64 = 4096;
+/// The published choice: period in milliseconds and threshold in MiB.
+const PUBLISHED: (u64, u64) = (10, 40);
+/// Beside the grid: the same without eviction, and ext4 on the disk.
+const BASELINES: [SubjectKind; 2] = [SubjectKind::Bpfs, SubjectKind::Ext4Disk];
+/// One cell of the grid measured a second time.
+const AGAIN: &str = "anticache again";
 
 /// What is swept, and with what load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -50,28 +58,60 @@ pub struct Spec {
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    /// where the cold store lies: anticache (on the disk) or anticache-model (in memory, with --cold-latency)
+    #[arg(long, value_parser = SubjectKind::among([SubjectKind::Anticache, SubjectKind::AnticacheModel]))]
+    pub subject: SubjectKind,
+    /// latency of the modelled cold store: ssd, hdd or microseconds
     #[arg(long)]
     pub cold_latency: ColdLatency,
+    /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
+    #[arg(long)]
+    pub disk: Disk,
     /// threads of a tier file system that answer the kernel
     #[arg(long, value_parser = value_parser!(u64).range(1..=64))]
     pub threads: u64,
 }
 
-/// A period and a threshold in a round.
+/// What is measured in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     round: u64,
-    period: Span,
-    threshold: Size,
+    condition: Condition,
 }
 
-/// What was measured with a period and a threshold in a round.
+/// A cell of the grid, or a file system without one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Condition {
+    kind: SubjectKind,
+    grid: Option<(Span, Size)>,
+    /// A cell measured a second time.
+    again: bool,
+}
+
+impl Condition {
+    fn subject(&self) -> &'static str {
+        if self.again { AGAIN } else { self.kind.name() }
+    }
+
+    fn words(&self) -> String {
+        match self.grid {
+            Some((period, threshold)) => {
+                format!("{}, period {:?}, threshold {}", self.subject(), period.0, threshold.0)
+            }
+            None => self.subject().into(),
+        }
+    }
+}
+
+/// What was measured with a condition in a round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     round: u64,
-    period_ms: f64,
-    threshold_bytes: u64,
+    /// `anticache`, `anticache again`, `bpfs`, `ext4-disk`.
+    subject: String,
+    /// None for a file system without an evictor.
+    period_ms: Option<f64>,
+    threshold_bytes: Option<u64>,
     ops_per_second: f64,
     p50_us: f64,
     p99_us: f64,
@@ -94,10 +134,43 @@ impl Cell {
             ("median latency", "us", Better::Lower, self.p50_us),
             ("p99 latency", "us", Better::Lower, self.p99_us),
         ];
-        let threshold = self.threshold_bytes as f64 / f64::from(1 << 20);
-        let (period, threshold) = (self.period_ms.to_string(), threshold.to_string());
-        let under = |one: Measurement| one.under("period", &period).under("threshold", &threshold);
+        let under = |one: Measurement| {
+            let one = one.under("subject", &self.subject);
+            match (self.period_ms, self.threshold_bytes) {
+                (Some(period), Some(threshold)) => one
+                    .under("period", period.to_string())
+                    .under("threshold", (threshold as f64 / f64::from(1 << 20)).to_string()),
+                _ => one,
+            }
+        };
         tier::measurements(self.round, values).into_iter().map(under).collect()
+    }
+
+    /// Whether another is of the same condition.
+    fn is_like(&self, other: &Self) -> bool {
+        let key = |cell: &Self| (cell.subject.clone(), cell.period_ms.map(f64::to_bits), cell.threshold_bytes);
+        key(self) == key(other)
+    }
+}
+
+impl Spec {
+    /// Every cell of the grid, the one that all are held against a second time, and what stands beside.
+    fn conditions(&self) -> Vec<Condition> {
+        let grid = self.periods.iter().flat_map(|period| self.thresholds.iter().map(|size| (*period, *size)));
+        let cell = |grid, again| Condition { kind: self.subject, grid: Some(grid), again };
+        let all: Vec<(Span, Size)> = grid.collect();
+        let again = self.reference().map(|reference| cell(reference, true));
+        let beside = BASELINES.map(|kind| Condition { kind, grid: None, again: false });
+        all.into_iter().map(|grid| cell(grid, false)).chain(again).chain(beside).collect()
+    }
+
+    /// The cell that all others are held against: the published one, or the first where it is not in the grid.
+    fn reference(&self) -> Option<(Span, Size)> {
+        let published = (Span::from_millis(PUBLISHED.0), Size(Bytes::mib(PUBLISHED.1)));
+        if self.periods.contains(&published.0) && self.thresholds.contains(&published.1) {
+            return Some(published);
+        }
+        self.periods.first().copied().zip(self.thresholds.first().copied())
     }
 }
 
@@ -115,9 +188,8 @@ impl Run for TierSweep {
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let file = spec.file_size.0;
-        let cells: Vec<(Span, Size)> =
-            spec.periods.iter().flat_map(|period| spec.thresholds.iter().map(|size| (*period, *size))).collect();
-        if cells.is_empty() {
+        let conditions = spec.conditions();
+        if spec.reference().is_none() {
             return Err(Failure::usage("--periods and --thresholds need at least one value each"));
         }
         if file.0 > spec.memory.bytes() / 2 {
@@ -126,22 +198,27 @@ impl Run for TierSweep {
         let of_operation = 50e-6 + spec.cold_latency.read_seconds() / 3.0;
         let seconds = 1.0 + file.0 as f64 / 200e6 + spec.operations as f64 * of_operation;
         let bytes = Bytes(file.0 + spec.operations * BLOCK);
-        let planned = |(round, (period, threshold)): (u64, (Span, Size))| {
-            let words =
-                format!("round {}: period {:?}, threshold {}: read and write {file}", round + 1, period.0, threshold.0);
-            Planned::new(Step { round, period, threshold }, words, "anticache").costing(bytes, seconds)
+        let planned = |(round, condition): (u64, Condition)| {
+            let words = format!("round {}: {}: read and write {file}", round + 1, condition.words());
+            let name = condition.subject();
+            Planned::new(Step { round, condition }, words, name).costing(bytes, seconds)
         };
-        Ok(tier::rounds(spec.rounds, &cells, seed, "tier/sweep/order").into_iter().map(planned).collect())
+        Ok(tier::rounds(spec.rounds, &conditions, seed, "tier/sweep/order").into_iter().map(planned).collect())
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let kinds: Vec<SubjectKind> = spec.conditions().iter().map(|one| one.kind).collect();
+        tier::check_disk(&kinds, &spec.disk)?;
         Ok(Self)
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        let setup = tier::setup(spec.memory, step.threshold, step.period, spec.threads, spec.cold_latency.model);
+        let (period, threshold) = step.condition.grid.unwrap_or((Span::from_millis(PUBLISHED.0), spec.file_size));
+        let disk = (spec.cold_latency.model, &spec.disk);
+        let setup = tier::setup(spec.memory, threshold, period, spec.threads, disk);
         let seed = context.seed.child(&format!("tier/sweep/{}", step.round));
-        let cell = tier::with_subject(SubjectKind::Anticache, &setup, |subject| measure(subject, spec, step, seed))?;
+        let kind = step.condition.kind;
+        let cell = tier::with_subject(kind, &setup, |subject| measure(subject, spec, step, seed))?;
         cell.measurements().into_iter().for_each(|one| context.measure(one));
         context.record(Event::Cell(cell));
         Ok(())
@@ -153,7 +230,7 @@ impl Run for TierSweep {
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let cells: Vec<Cell> = recorded.events().map(|Event::Cell(cell)| cell.clone()).collect();
-        Ok(analysis::analyse(&cells, &spec.cold_latency.to_string()))
+        Ok(analysis::analyse(&cells, spec))
     }
 }
 
@@ -171,16 +248,18 @@ impl Experiment for TierSweep {
                 periods(&[1, 2, 5, 10, 20, 50, 100, 500]),
             ]),
             thresholds: level.of([
-                sizes(&[4, 12]),
+                sizes(&[10, 40]),
                 sizes(&[10, 20, 40, 60, 80]),
                 sizes(&[10, 20, 30, 40, 60, 80, 120, 160]),
             ]),
-            file_size: Size(Bytes::mib(level.of([16, 100, 200]))),
-            memory: Size(Bytes::mib(level.of([64, 256, 512]))),
+            file_size: Size(Bytes::mib(level.of([50, 100, 200]))),
+            memory: Size(Bytes::mib(level.of([128, 256, 512]))),
             operations: level.of([500, 20_000, 200_000]),
             write_percent: 30,
             rounds: level.of([1, 5, 5]),
+            subject: SubjectKind::Anticache,
             cold_latency: ColdLatency::ssd(),
+            disk: Disk::default(),
             threads: 2,
         }
     }
@@ -189,23 +268,28 @@ impl Experiment for TierSweep {
 fn measure(subject: &Subject, spec: &Spec, step: &Step, seed: Seed) -> Result<Cell, Failure> {
     let path = subject.directory()?.path().join("data");
     let blocks = spec.file_size.bytes() / BLOCK;
-    let fs = subject.tier().ok_or_else(|| Failure::new(ExitCode::RunFailed, "the tier file system is not mounted"))?;
+    let counted = || subject.tier().map_or((0, 0), |fs| (fs.stats().evicted, fs.stats().fetched));
     fill(&path, blocks).map_err(failed("fill", &path))?;
-    let before = fs.stats();
+    if let (Some(fs), Some((_, threshold))) = (subject.evicting(), step.condition.grid) {
+        settle(fs, &path, threshold.0)?;
+    }
+    let before = counted();
     let start = Instant::now();
     let latencies =
         access(&path, blocks, (spec.operations, spec.write_percent), seed).map_err(failed("read and write", &path))?;
     let seconds = start.elapsed().as_secs_f64();
-    let after = fs.stats();
+    let after = counted();
+    let grid = step.condition.grid;
     Ok(Cell {
         round: step.round,
-        period_ms: step.period.seconds() * 1e3,
-        threshold_bytes: step.threshold.bytes(),
+        subject: step.condition.subject().into(),
+        period_ms: grid.map(|(period, _)| period.seconds() * 1e3),
+        threshold_bytes: grid.map(|(_, threshold)| threshold.bytes()),
         ops_per_second: latencies.len() as f64 / seconds,
         p50_us: latencies.value_at_quantile(0.5) as f64 / 1e3,
         p99_us: latencies.value_at_quantile(0.99) as f64 / 1e3,
-        evicted: after.evicted - before.evicted,
-        fetched: after.fetched - before.fetched,
+        evicted: after.0 - before.0,
+        fetched: after.1 - before.1,
     })
 }
 

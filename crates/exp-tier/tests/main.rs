@@ -52,7 +52,7 @@ fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
     let part = points(&first.analysis);
     assert_eq!(part.len(), 3);
     let whole = conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap();
-    assert_eq!((whole.state, points(&whole.analysis).len()), (State::Done, 6));
+    assert_eq!((whole.state, points(&whole.analysis).len()), (State::Done, 12));
     assert!(part.iter().all(|point| points(&whole.analysis).contains(point)), "what was measured stays");
     assert_eq!(conduct::<Coldness>(&spec, DEFAULT_SEED, &how).unwrap().state, State::WasDone);
 }
@@ -62,8 +62,9 @@ fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
 fn coldness_fetches_what_it_asks_for() {
     let analysis = smoke::<Coldness>(|_| ());
     let points = analysis.result["points"].as_array().unwrap();
-    assert_eq!(points.len(), 6);
-    for point in points.iter().filter(|point| point["subject"] == "anticache") {
+    assert_eq!(points.len(), 12);
+    let evicts = |point: &&serde_json::Value| point["subject"].as_str().unwrap().starts_with("anticache");
+    for point in points.iter().filter(evicts) {
         let (asked, fetched) = (point["cold_percent"].as_f64().unwrap(), point["fetched_percent"].as_f64().unwrap());
         assert!((fetched - asked).abs() < 20.0, "{point}");
         assert!(asked == 0.0 || point["evicted"].as_u64().unwrap() > 0, "{point}");
@@ -75,12 +76,15 @@ fn coldness_fetches_what_it_asks_for() {
 fn the_sweep_measures_every_cell() {
     let analysis = smoke::<TierSweep>(|_| ());
     let cells = analysis.result["cells"].as_array().unwrap();
-    assert_eq!(cells.len(), 4);
+    assert_eq!(cells.len(), 7, "two periods, two thresholds, one of them twice, and two file systems beside");
     let fetched = |threshold: u64| -> u64 {
-        let of = cells.iter().filter(|cell| cell["threshold_bytes"] == threshold << 20);
-        of.map(|cell| cell["fetched"].as_u64().unwrap()).sum()
+        let is_it =
+            |cell: &&serde_json::Value| cell["threshold_bytes"] == threshold << 20 && cell["subject"] == "anticache";
+        cells.iter().filter(is_it).map(|cell| cell["fetched"].as_u64().unwrap()).sum()
     };
-    assert!(fetched(4) > fetched(12), "less memory, more fetches");
+    assert!(fetched(10) > fetched(40), "less memory, more fetches");
+    let period = analysis.findings.iter().find(|finding| finding.id == "period").unwrap();
+    assert!(period.note.contains("measured twice"), "{period:?}");
 }
 
 #[test]
@@ -88,12 +92,14 @@ fn the_sweep_measures_every_cell() {
 fn the_file_server_evicts_below_its_size() {
     let analysis = smoke::<TierFileserver>(|_| ());
     let runs = analysis.result["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 4, "two thresholds, and bpfs mode twice");
+    assert_eq!(runs.len(), 5, "two thresholds, bpfs mode twice, ext4 on the disk");
     let evicted = |name: &str| {
         runs.iter().find(|run| run["condition"] == name).map(|run| run["evicted"].as_u64().unwrap()).unwrap()
     };
     assert!(evicted("anticache 20 %") > evicted("anticache 100 %"));
     assert_eq!(evicted("bpfs"), 0);
+    let mix = analysis.findings.iter().find(|finding| finding.id == "read-write-mix").unwrap();
+    assert_eq!(mix.verdict, senesce_core::Verdict::Seen, "{mix:?}");
 }
 
 #[test]
@@ -102,7 +108,8 @@ fn file_operations_are_compared_in_both_modes() {
     let analysis = smoke::<FileOps>(|_| ());
     assert_eq!(analysis.tables[0].rows.len(), 6);
     for times in analysis.result["median_us"].as_object().unwrap().values() {
-        assert!(["anticache", "bpfs", "ext4"].iter().all(|name| times[name].as_f64().unwrap() > 0.0), "{times}");
+        let names = ["anticache", "bpfs", "ext4", "ext4-disk", "ext4-model"];
+        assert!(names.iter().all(|name| times[name].as_f64().unwrap() > 0.0), "{times}");
     }
 }
 
@@ -113,6 +120,15 @@ fn writes_are_measured_by_size_with_data_in_both_tiers() {
     assert!(analysis.result["evicted"].as_u64().unwrap() > 0);
     let times = &analysis.result["p50_us"]["4 KiB"];
     assert!(times["ext4-disk"].as_f64().unwrap() > times["ext4"].as_f64().unwrap(), "{times}");
+    for name in ["anticache", "anticache-model"] {
+        let percent = |what: &str, size: &str| analysis.result[what][size][name].as_f64().unwrap();
+        // Half of 16 MiB does not fit below 8 MiB: so many must be cold before the first call, and about so many small
+        // writes must fetch.
+        let cold = percent("cold_at_start_percent", "8 B");
+        assert!((48.0..60.0).contains(&cold), "{name}: {cold} % cold at the start");
+        assert!(percent("fetched_percent", "8 B") > 25.0, "{name}: {}", analysis.result["fetched_percent"]);
+        assert_eq!(percent("fetched_percent", "64 KiB"), 0.0, "{name}: whole blocks are not fetched");
+    }
 }
 
 #[test]

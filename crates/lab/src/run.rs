@@ -112,8 +112,8 @@ impl LabRun {
         initramfs::write(&initramfs, &self.kernel, &self.job(accelerator))?;
         let machine = self.machine(scratch, &initramfs, accelerator, &control)?;
         let begin = Instant::now();
-        let child = machine.start()?;
-        let _guardian = Guardian::of_process(child.id())?;
+        let mut child = machine.start()?;
+        let _guardian = Guardian::of_child(&mut child)?;
         let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
         let ended = watched.watch(interrupt, limit, out, errors);
         let _ = watched.child.kill();

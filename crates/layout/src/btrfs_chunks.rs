@@ -1,6 +1,6 @@
 //! Where btrfs keeps its chunks on its devices.
 
-use crate::btrfs_search::{kind, search, tree, u64_at};
+use crate::btrfs_search::{Item, kind, search, tree, u64_at};
 use crate::error::LayoutError;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -29,6 +29,25 @@ pub struct Chunk {
     pub copies: Vec<(u64, u64)>,
 }
 
+impl Chunk {
+    /// The chunk of an item of kind CHUNK_ITEM; what is cut off is 0.
+    pub fn of(item: &Item<'_>) -> Self {
+        let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
+        let stripe = |index: usize| {
+            let at = STRIPES + index * STRIPE_BYTES;
+            (u64_at(item.data, at), u64_at(item.data, at + 8))
+        };
+        let flags = item.u64_at(TYPE);
+        Self {
+            start: item.offset,
+            length: item.u64_at(0),
+            data: flags & DATA != 0,
+            spread: flags & SPREAD != 0,
+            copies: (0..usize::from(count)).map(stripe).collect(),
+        }
+    }
+}
+
 /// All chunks, ascending by logical address.
 ///
 /// # Errors
@@ -36,22 +55,9 @@ pub struct Chunk {
 pub fn chunks(root: BorrowedFd<'_>, shown: &Path) -> Result<Vec<Chunk>, LayoutError> {
     let mut found = Vec::new();
     search(root, tree::CHUNK, 0..=u64::MAX, |item| {
-        if item.kind != kind::CHUNK_ITEM {
-            return;
+        if item.kind == kind::CHUNK_ITEM {
+            found.push(Chunk::of(&item));
         }
-        let count = item.data.get(STRIPE_COUNT..STRIPE_COUNT + 2).map_or(0, |two| u16::from_le_bytes([two[0], two[1]]));
-        let stripe = |index: usize| {
-            let at = STRIPES + index * STRIPE_BYTES;
-            (u64_at(item.data, at), u64_at(item.data, at + 8))
-        };
-        let flags = item.u64_at(TYPE);
-        found.push(Chunk {
-            start: item.offset,
-            length: item.u64_at(0),
-            data: flags & DATA != 0,
-            spread: flags & SPREAD != 0,
-            copies: (0..usize::from(count)).map(stripe).collect(),
-        });
     })
     .map_err(|source| LayoutError::io("search the btrfs chunk tree of", shown, source))?;
     Ok(found)

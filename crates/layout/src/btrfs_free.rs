@@ -1,34 +1,19 @@
 //! Free space of btrfs: the gaps between extents in chunks that hold data, and the ranges of devices that belong to no
 //! chunk. Gaps in metadata chunks are not free to files and are left out.
 
-use crate::btrfs_search::{Item, kind, search, tree, u64_at};
+use crate::btrfs_chunks::Chunk;
+use crate::btrfs_search::{kind, search, tree};
 use crate::error::LayoutError;
 use crate::free::{FreeSpace, Histogram};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// `BTRFS_BLOCK_GROUP_DATA`, and the profiles whose chunks are laid out as one run per stripe (SINGLE has no bit).
-const DATA: u64 = 1;
-const STRIPED: u64 = 8 | 64 | 128 | 256;
 /// Copies of the superblock and the stripe around each that is never allocated (fs/btrfs/zoned.h, volumes.h).
 const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_STRIPE: u64 = 64 << 10;
 /// `BTRFS_DEVICE_RANGE_RESERVED`: the first bytes of a device that are never given to a chunk.
 const DEVICE_RESERVED: u64 = 1 << 20;
-/// Offsets in struct btrfs_chunk and struct btrfs_stripe.
-const CHUNK_TYPE: usize = 24;
-const CHUNK_STRIPE_COUNT: usize = 44;
-const CHUNK_STRIPES: usize = 48;
-const STRIPE_BYTES: usize = 32;
-
-#[derive(Debug)]
-struct Chunk {
-    start: u64,
-    length: u64,
-    data: bool,
-    superblocks: Vec<u64>,
-}
 
 /// Free space from the chunk and device trees and `allocated`, the extents in ascending order.
 pub fn read(
@@ -40,7 +25,7 @@ pub fn read(
     let failed = |source| LayoutError::io("search the btrfs chunk and device trees of", shown, source);
     let (mut chunks, mut devices) = (Vec::new(), BTreeMap::new());
     search(root, tree::CHUNK, 0..=u64::MAX, |item| match item.kind {
-        kind::CHUNK_ITEM => chunks.push(chunk(&item)),
+        kind::CHUNK_ITEM => chunks.push(Chunk::of(&item)),
         kind::DEV_ITEM => drop(devices.insert(item.offset, (item.u64_at(8), Vec::new()))),
         _ => {}
     })
@@ -63,19 +48,17 @@ pub fn read(
     Ok(histogram.finish())
 }
 
-fn chunk(item: &Item<'_>) -> Chunk {
-    let (start, length, flags) = (item.offset, item.u64_at(0), item.u64_at(CHUNK_TYPE));
-    let count = item.data.get(CHUNK_STRIPE_COUNT..CHUNK_STRIPE_COUNT + 2);
-    let count = count.map_or(0, |bytes| u16::from_le_bytes([bytes[0], bytes[1]]));
-    let stripes = (0..usize::from(count)).map(|stripe| u64_at(item.data, CHUNK_STRIPES + stripe * STRIPE_BYTES + 8));
-    let mut superblocks: Vec<u64> = stripes
-        .flat_map(|physical| SUPERBLOCKS.into_iter().filter_map(move |block| block.checked_sub(physical)))
-        .filter(|offset| flags & STRIPED == 0 && *offset < length)
-        .map(|offset| start.saturating_add(offset))
+/// Where copies of the superblock lie in a chunk, by logical address. Of a chunk that is spread it is not known.
+fn superblocks(chunk: &Chunk) -> Vec<u64> {
+    let copies = chunk.copies.iter().filter(|_| !chunk.spread);
+    let mut found: Vec<u64> = copies
+        .flat_map(|(_, physical)| SUPERBLOCKS.into_iter().filter_map(move |block| block.checked_sub(*physical)))
+        .filter(|offset| *offset < chunk.length)
+        .map(|offset| chunk.start.saturating_add(offset))
         .collect();
-    superblocks.sort_unstable();
-    superblocks.dedup();
-    Chunk { start, length, data: flags & DATA != 0, superblocks }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram) {
@@ -83,7 +66,7 @@ fn chunk_gaps(chunk: &Chunk, allocated: &[(u64, u64)], histogram: &mut Histogram
     let first = allocated.partition_point(|extent| extent.0 < chunk.start);
     let inside = allocated[first..].iter().copied().take_while(|extent| extent.0 < end);
     let mut used: Vec<(u64, u64)> = inside.collect();
-    used.extend(chunk.superblocks.iter().map(|superblock| (*superblock, SUPERBLOCK_STRIPE)));
+    used.extend(superblocks(chunk).into_iter().map(|superblock| (superblock, SUPERBLOCK_STRIPE)));
     used.sort_unstable();
     gaps(chunk.start, end, used, histogram);
 }
@@ -104,8 +87,9 @@ mod tests {
 
     #[test]
     fn gaps_are_what_extents_and_superblocks_leave() {
-        let superblocks = vec![64 << 20];
-        let chunk = Chunk { start: 32 << 20, length: 64 << 20, data: true, superblocks };
+        // The second copy of the superblock lies 32 MiB behind its begin, on both devices.
+        let copies = vec![(1, 32 << 20), (2, 32 << 20)];
+        let chunk = Chunk { start: 32 << 20, length: 64 << 20, data: true, spread: false, copies };
         let mut histogram = Histogram::new(4096);
         chunk_gaps(&chunk, &[(0, 4096), (32 << 20, 8192), ((32 << 20) + 12288, 4096)], &mut histogram);
         let free = histogram.finish();

@@ -24,7 +24,7 @@ pub struct Collector {
     map: Option<Vec<MapExtent>>,
     runs: Option<Runs>,
     vanished: Vec<u32>,
-    denied: u64,
+    denied: Vec<u32>,
 }
 
 /// Everything that was collected, by file in `find` order.
@@ -40,8 +40,16 @@ pub struct Collected {
     pub runs: Runs,
     /// Indices of files that were deleted during the walk, ascending.
     pub vanished: Vec<u32>,
-    /// Files that may not be opened.
-    pub denied: u64,
+    /// Indices of files that may not be opened, ascending.
+    pub denied: Vec<u32>,
+}
+
+impl Collected {
+    /// Whether nothing is known of the file with this index: it is neither counted nor scored.
+    pub fn is_unknown(&self, index: usize) -> bool {
+        let has = |list: &[u32]| list.binary_search(&(index as u32)).is_ok();
+        has(&self.vanished) || has(&self.denied)
+    }
 }
 
 impl Collector {
@@ -63,8 +71,8 @@ impl Collector {
     }
 
     /// Notes a file that may not be opened.
-    pub fn denied(&mut self) {
-        self.denied += 1;
+    pub fn denied(&mut self, file: u32) {
+        self.denied.push(file);
     }
 
     /// Notes a file that no longer exists.
@@ -82,10 +90,28 @@ impl Collector {
             all.totals.merge(&part.totals);
             all.map.extend(part.map.unwrap_or_default());
             all.runs.append(part.runs.unwrap_or_default());
-            all.denied += part.denied;
+            all.denied.extend(part.denied);
             all.vanished.extend(part.vanished);
         }
         all.vanished.sort_unstable();
+        all.denied.sort_unstable();
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_may_not_be_opened_are_not_known() {
+        let (mut one, mut two) = (Collector::new(Keep::default()), Collector::new(Keep::default()));
+        one.denied(4);
+        one.file(1, &[]);
+        two.vanished(2);
+        two.denied(0);
+        let all = Collector::merge(vec![one, two], 5);
+        let unknown: Vec<usize> = (0..5).filter(|index| all.is_unknown(*index)).collect();
+        assert_eq!(unknown, [0, 2, 4]);
     }
 }

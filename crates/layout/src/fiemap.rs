@@ -181,7 +181,7 @@ fn read_batch(
             return Ok(());
         }
         Err(Errno::ACCESS) if skip_denied => {
-            batch.iter().for_each(|_| collector.denied());
+            batch.iter().for_each(|index| collector.denied(*index));
             return Ok(());
         }
         Err(errno) => {
@@ -199,7 +199,7 @@ fn read_batch(
                 continue;
             }
             Err(Errno::ACCESS) if skip_denied => {
-                collector.denied();
+                collector.denied(index);
                 continue;
             }
             Err(errno) => return Err(error("open", errno.into())),

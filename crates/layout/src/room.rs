@@ -261,7 +261,16 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
 const DATA: u64 = 1;
 const METADATA: u64 = 4;
 const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
+/// RAID1C3 and RAID1C4.
+const THREE_COPIES: u64 = 1 << 9;
+const FOUR_COPIES: u64 = 1 << 10;
 const GLOBAL_RESERVE: u64 = 1 << 49;
+
+/// Copies that a profile keeps.
+fn copies(flags: u64) -> u64 {
+    let kept = [(TWO_COPIES, 2), (THREE_COPIES, 3), (FOUR_COPIES, 4)];
+    kept.into_iter().find(|(profiles, _)| flags & profiles != 0).map_or(1, |(_, copies)| copies)
+}
 
 fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     let mut words = [0u64; 2 + 3 * 32];
@@ -280,11 +289,8 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     };
     for space in spaces {
         let (flags, total, used) = (space[0], space[1], space[2]);
-        let chunks = |before: Chunks| Chunks {
-            total: before.total + total,
-            used: before.used + used,
-            copies: if flags & TWO_COPIES != 0 { 2 } else { 1 },
-        };
+        let chunks =
+            |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies: copies(flags) };
         if flags & GLOBAL_RESERVE != 0 {
             found.global_reserve = total;
             continue;
@@ -330,6 +336,15 @@ mod tests {
         assert_eq!(tree_blocks(300, (100, 2)), 6);
         assert_eq!(tree_blocks(100, (100, 2)), 1);
         assert_eq!(tree_blocks(0, (100, 2)), 0);
+    }
+
+    #[test]
+    fn every_profile_of_btrfs_keeps_its_copies() {
+        let profiles =
+            [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
+        for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
+            assert_eq!(copies(DATA | profile), kept, "{name}");
+        }
     }
 
     #[test]

@@ -81,12 +81,13 @@ pub(crate) struct Circumstances {
 impl LayoutSummary {
     pub(crate) fn new(circumstances: Circumstances, tree: &Tree, collected: &Collected) -> Self {
         let totals = &collected.totals;
-        let gone = |index: usize| collected.vanished.binary_search(&(index as u32)).is_ok();
-        let scores = match collected.vanished.is_empty() {
+        let unknown = (0..tree.files.len()).filter(|index| collected.is_unknown(*index)).count() as u64;
+        let scores = match unknown == 0 {
             true => tree_scores(&collected.shapes, &totals.inside),
             false => {
                 let all = collected.shapes.iter().enumerate();
-                let present: Vec<_> = all.filter(|(index, _)| !gone(*index)).map(|(_, shape)| *shape).collect();
+                let present: Vec<_> =
+                    all.filter(|(index, _)| !collected.is_unknown(*index)).map(|(_, shape)| *shape).collect();
                 tree_scores(&present, &totals.inside)
             }
         };
@@ -100,7 +101,7 @@ impl LayoutSummary {
             file_system: circumstances.file_system,
             view: circumstances.view.into(),
             method: circumstances.method,
-            files: tree.files.len() as u64 - vanished,
+            files: tree.files.len() as u64 - unknown,
             extents: scores.extents,
             fragmented_files: scores.fragmented_files,
             static_layout_score: scores.static_layout_score,
@@ -123,7 +124,7 @@ impl LayoutSummary {
             vanished: vanished + tree.vanished_directories,
             other_file_systems: tree.other_file_systems,
             directories: tree.directories() - tree.denied_directories,
-            denied: collected.denied + tree.denied_directories,
+            denied: collected.denied.len() as u64 + tree.denied_directories,
         }
     }
 }
@@ -147,7 +148,7 @@ pub struct FileLayout {
 pub(crate) fn per_file(tree: &Tree, collected: &Collected) -> Vec<FileLayout> {
     let files = tree.files.iter().zip(&collected.shapes).enumerate();
     files
-        .filter(|(index, _)| collected.vanished.binary_search(&(*index as u32)).is_err())
+        .filter(|(index, _)| !collected.is_unknown(*index))
         .map(|(_, (file, shape))| FileLayout {
             path: tree.path(file).to_string_lossy().into_owned(),
             inode: file.inode,

@@ -58,6 +58,9 @@ pub enum StoreError {
         /// What there is.
         known: String,
     },
+    /// What a command of another program must not leave behind could not be written down.
+    #[error(transparent)]
+    Target(#[from] senesce_volume::TargetError),
     /// The run was asked to stop.
     #[error("interrupted; the store holds the snapshots made before, nothing of this one")]
     Interrupted,
@@ -87,6 +90,7 @@ impl Classify for StoreError {
             Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSource(_) | Self::NoSnapshot { .. } => {
                 ExitCode::Usage
             }
+            Self::Target(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
         }
     }

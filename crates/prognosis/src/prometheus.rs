@@ -1,20 +1,7 @@
 //! A prognosis as metrics in the text format of Prometheus (the "text-based format", version 0.0.4).
 
 use crate::estimate::Prognosis;
-use std::fmt::Write;
-
-/// One metric.
-fn metric(text: &mut String, name: &str, help: &str, samples: &[(String, f64)]) {
-    let _ = writeln!(text, "# HELP senesce_{name} {help}\n# TYPE senesce_{name} gauge");
-    for (labels, value) in samples {
-        let _ = writeln!(text, "senesce_{name}{{{labels}}} {value}");
-    }
-}
-
-/// A label's value: backslash, quote and line feed are escaped.
-fn quoted(value: &str) -> String {
-    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
-}
+use senesce_core::prometheus::{gauge as metric, quoted};
 
 /// All metrics.
 pub fn text(found: &Prognosis) -> String {
@@ -40,12 +27,4 @@ pub fn text(found: &Prognosis) -> String {
     metric(&mut text, "creatable_files", "Files that can still be created.", &creatable(|one| one.files));
     metric(&mut text, "creatable_files_at_least", "The least of them that the rule allows.", &creatable(|one| one.low));
     text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn labels_are_escaped() {
-        assert_eq!(super::quoted("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
-    }
 }

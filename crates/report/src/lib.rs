@@ -1,6 +1,7 @@
 //! Figures and the HTML report, from analyses and records alone.
 //!
-//! A report is one file: inline styles and SVG, no script, no network, the same bytes for the same record on every machine.
+//! A report is one file: inline styles and SVG, no network, the same bytes for the same record on every machine. Its one script is
+//! ours, named by its hash, and the page is whole without it.
 
 pub mod bundle;
 pub mod csv;
@@ -10,8 +11,9 @@ pub mod markdown;
 mod number;
 mod page;
 pub mod pdf;
+pub mod site;
 pub mod svg;
 
-pub use page::render_html;
+pub use page::{SCRIPT, render_html, render_page};
 pub use pdf::render_pdf;
 pub use svg::render_svg;

@@ -9,15 +9,24 @@ use senesce_core::plan::Plan;
 use senesce_core::record::Record;
 use senesce_core::text::visible;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 /// Rows of a data table that the page shows; the others are in the CSV files.
 const SHOWN_ROWS: usize = 400;
 
-/// The report as one HTML file.
+/// The script of every page, which works without it.
+pub const SCRIPT: &str = include_str!("../templates/script.js");
+
+/// The report of a run as one HTML file.
 pub fn render_html(analysis: &Analysis, record: &Record) -> String {
-    let page = Page {
-        style: format!("{}{}{}", paint::properties(), include_str!("../templates/style.css"), paint::rules()),
+    render_record(analysis, record, false)
+}
+
+/// The same as a page of a site: it leads back to the site's index.
+pub(crate) fn render_record(analysis: &Analysis, record: &Record, back: bool) -> String {
+    let page = RecordPage {
+        frame: PageFrame::new(back),
         title: if analysis.title.is_empty() { record.plan.kind.clone() } else { analysis.title.clone() },
         kind: record.plan.kind.clone(),
         summary: paragraphs(&analysis.summary),
@@ -25,25 +34,95 @@ pub fn render_html(analysis: &Analysis, record: &Record) -> String {
         caveats: &analysis.caveats,
         facts: facts(record),
         findings: findings(analysis),
-        figures: analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect(),
-        tables: analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table)).collect(),
+        figures: figures(analysis),
+        tables: tables(analysis, ""),
         environment: environment(record),
         steps: grouped_steps(&record.plan),
         settings: settings(&record.plan),
         plan: &record.plan,
         bytes_to_write: number::size(record.plan.bytes_to_write as f64),
     };
+    laid_out(&page)
+}
+
+/// An analysis of several runs as one HTML file. Its tables can be searched.
+pub fn render_page(analysis: &Analysis) -> String {
+    laid_out(&SeveralPage {
+        frame: PageFrame::new(false),
+        title: analysis.title.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        summary: paragraphs(&analysis.summary),
+        caveats: &analysis.caveats,
+        figures: figures(analysis),
+        tables: tables(analysis, " searchable"),
+    })
+}
+
+/// The text of a page. What escapes for HTML leaves control characters as they are, so they are written out here.
+pub(crate) fn laid_out(page: &impl Template) -> String {
     let text = page.render().unwrap_or_else(|error| {
         format!("<!doctype html><title>senesce</title><p>The report could not be laid out: {error}")
     });
-    // What escapes for HTML leaves control characters as they are.
     visible(&text).into_owned()
+}
+
+fn figures(analysis: &Analysis) -> Vec<FigureView<'_>> {
+    analysis.figures.iter().enumerate().map(|(index, figure)| FigureView::of(index, figure)).collect()
+}
+
+fn tables<'a>(analysis: &'a Analysis, classes: &str) -> Vec<TableView<'a>> {
+    analysis.tables.iter().enumerate().map(|(index, table)| TableView::of(index, table, classes)).collect()
+}
+
+/// What all pages share: style, script and the hash by which a browser lets this script run and no other.
+pub(crate) struct PageFrame {
+    pub style: String,
+    pub script: &'static str,
+    pub script_hash: String,
+    pub back: bool,
+}
+
+impl PageFrame {
+    pub fn new(back: bool) -> Self {
+        Self {
+            style: format!("{}{}{}", paint::properties(), include_str!("../templates/style.css"), paint::rules()),
+            script: SCRIPT,
+            script_hash: format!("sha256-{}", base64(&Sha256::digest(SCRIPT))),
+            back,
+        }
+    }
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for part in bytes.chunks(3) {
+        let bits = part.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - part.len()));
+        for place in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= part.len() { letter.into() } else { '=' });
+        }
+    }
+    text
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct SeveralPage<'a> {
+    frame: PageFrame,
+    title: String,
+    version: &'static str,
+    summary: Vec<String>,
+    caveats: &'a [String],
+    figures: Vec<FigureView<'a>>,
+    tables: Vec<TableView<'a>>,
 }
 
 #[derive(Template)]
 #[template(path = "report.html")]
-struct Page<'a> {
-    style: String,
+struct RecordPage<'a> {
+    frame: PageFrame,
     title: String,
     kind: String,
     summary: Vec<String>,
@@ -117,17 +196,17 @@ impl<'a> FigureView<'a> {
             wide: svg::draw(figure, Format::WIDE, ""),
             narrow: svg::draw(figure, Format::NARROW, ""),
             left_out: data.rows.len().saturating_sub(SHOWN_ROWS),
-            data: table_markup(&data),
+            data: table_markup(&data, ""),
         }
     }
 }
 
 impl<'a> TableView<'a> {
-    fn of(index: usize, table: &'a Table) -> Self {
+    fn of(index: usize, table: &'a Table, classes: &str) -> Self {
         Self {
             number: index + 1,
             table,
-            markup: table_markup(table),
+            markup: table_markup(table, classes),
             left_out: table.rows.len().saturating_sub(SHOWN_ROWS),
         }
     }
@@ -212,10 +291,10 @@ fn plain(value: &Value) -> String {
 }
 
 /// A table's markup; columns of numbers are aligned to the right.
-fn table_markup(table: &Table) -> String {
+fn table_markup(table: &Table, classes: &str) -> String {
     let numeric: Vec<bool> = (0..table.columns.len()).map(|column| is_numeric(table, column)).collect();
     let class = |column: usize| if numeric[column] { " class=\"num\"" } else { "" };
-    let mut text = String::from("<table><thead><tr>");
+    let mut text = format!("<table class=\"sortable{classes}\"><thead><tr>");
     for (column, head) in table.columns.iter().enumerate() {
         let _ = write!(text, "<th scope=\"col\"{}>{}</th>", class(column), svg::escape(head));
     }
@@ -223,7 +302,8 @@ fn table_markup(table: &Table) -> String {
     for row in table.rows.iter().take(SHOWN_ROWS) {
         text += "<tr>";
         for (column, cell) in row.iter().enumerate().take(numeric.len()) {
-            let _ = write!(text, "<td{}>{}</td>", class(column), svg::escape(&shown(cell)));
+            let value = cell.as_f64().map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
+            let _ = write!(text, "<td{}{value}>{}</td>", class(column), svg::escape(&shown(cell)));
         }
         text += "</tr>";
     }
@@ -241,5 +321,23 @@ fn shown(cell: &Value) -> String {
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
         Value::Number(digits) => digits.as_f64().map_or_else(|| digits.to_string(), number::value),
         other => plain(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        // RFC 4648, section 10.
+        for (text, letters) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(text.as_bytes()), letters);
+        }
+    }
+
+    #[test]
+    fn the_script_ends_nowhere_but_at_its_end() {
+        assert!(!SCRIPT.contains("</") && !SCRIPT.contains("<!--") && visible(SCRIPT) == SCRIPT);
     }
 }

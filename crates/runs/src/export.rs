@@ -55,7 +55,7 @@ fn tidy(registry: &Registry, name: &str, record: &Record) -> Result<Table, Failu
     Ok(table)
 }
 
-fn better_word(better: Better) -> &'static str {
+pub(crate) fn better_word(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher",
         Better::Lower => "lower",

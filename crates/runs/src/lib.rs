@@ -9,6 +9,7 @@ pub mod die_map;
 pub mod doctor;
 pub mod drives;
 pub mod export;
+pub mod history;
 pub mod import;
 pub mod kernel_log;
 pub mod measurements;
@@ -17,6 +18,7 @@ pub mod run;
 pub mod shared_directory;
 pub mod simulated;
 pub mod thread_memory;
+pub mod tidy;
 pub mod trace;
 pub mod tree;
 pub mod write_order;
@@ -28,6 +30,7 @@ use run::{RunKind, verb};
 pub const VERBS: &[&dyn RunKind] = &[
     verb::<bench::Bench>(),
     verb::<import::fio::Fio>(),
+    verb::<import::results::Results>(),
     verb::<trace::BlockTraceRun>(),
 ];
 

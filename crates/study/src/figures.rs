@@ -1,6 +1,7 @@
 //! Figures of a study: bars per workload, layout against cost, free space of the images.
 
 use crate::analysis::layout_pairs;
+use crate::pair_figures;
 use crate::results::{Cell, Results};
 use senesce_core::analysis::*;
 
@@ -10,6 +11,7 @@ pub(crate) fn of(results: &Results) -> Vec<Figure> {
         figures.extend(bars(results, &cells));
         figures.extend(layout(results, &cells));
     }
+    figures.extend(pair_figures::of(results));
     figures.extend(free_space(results));
     figures
 }
@@ -58,6 +60,7 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         for cell in cells.iter().filter(|cell| cell.id.state == state && cell.has_bar()) {
             let Some((value, interval)) = cell.middle() else { continue };
             one.points.push((cell.id.fs as f64, value));
+            one.values.push(cell.in_order.clone());
             one.intervals.push(interval.map_or((f64::NAN, f64::NAN), |interval| (interval.low, interval.high)));
         }
         if !one.points.is_empty() {
@@ -68,7 +71,8 @@ fn bars(results: &Results, cells: &[&Cell]) -> Option<Figure> {
     Some(Figure {
         id: format!("{}-{}", slug(workload), slug(&what.metric)),
         title: format!("{workload}: {} by file system and state", what.metric),
-        caption: "Geometric means over images and repetitions, with the 95 % interval of each alone from 5 values on."
+        caption: "Geometric means over images and repetitions, with the 95 % interval of each alone from 5 values on. Dots are \
+                  single values, where they are few."
             .into(),
         device: device(results, cells),
         better: what.better,

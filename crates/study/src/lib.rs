@@ -1,6 +1,7 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
 mod adaptive;
+pub mod advise;
 mod analysis;
 mod answer;
 mod check;
@@ -12,6 +13,7 @@ mod lab;
 mod launched;
 pub mod matrix;
 mod matrix_run;
+mod pair_figures;
 pub mod questions;
 pub mod results;
 pub mod spec;

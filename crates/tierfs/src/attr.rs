@@ -2,7 +2,7 @@
 
 use crate::error::FsResult;
 use crate::file::without_setid;
-use crate::format::{Inode, inode};
+use crate::format::Inode;
 use crate::fs::{TierFs, now};
 use crate::table;
 use rustix::io::Errno;
@@ -67,6 +67,7 @@ impl SetAttr {
         inode.uid = self.uid.unwrap_or(inode.uid);
         inode.gid = self.gid.unwrap_or(inode.gid);
         inode.mtime = self.mtime.unwrap_or(inode.mtime);
+        inode.atime = self.atime.unwrap_or(inode.atime);
     }
 }
 
@@ -94,9 +95,9 @@ impl TierFs {
             links,
             uid: inode.uid,
             gid: inode.gid,
-            size: if inode.is_device() { 0 } else { inode.size },
+            size: inode.length(),
             blocks: u64::from(self.table.slot(ino).blocks.load(Ordering::Relaxed)),
-            atime: self.region.load(offset + inode::ATIME) as i64,
+            atime: inode.atime,
             mtime: inode.mtime,
             ctime: inode.ctime,
             rdev: if inode.is_device() { inode.size as u32 } else { 0 },
@@ -115,13 +116,10 @@ impl TierFs {
             return Err(Errno::ISDIR);
         }
         let mut inode = old;
-        if set.size.is_none() || set.mtime.is_some() {
+        if set.size.is_none() || set.mtime.is_some() || set.atime.is_some() {
             set.adjust(&mut inode);
             inode.ctime = now();
             table::commit(&self.region, offset, &inode);
-        }
-        if let Some(atime) = set.atime {
-            self.region.commit(offset + inode::ATIME, atime as u64);
         }
         self.settled()?;
         Ok(self.attr_of(ino, offset, &inode))

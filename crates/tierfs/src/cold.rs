@@ -3,6 +3,7 @@
 use crate::error::{TierError, io_error};
 use crate::format::BLOCK;
 use parking_lot::Mutex;
+use rustix::fs::FallocateFlags;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
@@ -21,6 +22,16 @@ pub trait ColdStore: Send + Sync {
     /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
 
+    /// Gives the room of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
+    fn punch(&self, _slot: u32, _count: u32) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether `bytes` more could be written, as far as that can be told.
+    fn has_room(&self, _bytes: u64) -> bool {
+        true
+    }
+
     /// What it is, in words.
     fn describe(&self) -> String;
 }
@@ -30,6 +41,7 @@ pub trait ColdStore: Send + Sync {
 pub struct FileCold {
     file: File,
     direct: bool,
+    is_device: bool,
     name: String,
 }
 
@@ -57,7 +69,7 @@ impl FileCold {
             }
             other => (other.map_err(io_error("open", path))?, true),
         };
-        Ok(Self { file, direct, name: path.display().to_string() })
+        Ok(Self { file, direct, is_device, name: path.display().to_string() })
     }
 
     /// Bytes of the file or device.
@@ -87,6 +99,19 @@ impl ColdStore for FileCold {
 
     fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
+    }
+
+    fn punch(&self, slot: u32, count: u32) -> io::Result<()> {
+        if self.is_device {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        Ok(rustix::fs::fallocate(&self.file, flags, at(slot), u64::from(count) * BLOCK as u64)?)
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        let free = rustix::fs::fstatvfs(&self.file).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
+        self.is_device || free.is_ok_and(|free| free >= bytes)
     }
 
     fn describe(&self) -> String {
@@ -229,6 +254,14 @@ impl ColdStore for LatencyCold {
         let result = self.inner.sync();
         wait_until(started, self.model.sync);
         result
+    }
+
+    fn punch(&self, slot: u32, count: u32) -> io::Result<()> {
+        self.inner.punch(slot, count)
+    }
+
+    fn has_room(&self, bytes: u64) -> bool {
+        self.inner.has_room(bytes)
     }
 
     fn describe(&self) -> String {

@@ -7,7 +7,7 @@ use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Pointer};
 use crate::fs::TierFs;
 use crate::heat::Leaf;
-use crate::region::byte;
+use crate::region::{byte, sum_of_block};
 use crate::space::Marks;
 use crate::tree::Cursor;
 use parking_lot::{Condvar, Mutex};
@@ -25,7 +25,7 @@ pub struct Evictor {
     threshold: u64,
     period: Duration,
     work: Mutex<Work>,
-    stopped: AtomicBool,
+    stopped: Mutex<Stopped>,
     /// Whether it found no free slot when it last looked for one.
     full: AtomicBool,
     /// Cold slots that were read since they were written, for the second-use policy.
@@ -34,6 +34,16 @@ pub struct Evictor {
     wake: Condvar,
     /// It sleeps until the threshold is passed.
     calm: AtomicBool,
+}
+
+/// Why nothing is evicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopped {
+    No,
+    /// The disk of the cold store is full.
+    NoRoom,
+    /// The cold store failed.
+    Failed,
 }
 
 struct Work {
@@ -55,7 +65,7 @@ impl Evictor {
             threshold,
             period,
             work: Mutex::new(Work { hand: 0, buffer: None }),
-            stopped: AtomicBool::new(false),
+            stopped: Mutex::new(Stopped::No),
             full: AtomicBool::new(false),
             used: Marks::new(slots),
             shutdown: Mutex::new(false),
@@ -91,6 +101,22 @@ impl Evictor {
             eprintln!("tier: the cold store is full: eviction stopped until blocks of it are freed");
         }
         self.full.store(full, Ordering::Relaxed);
+    }
+
+    /// Whether it stopped because the cold store failed, or because its disk is full.
+    pub fn is_stopped(&self) -> bool {
+        *self.stopped.lock() != Stopped::No
+    }
+
+    fn stop_after(&self, error: &io::Error) {
+        let no_room = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+        *self.stopped.lock() = if no_room { Stopped::NoRoom } else { Stopped::Failed };
+    }
+
+    fn goes_on(&self) {
+        if std::mem::replace(&mut *self.stopped.lock(), Stopped::No) != Stopped::No {
+            eprintln!("tier: the disk of the cold store has room again: eviction goes on");
+        }
     }
 
     /// Ends [`TierFs::run_evictor`].
@@ -159,10 +185,13 @@ impl TierFs {
     /// Moves up to `want` (at most [`BATCH`]) blocks to the cold store; returns how many. 0 means that nothing can be
     /// evicted: no leaf is in memory, the cold store is full or it failed.
     pub fn evict(&self, want: usize) -> usize {
-        if self.evictor.stopped.load(Ordering::Relaxed) {
+        if !self.may_evict() {
             return 0;
         }
         let mut work = self.evictor.work.lock();
+        if self.slots.free() < want.min(BATCH) as u64 && self.released.is_waiting() {
+            self.hurry_released();
+        }
         self.evictor.note_room(self.slots.free());
         let want = want.min(BATCH).min(self.slots.free() as usize);
         let mut batch = self.pick(&mut work.hand, want);
@@ -174,10 +203,13 @@ impl TierFs {
             0
         } else {
             match self.write_batch(&slots, &buffer) {
-                Ok(()) => self.swing_batch(&batch, &slots),
+                Ok(()) => {
+                    self.evictor.goes_on();
+                    self.swing_batch(&batch, &slots)
+                }
                 Err(error) => {
                     self.slots.give(&slots);
-                    self.evictor.stopped.store(true, Ordering::Relaxed);
+                    self.evictor.stop_after(&error);
                     self.counters.complain("eviction stopped: write to the cold store", &error);
                     0
                 }
@@ -185,6 +217,15 @@ impl TierFs {
         };
         work.buffer = Some(buffer);
         moved
+    }
+
+    /// Whether eviction goes on: it does by itself once the disk of the cold store has room again.
+    fn may_evict(&self) -> bool {
+        match *self.evictor.stopped.lock() {
+            Stopped::No => true,
+            Stopped::NoRoom => self.cold.has_room((BATCH * BLOCK) as u64),
+            Stopped::Failed => false,
+        }
     }
 
     /// Moves the CLOCK hand until `want` cold leaves are found, twice around at most.
@@ -207,10 +248,11 @@ impl TierFs {
     fn snapshot(&self, candidates: &[Candidate], buffer: &mut [u8]) -> Vec<Candidate> {
         let mut kept = Vec::with_capacity(candidates.len());
         for group in candidates.chunk_by(|a, b| a.leaf.ino == b.leaf.ino) {
-            let Ok((offset, slot)) = self.find(group[0].leaf.ino) else { continue };
+            let ino = group[0].leaf.ino;
             for part in group.chunks(SWINGS_PER_LOCK) {
-                let _guard = slot.lock.read();
-                let Ok(file) = self.load(offset) else { continue };
+                let _guard = self.table.slot(ino).lock.read();
+                // The inode may be gone, and its block with it: its place is looked up under the lock.
+                let Ok(file) = self.find(ino).and_then(|(offset, _)| self.load(offset)) else { continue };
                 let mut cursor = Cursor::new(&self.region, file.root);
                 for candidate in part {
                     let here = cursor.get(u64::from(candidate.leaf.index)) == Pointer::resident(candidate.block);
@@ -226,14 +268,23 @@ impl TierFs {
         kept
     }
 
-    /// Writes the batch, runs of neighbouring slots by one request each, and flushes.
+    /// Writes the batch, runs of neighbouring slots by one request each, and flushes; then keeps the sums of the slots, to
+    /// which nothing points yet.
     fn write_batch(&self, slots: &[u32], buffer: &[u8]) -> io::Result<()> {
         let mut done = 0;
         for run in slots.chunk_by(|a, b| a + 1 == *b) {
             self.cold.write(run[0], &buffer[done * BLOCK..(done + run.len()) * BLOCK])?;
             done += run.len();
         }
-        self.cold.sync()
+        self.cold.sync()?;
+        let mut rest = buffer.chunks(BLOCK);
+        for run in slots.chunk_by(|a, b| a + 1 == *b) {
+            let blocks = run.iter().zip(&mut rest);
+            let sums: Vec<u32> =
+                blocks.map(|(slot, block)| if self.block_sums { sum_of_block(*slot, block) } else { 0 }).collect();
+            self.region.commit_block_sums(run[0], &sums);
+        }
+        Ok(())
     }
 
     /// Lets the pointers of unchanged blocks swing to their slots and frees the blocks; other slots are given back.
@@ -241,13 +292,12 @@ impl TierFs {
         let moves: Vec<(Candidate, u32)> = batch.iter().copied().zip(slots.iter().copied()).collect();
         let (mut freed, mut unused) = (Vec::with_capacity(moves.len()), Vec::new());
         for group in moves.chunk_by(|a, b| a.0.leaf.ino == b.0.leaf.ino) {
-            let Ok((offset, inode)) = self.find(group[0].0.leaf.ino) else {
-                unused.extend(group.iter().map(|(_, slot)| *slot));
-                continue;
-            };
+            let ino = group[0].0.leaf.ino;
             for part in group.chunks(SWINGS_PER_LOCK) {
-                let _guard = inode.lock.write();
-                let root = self.load(offset).map_or(Pointer::HOLE, |file| file.root);
+                let _guard = self.table.slot(ino).lock.write();
+                let offset = self.table.offset(ino).unwrap_or(0);
+                let root =
+                    self.find(ino).and_then(|(offset, _)| self.load(offset)).map_or(Pointer::HOLE, |file| file.root);
                 let mut cursor = Cursor::new(&self.region, root);
                 for (candidate, slot) in part {
                     let index = u64::from(candidate.leaf.index);

@@ -92,7 +92,7 @@ impl TierFs {
         let write = Write { start, data, old_size: file.inode.size };
         let setid_goes = clear_setid && without_setid(file.inode.mode) != file.inode.mode;
         if !setid_goes && self.write_word(file, &write) {
-            table::store_times(&self.region, file.offset, Some(time), time);
+            self.commit_content(file, file.inode, time);
             return Ok(Attempt::Done(data.len()));
         }
         let (first, last) = (start / B, (write.end() - 1) / B);
@@ -123,14 +123,10 @@ impl TierFs {
         Ok(Attempt::Done(data.len()))
     }
 
-    /// Commits what changed beside the leaves: everything at once if the root or another field did, else the times.
-    pub(crate) fn commit_content(&self, file: &mut Open<'_>, mut inode: Inode, time: i64) {
-        if inode == file.inode {
-            table::store_times(&self.region, file.offset, Some(time), time);
-        } else {
-            (inode.mtime, inode.ctime) = (time, time);
-            table::commit(&self.region, file.offset, &inode);
-        }
+    /// Commits what changed beside the leaves, and the times.
+    pub(crate) fn commit_content(&self, file: &Open<'_>, mut inode: Inode, time: i64) {
+        (inode.mtime, inode.ctime) = (time, time);
+        table::commit(&self.region, file.offset, &inode);
     }
 
     /// At most 8 bytes inside one word of a block in memory: one atomic store.
@@ -182,7 +178,7 @@ impl TierFs {
         unsafe { self.region.write(byte(block) + part.start, source) };
         self.region.persist_block(block);
         self.adopt(block, Leaf { ino, index: index as u32 });
-        change.drop_tree(old, 0);
+        change.replace_leaf(old);
         Ok(Pointer::resident(block))
     }
 
@@ -245,8 +241,9 @@ impl TierFs {
             let mut cursor = Cursor::new(&self.region, root);
             change.drop_tree(cursor.get(index), 0);
             match cursor.slot(index) {
-                PointerLocation::Node(offset) => self.region.commit(offset, Pointer::HOLE.0),
-                _ => root = Pointer::HOLE,
+                PointerLocation::Node(offset) => self.region.commit_pointer(offset, Pointer::HOLE),
+                PointerLocation::Lost => return Err(Errno::IO),
+                PointerLocation::Root | PointerLocation::Nowhere => root = Pointer::HOLE,
             }
         }
         Ok(root)
@@ -271,7 +268,7 @@ impl TierFs {
             self.fill_around(block, old, tail, &(tail..tail))?;
             self.region.persist_block(block);
             self.adopt(block, Leaf { ino, index: index as u32 });
-            change.drop_tree(old, 0);
+            change.replace_leaf(old);
             Ok(Pointer::resident(block))
         };
         let visible = Visible::InPlace;

@@ -1,16 +1,26 @@
 //! What is written where, in the region and in the cold store.
 //!
-//! Region: block 0 is the superblock, all other blocks belong to trees. Cold store: slot 0 is its header.
-//! All numbers are little-endian. A word is 8 aligned bytes and is stored atomically.
+//! Region: block 0 is the superblock, block 1 the first block of inodes, then come the sums of the cold store's slots; all
+//! other blocks belong to trees. Cold store: slot 0 is its header. All numbers are little-endian. A word is 8 aligned bytes
+//! and is stored atomically.
+//!
+//! Whatever one store makes valid carries its checksum (CRC32C) in the same word, so that no crash can part them.
 
 use crate::error::TierError;
+use crc32c::crc32c;
 use std::path::Path;
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+pub mod entry;
+pub mod inode;
+mod pointer;
+
+pub use inode::Inode;
+pub use pointer::Pointer;
 
 /// Bytes of a block of the region and of a slot of the cold store.
 pub const BLOCK: usize = 4096;
 /// Version of both formats.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// Bytes of an inode.
 pub const INODE_BYTES: usize = 128;
 /// Inodes in a block.
@@ -30,17 +40,24 @@ pub const MIN_BLOCKS: u64 = 64;
 
 /// Where the mutable words of the superblock are.
 pub mod superblock {
-    /// 1 after a clean unmount, 2 while mounted.
+    use super::sealed;
+
+    /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted.
     pub const STATE: usize = 64;
     /// Root of the tree of inode blocks.
     pub const INODE_TREE: usize = 72;
+    /// The same once more, stored after it: what a repair can fall back on.
+    pub const INODE_TREE_COPY: usize = 128;
     /// The commit record of a rename: count and checksum, then pairs of address and value.
     pub const COMMIT_RECORD: usize = 256;
     /// Value of [`STATE`] after a clean unmount.
-    pub const CLEAN: u64 = 1;
+    pub const CLEAN: u64 = sealed(1);
     /// Value of [`STATE`] while mounted.
-    pub const DIRTY: u64 = 2;
+    pub const DIRTY: u64 = sealed(2);
 }
+
+/// First block of the sums of the cold store's slots: 4 bytes each, 0 where there is none.
+pub const SUMS_FIRST: u32 = 2;
 
 const REGION_MAGIC: [u8; 8] = *b"SNSCTIER";
 const COLD_MAGIC: [u8; 8] = *b"SNSCCOLD";
@@ -58,6 +75,11 @@ pub struct Identity {
 }
 
 impl Identity {
+    /// Blocks that hold the sums of the slots.
+    pub fn sum_blocks(&self) -> u64 {
+        (self.slots * 4).div_ceil(BLOCK as u64)
+    }
+
     /// The header of the region.
     pub fn encode_region(&self) -> [u8; HEADER_BYTES] {
         self.encode(REGION_MAGIC)
@@ -86,7 +108,7 @@ impl Identity {
         bytes[16..32].copy_from_slice(&self.pair);
         bytes[32..40].copy_from_slice(&self.blocks.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.slots.to_le_bytes());
-        let sum = crc32fast::hash(&bytes[..48]);
+        let sum = crc32c(&bytes[..48]);
         bytes[48..52].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
@@ -113,7 +135,7 @@ fn decode(
     if version != FORMAT_VERSION {
         return Err(TierError::Version { path: path.into(), found: version });
     }
-    if u32_at(bytes, 48) != crc32fast::hash(&bytes[..48]) || u32_at(bytes, 12) != BLOCK as u32 {
+    if u32_at(bytes, 48) != crc32c(&bytes[..48]) || u32_at(bytes, 12) != BLOCK as u32 {
         return Err(TierError::Damaged { path: path.into(), problem: "the checksum of its header is wrong".into() });
     }
     let mut pair = [0; 16];
@@ -131,177 +153,23 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
-/// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(transparent)]
-pub struct Pointer(pub u64);
-
-const COLD_BIT: u64 = 1 << 63;
-const HEIGHT_SHIFT: u32 = 60;
-const HEIGHT_MASK: u64 = 7 << HEIGHT_SHIFT;
-
-impl Pointer {
-    /// Nothing is stored; reads as zeros.
-    pub const HOLE: Self = Self(0);
-
-    /// A block of the region.
-    pub fn resident(block: u32) -> Self {
-        Self(u64::from(block))
+/// A word that holds `value` and, in its upper half, a checksum of it that no small change leaves right.
+///
+/// The polynomial of CRC32C, bit by bit, so that constants can be made of it.
+pub const fn sealed(value: u32) -> u64 {
+    const REFLECTED: u32 = 0x82f6_3b78;
+    let (mut sum, mut bit) = (!value, 0);
+    while bit < 32 {
+        sum = sum >> 1 ^ if sum & 1 == 1 { REFLECTED } else { 0 };
+        bit += 1;
     }
-
-    /// A slot of the cold store.
-    pub fn cold(slot: u32) -> Self {
-        Self(COLD_BIT | u64::from(slot))
-    }
-
-    /// The same pointer as root of a tree of `height`.
-    pub fn with_height(self, height: u8) -> Self {
-        Self(self.0 & !HEIGHT_MASK | u64::from(height) << HEIGHT_SHIFT)
-    }
-
-    /// Height of the tree; 0 means that it points to data.
-    pub fn height(self) -> u8 {
-        ((self.0 & HEIGHT_MASK) >> HEIGHT_SHIFT) as u8
-    }
-
-    /// The pointer without the height.
-    pub fn plain(self) -> Self {
-        Self(self.0 & !HEIGHT_MASK)
-    }
-
-    /// Block or slot number.
-    pub fn address(self) -> u32 {
-        self.0 as u32
-    }
-
-    /// Whether nothing is stored.
-    pub fn is_hole(self) -> bool {
-        self.plain().0 == 0
-    }
-
-    /// Whether it names a slot of the cold store.
-    pub fn is_cold(self) -> bool {
-        self.0 & COLD_BIT != 0
-    }
-
-    /// Whether it names a block of the region.
-    pub fn is_resident(self) -> bool {
-        !self.is_cold() && !self.is_hole()
-    }
-
-    /// Whether only defined bits are set and the address is in range.
-    pub fn is_valid(self, blocks: u64, slots: u64) -> bool {
-        let undefined = !(COLD_BIT | HEIGHT_MASK | u64::from(u32::MAX));
-        let limit = if self.is_cold() { slots } else { blocks };
-        let address = u64::from(self.address());
-        self.0 & undefined == 0 && address < limit && (address > 0 || !self.is_cold())
-    }
+    value as u64 | (!sum as u64) << 32
 }
 
-/// The changeable part of an inode. Each inode holds two copies; a selector word says which one counts, so that any
-/// change of several fields becomes visible by one 8-byte store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-pub struct Inode {
-    /// File type and permission bits, as in `st_mode`.
-    pub mode: u32,
-    /// Directory entries that name it, recounted at mount; 2 for a directory that is not removed.
-    pub links: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-    /// Bytes, or the device number of a device node.
-    pub size: u64,
-    /// Root of its tree of blocks.
-    pub root: Pointer,
-    /// Nanoseconds since the epoch.
-    pub mtime: i64,
-    /// Nanoseconds since the epoch.
-    pub ctime: i64,
-    /// Block of extended attributes, or a hole.
-    pub xattr: Pointer,
-}
-
-/// Offsets of an inode's words and of the words in each of its copies.
-pub mod inode {
-    /// Generation in the upper half, flags below.
-    pub const SELECTOR: usize = 0;
-    /// Time of last access.
-    pub const ATIME: usize = 8;
-    /// First copy.
-    pub const COPY0: usize = 16;
-    /// Bytes of a copy.
-    pub const COPY_BYTES: usize = 56;
-    /// Offset of the root pointer in a copy.
-    pub const ROOT: usize = 24;
-    /// Offset of the modification time in a copy.
-    pub const MTIME: usize = 32;
-    /// Flag of the selector: copy 1 counts.
-    pub const SECOND: u64 = 1;
-    /// Flag of the selector: the inode is in use.
-    pub const IN_USE: u64 = 2;
-}
-
-const _: () = assert!(size_of::<Inode>() == inode::COPY_BYTES);
-const _: () = assert!(inode::COPY0 + 2 * inode::COPY_BYTES == INODE_BYTES);
-
-impl Inode {
-    /// The file type bits.
-    pub fn kind(&self) -> u32 {
-        self.mode & libc::S_IFMT
-    }
-
-    /// Whether it is a directory.
-    pub fn is_directory(&self) -> bool {
-        self.kind() == libc::S_IFDIR
-    }
-
-    /// Whether it is a regular file, the only kind whose blocks are evicted.
-    pub fn is_file(&self) -> bool {
-        self.kind() == libc::S_IFREG
-    }
-
-    /// Whether `size` holds a device number.
-    pub fn is_device(&self) -> bool {
-        matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
-    }
-}
-
-/// A directory entry: word 1 is the inode number (0: free), word 2 holds the record's length, the name's length, the
-/// type and the first 4 bytes of the name; the rest of the name follows. Records are 8-aligned and fill their block.
-pub mod entry {
-    /// Bytes before the name.
-    pub const HEADER: usize = 12;
-
-    /// Bytes of a record for a name of `length` bytes.
-    pub fn bytes_for(length: usize) -> usize {
-        (HEADER + length).next_multiple_of(8)
-    }
-
-    /// Word 2 of a record.
-    pub fn encode(record: usize, name: &[u8], kind: u8) -> u64 {
-        let mut start = [0; 4];
-        let head = name.len().min(4);
-        start[..head].copy_from_slice(&name[..head]);
-        record as u64 | (name.len() as u64) << 16 | u64::from(kind) << 24 | u64::from(u32::from_le_bytes(start)) << 32
-    }
-
-    /// Bytes of the record whose word 2 is `word`.
-    pub fn record(word: u64) -> usize {
-        (word & 0xffff) as usize
-    }
-
-    /// Bytes of its name.
-    pub fn name_length(word: u64) -> usize {
-        (word >> 16 & 0xff) as usize
-    }
-
-    /// Its type, `st_mode >> 12`.
-    pub fn kind(word: u64) -> u8 {
-        (word >> 24) as u8
-    }
+/// The value of a sealed word, if the word is intact.
+pub fn unsealed(word: u64) -> Option<u32> {
+    let value = word as u32;
+    (crc32c(&value.to_le_bytes()) == (word >> 32) as u32).then_some(value)
 }
 
 /// The type of a directory entry for a mode.
@@ -310,54 +178,4 @@ pub fn entry_kind(mode: u32) -> u8 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headers_survive_a_round_trip_and_refuse_the_rest() {
-        let identity = Identity { pair: *b"0123456789abcdef", blocks: 1000, slots: 9000 };
-        let path = Path::new("/r");
-        assert_eq!(Identity::decode_region(&identity.encode_region(), path).unwrap(), identity);
-        assert_eq!(Identity::decode_cold(&identity.encode_cold(), path).unwrap(), identity);
-        let swapped = Identity::decode_region(&identity.encode_cold(), path).unwrap_err();
-        assert!(swapped.to_string().contains("swapped"), "{swapped}");
-        let mut other = identity.encode_region();
-        other[8] = 9;
-        assert!(matches!(Identity::decode_region(&other, path), Err(TierError::Version { found: 9, .. })));
-        let mut torn = identity.encode_region();
-        torn[33] ^= 1;
-        assert!(matches!(Identity::decode_region(&torn, path), Err(TierError::Damaged { .. })));
-        assert!(Identity::decode_region(b"short", path).is_err());
-    }
-
-    #[test]
-    fn the_header_of_a_region_is_fixed() {
-        let identity = Identity { pair: [7; 16], blocks: 131_072, slots: 1_048_577 };
-        let text: String = identity.encode_region().iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(text, GOLDEN_HEADER);
-    }
-
-    const GOLDEN_HEADER: &str =
-        "534e5343544945520100000000100000070707070707070707070707070707070000020000000000010010000000000043834ea6";
-
-    #[test]
-    fn pointers_carry_tier_and_height() {
-        let pointer = Pointer::cold(77).with_height(0);
-        assert!(pointer.is_cold() && !pointer.is_resident() && pointer.address() == 77);
-        let root = Pointer::resident(5).with_height(3);
-        assert_eq!((root.height(), root.plain()), (3, Pointer::resident(5)));
-        assert!(Pointer::HOLE.with_height(2).is_hole());
-        assert!(!Pointer(1 << 40).is_valid(100, 100));
-        assert!(!Pointer::resident(100).is_valid(100, 200));
-        assert!(Pointer::cold(100).is_valid(100, 200));
-    }
-
-    #[test]
-    fn entries_pack_into_one_word() {
-        let word = entry::encode(4096, b"name.txt", 8);
-        assert_eq!((entry::record(word), entry::name_length(word), entry::kind(word)), (4096, 8, 8));
-        assert_eq!(word >> 32, u64::from(u32::from_le_bytes(*b"name")));
-        assert_eq!(entry::bytes_for(4), 16);
-        assert_eq!(entry::bytes_for(5), 24);
-    }
-}
+mod tests;

@@ -1,12 +1,15 @@
 //! The mounted file system: its parts and what all operations share.
 
+use crate::caretaker::Caretaker;
 use crate::cold::ColdStore;
 use crate::dir::Directories;
 use crate::error::FsResult;
 use crate::evict::Evictor;
-use crate::format::{BLOCK, Identity, Inode, Pointer, inode};
+use crate::format::{BLOCK, Identity, Inode, Pointer};
 use crate::heat::Heat;
 use crate::region::Region;
+use crate::released::Released;
+use crate::scrub::Scrubbed;
 use crate::space::Space;
 use crate::stats::Counters;
 use crate::table::{self, Slot, Table};
@@ -44,6 +47,8 @@ pub struct TierFs {
     pub(crate) identity: Identity,
     pub(crate) mode: Mode,
     pub(crate) promotion: Promotion,
+    /// Whether evicted blocks have sums.
+    pub(crate) block_sums: bool,
     pub(crate) blocks: Space,
     pub(crate) slots: Space,
     pub(crate) heat: Heat,
@@ -53,6 +58,9 @@ pub struct TierFs {
     pub(crate) topology: Mutex<()>,
     pub(crate) growth: Mutex<()>,
     pub(crate) evictor: Evictor,
+    pub(crate) released: Released,
+    pub(crate) caretaker: Caretaker,
+    pub(crate) scrubbed: Scrubbed,
     pub(crate) counters: Counters,
 }
 
@@ -70,13 +78,15 @@ impl TierFs {
 
     /// Reads an inode; the caller holds its lock.
     pub(crate) fn load(&self, offset: usize) -> FsResult<Inode> {
-        table::load(&self.region, offset).ok_or(Errno::STALE)
+        table::load(&self.region, offset)
     }
 
-    /// Stores the root of a file's tree in place.
+    /// Stores the root of a file's tree; the caller has its inode locked for writing.
     pub(crate) fn commit_root(&self, offset: usize, root: Pointer) {
-        let copy = table::active_copy(offset, self.region.load(offset + inode::SELECTOR));
-        self.region.commit(copy + inode::ROOT, root.0);
+        if let Ok(mut inode) = self.load(offset) {
+            inode.root = root;
+            table::commit(&self.region, offset, &inode);
+        }
     }
 
     /// EIO once persisting has failed.
@@ -89,7 +99,15 @@ impl TierFs {
     pub(crate) fn try_begin(&self, blocks: usize, freeing: bool) -> Option<Change<'_>> {
         let mut reserved = Vec::with_capacity(blocks);
         let taken = self.blocks.take(blocks, freeing, &mut reserved);
-        taken.then(|| Change { fs: self, reserved, fresh: Vec::new(), dropped: Vec::new(), done: false })
+        taken.then(|| Change {
+            fs: self,
+            reserved,
+            fresh: Vec::new(),
+            dropped: Vec::new(),
+            replaced: Vec::new(),
+            exposed: false,
+            done: false,
+        })
     }
 
     /// Evicts until there may be room for `blocks` more. The caller must not hold the lock of a regular file.
@@ -119,13 +137,13 @@ impl TierFs {
     }
 
     pub(crate) fn collect(&self, pointer: Pointer, height: u8, gone: &mut Freed) {
-        if pointer.is_hole() {
+        if pointer.is_hole() || pointer.is_lost() {
             return;
         }
         if height > 0 {
             for child in 0..BLOCK / 8 {
-                let word = Pointer(self.region.load(crate::region::byte(pointer.address()) + child * 8));
-                self.collect(word, height - 1, gone);
+                let below = self.region.pointer(crate::region::byte(pointer.address()) + child * 8);
+                self.collect(below, height - 1, gone);
             }
         }
         let list = if pointer.is_cold() { &mut gone.slots } else { &mut gone.blocks };
@@ -138,12 +156,8 @@ impl TierFs {
         }
         self.blocks.give(&gone.blocks);
         self.release_slots(&gone.slots);
-        (gone.blocks.len() + gone.slots.len()) as u32
-    }
-
-    pub(crate) fn release_slots(&self, slots: &[u32]) {
-        self.slots.give(slots);
-        self.counters.cold.fetch_sub(slots.len() as u64, Ordering::Relaxed);
+        self.recycle_slots(&gone.recycled);
+        (gone.blocks.len() + gone.slots.len() + gone.recycled.len()) as u32
     }
 }
 
@@ -151,7 +165,10 @@ impl TierFs {
 #[derive(Default)]
 pub(crate) struct Freed {
     pub blocks: Vec<u32>,
+    /// Slots whose content is gone for good.
     pub slots: Vec<u32>,
+    /// Slots whose content moved or was replaced.
+    pub recycled: Vec<u32>,
 }
 
 /// A change of one tree on its way to its commit: blocks set aside for it, and what it will free. Dropped without
@@ -161,6 +178,10 @@ pub(crate) struct Change<'a> {
     reserved: Vec<u32>,
     fresh: Vec<u32>,
     dropped: Vec<(Pointer, u8)>,
+    /// Slots of leaves that others replace.
+    replaced: Vec<u32>,
+    /// A fresh block may be referenced already: it is not given back if the change fails.
+    exposed: bool,
     done: bool,
 }
 
@@ -179,28 +200,47 @@ impl Change<'_> {
         }
     }
 
+    /// After the commit a leaf that another replaces is free.
+    pub fn replace_leaf(&mut self, pointer: Pointer) {
+        if pointer.is_cold() && !pointer.is_lost() {
+            self.replaced.push(pointer.address());
+        } else {
+            self.drop_tree(pointer, 0);
+        }
+    }
+
+    /// A part of the change was stored in place.
+    pub fn expose(&mut self) {
+        self.exposed = true;
+    }
+
     /// The change is committed and dropped nothing; nobody counts its blocks.
     pub fn keep(mut self) {
         self.done = true;
     }
 
     /// The change is committed: frees what it dropped and counts the blocks of the inode.
-    pub fn finish(mut self, slot: &Slot) {
+    pub fn finish(self, slot: &Slot) {
+        let added = self.fresh.len() as u32;
+        let freed = self.free_dropped();
+        slot.blocks.fetch_add(added.wrapping_sub(freed), Ordering::Relaxed);
+    }
+
+    /// The change is committed: frees what it dropped; returns how many blocks that were.
+    pub fn free_dropped(mut self) -> u32 {
         self.done = true;
-        let mut gone = Freed::default();
+        let mut gone = Freed { recycled: std::mem::take(&mut self.replaced), ..Freed::default() };
         for (pointer, height) in std::mem::take(&mut self.dropped) {
             self.fs.collect(pointer, height, &mut gone);
         }
-        let freed = self.fs.give(&gone);
-        let delta = (self.fresh.len() as u32).wrapping_sub(freed);
-        slot.blocks.fetch_add(delta, Ordering::Relaxed);
+        self.fs.give(&gone)
     }
 }
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         self.fs.blocks.give(&self.reserved);
-        if !self.done {
+        if !self.done && !self.exposed {
             for block in &self.fresh {
                 self.fs.heat.release(*block);
             }

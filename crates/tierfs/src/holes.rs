@@ -2,7 +2,7 @@
 
 use crate::error::FsResult;
 use crate::file::{Attempt, B};
-use crate::format::{BLOCK, MAX_FILE_BYTES, Pointer};
+use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, Pointer};
 use crate::fs::{Change, TierFs, now};
 use crate::heat::Leaf;
 use crate::region::byte;
@@ -76,8 +76,8 @@ impl TierFs {
         }
         self.with_file(ino, |file| {
             if keep_size || end <= file.inode.size {
-                let time = now();
-                table::store_times(&self.region, file.offset, None, time);
+                let inode = Inode { ctime: now(), ..file.inode };
+                table::commit(&self.region, file.offset, &inode);
                 return Ok(Attempt::Done(()));
             }
             self.resize(file, end, file.inode, now())

@@ -5,7 +5,7 @@ use crate::dir::{Directory, Names};
 use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, MAX_NAME, Pointer, entry_kind};
 use crate::fs::{TierFs, now};
-use crate::region::byte;
+use crate::region::{Region, byte};
 use crate::table;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -42,6 +42,20 @@ pub(crate) fn live(names: &Names) -> FsResult<()> {
     if names.removed { Err(Errno::NOENT) } else { Ok(()) }
 }
 
+/// The target of a symbolic link, if it is intact. Nobody writes the inode meanwhile.
+pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
+    let mut target = vec![0; inode.length() as usize];
+    if target.is_empty() && inode.size == 0 {
+        return Some(target);
+    }
+    if !inode.root.is_resident() || target.len() > MAX_TARGET {
+        return None;
+    }
+    // SAFETY: the caller keeps writers out.
+    unsafe { region.read(byte(inode.root.address()), &mut target) };
+    (Inode::size_of_target(&target) == inode.size).then_some(target)
+}
+
 impl TierFs {
     /// Looks a name up and takes one reference for the caller, given back by [`forget`](Self::forget).
     pub fn lookup(&self, parent: u32, name: &[u8]) -> FsResult<Attr> {
@@ -50,7 +64,7 @@ impl TierFs {
         }
         let directory = self.directory(parent)?;
         let names = directory.state.read();
-        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        let entry = self.find_entry(&names, name)?.ok_or(Errno::NOENT)?;
         self.refer(entry.ino)
     }
 
@@ -76,7 +90,7 @@ impl TierFs {
         let Ok((offset, slot)) = self.find(ino) else { return };
         let inode = {
             let _guard = slot.lock.write();
-            let Some(inode) = table::load(&self.region, offset) else { return };
+            let Ok(inode) = self.load(offset) else { return };
             if inode.links > 0 || slot.lookups.load(Ordering::Acquire) > 0 {
                 return;
             }
@@ -90,9 +104,11 @@ impl TierFs {
         if !inode.is_device() {
             self.free_tree(inode.root.plain(), inode.root.height());
         }
-        self.free_tree(inode.xattr, 0);
+        self.free_xattrs(&inode);
         slot.blocks.store(0, Ordering::Relaxed);
+        slot.cached.store(0, Ordering::Relaxed);
         self.table.give([ino]);
+        self.return_inode_blocks();
     }
 
     /// Makes an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
@@ -120,7 +136,7 @@ impl TierFs {
     ) -> FsResult<Attr> {
         let mut names = directory.state.write();
         live(&names)?;
-        if self.find_entry(&names, name).is_some() {
+        if self.find_entry(&names, name)?.is_some() {
             return Err(Errno::EXIST);
         }
         let position = self.prepare_entry(parent, &mut names, name, entry_kind(new.mode))?;
@@ -133,7 +149,7 @@ impl TierFs {
             self.directories.insert(ino, parent, Names::new(Pointer::HOLE, 0));
             directory.subdirectories.fetch_add(1, Ordering::Relaxed);
         }
-        self.commit_entry(&mut names, position, name, ino);
+        self.commit_entry(&mut names, position, name, ino)?;
         self.touch_directory(parent)?;
         drop(names);
         self.settled()?;
@@ -154,9 +170,9 @@ impl TierFs {
             links: 1,
             uid: new.uid,
             gid: new.gid,
-            size: new.target.len() as u64,
             mtime: time,
             ctime: time,
+            atime: time,
             ..Inode::default()
         };
         if holder.mode & libc::S_ISGID != 0 {
@@ -177,7 +193,7 @@ impl TierFs {
             // SAFETY: the block is fresh.
             unsafe { self.region.write(byte(block), new.target) };
             self.region.persist_block(block);
-            inode.root = Pointer::resident(block);
+            (inode.root, inode.size) = (Pointer::resident(block), Inode::size_of_target(new.target));
             change.keep();
         }
         Ok(inode)
@@ -201,7 +217,8 @@ impl TierFs {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.write();
         let time = now();
-        table::store_times(&self.region, offset, Some(time), time);
+        let inode = Inode { mtime: time, ctime: time, ..self.load(offset)? };
+        table::commit(&self.region, offset, &inode);
         Ok(())
     }
 
@@ -238,12 +255,12 @@ impl TierFs {
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();
         live(&names)?;
-        if self.find_entry(&names, name).is_some() {
+        if self.find_entry(&names, name)?.is_some() {
             return Err(Errno::EXIST);
         }
         let position = self.prepare_entry(parent, &mut names, name, entry_kind(mode))?;
         let attr = self.change_links(ino, 1)?;
-        self.commit_entry(&mut names, position, name, ino);
+        self.commit_entry(&mut names, position, name, ino)?;
         self.table.slot(ino).lookups.fetch_add(1, Ordering::Relaxed);
         self.touch_directory(parent)?;
         self.settled()?;
@@ -254,11 +271,12 @@ impl TierFs {
     pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();
-        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        let entry = self.find_entry(&names, name)?.ok_or(Errno::NOENT)?;
         if entry.kind == entry_kind(libc::S_IFDIR) {
             return Err(Errno::ISDIR);
         }
-        self.remove_entry(&mut names, entry.position, name);
+        self.remove_entry(&mut names, entry.position, name)?;
+        self.return_directory_blocks(parent, &mut names, entry.position)?;
         self.touch_directory(parent)?;
         drop(names);
         self.change_links(entry.ino, -1)?;
@@ -270,10 +288,11 @@ impl TierFs {
         let _topology = self.topology.lock();
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();
-        let entry = self.find_entry(&names, name).ok_or(Errno::NOENT)?;
+        let entry = self.find_entry(&names, name)?.ok_or(Errno::NOENT)?;
         let victim = self.directory(entry.ino)?;
         self.empty_and_removed(&victim)?;
-        self.remove_entry(&mut names, entry.position, name);
+        self.remove_entry(&mut names, entry.position, name)?;
+        self.return_directory_blocks(parent, &mut names, entry.position)?;
         directory.subdirectories.fetch_sub(1, Ordering::Relaxed);
         self.touch_directory(parent)?;
         drop(names);
@@ -296,14 +315,12 @@ impl TierFs {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
         let inode = self.load(offset)?;
-        if inode.kind() != libc::S_IFLNK {
+        if !inode.is_link() {
             return Err(Errno::INVAL);
         }
-        let mut target = vec![0; inode.size.min(BLOCK as u64) as usize];
-        if inode.root.is_resident() {
-            // SAFETY: the inode is locked.
-            unsafe { self.region.read(byte(inode.root.address()), &mut target) };
-        }
-        Ok(target)
+        target_of(&self.region, &inode).ok_or_else(|| {
+            self.region.note_damage();
+            Errno::IO
+        })
     }
 }

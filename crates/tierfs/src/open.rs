@@ -1,16 +1,18 @@
 //! Making, opening and closing a file system over any memory and cold store.
 
+use crate::check::{Judged, judge};
 use crate::cold::ColdStore;
 use crate::error::TierError;
 use crate::evict::Evictor;
-use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, MIN_BLOCKS, Pointer, ROOT_INO, superblock};
+use crate::format::{
+    BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, MIN_BLOCKS, Pointer, ROOT_INO, SUMS_FIRST, superblock,
+};
 use crate::fs::{Change, Mode, Promotion, TierFs, now};
 use crate::nvm::Nvm;
-use crate::region::{Region, byte};
-use crate::rename;
+use crate::region::Region;
 use crate::space::Space;
 use crate::stats::Counters;
-use crate::survey::{Survey, survey};
+use crate::survey::{Purpose, Survey};
 use crate::table;
 use crate::tree::{Edit, Visible, most_blocks};
 use senesce_core::Bytes;
@@ -29,6 +31,8 @@ pub struct Options {
     pub period: Duration,
     /// When cold blocks that are read come back.
     pub promotion: Promotion,
+    /// Whether blocks get checksums when they are evicted, and are compared with them when they are read.
+    pub block_sums: bool,
 }
 
 impl Default for Options {
@@ -39,25 +43,9 @@ impl Default for Options {
             threshold: Bytes::mib(40),
             period: Duration::from_millis(10),
             promotion: Promotion::Always,
+            block_sums: true,
         }
     }
-}
-
-/// What `check` found.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct CheckReport {
-    /// What is wrong; empty if the file system is sound.
-    pub problems: Vec<String>,
-    /// What a crash left and the next mount will put right.
-    pub notes: Vec<String>,
-    /// Whether it was unmounted cleanly.
-    pub clean: bool,
-    /// Inodes in use.
-    pub inodes: u64,
-    /// Leaf blocks of files in memory.
-    pub resident_blocks: u64,
-    /// Blocks in the cold store.
-    pub cold_blocks: u64,
 }
 
 /// Blocks kept for changes that free space: one path of a tree for some threads at once.
@@ -71,16 +59,23 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
         let least = Bytes(MIN_BLOCKS * BLOCK as u64);
         return Err(TierError::Usage(format!("a region needs at least {least}; choose a larger --nvm-size")));
     }
+    let sums = identity.sum_blocks();
+    if sums > most_sum_blocks(region.blocks()) {
+        let (most, slots) = (most_slots(region.blocks()), identity.slots);
+        let (most, wanted) = (Bytes(most * BLOCK as u64), Bytes(slots * BLOCK as u64));
+        let text =
+            format!("a cold store of {wanted} is too large for the region, which can keep the checksums of {most}");
+        return Err(TierError::Usage(format!("{text}; choose a smaller --cold-size or a larger --nvm-size")));
+    }
+    let written = (SUMS_FIRST as usize + sums as usize) * BLOCK;
     // SAFETY: nobody else knows the region yet.
-    unsafe { region.zero(0, 2 * BLOCK) };
-    let time = now();
-    let mode = libc::S_IFDIR | 0o755;
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let root = Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, ..Inode::default() };
-    table::initialise(&region, BLOCK + ROOT_INO as usize * INODE_BYTES, &root);
-    region.store(superblock::INODE_TREE, Pointer::resident(1).0);
+    unsafe { region.zero(0, written) };
+    table::clear_block(&region, 1, 0);
+    table::initialise(&region, BLOCK + ROOT_INO as usize * INODE_BYTES, &root_inode(now()));
+    region.store_pointer(superblock::INODE_TREE, Pointer::resident(1));
+    region.store_pointer(superblock::INODE_TREE_COPY, Pointer::resident(1));
     region.store(superblock::STATE, superblock::CLEAN);
-    region.persist(0, 2 * BLOCK);
+    region.persist(0, written);
     // SAFETY: as above.
     unsafe { region.write(0, &identity.encode_region()) };
     region.persist(0, BLOCK);
@@ -89,6 +84,23 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
         return Err(TierError::Io { operation: "persist", path: "the region".into(), source, remedy: "" });
     }
     Ok(region.into_nvm())
+}
+
+/// The sums of the slots take at most an eighth of the region.
+fn most_sum_blocks(blocks: u64) -> u64 {
+    blocks / 8
+}
+
+/// Slots that a region of `blocks` can have.
+pub fn most_slots(blocks: u64) -> u64 {
+    most_sum_blocks(blocks) * BLOCK as u64 / 4
+}
+
+/// An empty root directory of whoever makes it.
+pub(crate) fn root_inode(time: i64) -> Inode {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let mode = libc::S_IFDIR | 0o755;
+    Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, atime: time, ..Inode::default() }
 }
 
 /// Reads the identity of a region and compares it with the memory's size.
@@ -107,54 +119,6 @@ pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     Ok(identity)
 }
 
-/// Checks a region without changing it beyond what `nvm` keeps to itself: pass a private mapping.
-pub fn check(nvm: Box<dyn Nvm>, path: &Path) -> Result<CheckReport, TierError> {
-    let identity = identify(&*nvm, path)?;
-    let judged = judge(&Region::new(nvm), identity);
-    Ok(CheckReport {
-        problems: judged.problems,
-        notes: judged.notes,
-        clean: judged.clean,
-        inodes: judged.found.inodes,
-        resident_blocks: judged.found.heat.resident(),
-        cold_blocks: judged.found.cold,
-    })
-}
-
-/// What a check says and a mount needs: both refuse the same.
-struct Judged {
-    found: Survey,
-    problems: Vec<String>,
-    notes: Vec<String>,
-    clean: bool,
-}
-
-/// Finishes a rename that was committed, and looks at everything.
-fn judge(region: &Region, identity: Identity) -> Judged {
-    let state = region.load(superblock::STATE);
-    let clean = state == superblock::CLEAN;
-    let mut notes = Vec::new();
-    if region.load(superblock::COMMIT_RECORD) != 0 {
-        notes.push("a rename was committed and not finished".into());
-    }
-    let recovered = rename::recover(region);
-    let mut found = survey(region, identity);
-    let mut problems = std::mem::take(&mut found.problems);
-    problems.extend(recovered.err());
-    if state != superblock::CLEAN && state != superblock::DIRTY {
-        problems.push(format!("the state word is {state}"));
-    }
-    let left = [
-        (found.orphans.len(), "inodes without a name, to be freed"),
-        (found.miscounted.len(), "link counts to be corrected"),
-    ];
-    for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
-        let list = if clean { &mut problems } else { &mut notes };
-        list.push(format!("{count} {what}"));
-    }
-    Judged { found, problems, notes, clean }
-}
-
 impl TierFs {
     /// Opens the file system in `nvm`; its cold blocks are in `cold`. `path` names the region in messages.
     pub fn open(
@@ -165,18 +129,30 @@ impl TierFs {
     ) -> Result<Self, TierError> {
         let identity = identify(&*nvm, path)?;
         let region = Region::new(nvm);
-        let Judged { mut found, problems, .. } = judge(&region, identity);
+        let Judged { mut found, problems, .. } = judge(&region, identity, Purpose::default());
         if let Some(first) = problems.first() {
-            let problem = format!("{first} ({} problems)", problems.len());
+            let problem = format!("{} ({} problems)", first.text, problems.len());
             return Err(TierError::Damaged { path: path.into(), problem });
         }
         region.commit(superblock::STATE, superblock::DIRTY);
-        repair(&region, &mut found);
+        put_right(&region, &mut found);
+        Ok(Self::over(region, cold, identity, found, options))
+    }
+
+    /// The file system over a region in which everything is right.
+    pub(crate) fn over(
+        region: Region,
+        cold: Box<dyn ColdStore>,
+        identity: Identity,
+        mut found: Survey,
+        options: &Options,
+    ) -> Self {
         let threshold = options.threshold.0 / BLOCK as u64;
         let counters = Counters::starting_with(found.cold);
+        found.table.note_gone();
         found.table.give(std::mem::take(&mut found.free_inodes));
         let reserve = RESERVED_BLOCKS.min(identity.blocks / 16);
-        Ok(Self {
+        Self {
             blocks: Space::new(identity.blocks, &found.blocks, SHARDS, reserve),
             slots: Space::new(identity.slots, &found.slots, 1, 0),
             region,
@@ -184,14 +160,18 @@ impl TierFs {
             identity,
             mode: options.mode,
             promotion: options.promotion,
+            block_sums: options.block_sums,
             heat: found.heat,
             table: found.table,
             directories: found.directories,
             topology: Default::default(),
             growth: Default::default(),
             evictor: Evictor::new(threshold, options.period, identity.slots),
+            released: Default::default(),
+            caretaker: Default::default(),
+            scrubbed: Default::default(),
             counters,
-        })
+        }
     }
 
     /// What this file system is.
@@ -216,14 +196,13 @@ impl TierFs {
 
     /// Adds a block of free inodes. The caller holds the growth lock.
     pub(crate) fn grow_table(&self) -> crate::error::FsResult<()> {
-        let index = u64::from(self.table.block_count());
-        let root = Pointer(self.region.load(superblock::INODE_TREE));
+        let index = u64::from(self.table.next_block());
+        let root = self.region.pointer(superblock::INODE_TREE);
         let mut change = self.begin(most_blocks(root, index, index), false)?;
         let mut added = 0;
         let leaf = |change: &mut Change<'_>, _: u64, _: Pointer| {
             added = change.take()?;
-            // SAFETY: the block is fresh.
-            unsafe { self.region.zero(byte(added), BLOCK) };
+            table::clear_block(&self.region, added, self.table.newest_generation());
             self.region.persist_block(added);
             Ok(Pointer::resident(added))
         };
@@ -231,18 +210,37 @@ impl TierFs {
         let edited =
             Edit { region: &self.region, change: &mut change, first, last, visible, punch: false, leaf }.apply(root)?;
         if edited != root {
-            self.region.commit(superblock::INODE_TREE, edited.0);
+            self.region.commit_pointer(superblock::INODE_TREE, edited);
+            self.region.commit_pointer(superblock::INODE_TREE_COPY, edited);
         }
         change.keep();
-        self.table.add_block(added);
-        let end = self.table.end();
-        self.table.give((end - INODES_PER_BLOCK..end).rev());
+        self.table.set_block(index as u32, added);
+        let first = index as u32 * INODES_PER_BLOCK;
+        self.table.give(first..first + INODES_PER_BLOCK);
         Ok(())
+    }
+
+    /// Gives blocks of inodes that nobody needs back to the free ones.
+    pub(crate) fn return_inode_blocks(&self) {
+        if !self.table.has_too_many() {
+            return;
+        }
+        let _guard = self.growth.lock();
+        while let Some(index) = self.table.take_block() {
+            let root = self.region.pointer(superblock::INODE_TREE);
+            let Some(mut change) = self.try_begin(0, true) else { return };
+            // The first block holds the root directory: the tree never becomes empty.
+            let index = u64::from(index);
+            self.table.remove_block(&self.region, index as u32);
+            if self.cut(&mut change, root, index, index, Visible::InPlace).is_ok() {
+                change.free_dropped();
+            }
+        }
     }
 }
 
 /// Frees what a crash left without a name and corrects link counts.
-fn repair(region: &Region, found: &mut Survey) {
+fn put_right(region: &Region, found: &mut Survey) {
     for ino in std::mem::take(&mut found.orphans) {
         if let Ok(offset) = found.table.offset(ino) {
             table::retire(region, offset);
@@ -252,7 +250,7 @@ fn repair(region: &Region, found: &mut Survey) {
     }
     for (ino, links) in std::mem::take(&mut found.miscounted) {
         if let Ok(offset) = found.table.offset(ino)
-            && let Some(mut inode) = table::load(region, offset)
+            && let Ok(mut inode) = table::load(region, offset)
         {
             inode.links = links;
             table::commit(region, offset, &inode);

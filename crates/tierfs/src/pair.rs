@@ -1,10 +1,12 @@
 //! Region and cold store on disk: making them and opening them, with every refusal.
 
+use crate::check::{CheckReport, check};
 use crate::cold::{AlignedBuffer, ColdStore, FileCold};
 use crate::error::{TierError, io_error};
 use crate::format::{BLOCK, Identity};
 use crate::nvm::{MappedNvm, lock, open_locked};
-use crate::open::{CheckReport, check, format_region, identify};
+use crate::open::{format_region, identify, most_slots};
+use crate::repair::{RepairReport, repair};
 use senesce_core::Bytes;
 use senesce_volume::{BlockDevice, ClaimedDevice, guard};
 use std::fs::{File, OpenOptions, Permissions};
@@ -168,7 +170,10 @@ impl ColdClaim {
             let path = path.display();
             return Err(TierError::Usage(format!("{path} has {found}, less than --cold-size {}", Bytes(bytes))));
         }
-        let slots = (bytes / BLOCK as u64).min(u64::from(u32::MAX));
+        let mut slots = (bytes / BLOCK as u64).min(u64::from(u32::MAX));
+        if wanted.is_none() {
+            slots = slots.min(most_slots(nvm_bytes / BLOCK as u64));
+        }
         if slots < LEAST_SLOTS {
             let least = Bytes(LEAST_SLOTS * BLOCK as u64);
             return Err(TierError::Usage(format!("a cold store needs at least {least}; give a larger --cold-size")));
@@ -281,7 +286,17 @@ fn cold_identity(cold: &FileCold, path: &Path) -> Result<Identity, TierError> {
 /// Checks an unmounted file system; changes nothing.
 pub fn check_pair(nvm: &Path, cold: &Path) -> Result<CheckReport, TierError> {
     let pair = open(nvm, cold, true)?;
-    check(Box::new(pair.nvm), nvm)
+    check(Box::new(pair.nvm), Some(&pair.cold), nvm)
+}
+
+/// Repairs an unmounted file system: gives up what is damaged, keeps the rest.
+///
+/// # Errors
+/// One half is not one of ours, or they do not belong together.
+pub fn repair_pair(nvm: &Path, cold: &Path) -> Result<RepairReport, TierError> {
+    crate::repair::restore_headers(nvm, cold)?;
+    let pair = open(nvm, cold, false)?;
+    repair(Box::new(pair.nvm), Box::new(pair.cold), nvm)
 }
 
 #[cfg(test)]

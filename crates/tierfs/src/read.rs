@@ -3,11 +3,11 @@
 use crate::cold::AlignedBuffer;
 use crate::error::FsResult;
 use crate::file::B;
-use crate::format::{BLOCK, Pointer, inode};
+use crate::format::{BLOCK, Inode, Pointer};
 use crate::fs::{Mode, Promotion, TierFs, now};
 use crate::heat::Leaf;
-use crate::region::byte;
-use crate::table::Slot;
+use crate::region::{byte, sum_of_block};
+use crate::table::{self, Slot};
 use crate::tree::{Cursor, PointerLocation};
 use rustix::io::Errno;
 use std::sync::atomic::Ordering;
@@ -36,8 +36,10 @@ impl TierFs {
             return Ok(0);
         }
         let runs = self.copy_resident(file.root, start, &mut out[..len]);
-        self.mark_access(offset, file.mtime);
+        let access = access_to_mark(&file);
         if runs.is_empty() {
+            drop(guard);
+            self.mark_access(slot, offset, access);
             return Ok(len);
         }
         let version = slot.version.load(Ordering::Relaxed);
@@ -49,6 +51,7 @@ impl TierFs {
             fetched.push((run, data));
         }
         drop(guard);
+        self.mark_access(slot, offset, access);
         for (run, data) in fetched {
             self.promote(ino, slot, offset, version, &run, &data);
         }
@@ -94,22 +97,39 @@ impl TierFs {
         runs
     }
 
-    /// Reads whole slots and counts them.
+    /// Reads whole slots, compares their sums and counts them.
     pub(crate) fn read_slots(&self, slot: u32, into: &mut [u8]) -> FsResult<()> {
+        // Slot 0 stands for what is lost.
+        if slot == 0 {
+            return Err(Errno::IO);
+        }
         self.cold.read(slot, into).map_err(|error| {
             self.counters.complain("read from the cold store", &error);
             Errno::IO
         })?;
         self.counters.fetched.fetch_add((into.len() / BLOCK) as u64, Ordering::Relaxed);
-        Ok(())
+        let slots = into.chunks(BLOCK).zip(slot..);
+        let damaged = slots.filter(|(block, slot)| !self.is_as_evicted(*slot, block)).map(|(_, slot)| slot);
+        let damaged: Vec<u32> = damaged.collect();
+        for slot in &damaged {
+            self.counters.damaged_block(*slot);
+        }
+        if damaged.is_empty() { Ok(()) } else { Err(Errno::IO) }
     }
 
-    /// Like relatime: a store only if the last access seems older than the last change, or than a day.
-    fn mark_access(&self, offset: usize, mtime: i64) {
-        let atime = self.region.load(offset + inode::ATIME) as i64;
-        let time = now();
-        if atime <= mtime || time - atime > DAY_NS {
-            self.region.commit(offset + inode::ATIME, time as u64);
+    /// Whether what was read from a slot has the sum of what was written there.
+    pub(crate) fn is_as_evicted(&self, slot: u32, content: &[u8]) -> bool {
+        let sum = if self.block_sums { self.region.block_sum(slot) } else { 0 };
+        sum == 0 || sum == sum_of_block(slot, content)
+    }
+
+    /// Stores the time of an access.
+    fn mark_access(&self, slot: &Slot, offset: usize, access: Option<i64>) {
+        let Some(atime) = access else { return };
+        let _guard = slot.lock.write();
+        if let Ok(mut inode) = self.load(offset) {
+            inode.atime = atime;
+            table::commit(&self.region, offset, &inode);
         }
     }
 
@@ -139,7 +159,7 @@ impl TierFs {
             self.region.persist_block(fresh);
             self.adopt(fresh, Leaf { ino, index: index as u32 });
             self.swing(offset, &mut cursor, index, Pointer::resident(fresh));
-            change.drop_tree(cold, 0);
+            change.replace_leaf(cold);
             self.counters.promoted.fetch_add(1, Ordering::Relaxed);
         }
         change.finish(slot);
@@ -148,11 +168,18 @@ impl TierFs {
     /// Stores a leaf's pointer in place.
     pub(crate) fn swing(&self, offset: usize, cursor: &mut Cursor<'_>, index: u64, to: Pointer) {
         match cursor.slot(index) {
-            PointerLocation::Node(at) => self.region.commit(at, to.0),
+            PointerLocation::Node(at) => self.region.commit_pointer(at, to),
             PointerLocation::Root => self.commit_root(offset, to),
-            PointerLocation::Nowhere => debug_assert!(false, "the pointer was just read"),
+            PointerLocation::Nowhere | PointerLocation::Lost => debug_assert!(false, "the pointer was just read"),
         }
     }
+}
+
+/// The time of this access, if it is to be stored. Like relatime: only if the last one seems older than the last change, or
+/// than a day.
+fn access_to_mark(file: &Inode) -> Option<i64> {
+    let time = now();
+    (file.atime <= file.mtime || time.saturating_sub(file.atime) > DAY_NS).then_some(time)
 }
 
 fn add_to_runs(runs: &mut Vec<Run>, index: u64, slot: u32) {

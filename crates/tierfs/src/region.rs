@@ -1,7 +1,8 @@
 //! Typed access to the memory. Who may touch what is decided by the locks of the inodes; words are atomic.
 
-use crate::format::{BLOCK, Inode, inode};
+use crate::format::{BLOCK, Inode, Pointer, SUMS_FIRST, inode};
 use crate::nvm::Nvm;
+use crc32c::{crc32c, crc32c_append};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The region: blocks of [`BLOCK`] bytes, addressed by byte offset or block number.
@@ -9,6 +10,8 @@ pub struct Region {
     nvm: Box<dyn Nvm>,
     base: *mut u8,
     len: usize,
+    /// Structures that were met with a wrong sum.
+    damage: AtomicU64,
 }
 
 // SAFETY: the pointer is the memory of `nvm`, which may be used from any thread; the file system's locks order accesses.
@@ -20,7 +23,7 @@ impl Region {
     /// Wraps a memory.
     pub fn new(nvm: Box<dyn Nvm>) -> Self {
         let (base, len) = (nvm.base(), nvm.len() / BLOCK * BLOCK);
-        Self { nvm, base, len }
+        Self { nvm, base, len, damage: AtomicU64::new(0) }
     }
 
     /// Blocks there are.
@@ -132,23 +135,85 @@ impl Region {
     }
 
     /// Reads a copy of an inode, word by word: whoever reads it while it is written gets a mixture, and no other harm.
-    pub fn load_inode(&self, offset: usize) -> Inode {
-        let words: [u64; INODE_WORDS] =
-            std::array::from_fn(|index| self.word(offset + 8 * index).load(Ordering::Acquire));
-        zerocopy::transmute!(words)
+    pub fn load_inode(&self, offset: usize) -> [u64; inode::COPY_WORDS] {
+        std::array::from_fn(|index| self.load(offset + 8 * index))
     }
 
     /// Writes a copy of an inode, word by word.
-    pub fn store_inode(&self, offset: usize, value: &Inode) {
-        let words: [u64; INODE_WORDS] = zerocopy::transmute!(*value);
+    pub fn store_inode(&self, offset: usize, value: &Inode) -> [u64; inode::COPY_WORDS] {
+        let words = value.pack();
         for (index, word) in words.into_iter().enumerate() {
-            self.word(offset + 8 * index).store(word, Ordering::Release);
+            self.store(offset + 8 * index, word);
         }
+        words
+    }
+
+    /// The pointer in a word of a node, or [`Pointer::LOST`] if the word is damaged.
+    pub fn pointer(&self, offset: usize) -> Pointer {
+        Pointer::unseal(self.load(offset)).unwrap_or_else(|| {
+            self.note_damage();
+            Pointer::LOST
+        })
+    }
+
+    /// Stores a pointer in a node.
+    pub fn store_pointer(&self, offset: usize, pointer: Pointer) {
+        self.store(offset, pointer.seal());
+    }
+
+    /// Stores a pointer in a node and persists it: a commit.
+    pub fn commit_pointer(&self, offset: usize, pointer: Pointer) {
+        self.commit(offset, pointer.seal());
+    }
+
+    /// Makes a node without children of a fresh block.
+    pub fn clear_node(&self, block: u32) {
+        let hole = Pointer::HOLE.seal();
+        for child in 0..BLOCK / 8 {
+            self.store(byte(block) + child * 8, hole);
+        }
+    }
+
+    /// Counts a structure with a wrong sum.
+    pub fn note_damage(&self) {
+        if self.damage.fetch_add(1, Ordering::Relaxed) == 0 {
+            eprintln!("tier: damaged metadata was met in the region: unmount and run `senesce tier check --repair`");
+        }
+    }
+
+    /// How often a structure with a wrong sum was met.
+    pub fn damage(&self) -> u64 {
+        self.damage.load(Ordering::Relaxed)
+    }
+
+    /// The sum of a slot's content; 0 if it has none.
+    pub fn block_sum(&self, slot: u32) -> u32 {
+        let (word, shift) = sum_place(slot);
+        (self.load(word) >> shift) as u32
+    }
+
+    /// Keeps the sums of consecutive slots from `first` on, durably. One caller at a time; nothing refers to the slots yet.
+    pub fn commit_block_sums(&self, first: u32, sums: &[u32]) {
+        for (index, sum) in sums.iter().enumerate() {
+            let (word, shift) = sum_place(first + index as u32);
+            let others = self.load(word) & !(u64::from(u32::MAX) << shift);
+            self.store(word, others | u64::from(*sum) << shift);
+        }
+        let (start, _) = sum_place(first);
+        let (end, _) = sum_place(first + sums.len().saturating_sub(1) as u32);
+        self.persist(start, end + 8 - start);
     }
 }
 
-/// Words of a copy of an inode.
-const INODE_WORDS: usize = inode::COPY_BYTES / 8;
+/// The word of a slot's sum, and how far it is shifted in it.
+fn sum_place(slot: u32) -> (usize, u32) {
+    (byte(SUMS_FIRST) + slot as usize / 2 * 8, slot % 2 * 32)
+}
+
+/// The sum of an evicted block: of its slot and content, never 0.
+pub fn sum_of_block(slot: u32, content: &[u8]) -> u32 {
+    crc32c_append(crc32c(&slot.to_le_bytes()), content).max(1)
+}
 
 /// Byte offset of a block.
 pub fn byte(block: u32) -> usize {

@@ -3,13 +3,15 @@
 //! Their lowest common ancestor would be a node of the tree of inodes. Copying it would move other inodes under other
 //! threads, so the words to store are logged in a record of the superblock instead: the record's own word commits them.
 
-use crate::dir::{Directory, Entry, Names};
+use crate::dir::{Directory, Names};
 use crate::error::FsResult;
-use crate::format::{entry, entry_kind, superblock};
+use crate::format::{Inode, entry, entry_kind, superblock};
 use crate::fs::{TierFs, now};
 use crate::namespace::{check_name, live};
+use crate::record::Entry;
 use crate::region::Region;
 use crate::table;
+use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,16 +22,22 @@ const MOST_WORDS: usize = 8;
 /// Stores several words as if at once. The caller holds the lock of the record.
 fn commit_words(region: &Region, words: &[(usize, u64)]) {
     let at = superblock::COMMIT_RECORD;
-    let mut sum = crc32fast::Hasher::new();
     for (index, (address, value)) in words.iter().enumerate() {
         region.store(at + 8 + index * 16, *address as u64);
         region.store(at + 16 + index * 16, *value);
-        sum.update(&(*address as u64).to_le_bytes());
-        sum.update(&value.to_le_bytes());
     }
     region.persist(at + 8, words.len() * 16);
-    region.commit(at, words.len() as u64 | u64::from(sum.finalize()) << 32);
+    region.commit(at, head_of(words));
     apply(region, words);
+}
+
+/// The first word of a record: how many words it has, and their sum.
+fn head_of(words: &[(usize, u64)]) -> u64 {
+    let count = words.len() as u32;
+    let sum = words.iter().fold(crc32c(&count.to_le_bytes()), |sum, (address, value)| {
+        crc32c_append(crc32c_append(sum, &(*address as u64).to_le_bytes()), &value.to_le_bytes())
+    });
+    u64::from(count) | u64::from(sum) << 32
 }
 
 fn apply(region: &Region, words: &[(usize, u64)]) {
@@ -47,17 +55,13 @@ pub fn recover(region: &Region) -> Result<(), String> {
     if head == 0 {
         return Ok(());
     }
-    let mut sum = crc32fast::Hasher::new();
     let mut words = Vec::new();
     for index in 0..count.min(MOST_WORDS) {
-        let (address, value) = (region.load(at + 8 + index * 16), region.load(at + 16 + index * 16));
-        sum.update(&address.to_le_bytes());
-        sum.update(&value.to_le_bytes());
-        words.push((address as usize, value));
+        words.push((region.load(at + 8 + index * 16) as usize, region.load(at + 16 + index * 16)));
     }
     let limit = region.blocks() as usize * crate::format::BLOCK;
     let fits = |address: usize| address.is_multiple_of(8) && address < limit;
-    if count > MOST_WORDS || sum.finalize() != (head >> 32) as u32 || !words.iter().all(|(a, _)| fits(*a)) {
+    if head_of(&words) != head || !words.iter().all(|(a, _)| fits(*a)) {
         return Err("the commit record of a rename is malformed".into());
     }
     apply(region, &words);
@@ -84,8 +88,8 @@ impl TierFs {
         let mut other = (from.parent != to.parent).then(|| to_directory.state.write());
         live(&source)?;
         live(other.as_deref().unwrap_or(&source))?;
-        let moved = self.find_entry(&source, from.name).ok_or(Errno::NOENT)?;
-        let replaced = self.find_entry(other.as_deref().unwrap_or(&source), to.name);
+        let moved = self.find_entry(&source, from.name)?.ok_or(Errno::NOENT)?;
+        let replaced = self.find_entry(other.as_deref().unwrap_or(&source), to.name)?;
         self.check_rename(&from, &to, moved, replaced, no_replace)?;
         if replaced.is_some_and(|replaced| replaced.ino == moved.ino) {
             return Ok(());
@@ -95,12 +99,13 @@ impl TierFs {
             Some(entry) => entry.position,
             None => self.prepare_entry(to.parent, target, to.name, moved.kind)?,
         };
-        self.commit_rename(&source, other.as_deref().unwrap_or(&source), moved, position);
+        self.commit_rename(&source, other.as_deref().unwrap_or(&source), moved, position, to.name)?;
         if replaced.is_none() {
             let target = other.as_deref_mut().unwrap_or(&mut source);
             target.insert(self.directories.hash(to.name), position);
         }
         self.forget_entry(&mut source, moved.position, from.name);
+        self.return_directory_blocks(from.parent, &mut source, moved.position)?;
         self.account_rename(&from, &to, moved, replaced);
         drop(other);
         drop(source);
@@ -147,11 +152,19 @@ impl TierFs {
         ancestor == crate::format::ROOT_INO
     }
 
-    fn commit_rename(&self, source: &Names, target: &Names, moved: Entry, position: u32) {
-        let (old, new) = (self.record_at(source, moved.position), self.record_at(target, position));
-        const KIND: u64 = 0xff << 24;
-        let word = self.region.load(new + 8) & !KIND | entry::encode(0, b"", moved.kind);
-        commit_words(&self.region, &[(new, u64::from(moved.ino)), (new + 8, word), (old, 0)]);
+    fn commit_rename(
+        &self,
+        source: &Names,
+        target: &Names,
+        moved: Entry,
+        position: u32,
+        to_name: &[u8],
+    ) -> FsResult<()> {
+        let (old, new) = (self.record_at(source, moved.position)?, self.record_at(target, position)?);
+        let shape = entry::encode(entry::record(self.region.load(new + 8)), to_name.len(), moved.kind);
+        let first = entry::name_inode(new, moved.ino, shape, to_name);
+        commit_words(&self.region, &[(new, first), (new + 8, shape), (old, entry::FREE)]);
+        Ok(())
     }
 
     /// Keeps parents and counts of subdirectories, both known in memory only.
@@ -176,7 +189,8 @@ impl TierFs {
         let (offset, slot) = self.find(moved.ino)?;
         {
             let _guard = slot.lock.write();
-            table::store_times(&self.region, offset, None, now());
+            let inode = Inode { ctime: now(), ..self.load(offset)? };
+            table::commit(&self.region, offset, &inode);
         }
         self.touch_directory(from.parent)?;
         if from.parent != to.parent {
@@ -199,12 +213,9 @@ mod tests {
         assert_eq!(region.load(superblock::COMMIT_RECORD), 0);
         recover(&region).unwrap();
 
-        let mut sum = crc32fast::Hasher::new();
-        sum.update(&8192u64.to_le_bytes());
-        sum.update(&9u64.to_le_bytes());
         region.store(superblock::COMMIT_RECORD + 8, 8192);
         region.store(superblock::COMMIT_RECORD + 16, 9);
-        region.store(superblock::COMMIT_RECORD, 1 | u64::from(sum.finalize()) << 32);
+        region.store(superblock::COMMIT_RECORD, head_of(&[(8192, 9)]));
         recover(&region).unwrap();
         assert_eq!(region.load(8192), 9);
         region.store(superblock::COMMIT_RECORD, 77);

@@ -4,10 +4,11 @@ use crate::cold::{ColdStore, Latency, LatencyCold};
 use crate::error::{TierError, io_error};
 use crate::format::{BLOCK, Identity};
 use crate::fs::{Mode, TierFs};
-use crate::fuse::{Adapter, Linger, STATS_XATTR};
+use crate::fuse::{Adapter, Coherence, Linger, SCRUB_XATTR, STATS_XATTR};
 use crate::nvm::{MappedNvm, Nvm};
 use crate::open::{Options, format_region};
 use crate::pair;
+use crate::scrub::Progress;
 use crate::stats::Stats;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
@@ -110,10 +111,12 @@ pub fn serve_with(
         if request.options.mode == Mode::Anticache {
             scope.spawn(|| fs.run_evictor());
         }
+        scope.spawn(|| fs.run_caretaker());
         scope.spawn(|| unmount_on(interrupt, &request.mount_point, &ended));
         let served = session.run();
         ended.store(true, Ordering::Relaxed);
         fs.evictor().shut_down();
+        fs.caretaker().shut_down();
         served
     });
     fs.close();
@@ -121,9 +124,13 @@ pub fn serve_with(
 }
 
 fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
-    let linger = Arc::new(Linger::default());
-    let session =
-        Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request, allow))?;
+    let (linger, coherence) = (Arc::new(Linger::default()), Arc::new(Coherence::default()));
+    let session = Session::new(
+        Adapter::new(fs.clone(), linger.clone(), coherence.clone()),
+        &request.mount_point,
+        &config(request, allow),
+    )?;
+    coherence.start(fs.clone(), session.notifier());
     linger.at(session.as_fd().try_clone_to_owned()?, request.threads);
     Ok(session)
 }
@@ -298,4 +305,25 @@ pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
         other => io_error("ask for the counters of", mount_point)(other.into()),
     })?;
     serde_json::from_slice(&buffer[..len]).map_err(|error| foreign(format!("its counters cannot be read: {error}")))
+}
+
+/// Has a mounted file system compare everything with its checksums; returns what it found.
+///
+/// # Errors
+/// Nothing of ours is mounted there, or the scrub may not be started or did not end.
+pub fn scrub(mount_point: &Path, interrupt: &Interrupt) -> Result<Progress, TierError> {
+    let before = stats(mount_point)?.scrub.ended;
+    rustix::fs::setxattr(mount_point, SCRUB_XATTR, b"start", rustix::fs::XattrFlags::empty())
+        .map_err(|error| io_error("start a scrub of", mount_point)(error.into()))?;
+    loop {
+        let progress = stats(mount_point)?.scrub;
+        if progress.ended > before && !progress.running {
+            return Ok(progress);
+        }
+        if interrupt.requested() {
+            let source = std::io::Error::from_raw_os_error(libc::EINTR);
+            return Err(io_error("wait for the scrub of", mount_point)(source));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

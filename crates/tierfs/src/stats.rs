@@ -2,10 +2,14 @@
 
 use crate::error::FsResult;
 use crate::fs::{Mode, Promotion, TierFs};
+use crate::scrub::Progress;
 use parking_lot::Mutex;
 use senesce_core::failure::errno_words;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Damaged blocks that are printed one by one.
+const MOST_PRINTED: u64 = 100;
 
 /// Counters since the mount.
 #[derive(Default)]
@@ -20,6 +24,8 @@ pub struct Counters {
     pub promoted: AtomicU64,
     /// Batches of evictions, each ended by one flush.
     pub batches: AtomicU64,
+    /// Reads of evicted blocks that have not the content they were evicted with.
+    pub damaged: AtomicU64,
     complaint: Mutex<Option<String>>,
 }
 
@@ -27,6 +33,17 @@ impl Counters {
     /// Counters of a mount that finds `cold` blocks in the cold store.
     pub fn starting_with(cold: u64) -> Self {
         Self { cold: AtomicU64::new(cold), ..Self::default() }
+    }
+
+    /// Counts and prints an evicted block that is not as it was written.
+    pub fn damaged_block(&self, slot: u32) {
+        let before = self.damaged.fetch_add(1, Ordering::Relaxed);
+        if before < MOST_PRINTED {
+            eprintln!("tier: the content of slot {slot} of the cold store is damaged: its checksum is wrong");
+        }
+        if before + 1 == MOST_PRINTED {
+            eprintln!("tier: more damaged slots are counted, not printed");
+        }
     }
 
     /// Keeps the first failure of the cold store and prints it once.
@@ -77,8 +94,20 @@ pub struct Stats {
     pub durability: String,
     /// The cold store with its modelled latency, if any.
     pub cold_store: String,
-    /// The first failure of the cold store, after which eviction stopped.
+    /// The first failure of the cold store.
     pub cold_store_failure: Option<String>,
+    /// Reads of evicted blocks whose checksum was wrong, answered with EIO.
+    pub damaged_block_reads: u64,
+    /// How often metadata with a wrong checksum were met in the region.
+    pub damaged_metadata: u64,
+    /// Whether evicted blocks have checksums.
+    pub block_sums: bool,
+    /// Blocks of the cold store whose room was given back to its disk since the mount.
+    pub punched_cold_blocks: u64,
+    /// Whether eviction stopped because the cold store failed or its disk is full; after the latter it goes on by itself.
+    pub eviction_stopped: bool,
+    /// The scrub that runs, or the last one.
+    pub scrub: Progress,
     /// Whether eviction stopped because the cold store is full; it goes on once blocks of it are freed.
     pub cold_store_full: bool,
 }
@@ -97,7 +126,7 @@ impl TierFs {
             eviction_batches: load(&self.counters.batches),
             metadata_blocks: self.blocks.total().saturating_sub(free + resident),
             free_blocks: free,
-            free_cold_blocks: self.slots.free(),
+            free_cold_blocks: self.free_slots(),
             block_bytes: crate::format::BLOCK as u64,
             overhead_bytes_per_block: crate::heat::Heat::BYTES_PER_BLOCK as u64,
             mode: self.mode,
@@ -107,20 +136,31 @@ impl TierFs {
             durability: self.region.nvm().durability().into(),
             cold_store: self.cold.describe(),
             cold_store_failure: self.counters.complaint.lock().clone(),
+            damaged_block_reads: load(&self.counters.damaged),
+            damaged_metadata: self.region.damage(),
+            block_sums: self.block_sums,
+            punched_cold_blocks: self.released.punched(),
+            eviction_stopped: self.evictor.is_stopped(),
+            scrub: self.scrubbed.progress(self.caretaker.scrub_is_wanted()),
             cold_store_full: self.evictor.cold_store_full(),
         }
     }
 
     /// Blocks that ordinary writers can still have, in both tiers.
     pub fn available_blocks(&self) -> u64 {
-        let cold = if self.mode == Mode::Anticache { self.slots.available() } else { 0 };
+        let cold = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         self.blocks.available() + cold
+    }
+
+    /// Slots that are free, or will be once somebody needs them.
+    fn free_slots(&self) -> u64 {
+        self.slots.free() + self.released.count()
     }
 
     /// Sizes for statfs(2).
     pub fn statfs(&self) -> FsResult<Statfs> {
         let cold = if self.mode == Mode::Anticache { self.slots.total() - 1 } else { 0 };
-        let cold_free = if self.mode == Mode::Anticache { self.slots.free() } else { 0 };
+        let cold_free = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         let inodes = u64::from(self.table.end()) - 1;
         let free_inodes = self.table.free() as u64;
         let available = self.available_blocks();

@@ -1,18 +1,21 @@
 //! The walk over everything that is referenced: rebuilds at mount what is known in memory only, and is the heart of
 //! `check`. Runs on all processors.
 
-use crate::dir::{Directories, Names, first_position, scan_block};
+mod marking;
+
+use crate::dir::{Directories, Names, first_position};
 use crate::file::B;
 use crate::format::{
-    BLOCK, INODES_PER_BLOCK, Identity, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer, ROOT_INO, entry, entry_kind,
-    superblock,
+    BLOCK, INODES_PER_BLOCK, Identity, MAX_HEIGHT, Pointer, ROOT_INO, SUMS_FIRST, entry, entry_kind, superblock,
 };
 use crate::heat::{Heat, Leaf};
+use crate::problem::{Fix, Problem};
+use crate::record::{Entry, scan_block};
 use crate::region::{Region, byte};
 use crate::space::Marks;
-use crate::table::{self, Table};
+use crate::table::{self, Found as AtPlace, Table};
 use crate::tree::capacity;
-use crate::xattr;
+use marking::{Place, Tree};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -40,7 +43,29 @@ pub struct Survey {
     /// Inodes in use.
     pub inodes: u64,
     /// What is wrong; at most [`MOST_PROBLEMS`].
-    pub problems: Vec<String>,
+    pub problems: Vec<Problem>,
+    /// The blocks in the cold store, if they were asked for.
+    pub evicted: Vec<Evicted>,
+    /// Blocks of files that an earlier repair gave up.
+    pub lost: u64,
+}
+
+/// A block in the cold store, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Evicted {
+    /// Where it is.
+    pub slot: u32,
+    /// Of which file.
+    pub leaf: Leaf,
+}
+
+/// What a walk is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Purpose {
+    /// Inodes without a name are kept with all they have.
+    pub keep_orphans: bool,
+    /// The blocks in the cold store are listed.
+    pub list_evicted: bool,
 }
 
 /// More problems are counted, not kept.
@@ -49,14 +74,17 @@ pub const MOST_PROBLEMS: usize = 1000;
 struct Walker<'a> {
     region: &'a Region,
     identity: Identity,
+    purpose: Purpose,
     blocks: Marks,
     slots: Marks,
     cold: AtomicU64,
+    lost: AtomicU64,
     heat: Heat,
     table: Table,
     directories: Directories,
     references: Vec<AtomicU32>,
-    parents: Mutex<Vec<(u32, u32)>>,
+    /// Directory, the one that has its name, where the name is.
+    parents: Mutex<Vec<(u32, u32, usize)>>,
     found: Mutex<Found>,
 }
 
@@ -65,14 +93,17 @@ struct Found {
     orphans: Vec<u32>,
     miscounted: Vec<(u32, u32)>,
     free: Vec<u32>,
-    problems: Vec<String>,
+    problems: Vec<Problem>,
+    evicted: Vec<Evicted>,
 }
 
 /// Walks the whole file system; changes nothing.
-pub fn survey(region: &Region, identity: Identity) -> Survey {
+pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
     let mut walker = Walker {
         region,
         identity,
+        purpose,
+        lost: AtomicU64::new(0),
         blocks: Marks::new(region.blocks()),
         slots: Marks::new(identity.slots),
         cold: AtomicU64::new(0),
@@ -84,6 +115,9 @@ pub fn survey(region: &Region, identity: Identity) -> Survey {
         found: Mutex::new(Found::default()),
     };
     walker.blocks.set(0);
+    for block in 0..identity.sum_blocks() as u32 {
+        walker.blocks.set(SUMS_FIRST + block);
+    }
     walker.slots.set(0);
     walker.inode_tree();
     walker.references = (0..walker.table.end()).map(|_| AtomicU32::new(0)).collect();
@@ -97,10 +131,10 @@ pub fn survey(region: &Region, identity: Identity) -> Survey {
 }
 
 impl Walker<'_> {
-    fn problem(&self, text: String) {
+    fn problem(&self, ino: u32, fix: Fix, text: String) {
         let problems = &mut self.found.lock().problems;
         if problems.len() < MOST_PROBLEMS {
-            problems.push(text);
+            problems.push(Problem { text, ino, fix });
         }
     }
 
@@ -110,24 +144,25 @@ impl Walker<'_> {
 
     /// Marks the tree of inode blocks and enters them into the table.
     fn inode_tree(&self) {
-        let root = Pointer(self.region.load(superblock::INODE_TREE));
-        let mut next = 0;
-        self.mark_tree(root.plain(), root.height(), 0, "the table of inodes", &mut |index, pointer| {
-            if index != next || !pointer.is_resident() {
-                self.problem(format!("block {index} of the table of inodes is missing or cold"));
-            } else {
-                self.table.add_block(pointer.address());
-                next += 1;
+        match Pointer::unseal(self.region.load(superblock::INODE_TREE)) {
+            Some(root) if !root.is_cold() && self.valid(root.plain()) => {
+                let tree = Tree { ino: 0, is_file: false };
+                self.mark_tree(tree, Place::root(root), &mut |index, pointer| {
+                    self.table.set_block(index as u32, pointer.address());
+                });
             }
-        });
-        let root_inode = self.table.offset(ROOT_INO).ok().and_then(|offset| table::load(self.region, offset));
-        if !root_inode.is_some_and(|inode| inode.is_directory()) {
-            self.problem("there is no root directory".into());
+            _ => self.problem(0, Fix::InodeTree, "the pointer to the table of inodes is damaged".into()),
+        }
+        let root = self.table.offset(ROOT_INO).map(|offset| table::inspect(self.region, offset));
+        match root {
+            Ok(AtPlace::Used(inode)) if inode.is_directory() => {}
+            Ok(AtPlace::Damaged) => {}
+            _ => self.problem(ROOT_INO, Fix::RootDirectory, "there is no root directory".into()),
         }
     }
 
     /// Calls `visit` for every inode in use, on all processors.
-    fn each_inode(&self, visit: &(dyn Fn(u32, Option<Inode>) + Sync)) {
+    fn each_inode(&self, visit: &(dyn Fn(u32, AtPlace) + Sync)) {
         const CHUNK: u32 = 64;
         let next = AtomicU32::new(0);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -141,8 +176,9 @@ impl Walker<'_> {
                         }
                         let last = (first + CHUNK).min(self.table.block_count());
                         for ino in (first * INODES_PER_BLOCK).max(1)..last * INODES_PER_BLOCK {
-                            let offset = self.table.offset(ino).unwrap_or(0);
-                            visit(ino, table::load(self.region, offset));
+                            if let Ok(offset) = self.table.offset(ino) {
+                                visit(ino, table::inspect(self.region, offset));
+                            }
                         }
                     }
                 });
@@ -151,28 +187,33 @@ impl Walker<'_> {
     }
 
     /// Indexes a directory and counts what its entries name.
-    fn names(&self, ino: u32, inode: Option<Inode>) {
-        let Some(inode) = inode.filter(Inode::is_directory) else { return };
-        if inode.root.height() > MAX_HEIGHT || !self.valid(inode.root) {
-            return self.problem(format!("directory {ino} has a malformed root"));
+    fn names(&self, ino: u32, found: AtPlace) {
+        let AtPlace::Used(inode) = found else { return };
+        if !inode.is_directory() {
+            return;
+        }
+        if inode.root.height() > MAX_HEIGHT || inode.root.is_cold() || !self.valid(inode.root.plain()) {
+            return self.problem(ino, Fix::Tree(ino), format!("directory {ino} has a malformed root"));
         }
         let blocks = (inode.size / B) as u32;
         let mut names = Names::new(inode.root, blocks);
         let mut subdirectories = 0;
         for index in 0..blocks {
-            let Some(pointer) = self.careful_get(inode.root, u64::from(index)) else {
-                self.problem(format!("block {index} of directory {ino} is missing"));
+            // What is damaged is reported when the tree is marked.
+            let Some(block) = self.careful_get(inode.root, u64::from(index)) else {
+                names.offer(index);
                 continue;
             };
             let mut used = 0;
-            let scanned = scan_block(self.region, pointer, first_position(index), 0, &mut |entry, name| {
+            let scanned = scan_block(self.region, block, first_position(index), 0, &mut |entry, name| {
                 used += entry::bytes_for(name.len());
                 names.insert(self.directories.hash(name), entry.position);
-                subdirectories += u32::from(self.entry(ino, entry, name));
+                let at = byte(block) + (entry.position - first_position(index)) as usize * 8;
+                subdirectories += u32::from(self.entry(ino, entry, name, at));
                 true
             });
             if let Err(problem) = scanned {
-                self.problem(format!("directory {ino}: {problem}"));
+                self.problem(ino, Fix::DirectoryBlock(block), format!("directory {ino}: {problem}"));
             }
             if BLOCK - used.min(BLOCK) >= 64 {
                 names.offer(index);
@@ -182,23 +223,24 @@ impl Walker<'_> {
     }
 
     /// Counts one entry; says whether it names a directory.
-    fn entry(&self, directory: u32, entry: crate::dir::Entry, name: &[u8]) -> bool {
-        let inode = self.table.offset(entry.ino).ok().and_then(|offset| table::load(self.region, offset));
+    fn entry(&self, directory: u32, entry: Entry, name: &[u8], at: usize) -> bool {
+        let found = self.table.offset(entry.ino).map_or(AtPlace::Free, |offset| table::inspect(self.region, offset));
         let is_directory = entry.kind == entry_kind(libc::S_IFDIR);
-        match inode {
-            Some(inode) if entry_kind(inode.mode) == entry.kind => {
+        let wrong = match found {
+            AtPlace::Used(inode) if entry_kind(inode.mode) == entry.kind => {
                 self.references[entry.ino as usize].fetch_add(1, Ordering::Relaxed);
                 if is_directory {
-                    self.parents.lock().push((entry.ino, directory));
+                    self.parents.lock().push((entry.ino, directory, at));
                 }
+                return is_directory;
             }
-            _ => self.problem(format!(
-                "entry '{}' of directory {directory} names inode {}, which is {}",
-                String::from_utf8_lossy(name),
-                entry.ino,
-                if inode.is_some() { "of another type" } else { "not in use" }
-            )),
-        }
+            AtPlace::Used(_) => "of another type",
+            AtPlace::Free => "not in use",
+            AtPlace::Damaged => "damaged",
+        };
+        let (name, ino) = (String::from_utf8_lossy(name), entry.ino);
+        let text = format!("entry '{name}' of directory {directory} names inode {ino}, which is {wrong}");
+        self.problem(directory, Fix::Entry(at), text);
         is_directory
     }
 
@@ -213,7 +255,7 @@ impl Walker<'_> {
                 return None;
             }
             let child = index >> (9 * u32::from(level)) & 511;
-            node = Pointer(self.region.load(byte(node.address()) + child as usize * 8));
+            node = Pointer::unseal(self.region.load(byte(node.address()) + child as usize * 8))?;
         }
         (node.is_resident() && self.valid(node)).then(|| node.address())
     }
@@ -221,14 +263,15 @@ impl Walker<'_> {
     /// Sets the parents of directories and finds those which the root does not reach.
     fn connect(&self) {
         let parents = std::mem::take(&mut *self.parents.lock());
-        let by_child: HashMap<u32, u32> = parents.iter().copied().collect();
-        for (child, parent) in &parents {
+        let by_child: HashMap<u32, (u32, usize)> =
+            parents.iter().map(|(child, parent, at)| (*child, (*parent, *at))).collect();
+        for (child, parent, at) in &parents {
             match self.directories.get(*child) {
                 Some(directory) => directory.parent.store(*parent, Ordering::Relaxed),
                 None => continue,
             }
-            if by_child[child] != *parent || *child == ROOT_INO {
-                self.problem(format!("directory {child} has more than one name"));
+            if by_child[child].1 != *at || *child == ROOT_INO {
+                self.problem(*child, Fix::Entry(*at), format!("directory {child} has more than one name"));
             }
         }
         let mut reached: HashMap<u32, bool> = HashMap::from([(ROOT_INO, true)]);
@@ -238,101 +281,26 @@ impl Walker<'_> {
                 let here = path[path.len() - 1];
                 match (reached.get(&here), by_child.get(&here)) {
                     (Some(answer), _) => break *answer,
-                    (None, Some(parent)) if path.len() <= by_child.len() => path.push(*parent),
-                    // The top of the chain is a directory without a name: it counts as an orphan with content.
+                    (None, Some((parent, _))) if path.len() <= by_child.len() => path.push(*parent),
+                    // The top of the chain is a directory without a name: an orphan with content.
+                    (None, None) => break self.purpose.keep_orphans,
                     _ => break false,
                 }
             };
             for directory in path {
                 if !*reached.entry(directory).or_insert(answer) && !answer {
-                    self.problem(format!("directory {directory} cannot be reached from the root"));
+                    let fix = by_child.get(&directory).map_or(Fix::State, |(_, at)| Fix::Entry(*at));
+                    self.problem(directory, fix, format!("directory {directory} cannot be reached from the root"));
                 }
             }
         }
     }
 
-    /// Marks the blocks of an inode, or notes that it is free or an orphan.
-    fn content(&self, ino: u32, inode: Option<Inode>) {
-        let Some(inode) = inode else {
-            return self.found.lock().free.push(ino);
-        };
-        let references = self.references[ino as usize].load(Ordering::Relaxed);
-        if references == 0 {
-            return self.found.lock().orphans.push(ino);
-        }
-        let expected = if inode.is_directory() { 2 } else { references };
-        if inode.links != expected {
-            self.found.lock().miscounted.push((ino, expected));
-        }
-        if !inode.is_device() && inode.size > MAX_FILE_BYTES {
-            self.problem(format!("inode {ino} claims {} bytes", inode.size));
-        }
-        let what = format!("inode {ino}");
-        let mut count = 0;
-        if !inode.is_device() {
-            count += self.mark_tree(inode.root.plain(), inode.root.height(), 0, &what, &mut |index, pointer| {
-                if inode.is_file() && pointer.is_resident() {
-                    self.heat.adopt(pointer.address(), Leaf { ino, index: index as u32 });
-                } else if !inode.is_file() && pointer.is_cold() {
-                    self.problem(format!("{what} is no file but has a cold block"));
-                }
-            });
-        }
-        if !inode.xattr.is_hole() {
-            count += self.mark_tree(inode.xattr, 0, 0, &what, &mut |_, pointer| {
-                let mut block = [0; BLOCK];
-                if pointer.is_resident() {
-                    // SAFETY: nothing is written while the region is surveyed.
-                    unsafe { self.region.read(byte(pointer.address()), &mut block) };
-                }
-                if pointer.is_cold() || xattr::decode(&block).is_none() {
-                    self.problem(format!("the extended attributes of {what} are malformed"));
-                }
-            });
-        }
-        self.table.slot(ino).blocks.store(count, Ordering::Relaxed);
-    }
-
-    /// Marks a tree and calls `leaf` for each leaf, ascending; returns the number of its blocks.
-    fn mark_tree(
-        &self,
-        pointer: Pointer,
-        height: u8,
-        base: u64,
-        what: &str,
-        leaf: &mut dyn FnMut(u64, Pointer),
-    ) -> u32 {
-        if pointer.is_hole() {
-            return 0;
-        }
-        if !self.valid(pointer) || height > MAX_HEIGHT || pointer.is_cold() && height > 0 || base > u64::from(u32::MAX)
-        {
-            self.problem(format!("{what} has a malformed pointer {:#x} at block {base}", pointer.0));
-            return 0;
-        }
-        let (marks, tier) = if pointer.is_cold() { (&self.slots, "slot") } else { (&self.blocks, "block") };
-        if marks.set(pointer.address()) {
-            self.problem(format!("{tier} {} of {what} is referenced twice", pointer.address()));
-            return 0;
-        }
-        self.cold.fetch_add(u64::from(pointer.is_cold()), Ordering::Relaxed);
-        if height == 0 {
-            leaf(base, pointer);
-            return 1;
-        }
-        let span = capacity(height - 1);
-        let children = (0..BLOCK as u64 / 8).map(|child| {
-            let below = Pointer(self.region.load(byte(pointer.address()) + child as usize * 8));
-            self.mark_tree(below, height - 1, base + child * span, what, leaf)
-        });
-        1 + children.sum::<u32>()
-    }
-
     fn finish(self) -> Survey {
         let mut found = self.found.into_inner();
         found.free.sort_unstable_by(|a, b| b.cmp(a));
-        found.problems.sort();
-        let in_use = u64::from(self.table.end()).saturating_sub(1 + found.free.len() as u64);
+        found.problems.sort_by(|a, b| a.text.cmp(&b.text));
+        let in_use = self.table.numbers().saturating_sub(1 + found.free.len() as u64);
         Survey {
             blocks: self.blocks,
             slots: self.slots,
@@ -345,6 +313,8 @@ impl Walker<'_> {
             free_inodes: found.free,
             inodes: in_use,
             problems: found.problems,
+            evicted: found.evicted,
+            lost: self.lost.into_inner(),
         }
     }
 }

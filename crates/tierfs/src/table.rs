@@ -2,13 +2,15 @@
 
 use crate::error::FsResult;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Inode, inode};
-use crate::region::Region;
+use crate::region::{Region, byte};
+use crc32c::{crc32c, crc32c_append};
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What is known of an inode in memory only: 24 bytes.
+/// What is known of an inode in memory only: 32 bytes.
 #[derive(Default)]
 pub struct Slot {
     /// Readers of the file's tree and attributes share it, writers and the evictor's swing own it.
@@ -19,6 +21,8 @@ pub struct Slot {
     pub blocks: AtomicU32,
     /// Counts changes of the file's content, so that a fetched block is known to be current.
     pub version: AtomicU32,
+    /// Requests since the kernel's pages of the file were last dropped that may have left pages there.
+    pub cached: AtomicU32,
 }
 
 const SEGMENT: usize = 4096;
@@ -29,8 +33,63 @@ pub struct Table {
     blocks: Box<[AtomicU32]>,
     block_count: AtomicU32,
     segments: Box<[OnceLock<Box<[Slot]>>]>,
-    free: Mutex<Vec<u32>>,
+    free: Mutex<FreeInodes>,
+    /// Greatest generation of inodes whose block was given back.
+    newest_generation: AtomicU32,
 }
+
+/// Free inodes by the block they are in.
+#[derive(Default)]
+struct FreeInodes {
+    /// One bit for every free inode of a block.
+    masks: Vec<u32>,
+    /// Blocks with some.
+    partly: BTreeSet<u32>,
+    /// Blocks with nothing else.
+    wholly: BTreeSet<u32>,
+    /// Indices below the last block that have none.
+    gone: BTreeSet<u32>,
+    count: usize,
+}
+
+impl FreeInodes {
+    fn sort_in(&mut self, block: u32) {
+        let mask = self.masks[block as usize];
+        self.partly.remove(&block);
+        self.wholly.remove(&block);
+        match mask {
+            0 => {}
+            u32::MAX => drop(self.wholly.insert(block)),
+            _ => drop(self.partly.insert(block)),
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        let block = *self.partly.first().or_else(|| self.wholly.first())?;
+        let bit = self.masks[block as usize].trailing_zeros();
+        self.masks[block as usize] &= !(1 << bit);
+        self.count -= 1;
+        self.sort_in(block);
+        Some(block * INODES_PER_BLOCK + bit)
+    }
+
+    fn give(&mut self, ino: u32) {
+        let block = ino / INODES_PER_BLOCK;
+        if self.masks.len() <= block as usize {
+            self.masks.resize(block as usize + 1, 0);
+        }
+        let before = self.masks[block as usize];
+        self.masks[block as usize] |= 1 << (ino % INODES_PER_BLOCK);
+        self.count += usize::from(self.masks[block as usize] != before);
+        if before == 0 || self.masks[block as usize] == u32::MAX {
+            self.sort_in(block);
+        }
+    }
+}
+
+/// Blocks of free inodes that are kept for new files.
+const SPARE_BLOCKS: usize = 8;
+const _: () = assert!(INODES_PER_BLOCK == u32::BITS);
 
 impl Table {
     /// An empty table for a region of `region_blocks`.
@@ -39,14 +98,28 @@ impl Table {
         // SAFETY: zero is a value of the atomic.
         let blocks = unsafe { Box::new_zeroed_slice(region_blocks as usize).assume_init() };
         let segments = (0..inodes.div_ceil(SEGMENT)).map(|_| OnceLock::new()).collect();
-        Self { blocks, block_count: AtomicU32::new(0), segments, free: Mutex::new(Vec::new()) }
+        Self {
+            blocks,
+            block_count: AtomicU32::new(0),
+            segments,
+            free: Mutex::default(),
+            newest_generation: AtomicU32::new(0),
+        }
     }
 
-    /// Adds the next block of inodes.
-    pub fn add_block(&self, block: u32) {
-        let index = self.block_count.load(Ordering::Acquire);
-        self.blocks[index as usize].store(block, Ordering::Release);
-        self.block_count.store(index + 1, Ordering::Release);
+    /// Enters block `index` of inodes. One caller at a time.
+    pub fn set_block(&self, index: u32, block: u32) {
+        if let Some(place) = self.blocks.get(index as usize) {
+            place.store(block, Ordering::Release);
+            self.block_count.fetch_max(index + 1, Ordering::AcqRel);
+            self.free.lock().gone.remove(&index);
+        }
+    }
+
+    /// Inode numbers that have a place, 0 included.
+    pub fn numbers(&self) -> u64 {
+        let blocks = self.blocks[..self.block_count() as usize].iter();
+        blocks.filter(|block| block.load(Ordering::Acquire) != 0).count() as u64 * u64::from(INODES_PER_BLOCK)
     }
 
     /// Blocks of inodes.
@@ -74,68 +147,148 @@ impl Table {
         &segment[ino as usize % SEGMENT]
     }
 
-    /// Takes a free inode number.
+    /// Takes a free inode number, in a block with others in use where possible.
     pub fn take(&self) -> Option<u32> {
-        self.free.lock().pop()
+        self.free.lock().take()
     }
 
     /// Gives numbers back.
     pub fn give(&self, numbers: impl IntoIterator<Item = u32>) {
-        self.free.lock().extend(numbers);
+        let mut free = self.free.lock();
+        numbers.into_iter().for_each(|ino| free.give(ino));
     }
 
     /// Free inode numbers in the blocks there are.
     pub fn free(&self) -> usize {
-        self.free.lock().len()
+        self.free.lock().count
+    }
+
+    /// Where the next block of inodes belongs: where one is missing, or at the end.
+    pub fn next_block(&self) -> u32 {
+        self.free.lock().gone.first().copied().unwrap_or(self.block_count())
+    }
+
+    /// Notes the indices without a block, after all that there are have been entered.
+    pub fn note_gone(&self) {
+        let gone = |index: &u32| self.blocks[*index as usize].load(Ordering::Acquire) == 0;
+        self.free.lock().gone = (0..self.block_count()).filter(gone).collect();
+    }
+
+    /// Whether there are more blocks of free inodes than new files need soon.
+    pub fn has_too_many(&self) -> bool {
+        self.free.lock().wholly.len() > SPARE_BLOCKS
+    }
+
+    /// Takes the last of the blocks of free inodes out of use, if they are too many; returns its index.
+    pub fn take_block(&self) -> Option<u32> {
+        let mut free = self.free.lock();
+        if free.wholly.len() <= SPARE_BLOCKS {
+            return None;
+        }
+        let index = free.wholly.pop_last()?;
+        free.masks[index as usize] = 0;
+        free.count -= INODES_PER_BLOCK as usize;
+        Some(index)
+    }
+
+    /// Forgets a block whose inodes were taken; returns once nobody looks at them any more.
+    pub fn remove_block(&self, region: &Region, index: u32) {
+        let block = self.blocks[index as usize].swap(0, Ordering::AcqRel);
+        for number in 0..INODES_PER_BLOCK {
+            drop(self.slot(index * INODES_PER_BLOCK + number).lock.write());
+            let generation = generation(region, byte(block) + number as usize * INODE_BYTES);
+            self.newest_generation.fetch_max(generation, Ordering::Relaxed);
+        }
+        self.free.lock().gone.insert(index);
+    }
+
+    /// The generation that inodes of a new block begin with: greater than of those whose numbers they have.
+    pub fn newest_generation(&self) -> u32 {
+        self.newest_generation.load(Ordering::Relaxed)
     }
 }
 
-/// The copy that counts.
-pub fn active_copy(offset: usize, selector: u64) -> usize {
-    offset + inode::COPY0 + if selector & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }
+/// What stands at the place of an inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// No inode.
+    Free,
+    /// An inode in use.
+    Used(Inode),
+    /// Its sum is wrong.
+    Damaged,
 }
 
-/// Reads the inode at a byte offset; `None` if it is not in use.
-pub fn load(region: &Region, offset: usize) -> Option<Inode> {
-    let selector = region.load(offset + inode::SELECTOR);
-    (selector & inode::IN_USE != 0).then(|| region.load_inode(active_copy(offset, selector)))
+/// The copy that counts.
+fn active_copy(offset: usize, flags: u32) -> usize {
+    offset + inode::COPY0 + if flags & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }
+}
+
+/// The selector of the inode at `offset`: `low` and the sum of place, `low` and copy. A free inode has no copy.
+fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) -> u64 {
+    let mut head = [0; 12];
+    head[..8].copy_from_slice(&(offset as u64).to_le_bytes());
+    head[8..].copy_from_slice(&low.to_le_bytes());
+    let sum = crc32c(&head);
+    let sum = copy.map_or(sum, |words| crc32c_append(sum, zerocopy::transmute_ref!(words) as &[u8; inode::COPY_BYTES]));
+    u64::from(low) | u64::from(sum) << 32
+}
+
+/// Looks at the inode at a byte offset.
+pub fn inspect(region: &Region, offset: usize) -> Found {
+    let word = region.load(offset + inode::SELECTOR);
+    let low = word as u32;
+    if low & inode::IN_USE == 0 {
+        return if word == selector(offset, low, None) { Found::Free } else { Found::Damaged };
+    }
+    let words = region.load_inode(active_copy(offset, low));
+    if word == selector(offset, low, Some(&words)) { Found::Used(Inode::unpack(&words)) } else { Found::Damaged }
+}
+
+/// Reads the inode at a byte offset: ESTALE if it is not in use, EIO if it is damaged.
+pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
+    match inspect(region, offset) {
+        Found::Used(inode) => Ok(inode),
+        Found::Free => Err(Errno::STALE),
+        Found::Damaged => {
+            region.note_damage();
+            Err(Errno::IO)
+        }
+    }
 }
 
 /// Replaces the inode at a byte offset: the other copy is written and persisted, then the selector flips.
 pub fn commit(region: &Region, offset: usize, value: &Inode) {
-    let selector = region.load(offset + inode::SELECTOR) ^ inode::SECOND;
-    let copy = active_copy(offset, selector);
-    region.store_inode(copy, value);
+    let low = region.load(offset + inode::SELECTOR) as u32 ^ inode::SECOND;
+    let copy = active_copy(offset, low);
+    let words = region.store_inode(copy, value);
     region.persist(copy, inode::COPY_BYTES);
-    region.commit(offset + inode::SELECTOR, selector);
+    region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
 /// Begins the life of an inode that is not in use.
 pub fn initialise(region: &Region, offset: usize, value: &Inode) {
-    let generation = (region.load(offset + inode::SELECTOR) >> 32).wrapping_add(1) << 32;
-    region.store_inode(offset + inode::COPY0, value);
-    region.store(offset + inode::ATIME, value.mtime as u64);
-    region.persist(offset + inode::ATIME, INODE_BYTES - inode::ATIME);
-    region.commit(offset + inode::SELECTOR, generation | inode::IN_USE);
+    let low = (generation(region, offset).wrapping_add(1) << inode::GENERATION_SHIFT) | inode::IN_USE;
+    let words = region.store_inode(offset + inode::COPY0, value);
+    region.persist(offset + inode::COPY0, inode::COPY_BYTES);
+    region.commit(offset + inode::SELECTOR, selector(offset, low, Some(&words)));
 }
 
-/// Ends the life of an inode.
+/// Ends the life of an inode, or makes a damaged one free.
 pub fn retire(region: &Region, offset: usize) {
-    let selector = region.load(offset + inode::SELECTOR);
-    region.commit(offset + inode::SELECTOR, selector & !(inode::IN_USE | inode::SECOND));
+    let low = region.load(offset + inode::SELECTOR) as u32 & !(inode::IN_USE | inode::SECOND);
+    region.commit(offset + inode::SELECTOR, selector(offset, low, None));
 }
 
-/// Stores the times of modification and change in place; each is a word of its own.
-pub fn store_times(region: &Region, offset: usize, mtime: Option<i64>, ctime: i64) {
-    let copy = active_copy(offset, region.load(offset + inode::SELECTOR));
-    if let Some(mtime) = mtime {
-        region.store(copy + inode::MTIME, mtime as u64);
+/// Makes a block of free inodes, numbered on from `generation`. The caller persists it.
+pub fn clear_block(region: &Region, block: u32, generation: u32) {
+    for index in 0..INODES_PER_BLOCK as usize {
+        let offset = byte(block) + index * INODE_BYTES;
+        region.store(offset + inode::SELECTOR, selector(offset, generation << inode::GENERATION_SHIFT, None));
     }
-    region.store(copy + inode::MTIME + 8, ctime as u64);
-    region.persist(copy + inode::MTIME, 16);
 }
 
-/// Generation of the inode at a byte offset.
+/// Generation of the inode at a byte offset, 30 bits.
 pub fn generation(region: &Region, offset: usize) -> u32 {
-    (region.load(offset + inode::SELECTOR) >> 32) as u32
+    region.load(offset + inode::SELECTOR) as u32 >> inode::GENERATION_SHIFT
 }

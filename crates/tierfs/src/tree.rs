@@ -8,6 +8,7 @@ use crate::error::FsResult;
 use crate::format::{BLOCK, MAX_HEIGHT, NODE_BITS, Pointer};
 use crate::fs::Change;
 use crate::region::{Region, byte};
+use rustix::io::Errno;
 
 const FANOUT: u64 = 1 << NODE_BITS;
 
@@ -53,8 +54,9 @@ impl<'a> Cursor<'a> {
     pub fn get(&mut self, index: u64) -> Pointer {
         match self.slot(index) {
             PointerLocation::Root => self.root.plain(),
-            PointerLocation::Node(offset) => Pointer(self.region.load(offset)),
+            PointerLocation::Node(offset) => self.region.pointer(offset),
             PointerLocation::Nowhere => Pointer::HOLE,
+            PointerLocation::Lost => Pointer::LOST,
         }
     }
 
@@ -67,6 +69,9 @@ impl<'a> Cursor<'a> {
         if height == 0 {
             return PointerLocation::Root;
         }
+        if self.root.is_cold() {
+            return PointerLocation::Lost;
+        }
         let first = index & !(FANOUT - 1);
         match self.node {
             Some((node, start)) if start == first => PointerLocation::Node(child_at(node, index - first)),
@@ -74,9 +79,12 @@ impl<'a> Cursor<'a> {
                 let mut node = self.root.plain();
                 for level in (1..height).rev() {
                     let child = index >> (NODE_BITS * u32::from(level)) & (FANOUT - 1);
-                    node = Pointer(self.region.load(child_at(node, child)));
+                    node = self.region.pointer(child_at(node, child));
                     if node.is_hole() {
                         return PointerLocation::Nowhere;
+                    }
+                    if node.is_cold() {
+                        return PointerLocation::Lost;
                     }
                 }
                 self.node = Some((node, first));
@@ -95,9 +103,12 @@ pub enum PointerLocation {
     Node(usize),
     /// The tree does not reach there.
     Nowhere,
+    /// A node on the way is lost.
+    Lost,
 }
 
-/// Calls `visit(index, pointer)` for every leaf that exists in `first..=last`, ascending, until it returns `false`.
+/// Calls `visit(index, pointer)` for every leaf that exists in `first..=last`, ascending, until it returns `false`. A node
+/// that is lost is passed as the first of its leaves.
 pub fn visit(region: &Region, root: Pointer, first: u64, last: u64, visit: &mut dyn FnMut(u64, Pointer) -> bool) {
     walk(region, root.plain(), root.height(), 0, (first, last), visit);
 }
@@ -113,13 +124,13 @@ fn walk(
     if pointer.is_hole() || range.1 < base || range.0 >= base + capacity(height) {
         return true;
     }
-    if height == 0 {
+    if height == 0 || pointer.is_cold() {
         return visit(base, pointer);
     }
     let span = capacity(height - 1);
     let (low, high) = children(base, span, range);
     (low..=high).all(|child| {
-        let below = Pointer(region.load(child_at(pointer, child)));
+        let below = region.pointer(child_at(pointer, child));
         walk(region, below, height - 1, base + child * span, range, visit)
     })
 }
@@ -180,9 +191,8 @@ where
 
     fn grow(&mut self, root: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
-        // SAFETY: the node is fresh.
-        unsafe { self.region.zero(byte(node), BLOCK) };
-        self.region.store(byte(node), root.plain().0);
+        self.region.clear_node(node);
+        self.region.store_pointer(byte(node), root.plain());
         self.region.persist_block(node);
         Ok(Pointer::resident(node).with_height(root.height() + 1))
     }
@@ -195,6 +205,9 @@ where
         if height == 0 {
             return (self.leaf)(self.change, base, old);
         }
+        if old.is_cold() {
+            return Err(Errno::IO);
+        }
         let span = capacity(height - 1);
         let (low, high) = children(base, span, (self.first, self.last));
         let in_place = !old.is_hole()
@@ -206,12 +219,13 @@ where
         let node = if in_place { old } else { self.fresh_node(old)? };
         for child in low..=high {
             let at = child_at(node, child);
-            let before = Pointer(self.region.load(at));
+            let before = self.region.pointer(at);
             let after = self.edit(before, height - 1, base + child * span, !in_place)?;
             if after != before && in_place {
-                self.region.commit(at, after.0);
+                self.change.expose();
+                self.region.commit_pointer(at, after);
             } else if after != before {
-                self.region.store(at, after.0);
+                self.region.store_pointer(at, after);
             }
         }
         if !in_place {
@@ -224,8 +238,7 @@ where
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {
-            // SAFETY: the node is fresh.
-            unsafe { self.region.zero(byte(node), BLOCK) };
+            self.region.clear_node(node);
         } else {
             // SAFETY: the node is fresh, and the inode of the old one locked for writing.
             unsafe { self.region.copy_within_blocks(old.address(), node, 0..BLOCK) };

@@ -1,61 +1,120 @@
-//! Extended attributes: one block per inode, replaced as a whole. Records: name length (1 byte), 0, value length
-//! (2 bytes), name, value; a name length of 0 ends them.
+//! Extended attributes: a chain of blocks per inode, replaced as a whole. Each block: its sum, the number of the next block or
+//! 0, the bytes used in it, 0 (4 bytes each), then its part of the records. A record: name length (1 byte), 0 (3 bytes), value
+//! length (4 bytes), name, value.
 
 use crate::error::FsResult;
-use crate::format::{BLOCK, Inode, Pointer};
-use crate::fs::{TierFs, now};
-use crate::region::byte;
+use crate::format::{BLOCK, Inode, Pointer, u32_at};
+use crate::fs::{Change, Freed, TierFs, now};
+use crate::region::{Region, byte};
 use crate::table;
+use crc32c::{crc32c, crc32c_append};
 use rustix::io::Errno;
 
 /// Names and values, in order.
 pub type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-const HEADER: usize = 4;
+const RECORD_HEADER: usize = 8;
+const BLOCK_HEADER: usize = 16;
+/// Bytes of records in a block.
+const PAYLOAD: usize = BLOCK - BLOCK_HEADER;
+/// Blocks of a chain: room for what the kernel lists at once (64 KiB of names) with its values, and one of the largest.
+const MOST_BLOCKS: usize = 64;
+/// Longest value (XATTR_SIZE_MAX, include/uapi/linux/limits.h).
+const MAX_VALUE: usize = 65_536;
 
-/// Reads a block of attributes; `None` if it is malformed.
-pub fn decode(block: &[u8]) -> Option<Attributes> {
+/// Reads records; `None` if they are malformed.
+pub fn decode(records: &[u8]) -> Option<Attributes> {
     let mut attributes = Vec::new();
-    let mut rest = block;
-    while let [name_len, 0, low, high, tail @ ..] = rest
-        && *name_len > 0
-    {
-        let (name_len, value_len) = (*name_len as usize, u16::from_le_bytes([*low, *high]) as usize);
-        let name = tail.get(..name_len)?.to_vec();
-        let value = tail.get(name_len..name_len + value_len)?.to_vec();
-        rest = &tail[name_len + value_len..];
-        attributes.push((name, value));
+    let mut rest = records;
+    while !rest.is_empty() {
+        let head = rest.get(..RECORD_HEADER)?;
+        let (name_len, value_len) = (head[0] as usize, u32_at(head, 4) as usize);
+        let name = rest.get(RECORD_HEADER..RECORD_HEADER + name_len).filter(|name| !name.is_empty())?;
+        let value = rest.get(RECORD_HEADER + name_len..)?.get(..value_len)?;
+        attributes.push((name.to_vec(), value.to_vec()));
+        rest = &rest[RECORD_HEADER + name_len + value_len..];
     }
-    (rest.is_empty() || rest[0] == 0).then_some(attributes)
+    Some(attributes)
 }
 
-/// Writes a block of attributes; `None` if they do not fit.
-pub fn encode(attributes: &Attributes) -> Option<[u8; BLOCK]> {
-    let mut block = [0; BLOCK];
-    let mut at = 0;
+/// Writes records; `None` if they are too many.
+pub fn encode(attributes: &Attributes) -> Option<Vec<u8>> {
+    let mut records = Vec::new();
     for (name, value) in attributes {
-        let end = at + HEADER + name.len() + value.len();
-        if end > BLOCK || name.is_empty() || name.len() > 255 {
+        records.extend([u8::try_from(name.len()).ok()?, 0, 0, 0]);
+        records.extend((value.len() as u32).to_le_bytes());
+        records.extend(name);
+        records.extend(value);
+    }
+    (records.len() <= MOST_BLOCKS * PAYLOAD).then_some(records)
+}
+
+/// What a chain holds and which blocks it has.
+pub struct Chain {
+    /// The attributes.
+    pub attributes: Attributes,
+    /// Its blocks, in order.
+    pub blocks: Vec<u32>,
+}
+
+/// Reads the chain that begins with `first`; `None` if it is damaged. Nobody writes the inode meanwhile.
+pub fn read_chain(region: &Region, first: Pointer) -> Option<Chain> {
+    let (mut records, mut blocks) = (Vec::new(), Vec::new());
+    let mut next = first.address();
+    let mut block = [0; BLOCK];
+    while next != 0 {
+        if blocks.len() == MOST_BLOCKS || u64::from(next) >= region.blocks() {
             return None;
         }
-        block[at] = name.len() as u8;
-        block[at + 2..at + 4].copy_from_slice(&(value.len() as u16).to_le_bytes());
-        block[at + HEADER..at + HEADER + name.len()].copy_from_slice(name);
-        block[at + HEADER + name.len()..end].copy_from_slice(value);
-        at = end;
+        // SAFETY: the caller keeps writers out.
+        unsafe { region.read(byte(next), &mut block) };
+        let used = u32_at(&block, 8) as usize;
+        if used > PAYLOAD || u32_at(&block, 0) != sum_of(next, &block[4..BLOCK_HEADER + used]) {
+            return None;
+        }
+        records.extend(&block[BLOCK_HEADER..BLOCK_HEADER + used]);
+        blocks.push(next);
+        next = u32_at(&block, 4);
     }
-    Some(block)
+    Some(Chain { attributes: decode(&records)?, blocks })
+}
+
+fn sum_of(block: u32, content: &[u8]) -> u32 {
+    crc32c_append(crc32c(&block.to_le_bytes()), content)
+}
+
+/// Writes records into fresh blocks, the last one first; returns the first one.
+fn write_chain(region: &Region, change: &mut Change<'_>, records: &[u8]) -> FsResult<Pointer> {
+    let mut next = 0u32;
+    for part in records.chunks(PAYLOAD).rev() {
+        let number = change.take()?;
+        let mut block = [0; BLOCK];
+        block[4..8].copy_from_slice(&next.to_le_bytes());
+        block[8..12].copy_from_slice(&(part.len() as u32).to_le_bytes());
+        block[BLOCK_HEADER..BLOCK_HEADER + part.len()].copy_from_slice(part);
+        let sum = sum_of(number, &block[4..BLOCK_HEADER + part.len()]);
+        block[..4].copy_from_slice(&sum.to_le_bytes());
+        // SAFETY: the block is fresh.
+        unsafe { region.write(byte(number), &block) };
+        region.persist_block(number);
+        next = number;
+    }
+    Ok(Pointer::resident(next))
 }
 
 impl TierFs {
-    fn attributes(&self, inode: &Inode) -> FsResult<Attributes> {
-        if inode.xattr.is_hole() {
-            return Ok(Vec::new());
+    fn chain(&self, inode: &Inode) -> FsResult<Chain> {
+        read_chain(&self.region, inode.xattr).ok_or_else(|| {
+            self.region.note_damage();
+            Errno::IO
+        })
+    }
+
+    /// Gives the blocks of an inode's attributes back. The inode is no longer in use.
+    pub(crate) fn free_xattrs(&self, inode: &Inode) {
+        if let Ok(chain) = self.chain(inode) {
+            self.give(&Freed { blocks: chain.blocks, ..Freed::default() });
         }
-        let mut block = [0; BLOCK];
-        // SAFETY: the caller has locked the inode.
-        unsafe { self.region.read(byte(inode.xattr.address()), &mut block) };
-        decode(&block).ok_or(Errno::IO)
     }
 
     /// The value of an attribute; ENODATA if there is none.
@@ -68,7 +127,7 @@ impl TierFs {
     pub fn list_xattr(&self, ino: u32) -> FsResult<Attributes> {
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.read();
-        self.attributes(&self.load(offset)?)
+        Ok(self.chain(&self.load(offset)?)?.attributes)
     }
 
     /// Sets an attribute. With `create` it must be new (EEXIST), with `replace` it must exist (ENODATA).
@@ -76,8 +135,8 @@ impl TierFs {
         if name.is_empty() || name.len() > 255 {
             return Err(Errno::RANGE);
         }
-        if value.len() > BLOCK {
-            return Err(Errno::NOSPC);
+        if value.len() > MAX_VALUE {
+            return Err(Errno::TOOBIG);
         }
         self.change_xattrs(ino, |attributes| {
             match attributes.iter_mut().find(|(known, _)| known == name) {
@@ -115,27 +174,27 @@ impl TierFs {
         }
     }
 
-    fn change_xattrs(&self, ino: u32, edit: impl FnOnce(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
+    fn change_xattrs(&self, ino: u32, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
         let (offset, slot) = self.find(ino)?;
-        let mut change = self.begin(1, false)?;
-        let _guard = slot.lock.write();
-        let mut inode = self.load(offset)?;
-        let mut attributes = self.attributes(&inode)?;
-        edit(&mut attributes)?;
-        change.drop_tree(inode.xattr, 0);
-        inode.xattr = Pointer::HOLE;
-        if !attributes.is_empty() {
-            let encoded = encode(&attributes).ok_or(Errno::NOSPC)?;
-            let block = change.take()?;
-            // SAFETY: the block is fresh.
-            unsafe { self.region.write(byte(block), &encoded) };
-            self.region.persist_block(block);
-            inode.xattr = Pointer::resident(block);
+        let mut needed = 1;
+        loop {
+            let mut change = self.begin(needed, false)?;
+            let _guard = slot.lock.write();
+            let mut inode = self.load(offset)?;
+            let Chain { mut attributes, blocks } = self.chain(&inode)?;
+            edit(&mut attributes)?;
+            let records = encode(&attributes).ok_or(Errno::NOSPC)?;
+            if records.len().div_ceil(PAYLOAD) > needed {
+                needed = records.len().div_ceil(PAYLOAD);
+                continue;
+            }
+            inode.xattr = write_chain(&self.region, &mut change, &records)?;
+            blocks.into_iter().for_each(|block| change.drop_tree(Pointer::resident(block), 0));
+            inode.ctime = now();
+            table::commit(&self.region, offset, &inode);
+            change.finish(slot);
+            return self.settled();
         }
-        inode.ctime = now();
-        table::commit(&self.region, offset, &inode);
-        change.finish(slot);
-        self.settled()
     }
 }
 
@@ -150,19 +209,17 @@ mod tests {
             attributes in proptest::collection::vec(
                 (proptest::collection::vec(1u8.., 1..20), proptest::collection::vec(any::<u8>(), 0..60)), 0..30)
         ) {
-            if let Some(block) = encode(&attributes) {
-                prop_assert_eq!(decode(&block), Some(attributes));
-            }
+            prop_assert_eq!(decode(&encode(&attributes).unwrap()), Some(attributes));
         }
 
         #[test]
-        fn foreign_blocks_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), BLOCK)) {
+        fn foreign_bytes_are_refused_or_read(bytes in proptest::collection::vec(any::<u8>(), 0..BLOCK)) {
             let _ = decode(&bytes);
         }
     }
 
     #[test]
-    fn a_full_block_is_refused() {
-        assert!(encode(&vec![(b"user.a".to_vec(), vec![0; BLOCK])]).is_none());
+    fn more_than_a_chain_holds_is_refused() {
+        assert!(encode(&vec![(b"user.a".to_vec(), vec![0; MOST_BLOCKS * PAYLOAD])]).is_none());
     }
 }

@@ -47,10 +47,24 @@ impl ClaimedDirectory {
     /// `erase` repeats its path exactly.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
+        let (handle, marked) = Self::look(path, erase)?;
+        if !marked {
+            write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
+        }
+        Ok(Self { path: path.into(), handle })
+    }
+
+    /// Refuses what [`Self::claim`] would refuse, and alters nothing.
+    pub(crate) fn check(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+        Self::look(path, erase).map(|_| ())
+    }
+
+    /// Opens the directory; whether it carries the marker.
+    fn look(path: &Path, erase: Option<&str>) -> Result<(File, bool), TargetError> {
         let handle = File::open(path).map_err(TargetError::io("open directory", path))?;
         let marker = Marker::of(&handle, path)?;
         let marked = marker == Marker::Ours;
-        let foreign = count_foreign(&handle).map_err(TargetError::errno("list", path))?;
+        let foreign = count_foreign(&handle, path)?;
         if let Marker::Foreign(found) = marker {
             return Err(TargetError::refused(
                 path.display(),
@@ -65,10 +79,7 @@ impl ClaimedDirectory {
                 format!("choose an empty directory, or allow it with --erase {}", path.display()),
             ));
         }
-        if !marked {
-            write_marker(&handle).map_err(TargetError::io("write the marker into", path))?;
-        }
-        Ok(Self { path: path.into(), handle })
+        Ok((handle, marked))
     }
 
     /// Its path.
@@ -106,12 +117,14 @@ impl Rooted for ClaimedDirectory {
     }
 }
 
-/// How many entries of a directory are not ours, by its descriptor: its name may lead elsewhere by now.
-fn count_foreign(directory: &File) -> Result<usize, Errno> {
-    let known: [&[u8]; 4] = [b".", b"..", MARKER.as_bytes(), b"lost+found"];
+/// How many entries of an open directory are neither the marker nor made by mkfs. A listing that fails says nothing of emptiness.
+fn count_foreign(directory: &File, path: &Path) -> Result<usize, TargetError> {
+    let failed = |errno| TargetError::errno("list", path)(errno);
+    let own = [".", "..", MARKER, "lost+found"];
     let mut count = 0;
-    for entry in rustix::fs::Dir::read_from(directory)? {
-        count += usize::from(!known.contains(&entry?.file_name().to_bytes()));
+    for entry in rustix::fs::Dir::read_from(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        count += usize::from(!own.iter().any(|name| name.as_bytes() == entry.file_name().to_bytes()));
     }
     Ok(count)
 }
@@ -212,16 +225,36 @@ impl ClaimedDevice {
         Self::take(path, |file, device| guard::check_content(file, device, erase), erase)
     }
 
+    /// As [`Self::claim`], of a device that may hold what the caller wrote itself: `is_ours` looks, with the lock held, and what
+    /// it knows is not refused.
+    ///
+    /// # Errors
+    /// As [`Self::claim`], and those of `is_ours`.
+    pub fn claim_again<E: From<TargetError>>(
+        path: &Path,
+        erase: Option<&str>,
+        is_ours: impl FnOnce() -> Result<bool, E>,
+    ) -> Result<Self, E> {
+        let look = |file: &File, device: &BlockDevice| match is_ours()? {
+            true => Ok(()),
+            false => Ok(guard::check_content(file, device, erase)?),
+        };
+        Self::take(path, look, erase)
+    }
+
     /// Claims a device whose content is kept, or was guarded as an image file: refused only when it is in use.
-    pub(crate) fn claim_unused(path: &Path) -> Result<Self, TargetError> {
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] when it is in use or another run has it.
+    pub fn claim_unused(path: &Path) -> Result<Self, TargetError> {
         Self::take(path, |_, _| Ok(()), None)
     }
 
-    fn take(
+    fn take<E: From<TargetError>>(
         path: &Path,
-        check: impl FnOnce(&File, &BlockDevice) -> Result<(), TargetError>,
+        check: impl FnOnce(&File, &BlockDevice) -> Result<(), E>,
         erase: Option<&str>,
-    ) -> Result<Self, TargetError> {
+    ) -> Result<Self, E> {
         // What a killed process left on it goes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
@@ -257,9 +290,17 @@ impl ClaimedDevice {
     /// # Errors
     /// [`TargetError::Refused`] as for [`Self::claim`].
     pub fn check_again(&self) -> Result<(), TargetError> {
-        self.is_still_it()?;
-        guard::check_unused(&self.device)?;
+        self.check_unused_again()?;
         guard::check_signatures(&self.handle, &self.device, self.erase.as_deref())
+    }
+
+    /// The same where its content was known when it was claimed: only that nobody has begun to use it.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] when somebody has.
+    pub fn check_unused_again(&self) -> Result<(), TargetError> {
+        self.is_still_it()?;
+        guard::check_unused(&self.device)
     }
 
     /// Its path.
@@ -305,6 +346,22 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_that_cannot_be_listed_is_not_taken_for_empty() {
+        let file = tempfile::tempfile().unwrap();
+        let error = count_foreign(&file, Path::new("/target")).unwrap_err();
+        assert!(error.to_string().contains("list /target"), "{error}");
+    }
+
+    #[test]
+    fn what_is_only_looked_at_gets_no_marker() {
+        let room = tempfile::tempdir().unwrap();
+        ClaimedDirectory::check(room.path(), None).unwrap();
+        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
+        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+        assert_eq!(ClaimedDirectory::check(room.path(), None).unwrap_err().exit_code(), ExitCode::Refused);
+    }
+
+    #[test]
     fn a_planted_marker_is_neither_believed_nor_written_through() {
         let room = tempfile::tempdir().unwrap();
         let (target, outside) = (room.path().join("target"), room.path().join("outside"));
@@ -339,5 +396,20 @@ mod tests {
         assert_eq!(result, Err(rustix::io::Errno::NOTDIR));
         claimed.retake().unwrap();
         rustix::fs::mkdirat(claimed.as_fd(), "ours", rustix::fs::Mode::RWXU).unwrap();
+    }
+
+    #[test]
+    #[ignore = "needs loop devices"]
+    fn data_of_the_same_run_are_no_strangers_data() {
+        use std::os::unix::fs::FileExt;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        file.write_all_at(b"data", 0).unwrap();
+        let device = crate::LoopDevice::attach(&file, "test", false).unwrap();
+        let claim = |ours| ClaimedDevice::claim_again(device.path(), None, || Ok::<bool, TargetError>(ours));
+        assert_eq!(claim(false).unwrap_err().exit_code(), ExitCode::Refused);
+        let claimed = claim(true).unwrap();
+        claimed.check_unused_again().unwrap();
+        assert_eq!(claim(true).unwrap_err().exit_code(), ExitCode::Refused, "it is locked");
     }
 }

@@ -167,13 +167,23 @@ impl FileSystem {
     /// Makes this file system on a claimed device; `options` are split at blanks and passed on. Returns the command.
     pub fn make(self, device: &ClaimedDevice, options: &str) -> Result<String, TargetError> {
         device.check_again()?;
-        let extra: Vec<&str> = options.split_whitespace().collect();
+        let words = self.mkfs_words(options);
         let path = device.path().to_string_lossy();
-        let arguments: Vec<&str> = extra.iter().copied().chain([&*path]).collect();
-        let output = run(self.programs().mkfs, &arguments, self.package())?;
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain([&*path]).collect();
+        let output = run(&self.programs().mkfs[..1], &arguments, self.package())?;
         match output.success {
             true => Ok(output.command),
             false => Err(output.failure()),
+        }
+    }
+
+    /// The options of mkfs: ours, then those of `options`.
+    fn mkfs_words(self, options: &str) -> Vec<String> {
+        let own = self.programs().mkfs[1..].iter().copied();
+        let words = own.chain(options.split_whitespace());
+        match self {
+            Self::Ext4 => merge_extended(words),
+            _ => words.map(str::to_string).collect(),
         }
     }
 
@@ -202,6 +212,33 @@ impl FileSystem {
             _ => output.text.split_whitespace().collect::<Vec<_>>().join(" "),
         })
     }
+}
+
+/// Makes one list of all extended options: of several `-E` mke2fs takes the last alone (misc/mke2fs.c, `PRS`), and a user's would
+/// take ours away. Within a list the last of a kind counts.
+fn merge_extended<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let (mut kept, mut extended) = (Vec::new(), Vec::<&str>::new());
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let list = match word.strip_prefix("-E") {
+            Some("") => words.next(),
+            Some(list) => Some(list),
+            None => None,
+        };
+        let Some(list) = list else {
+            kept.push(word.to_string());
+            continue;
+        };
+        for option in list.split(',') {
+            let kind = |option: &str| option.split('=').next().map(str::to_string);
+            extended.retain(|known| kind(known) != kind(option));
+            extended.push(option);
+        }
+    }
+    if !extended.is_empty() {
+        kept.extend(["-E".to_string(), extended.join(",")]);
+    }
+    kept
 }
 
 fn field(text: &str, name: &str) -> Option<String> {
@@ -302,6 +339,18 @@ mod tests {
             assert_eq!(known.name().parse::<FileSystem>().unwrap(), known);
         }
         assert!(matches!("zfs".parse::<FileSystem>(), Err(TargetError::Usage(_))));
+    }
+
+    #[test]
+    fn extended_options_of_a_user_join_ours() {
+        let seed = "hash_seed=73656e65-7363-6521-8f00-000000000000";
+        let words = FileSystem::Ext4.mkfs_words("-E stride=4 -O ^has_journal -Estripe-width=8");
+        let all = format!("lazy_itable_init=0,lazy_journal_init=0,{seed},stride=4,stripe-width=8");
+        assert_eq!(words, ["-q", "-F", "-O", "^has_journal", "-E", &all]);
+        let unwritten = FileSystem::Ext4.mkfs_words(FileSystem::Ext4.unwritten_options());
+        let all = format!("nodiscard,lazy_itable_init=1,lazy_journal_init=1,{seed}");
+        assert_eq!(unwritten, ["-q", "-F", "-E", &all]);
+        assert_eq!(FileSystem::F2fs.mkfs_words("-E jpg -E gif"), ["-f", "-E", "jpg", "-E", "gif"]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// A file of blktrace.
 pub fn blktrace(bytes: &[u8]) {
-    let _ = binary::parse(bytes, Path::new("fuzz"));
+    let _ = binary::parse(bytes, Path::new("fuzz"), &mut Default::default());
 }
 
 /// The text of blkparse.

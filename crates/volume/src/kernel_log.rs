@@ -3,6 +3,7 @@
 //! The kernel keeps its last messages in a ring, of which others may write much in a second; a thread therefore reads them all the
 //! time. Where the ring overtook it nevertheless, what was lost is not known: a gap, which is no warning about the device.
 
+use crate::block_device::BlockDevice;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use std::fs::File;
@@ -21,13 +22,17 @@ pub struct KernelLog {
 }
 
 impl KernelLog {
-    /// Begins to listen for messages that name `device` ("loop0").
-    pub fn since_now(device: &str) -> Self {
+    /// Begins to listen for messages that name `device`, or of a partition its disk: errors of requests name the disk alone.
+    pub fn since_now(device: Option<&BlockDevice>) -> Self {
+        Self::of_names(device.map(names).unwrap_or_default())
+    }
+
+    fn of_names(names: Vec<String>) -> Self {
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
         let file = file.and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
         let Ok(file) = file else { return Self { messages: None, reader: None } };
         let watched = file.try_clone();
-        let messages = Arc::new(Mutex::new(Messages::new(file, device)));
+        let messages = Arc::new(Mutex::new(Messages::new(file, names)));
         let reader = watched.ok().and_then(|watched| Reader::start(watched, messages.clone()));
         Self { messages: Some(messages), reader }
     }
@@ -107,14 +112,14 @@ fn lock<T>(messages: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct Messages<F> {
     file: F,
-    device: String,
+    names: Vec<String>,
     found: Vec<String>,
     gaps: u64,
 }
 
 impl<F: Read> Messages<F> {
-    fn new(file: F, device: &str) -> Self {
-        Self { file, device: device.into(), found: Vec::new(), gaps: 0 }
+    fn new(file: F, names: Vec<String>) -> Self {
+        Self { file, names, found: Vec::new(), gaps: 0 }
     }
 
     /// Reads what there is.
@@ -124,7 +129,7 @@ impl<F: Read> Messages<F> {
             match self.file.read(&mut buffer) {
                 Ok(length) if length > 0 => {
                     let line = String::from_utf8_lossy(&buffer[..length]);
-                    self.found.extend(warning_about(&line, &self.device));
+                    self.found.extend(warning_about(&line, &self.names));
                 }
                 // Messages were overwritten before they were read; the next read goes on with the oldest that is left.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.gaps += 1,
@@ -135,12 +140,29 @@ impl<F: Read> Messages<F> {
     }
 }
 
-/// The text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if it is a warning or worse and names the device.
-fn warning_about(record: &str, device: &str) -> Option<String> {
+/// What the kernel calls a device in its messages. A '!' in sysfs stands for a '/' there.
+fn names(device: &BlockDevice) -> Vec<String> {
+    let mut names = vec![device.name().replace('!', "/"), device.disk().name().replace('!', "/")];
+    names.dedup();
+    names
+}
+
+/// Whether a text has a name as a word of its own: `dm-0` is not in `dm-01`, but `sdb1` is in `sdb1-8`, its journal (jbd2).
+fn has_word(text: &str, name: &str) -> bool {
+    let is_part = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + name.len()..].chars().next();
+        !before.is_some_and(|sign| is_part(sign) || sign == '-') && !after.is_some_and(is_part)
+    })
+}
+
+/// The text of a record `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT` if it is a warning or worse and has one of the names.
+fn warning_about(record: &str, names: &[String]) -> Option<String> {
     let (head, text) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
     let text = text.lines().next()?;
-    let names_it = text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == device);
+    let names_it = names.iter().any(|name| has_word(text, name));
     // A device that cannot discard or write zeroes by command says so once; the block layer then writes by itself.
     let probe = text.starts_with("operation not supported error");
     (priority & 7 <= 4 && names_it && !probe).then(|| text.to_string())
@@ -155,10 +177,25 @@ mod tests {
     #[test]
     fn only_warnings_about_this_device_count() {
         let error = "3,1,2,-;EXT4-fs error (device loop1): ext4_lookup:1: deleted inode\n SUBSYSTEM=block\n";
-        assert!(warning_about(error, "loop1").unwrap().starts_with("EXT4-fs error"));
-        assert_eq!(warning_about(error, "loop11"), None);
-        assert_eq!(warning_about("6,1,2,-;EXT4-fs (loop1): mounted filesystem", "loop1"), None);
-        assert!(warning_about("4,1,2,-;I/O error, dev loop1, sector 8", "loop1").is_some());
+        let about = |record: &str, names: &[&str]| {
+            warning_about(record, &names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert!(about(error, &["loop1"]).unwrap().starts_with("EXT4-fs error"));
+        assert_eq!(about(error, &["loop11"]), None);
+        assert_eq!(about("6,1,2,-;EXT4-fs (loop1): mounted filesystem", &["loop1"]), None);
+        assert!(about("4,1,2,-;I/O error, dev loop1, sector 8", &["loop1"]).is_some());
+    }
+
+    #[test]
+    fn names_with_hyphens_and_disks_of_partitions_are_known() {
+        assert!(has_word("Buffer I/O error on dev dm-0, logical block 0, lost async page write", "dm-0"));
+        assert!(has_word("XFS (dm-0): log I/O error -5", "dm-0"));
+        assert!(!has_word("I/O error, dev dm-01, sector 8", "dm-0") && !has_word("dev xdm-0, sector", "dm-0"));
+        assert!(has_word("Aborting journal on device sdb1-8.", "sdb1"));
+        assert!(has_word("sd 2:0:0:0: [sdb] tag#0 FAILED Result: hostbyte=DID_OK", "sdb"));
+        assert!(!has_word("EXT4-fs error (device sdb2): ext4_lookup", "sdb"), "another partition's file system");
+        let names = ["sdb1".to_string(), "sdb".to_string()];
+        assert!(warning_about("3,1,2,-;I/O error, dev sdb, sector 4096 op 0x0:(READ)", &names).is_some());
     }
 
     /// Messages and errors in turn, then nothing more for now.
@@ -176,7 +213,7 @@ mod tests {
     fn a_ring_that_ran_over_is_a_gap_and_no_warning() {
         let script =
             [Err(libc::EPIPE), Ok("4,9,2,-;I/O error, dev loop1, sector 8"), Err(libc::EPIPE), Err(libc::EINTR)];
-        let mut messages = Messages::new(Scripted(script.into()), "loop1");
+        let mut messages = Messages::new(Scripted(script.into()), vec!["loop1".into()]);
         messages.drain();
         assert_eq!((messages.gaps, messages.found.len()), (2, 1));
         assert!(!messages.found[0].contains("overflow"));
@@ -184,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_reader_ends_with_its_log() {
-        let log = KernelLog::since_now("no such device");
+        let log = KernelLog::of_names(vec!["no such device".into()]);
         assert!(log.warnings().is_empty());
         drop(log);
     }

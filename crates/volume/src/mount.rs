@@ -3,7 +3,7 @@
 use crate::cold;
 use crate::error::TargetError;
 use crate::file_system::FileSystem;
-use crate::guardian::Guardian;
+use crate::guardian::{self, Guardian};
 use crate::holders::{Identity, release_copies, users};
 use crate::loop_device::needs_root;
 use crate::{guard, runtime, scratch_directory};
@@ -25,6 +25,8 @@ pub struct Mount {
     file_system: FileSystem,
     options: String,
     mounted: Option<Identity>,
+    /// What was unmounted here and is not known to have ended.
+    ending: Option<Identity>,
     guardian: Guardian,
     _lock: Option<File>,
 }
@@ -41,6 +43,7 @@ impl Mount {
             file_system,
             options: options.into(),
             mounted: None,
+            ending: None,
             guardian,
             _lock: lock,
         };
@@ -81,15 +84,22 @@ impl Mount {
             errno => TargetError::errno("mount", &self.device)(errno),
         })?;
         self.mounted = Some(Identity::of(&self.device, &self.point));
+        self.ending = None;
         Ok(())
     }
 
-    /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`. Waits a moment for programs that look
+    /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`; where it had not before, asks again. Waits a moment for programs that look
     /// around in it.
     pub fn unmount(&mut self) -> Result<(), TargetError> {
-        let Some(identity) = self.mounted.clone() else { return Ok(()) };
-        self.detach(&identity)?;
-        cold::wait_for_end(&identity)
+        if let Some(identity) = self.mounted.clone() {
+            self.detach(&identity)?;
+            self.ending = Some(identity);
+        }
+        if let Some(identity) = &self.ending {
+            cold::wait_for_end(identity)?;
+        }
+        self.ending = None;
+        Ok(())
     }
 
     /// Makes a file system that lives on elsewhere read-only, so that what its device holds is complete.
@@ -132,8 +142,8 @@ impl Drop for Mount {
     }
 }
 
-/// Unmounts what an earlier, killed process left mounted of this device where mount points are made. Returns whether the
-/// device is then free.
+/// Unmounts what an earlier, killed process left mounted of this device where mount points are made: what the ledger says a
+/// process owes that has ended, and nothing else. Returns whether the device is then free.
 pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
     let root = runtime::subfolder("mnt")?;
     let number = crate::block_device::BlockDevice::number_of(device);
@@ -142,13 +152,17 @@ pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
         if !same {
             continue;
         }
-        if !line.mount_point.starts_with(&root) {
+        // A run on the loop device itself has the lock of that, not of its file.
+        if !line.mount_point.starts_with(&root) || !guardian::is_left_mount(&line.mount_point) {
             return Ok(false);
         }
         let identity = Identity::of(device, &line.mount_point);
         tracing::warn!("unmounting {} left by a killed process", line.mount_point.display());
-        rustix::mount::unmount(&line.mount_point, UnmountFlags::DETACH)
-            .map_err(TargetError::errno("unmount", &line.mount_point))?;
+        match rustix::mount::unmount(&line.mount_point, UnmountFlags::DETACH) {
+            // EINVAL: its guardian was faster.
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(errno) => return Err(TargetError::errno("unmount", &line.mount_point)(errno)),
+        }
         let _ = fs::remove_dir(&line.mount_point);
         release_copies(&identity);
     }

@@ -6,11 +6,11 @@ use crate::cold;
 use crate::environment;
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
-use crate::guardian::Guardian;
 use crate::image_file::ImageFile;
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
+use crate::setting::ChangedSetting;
 use crate::spec::TargetSpec;
 use senesce_core::{Bytes, Environment};
 use std::fs::File;
@@ -50,27 +50,20 @@ pub struct MountedTarget<D: Rooted = ClaimedDirectory> {
     mkfs_command: Option<String>,
 }
 
-/// Settings of the kernel to put back: file and former value.
+/// Settings of the kernel, which come back in the opposite order.
 #[derive(Debug, Default)]
-struct ChangedSettings(Vec<(PathBuf, String, Guardian)>);
+struct ChangedSettings(Vec<ChangedSetting>);
 
 impl ChangedSettings {
     fn set(&mut self, file: PathBuf, value: &str) -> Result<(), TargetError> {
-        let before = std::fs::read_to_string(&file).map_err(TargetError::io("read", &file))?;
-        let guardian = Guardian::of_setting(&file, value, block_device::chosen(&before))?;
-        let before = block_device::exchange(&file, value)?;
-        self.0.push((file, before, guardian));
+        self.0.push(ChangedSetting::set(file, value)?);
         Ok(())
     }
 }
 
 impl Drop for ChangedSettings {
     fn drop(&mut self) {
-        for (file, before, guardian) in self.0.iter_mut().rev() {
-            // The settings of a mount are gone with it.
-            let _ = std::fs::write(file, before);
-            guardian.dismiss();
-        }
+        while self.0.pop().is_some() {}
     }
 }
 

@@ -108,8 +108,8 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
                 true => ClaimedDevice::claim_unused(path)?,
                 false => ClaimedDevice::claim(path, options.erase.as_deref())?,
             };
-            let made = make_and_mount::<D>(&claimed, claimed.lock_handle(), false, options)?;
-            finish(spec, made, Backing::Device(claimed), options)
+            let made = make_and_mount::<D>(spec, &claimed, claimed.lock_handle(), false, options)?;
+            finish(spec, made, Backing::Device(claimed))
         }
     }
 }
@@ -146,7 +146,7 @@ fn stage_directory<D: Rooted>(
     let found = rustix::fs::statvfs(path).map_err(TargetError::errno("ask for the size of", path))?;
     let capacity = options.size.unwrap_or(Bytes(found.f_blocks * found.f_frsize));
     let device = BlockDevice::below(path);
-    let log = KernelLog::since_now(device.as_ref().map_or("no device", BlockDevice::name));
+    let log = KernelLog::since_now(device.as_ref());
     let backing = Backing::Directory { _lock: handle, device };
     Ok(MountedTarget::new(spec, directory, None, backing, log, capacity, None))
 }
@@ -160,9 +160,9 @@ fn stage_image<D: Rooted>(
     let device = LoopDevice::attach(image.active(), name, options.read_only)?;
     let claimed = ClaimedDevice::claim_unused(device.path())?;
     let sparse = options.writes.is_some();
-    let made = make_and_mount::<D>(&claimed, image.lock_handle(), sparse, options)?;
+    let made = make_and_mount::<D>(spec, &claimed, image.lock_handle(), sparse, options)?;
     drop(claimed);
-    finish(spec, made, Backing::Image { device, image }, options)
+    finish(spec, made, Backing::Image { device, image })
 }
 
 struct Made {
@@ -170,15 +170,19 @@ struct Made {
     log: KernelLog,
     capacity: Bytes,
     mkfs_command: Option<String>,
+    /// Whether the root may be ours without a marker: it is new, or was named in `erase`.
+    is_allowed: bool,
 }
 
 fn make_and_mount<D: Rooted>(
+    spec: &TargetSpec,
     device: &ClaimedDevice,
     lock: Option<File>,
     sparse: bool,
     options: &OpenOptions,
 ) -> Result<Made, TargetError> {
-    let log = KernelLog::since_now(device.device().name());
+    let log = KernelLog::since_now(Some(device.device()));
+    let is_allowed = !options.keep_existing || names_target(spec, device.device(), options.erase.as_deref());
     let (file_system, mkfs_command) = if options.keep_existing {
         (existing_file_system(device, options.file_system)?, None)
     } else {
@@ -186,6 +190,9 @@ fn make_and_mount<D: Rooted>(
         let unwritten = if sparse { file_system.unwritten_options() } else { "" };
         (file_system, Some(file_system.make(device, &format!("{unwritten} {}", options.mkfs_options))?))
     };
+    if D::OURS && !is_allowed {
+        check_marker(spec, device.path(), file_system, lock.as_ref())?;
+    }
     let inspect = if options.read_only { file_system.inspect_options() } else { "" };
     let unwritten = if sparse && !options.read_only { file_system.unwritten_mount_options() } else { "" };
     // What is kept may be somebody else's work: a link in it must not lead our own writing out of it. Commands of the user's, which
@@ -193,7 +200,33 @@ fn make_and_mount<D: Rooted>(
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
     let mount_options = [inspect, unwritten, links, &options.mount_options].into_iter().filter(|text| !text.is_empty());
     let mount = Mount::new(device.path(), file_system, &mount_options.collect::<Vec<_>>().join(","), lock)?;
-    Ok(Made { mount, log, capacity: device.size(), mkfs_command })
+    Ok(Made { mount, log, capacity: device.size(), mkfs_command, is_allowed })
+}
+
+/// Refuses a file system of somebody else's before it is mounted for writing, which would replay its journal and write its
+/// superblock.
+fn check_marker(
+    spec: &TargetSpec,
+    device: &Path,
+    file_system: FileSystem,
+    lock: Option<&File>,
+) -> Result<(), TargetError> {
+    let lock = lock.and_then(|lock| lock.try_clone().ok());
+    let mut mount = Mount::new(device, file_system, file_system.inspect_options(), lock)?;
+    let checked = ClaimedDirectory::check(mount.point(), None).map_err(|error| not_ours(error, spec, mount.point()));
+    mount.unmount()?;
+    checked
+}
+
+fn not_ours(error: TargetError, spec: &TargetSpec, point: &Path) -> TargetError {
+    match error {
+        TargetError::Refused { .. } => TargetError::refused(
+            spec,
+            "its file system was not made by senesce (no marker .senesce in its root)",
+            format!("allow changes to it with --erase {}", spec.path().unwrap_or(point).display()),
+        ),
+        other => other,
+    }
 }
 
 /// The file system that a device holds. Where a zoned one does not tell it is the `expected` one: the superblock of a zoned
@@ -210,30 +243,17 @@ pub(crate) fn existing_file_system(
     }
 }
 
-fn finish<D: Rooted>(
-    spec: &TargetSpec,
-    made: Made,
-    backing: Backing,
-    options: &OpenOptions,
-) -> Result<MountedTarget<D>, TargetError> {
+fn finish<D: Rooted>(spec: &TargetSpec, made: Made, backing: Backing) -> Result<MountedTarget<D>, TargetError> {
     let point = made.mount.point().to_path_buf();
-    let ours = made.mkfs_command.is_some() || names_target(spec, &backing, options.erase.as_deref());
-    let allowed = ours.then(|| point.to_string_lossy().into_owned());
-    let directory = D::take(&point, allowed.as_deref()).map_err(|error| match error {
-        TargetError::Refused { .. } => TargetError::refused(
-            spec,
-            "its file system was not made by senesce (no marker .senesce in its root)",
-            format!("allow changes to it with --erase {}", spec.path().unwrap_or(&point).display()),
-        ),
-        other => other,
-    })?;
+    let allowed = made.is_allowed.then(|| point.to_string_lossy().into_owned());
+    let directory = D::take(&point, allowed.as_deref()).map_err(|error| not_ours(error, spec, &point))?;
     Ok(MountedTarget::new(spec, directory, Some(made.mount), backing, made.log, made.capacity, made.mkfs_command))
 }
 
-fn names_target(spec: &TargetSpec, backing: &Backing, erase: Option<&str>) -> bool {
+/// `device`: what is mounted, which of an image is a loop device that has no name to the user.
+fn names_target(spec: &TargetSpec, device: &BlockDevice, erase: Option<&str>) -> bool {
     let Some(word) = erase else { return false };
-    let serial =
-        matches!(backing, Backing::Device(device) if device.device().identities().iter().any(|known| known == word));
+    let serial = matches!(spec, TargetSpec::Device(_)) && device.identities().iter().any(|known| known == word);
     let real = |path: &Path| path.canonicalize().is_ok_and(|real| real == Path::new(word));
     serial || spec.path().is_some_and(|path| path == Path::new(word) || real(path))
 }

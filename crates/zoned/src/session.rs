@@ -51,6 +51,7 @@ impl Session {
             none => none.insert(ClaimedDrive::claim_again(path, way, self.erase.as_deref(), self.left.as_ref())?),
         };
         drive.set_way(way)?;
+        drive.check_before_first_write()?;
         drive.open(RingOptions::default())
     }
 

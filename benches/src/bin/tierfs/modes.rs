@@ -38,6 +38,7 @@ pub fn operations(rounds: usize) -> Outcome<()> {
                 time: Duration::from_millis(10),
                 macros: false,
                 seed: Seed(42),
+                ..FileOpsOptions::default()
             };
             let measured = file_ops(&mounted[subject].0, &options, &Silent, &Interrupt::new())?;
             times[subject].extend(measured.operations.iter().map(|result| result.mean_us));

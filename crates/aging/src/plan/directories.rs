@@ -68,6 +68,18 @@ impl DirectoryTree {
         names.iter().rev().map(|name| format!("{name}/")).collect()
     }
 
+    /// Whether a directory of the tree has one of this name below it.
+    pub fn has_below(&self, directory: u32, name: &[u8]) -> bool {
+        let level = self.level_of(directory);
+        if level + 1 >= self.levels() {
+            return false;
+        }
+        let ((above, width), (first, count)) = (self.level(level), self.level(level + 1));
+        let digits = name.strip_prefix(b"d").and_then(|digits| std::str::from_utf8(digits).ok());
+        let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).filter(|number| *number < count);
+        number.is_some_and(|number| above + number % width == directory && self.name(first + number).as_bytes() == name)
+    }
+
     /// Place of every directory when all paths of files are sorted bytewise.
     pub fn ranks(&self) -> Vec<u32> {
         let paths: Vec<String> = (0..self.count()).map(|directory| self.path(directory) + "f").collect();
@@ -84,4 +96,25 @@ impl DirectoryTree {
 /// Name of a file, from the operation that created it. All names have the same length, so that they sort by birth.
 pub fn file_name(birth: u64) -> String {
     format!("f{birth:012x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_knows_what_lies_below_it() {
+        // Levels of 1, 3 and 20: the names of the last are d0 to d13.
+        let tree = DirectoryTree { first: vec![0, 1, 4, 24] };
+        for directory in 0..tree.count() {
+            let below = (0..tree.count()).filter(|other| tree.parent(*other) == Some(directory));
+            let names: Vec<String> = below.map(|other| tree.name(other)).collect();
+            for name in (0..40).map(|number| format!("d{number:x}")) {
+                assert_eq!(tree.has_below(directory, name.as_bytes()), names.contains(&name), "{directory} {name}");
+            }
+            for odd in ["", "d", "d00", "dA", "d+1", "x0", "lost+found"] {
+                assert!(!tree.has_below(directory, odd.as_bytes()), "{odd}");
+            }
+        }
+    }
 }

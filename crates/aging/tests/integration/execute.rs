@@ -70,6 +70,11 @@ fn verification_finds_what_was_changed() {
     std::fs::write(room.path().join("stranger"), "x").unwrap();
     let report = verify(&planner, room.path(), Data::Write, None).unwrap();
     assert_eq!((report.missing, report.wrong_size, report.wrong_content, report.strangers), (1, 1, 1, 1), "{report:?}");
+    std::fs::create_dir_all(room.path().join("stray/below")).unwrap();
+    std::fs::create_dir(room.path().join("d00")).unwrap();
+    std::fs::create_dir(room.path().join("lost+found")).unwrap();
+    let report = verify(&planner, room.path(), Data::Write, None).unwrap();
+    assert_eq!(report.strangers, 3, "directories count too, but for the one of mkfs: {report:?}");
 }
 
 #[test]

@@ -145,5 +145,7 @@ fn the_files_are_those_of_the_parts_for_any_threads_and_ranks() {
         assert_eq!(digests, expected.collect::<Vec<_>>(), "{ranks} ranks, {threads} threads");
         std::fs::create_dir(room.path().join("part-0003")).unwrap();
         assert_eq!(verify_top(room.path(), parts).unwrap().strangers, 1);
+        std::fs::create_dir(room.path().join("stray")).unwrap();
+        assert_eq!(verify_top(room.path(), parts).unwrap().strangers, 2);
     }
 }

@@ -4,8 +4,8 @@
 mod synthetic;
 
 use senesce_claims::row::Row;
-use senesce_claims::{Claim, ClaimSet, Condition, Facts, Judgement, Rule, Selection, judge};
-use senesce_core::{Level, Measurement, Verdict};
+use senesce_claims::{Claim, ClaimSet, Condition, Control, Facts, Judgement, Rule, Selection, judge};
+use senesce_core::{Finite, Level, Measurement, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -27,11 +27,12 @@ fn sets() -> Vec<(String, ClaimSet)> {
 
 fn read_sets() -> Vec<(String, ClaimSet)> {
     let mut found = vec![("all-kinds".to_string(), ClaimSet::parse(ALL_KINDS, ALL_KINDS_TABLE).unwrap())];
-    for entry in std::fs::read_dir(published()).unwrap().flatten() {
+    let verbs = std::fs::read_dir(published().join("verbs")).unwrap();
+    for entry in std::fs::read_dir(published()).unwrap().chain(verbs).flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(id) = name.strip_suffix(".claims.toml") else { continue };
         let text = std::fs::read_to_string(entry.path()).unwrap();
-        let table = std::fs::read_to_string(published().join(format!("{id}.csv"))).unwrap();
+        let table = std::fs::read_to_string(entry.path().with_file_name(format!("{id}.csv"))).unwrap();
         found.push((id.to_string(), ClaimSet::parse(&text, &table).unwrap_or_else(|error| panic!("{id}: {error}"))));
     }
     found
@@ -154,6 +155,28 @@ fn a_claim_about_one_drive_needs_that_drive() {
         let facts = Facts::of(Level::Paper);
         expect(&name, "foreign", &judge(&claim, &set, &world, &facts), Verdict::NotTestable);
     }
+}
+
+#[test]
+fn what_differs_from_itself_decides_nothing() {
+    let (id, set, claim) = testable().into_iter().find(|(name, ..)| name == "all-kinds/controlled").unwrap();
+    let Control { of, .. } = claim.control.clone().unwrap();
+    let world = synthetic::measurements(&claim, &set, World::True);
+    for (factor, wanted) in [(1.0, Verdict::Seen), (3.0, Verdict::Undecided)] {
+        let again = |one: &Measurement| {
+            let value = Finite::new(one.value.get() * factor).unwrap();
+            let one = Measurement { value, ..one.clone() };
+            one.under("subject", "bpfs again")
+        };
+        let twice = world.iter().filter(|one| one.condition["subject"] == "bpfs").map(again);
+        let all: Vec<Measurement> = world.iter().cloned().chain(twice).collect();
+        assert!(all.iter().any(|one| of.admits(&one.metric, &one.condition)));
+        let found = judged(&set, &claim, &all);
+        expect(&id, "controlled", &found, wanted);
+        assert!(found.note.contains("twice"), "{found:?}");
+    }
+    let alone = judged(&set, &claim, &world);
+    assert!(alone.note.contains("nobody knows what the machine alone does"), "{alone:?}");
 }
 
 /// A model that knows one value of an operating point is not tested by another of its values, in whatever table it stands.

@@ -121,7 +121,10 @@ impl Maker<'_> {
             } else {
                 [0.02, 0.3, 1.0, 3.0, 50.0].map(|one| one * value)
             };
-            spread.to_vec()
+            // Each cell has its noise in an order of its own, so that it does not cancel within repetitions either.
+            let cell = self.known.len();
+            let (stride, start) = (1 + cell % 4, cell / 4);
+            (0..spread.len()).map(|place| spread[(start + stride * place) % spread.len()]).collect()
         } else {
             let reach = if value == 0.0 { 1e-7 } else { value * 1e-5 };
             [-2.0, -1.0, 0.0, 1.0, 2.0].iter().map(|step| value + step * reach).collect()

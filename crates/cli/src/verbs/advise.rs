@@ -1,4 +1,6 @@
-//! `senesce advise objects`: which directory scheme fits a volume.
+//! `senesce advise`: which directory scheme fits a volume, and which file system a purpose.
+
+mod fs;
 
 use crate::Exit;
 use crate::display::print_table;
@@ -11,7 +13,7 @@ use senesce_objstore::advise::{FILE_SYSTEMS, Recommendation, Volume, recommend};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// Give advice from laws that the experiments confirmed
+/// Give advice from laws that the experiments confirmed, or from a study made here
 #[derive(Args)]
 pub struct Advise {
     #[command(subcommand)]
@@ -22,6 +24,8 @@ pub struct Advise {
 enum About {
     /// Which directory scheme an object store should use on a volume
     Objects(Objects),
+    /// Which file system to make for a purpose: writes a study, shows it and runs it within a budget
+    Fs(fs::Fs),
 }
 
 #[derive(Args)]
@@ -52,10 +56,19 @@ struct Objects {
 
 impl Verb for Advise {
     const NAME: &'static str = "advise";
-    const ABOUT: &'static str = "Advise on the layout of an object store";
+    const ABOUT: &'static str = "Advise on the file system for a purpose, or on the layout of an object store";
 
-    fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let About::Objects(options) = self.about;
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        match self.about {
+            About::Objects(options) => options.run(),
+            About::Fs(options) => options.run(session),
+        }
+    }
+}
+
+impl Objects {
+    fn run(self) -> Result<Exit, Failure> {
+        let options = self;
         let volume = match (&options.path, options.volume) {
             (Some(path), _) => Volume::mounted(path)?,
             (None, Some(size)) => Volume::planned(&options.fs, size)

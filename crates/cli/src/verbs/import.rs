@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Turn foreign results into a run directory
 #[derive(Args)]
 pub struct Import {
-    /// What it is: fio, blktrace, blkparse, zns-study
+    /// What it is: fio, hyperfine, ior, mdtest, blktrace, blkparse, zns-study
     kind: String,
     /// The file or folder
     file: PathBuf,
@@ -23,7 +23,8 @@ pub struct Import {
 
 impl Verb for Import {
     const NAME: &'static str = "import";
-    const ABOUT: &'static str = "Turn other people's results into a run directory (fio, blktrace, blkparse, zns-study)";
+    const ABOUT: &'static str =
+        "Turn other people's results into a run directory (fio, hyperfine, IOR, mdtest, blktrace, zns-study)";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
         importer(&IMPORTERS.concat(), &self.kind)?.import(&self.file, &self.out)?;

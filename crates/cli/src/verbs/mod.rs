@@ -13,6 +13,7 @@ pub mod doc;
 pub mod doctor;
 pub mod experiments;
 pub mod export;
+pub mod history;
 pub mod image;
 pub mod import;
 pub mod lab;

@@ -1,5 +1,7 @@
 //! `senesce report RUN`: the HTML report of a run, from its record alone.
 
+mod site;
+
 use crate::Exit;
 use crate::arguments;
 use crate::display::print_analysis;
@@ -23,6 +25,9 @@ pub struct Report {
     /// File to write
     #[arg(long, short, value_name = "FILE", help = "File to write [default: RUN/report.html]")]
     out: Option<PathBuf>,
+    /// Write a site: an index that can be searched, and a page for each run; directories are looked through for runs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "json", "text"])]
+    site: Option<PathBuf>,
     /// Print the result as JSON instead of writing a report
     #[arg(long, conflicts_with_all = ["out", "text"])]
     json: bool,
@@ -38,6 +43,9 @@ impl Verb for Report {
     const ABOUT: &'static str = "Write the report of a run as one HTML file, from its record alone";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
+        if let Some(directory) = &self.site {
+            return site::write(&self.runs, directory, self.output);
+        }
         arguments::one_output(&self.out, &self.runs)?;
         if self.json && self.runs.len() > 1 {
             return print_results(&self.runs);

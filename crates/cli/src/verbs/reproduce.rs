@@ -5,8 +5,9 @@ use crate::registry::REGISTRY;
 use crate::session::{Session, runs_directory};
 use crate::verbs::carry::show;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use senesce_core::{ExitCode, Failure, Level, Plan};
-use senesce_runs::run::{Conduct, Reproducible};
+use senesce_core::{ExitCode, Failure, Level, Plan, Record, Verdict};
+use senesce_runs::measurements;
+use senesce_runs::run::{Conduct, Outcome, Reproducible};
 use std::path::PathBuf;
 
 /// The clap command with one subcommand per experiment.
@@ -70,7 +71,25 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
         interrupt: &session.interrupt()?,
         cluster: None,
     };
-    show(&experiment.reproduce(level, chosen, &how)?, json, session)
+    let outcome = experiment.reproduce(level, chosen, &how)?;
+    let exit = show(&outcome, json, session)?;
+    if !came_to_nothing(&outcome)? {
+        return Ok(exit);
+    }
+    eprintln!(
+        "senesce: nothing could be measured here; the findings say why. Do it again where that is not so, with --again (or --lab)"
+    );
+    Ok(ExitCode::RunFailed.into())
+}
+
+/// A run that is done, of which no claim could be tested and no value be taken.
+fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
+    let findings = &outcome.analysis.findings;
+    let is_untested = !findings.is_empty() && findings.iter().all(|finding| finding.verdict == Verdict::NotTestable);
+    if outcome.exit_code() != ExitCode::Done || !is_untested {
+        return Ok(false);
+    }
+    Ok(measurements::of(&REGISTRY, &Record::open(&outcome.path)?)?.is_empty())
 }
 
 /// Prints a plan.

@@ -30,6 +30,10 @@ pub struct Rollback {
         help = "Where snapshots lie [default: IMAGE.snapshots, for a device the cache directory]"
     )]
     store: Option<PathBuf>,
+    /// Repeats the path of a device without a serial number: it is the one of the snapshot, although the machine was booted or
+    /// the device attached anew since
+    #[arg(long, value_name = "DEVICE")]
+    erase: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -40,7 +44,8 @@ impl Verb for Rollback {
     const ABOUT: &'static str = "Bring an image or a device back to a snapshot; all later changes are lost";
 
     fn run(self, _session: &Session) -> Result<Exit, Failure> {
-        let mut snapshots = Snapshots::of(&TargetSpec::existing(&self.target)?, self.store.as_deref())?;
+        let target = TargetSpec::existing(&self.target)?;
+        let mut snapshots = Snapshots::allowing(&target, self.store.as_deref(), self.erase.as_deref())?;
         let report = snapshots.rollback(&self.name, self.full)?;
         match self.json {
             true => println!("{:#}", json!(report)),

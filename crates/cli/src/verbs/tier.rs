@@ -28,8 +28,10 @@ enum Action {
     Mkfs(Mkfs),
     /// Mount it
     Mount(Mount),
-    /// Check an unmounted file system; changes nothing; exit 1 if it is damaged
+    /// Check an unmounted file system; changes nothing without --repair; exit 1 if it is damaged
     Check(Check),
+    /// Compare a mounted file system with its checksums; exit 1 if something is damaged
+    Scrub(StatsOf),
     /// Print the counters of a mounted file system
     Stats(StatsOf),
 }
@@ -84,6 +86,9 @@ struct Mount {
     /// Threads that answer the kernel
     #[arg(long, value_name = "N", help = "Threads that answer the kernel [default: processors, at least 2]")]
     threads: Option<NonZeroUsize>,
+    /// Whether evicted blocks have checksums
+    #[arg(long, default_value = "on", value_parser = ["on", "off"])]
+    block_sums: String,
     /// Latency added to the cold store: ssd, hdd or microseconds
     #[arg(long, value_name = "LATENCY")]
     cold_latency: Option<String>,
@@ -109,6 +114,9 @@ struct Check {
     /// File or block device of the cold store
     #[arg(long, value_name = "FILE")]
     cold: PathBuf,
+    /// Give up what is damaged and keep the rest
+    #[arg(long)]
+    repair: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -132,6 +140,7 @@ impl Verb for Tier {
             Action::Mkfs(options) => make(options),
             Action::Mount(options) => mount(options, session),
             Action::Check(options) => check(options),
+            Action::Scrub(options) => scrub(options, session),
             Action::Stats(options) => stats(options),
         }
     }
@@ -197,13 +206,49 @@ fn request(options: Mount) -> Result<MountRequest, Failure> {
                 "never" => Promotion::Never,
                 _ => Promotion::Always,
             },
+            block_sums: options.block_sums == "on",
         },
         threads,
         cold_latency: options.cold_latency.as_deref().map(Latency::parse).transpose()?,
     })
 }
 
+fn repair(options: &Check) -> Result<(), Failure> {
+    let done = pair::repair_pair(&options.nvm, &options.cold)?;
+    if options.json {
+        return print_json(&json!(done));
+    }
+    for what in &done.lost {
+        eprintln!("given up: {what}");
+    }
+    for what in &done.kept {
+        eprintln!("kept without its name: {what}");
+    }
+    eprintln!("{} problems repaired, {} inodes kept in /lost+found", done.lost.len(), done.kept.len());
+    Ok(())
+}
+
+fn scrub(options: StatsOf, session: &Session) -> Result<Exit, Failure> {
+    let found = serve::scrub(&options.mount_point, &session.interrupt()?)?;
+    if options.json {
+        print_json(&json!(found))?;
+    } else {
+        for finding in &found.findings {
+            eprintln!("damaged: {finding}");
+        }
+        eprintln!(
+            "looked at {} inodes and {} evicted blocks; {} damaged metadata, {} damaged blocks",
+            found.inodes, found.blocks, found.damaged_metadata, found.damaged_blocks
+        );
+    }
+    let sound = found.damaged_metadata == 0 && found.damaged_blocks == 0;
+    Ok(if sound { ExitCode::Done } else { ExitCode::Negative }.into())
+}
+
 fn check(options: Check) -> Result<Exit, Failure> {
+    if options.repair {
+        repair(&options)?;
+    }
     let report = pair::check_pair(&options.nvm, &options.cold)?;
     if options.json {
         print_json(&json!(report))?;
@@ -211,19 +256,20 @@ fn check(options: Check) -> Result<Exit, Failure> {
         for note in &report.notes {
             eprintln!("note: {note}");
         }
-        for problem in &report.problems {
+        for problem in report.problems.iter().chain(&report.damaged_blocks) {
             eprintln!("damaged: {problem}");
         }
         let state = if report.clean { "cleanly unmounted" } else { "not unmounted cleanly" };
         eprintln!(
-            "{state}; {} inodes, {} blocks of files in memory, {} cold; {} problems",
+            "{state}; {} inodes, {} blocks of files in memory, {} cold; {} problems, {} damaged blocks",
             report.inodes,
             report.resident_blocks,
             report.cold_blocks,
-            report.problems.len()
+            report.problems.len(),
+            report.damaged_blocks.len()
         );
     }
-    Ok(if report.problems.is_empty() { ExitCode::Done } else { ExitCode::Negative }.into())
+    Ok(if report.is_sound() { ExitCode::Done } else { ExitCode::Negative }.into())
 }
 
 fn stats(options: StatsOf) -> Result<Exit, Failure> {

@@ -6,6 +6,7 @@ mod architecture;
 mod bench;
 mod common;
 mod device;
+mod history;
 mod kill;
 mod kills;
 mod lab;

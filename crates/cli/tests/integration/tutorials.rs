@@ -57,6 +57,12 @@ fn a_regression_can_be_gated() {
 }
 
 #[test]
+#[ignore = "long: plays a tutorial of minutes; needs loop devices"]
+fn every_change_can_be_gated() {
+    play("ci", 3);
+}
+
+#[test]
 fn only_shell_blocks_are_played() {
     assert_eq!(blocks("a\n```sh\nls\npwd\n```\n```toml\nx = 1\n```\n    indented\n"), ["ls\npwd"]);
 }

@@ -21,7 +21,7 @@ pub use verify::{Verification, verify};
 use course::Course;
 use events::{Event, Executed, LayoutSeen, Rehearsal, Sample};
 use run::Start;
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Finding, Plan, Seed, Verdict};
+use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Finite, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
 use senesce_runs::write_order::Recording;
 use senesce_volume::MountedTarget;
@@ -39,6 +39,8 @@ pub struct Age {
 
 impl Run for Age {
     const KIND: &'static str = "age";
+    const PUBLISHED: &'static str = include_str!("../../../../data/published/verbs/age.csv");
+    const CLAIMS: &'static str = include_str!("../../../../data/published/verbs/age.claims.toml");
     type Spec = AgeSpec;
     type Event = Event;
     /// How often the run was given new limits; under each, the plan is played to its end.
@@ -107,10 +109,12 @@ impl Run for Age {
             analysis.figures.extend(figures::course(&found.samples, rehearsal.measures.fullness.target, &device));
         }
         analysis.figures.extend(figures::layout_figures(seen, &device));
-        if let Some(executed) = executed {
-            analysis.findings.push(convergence(rehearsal, executed));
-        }
         Ok(analysis)
+    }
+
+    fn measurements(_spec: &AgeSpec, recorded: &Recorded<Self>) -> Vec<Measurement> {
+        let found = Found::of(recorded);
+        found.rehearsal.zip(found.executed).map_or(Vec::new(), |(rehearsal, executed)| errors(rehearsal, executed))
     }
 }
 
@@ -216,24 +220,21 @@ fn clock_words(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Option<Str
     ))
 }
 
-fn convergence(rehearsal: &Rehearsal, executed: &Executed) -> Finding {
-    let rmse = &executed.measures.rmse;
-    let worst = rmse.age.max(rmse.size).max(rmse.depth);
-    let bound = rehearsal.summary.rounding_bound();
-    let converged = worst <= bound;
-    let interrupted = executed.stopped_by == "interrupt";
-    Finding {
-        claim: "ages, sizes and depths of the live files equal the profile up to rounding to whole files".into(),
-        published: "RMSE below 0.01 % (technical report CMU-PDL-16-105, for its aged 1 GB images)".into(),
-        measured: format!("largest RMSE {:.4} % (rounding allows {:.4} %)", worst * 100.0, bound * 100.0),
-        verdict: match converged {
-            true => Verdict::Seen,
-            false if interrupted => Verdict::Undecided,
-            false => Verdict::NotSeen,
-        },
-        note: if converged { String::new() } else { format!("stopped by {} before the bound", executed.stopped_by) },
-        ..Finding::default()
+/// What the claims are decided on: how far the live files are from the profile. An interrupted run has not come to its end and
+/// measures nothing.
+fn errors(rehearsal: &Rehearsal, executed: &Executed) -> Vec<Measurement> {
+    if executed.stopped_by == "interrupt" {
+        return Vec::new();
     }
+    let rmse = &executed.measures.rmse;
+    let histograms = [("age", rmse.age), ("size", rmse.size), ("depth", rmse.depth)];
+    let worst = histograms.iter().map(|(_, error)| *error).fold(0.0, f64::max);
+    let over = Finite::per(worst, rehearsal.summary.rounding_bound());
+    let over = over.ok().and_then(|over| Measurement::new("error over rounding", "", Better::Lower, over.get()).ok());
+    let of_histogram = |(name, error): (&str, f64)| {
+        Some(Measurement::new("RMSE", "%", Better::Lower, error * 100.0).ok()?.under("histogram", name))
+    };
+    histograms.into_iter().filter_map(of_histogram).chain(over).collect()
 }
 
 /// The machine-readable result; also of a plan without a target.

@@ -1,10 +1,10 @@
 //! The values that claims about convergence are decided on.
 
-use super::PlayedOut;
+use super::{Executed, PlayedOut};
 use senesce_aging::AgingPlan;
 use senesce_aging::plan::BLOCK;
 use senesce_core::analysis::Better;
-use senesce_core::{Bytes, Measurement};
+use senesce_core::{Bytes, Finite, Measurement};
 
 /// How far fullness may be from its target: 1 %, or the largest file over the size.
 pub fn allowance(plan: &AgingPlan) -> f64 {
@@ -47,4 +47,13 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     }
     add("planner rate", "operations/s", &[], planned.t_end as f64 / planned.plan_cpu_seconds.max(1e-9));
     found
+}
+
+/// How fast a plan was played on ext4 in memory, blocks allocated and not written.
+pub fn rate(executed: &Executed, threads: usize) -> Option<Measurement> {
+    let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
+    let one = Measurement::new("aging rate", "operations/s", Better::Higher, rate.get()).ok()?;
+    let conditions = [("fs", "ext4"), ("data", "fallocate"), ("medium", "memory"), ("profile", &*executed.profile)];
+    let one = conditions.into_iter().fold(one, |one, (name, word)| one.under(name, word));
+    Some(one.under("threads", threads.to_string()))
 }

@@ -1,8 +1,7 @@
-//! Figures, table and findings on free space.
+//! Figures and table of free space.
 
 use super::{LARGE, Natural, large_share};
 use senesce_core::analysis::*;
-use senesce_core::published::PublishedValue;
 use senesce_layout::FreeSpace;
 use senesce_study::images::ImageFacts;
 use senesce_study::spec::StudySpec;
@@ -133,44 +132,4 @@ pub(super) fn table(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural]
         table.row(row);
     }
     table
-}
-
-fn value(published: &[PublishedValue], condition: &str) -> Option<f64> {
-    published.iter().find(|one| one.condition == condition).map(|one| one.value)
-}
-
-pub(super) fn findings(spec: &StudySpec, images: &[ImageFacts], published: &[PublishedValue]) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    for (fs, one) in spec.file_system.iter().enumerate() {
-        let shares =
-            |state| -> Vec<f64> { of_state(images, fs, state).map(|free| large_share(spec, free) * 100.0).collect() };
-        let extents = |state| -> Vec<f64> { of_state(images, fs, state).map(|free| free.extents as f64).collect() };
-        let (Some(once), Some(aged)) = (range(&shares(1)), range(&shares(2))) else { continue };
-        let theirs = value(published, "ext4 write-once 80 GB").unwrap_or(f64::NAN);
-        findings.push(Finding {
-            claim: format!("{}: writing files once leaves most free space in large extents, aging does not.", one.name),
-            published: format!("{theirs} % of free space in extents of 1.5 GB on average (ext4, 80 GB, written once)"),
-            measured: format!(
-                "{:.0} % in large extents written once, {:.0} % aged ({:.0} to {:.0})",
-                once.0, aged.0, aged.1, aged.2
-            ),
-            verdict: if once.0 > 2.0 * aged.2 { Verdict::Seen } else { Verdict::NotSeen },
-            note: format!("large: the same share of the volume as published, {:.2} %", LARGE * 100.0),
-            ..Finding::default()
-        });
-        let (Some(profile), Some(bins)) = (range(&extents(2)), range(&extents(3))) else { continue };
-        let apart = profile.1 > bins.2;
-        findings.push(Finding {
-            claim: format!("{}: churn by profile breaks free space into more pieces than churn by size bins.", one.name),
-            published: "ext4, 2 GiB, 5 overwrites of Agrawal: 3587 against 686 free extents (own measurement of the earlier tool's churn)".into(),
-            measured: format!(
-                "{:.0} ({:.0} to {:.0}) against {:.0} ({:.0} to {:.0}) free extents",
-                profile.0, profile.1, profile.2, bins.0, bins.1, bins.2
-            ),
-            verdict: if apart { Verdict::Seen } else { Verdict::NotSeen },
-            note: if apart || spec.images > 1 { String::new() } else { "one aging only: ranges are not known".into() },
-            ..Finding::default()
-        });
-    }
-    findings
 }

@@ -1,6 +1,6 @@
-//! From the record to tables, figures and findings.
+//! From the record to tables and figures.
 
-use super::correlations::{self, ScoreCost, overall, words};
+use super::correlations::{self, ScoreCost, overall};
 use super::experiment::{Event, Fragmentation};
 use super::models::Models;
 use super::parameters::Spec;
@@ -9,7 +9,7 @@ use super::rounds::Sequential;
 use super::sketch::Sketch;
 use super::{Procedure, beside, figures};
 use senesce_core::published::{self, PublishedValue};
-use senesce_core::{Analysis, Failure, Finding, Finite, Table, Verdict};
+use senesce_core::{Analysis, Failure, Finite, Table};
 use senesce_runs::run::Recorded;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,17 +119,16 @@ pub fn analyse<P: Procedure>(
         spec.common.disk, spec.common.flash
     )];
     caveats.extend(by_bytes_read(&seen));
-    let mut findings = claims(&seen, &published);
-    findings.extend(beside::findings(&seen, &published));
-    findings.extend(P::findings(&seen));
+    let mut tables = vec![table(&seen), correlation_table(&seen), beside::table(&seen, &published)];
+    tables.extend(P::tables(&seen));
     Ok(Analysis {
         title: P::STORY.title.into(),
         summary: format!("{} {}", P::STORY.summary, in_words(&seen)),
         figures: figures::all(&seen),
-        tables: vec![table(&seen), correlation_table(&seen), published_table(&published)],
-        findings,
+        tables,
         caveats,
         result: result(&seen),
+        ..Analysis::default()
     })
 }
 
@@ -250,62 +249,6 @@ fn correlation_table(seen: &Seen) -> Table {
         ]);
     }
     table
-}
-
-fn published_table(published: &[PublishedValue]) -> Table {
-    let mut table =
-        Table::new("published", "Published values", &["metric", "condition", "value", "unit", "source", "note"]);
-    for one in published {
-        table.row(vec![
-            json!(one.metric),
-            json!(one.condition),
-            json!(one.value),
-            json!(one.unit),
-            json!(one.source),
-            json!(one.note),
-        ]);
-    }
-    table
-}
-
-/// Published correlations against ours.
-fn claims(seen: &Seen, published: &[PublishedValue]) -> Vec<Finding> {
-    let devices = [(Clock::Hdd, "hdd", "disk drive"), (Clock::Ssd, "ssd", "solid-state drive")];
-    devices
-        .into_iter()
-        .filter_map(|(clock, condition, device)| {
-            let theirs = published.iter().find(|one| one.metric == "correlation" && one.condition == condition)?;
-            let setting = figures::usual(seen, clock);
-            let ours = overall(&seen.correlations, clock, setting);
-            Some(Finding {
-                claim: format!("the lower the layout score, the higher the cost on a {device}"),
-                published: format!("{} ({})", theirs.value, theirs.source),
-                measured: ours.map_or_else(
-                    || "no correlation can be computed".into(),
-                    |ours| format!("{}, modelled, read-ahead {}", words(&ours), read_ahead_words(setting)),
-                ),
-                verdict: match ours {
-                    None => Verdict::NotTestable,
-                    Some(ours) if ours.high < 0.0 => Verdict::Seen,
-                    Some(ours) if ours.count < 8 => Verdict::NotTestable,
-                    Some(_) => Verdict::NotSeen,
-                },
-                note: note(seen, clock, ours.map_or(0, |ours| ours.count)),
-                ..Finding::default()
-            })
-        })
-        .collect()
-}
-
-fn note(seen: &Seen, clock: Clock, points: usize) -> String {
-    let on = seen.settings.iter().copied().max().flatten();
-    match overall(&seen.correlations, clock, on) {
-        _ if points < 8 => "too few points to say more".into(),
-        Some(found) if clock == Clock::Ssd => {
-            format!("with read-ahead {} the correlation is {}", read_ahead_words(on), words(&found))
-        }
-        _ => String::new(),
-    }
 }
 
 #[cfg(test)]

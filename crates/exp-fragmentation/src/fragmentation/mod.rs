@@ -20,7 +20,7 @@ pub mod volume;
 
 use clap::Args;
 use senesce_core::interrupt::Interrupt;
-use senesce_core::{Bytes, Failure, Finding, Level, Seed};
+use senesce_core::{Bytes, Failure, Level, Seed, Table};
 use senesce_runs::run::Needs;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -93,8 +93,8 @@ pub trait Procedure: Sized + 'static {
         None
     }
 
-    /// Findings beside those that all of them have.
-    fn findings(_seen: &analysis::Seen) -> Vec<Finding> {
+    /// Tables beside those that all of them have.
+    fn tables(_seen: &analysis::Seen) -> Vec<Table> {
         Vec::new()
     }
 }

@@ -1,6 +1,6 @@
 //! The figure of the experiment.
 
-use super::{Point, SUBJECTS};
+use super::{Point, SUBJECTS, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Axis, Figure, FigureKind, Mark, Series};
@@ -25,7 +25,7 @@ fn line(points: &[Point], subject: &str) -> Series {
 }
 
 /// Latency over what was fetched, a line per file system.
-pub(super) fn figure(points: &[Point], latency: &str) -> Figure {
+pub(super) fn figure(points: &[Point], spec: &Spec) -> Figure {
     let series = SUBJECTS.iter().map(|subject| line(points, subject.name()));
     Figure {
         id: "coldness".into(),
@@ -34,7 +34,7 @@ pub(super) fn figure(points: &[Point], latency: &str) -> Figure {
             "Mean latency of reading 4 KiB over the share of reads that were fetched from the disk: median over the rounds, \
                   with its 95 % interval from 5 rounds on."
                 .into(),
-        device: format!("memory; disk modelled: {latency}"),
+        device: format!("memory, the disk of {}, and modelled disks: {}", spec.disk, spec.cold_latency),
         better: Better::Lower,
         kind: FigureKind::Lines {
             x: Axis::linear("fetched (% of reads)").from_zero(),

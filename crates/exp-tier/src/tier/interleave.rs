@@ -37,12 +37,32 @@ pub struct Turns<'a> {
     pub key: &'a str,
     /// The conditions: a name, and the word for measured values.
     pub conditions: &'a [(String, String)],
-    /// What holds of all values, name and word.
-    pub all: &'a [(&'static str, &'static str)],
 }
 
-/// Values of one turn: metric, unit, value.
-pub type Measured = Vec<(&'static str, &'static str, f64)>;
+/// A value of one turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// What was measured.
+    pub metric: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+    /// What holds of this value alone, name and word.
+    pub under: Option<(&'static str, &'static str)>,
+}
+
+impl Reading {
+    /// A value under the conditions of its turn.
+    pub fn new(metric: &'static str, unit: &'static str, value: f64) -> Self {
+        Self { metric, unit, value, under: None }
+    }
+
+    /// The same under one condition more.
+    pub fn under(self, name: &'static str, word: &'static str) -> Self {
+        Self { under: Some((name, word)), ..self }
+    }
+}
 
 /// What is measured in each turn: a subject by its place, and the name of its values.
 pub fn turns(kinds: &[SubjectKind]) -> Vec<(usize, &'static str)> {
@@ -63,7 +83,7 @@ impl Turns<'_> {
         &self,
         round: u64,
         context: &mut Context<'_, R>,
-        measure: impl Fn(&Subject, usize) -> Result<Measured, Failure>,
+        measure: impl Fn(&Subject, usize) -> Result<Vec<Reading>, Failure>,
     ) -> Result<(), Failure> {
         let subjects =
             self.kinds.iter().map(|kind| Subject::start(*kind, self.setup)).collect::<Result<Vec<_>, _>>()?;
@@ -74,11 +94,11 @@ impl Turns<'_> {
             shuffle(&mut order, context.seed, &format!("tier/order/{round}/{condition}"));
             for (place, name) in order {
                 context.check_interrupt()?;
-                for (metric, unit, value) in measure(&subjects[place], index)? {
-                    let one = Measurement::new(metric, unit, Better::Lower, value)?;
+                for reading in measure(&subjects[place], index)? {
+                    let one = Measurement::new(reading.metric, reading.unit, Better::Lower, reading.value)?;
                     let one = Measurement { repetition: round as u32, ..one };
                     let one = one.under("subject", name).under(self.key, word);
-                    context.measure(self.all.iter().fold(one, |one, (name, word)| one.under(name, *word)));
+                    context.measure(reading.under.into_iter().fold(one, |one, (name, word)| one.under(name, word)));
                 }
             }
         }

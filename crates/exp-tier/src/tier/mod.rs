@@ -1,11 +1,15 @@
 //! What the experiments on the anti-caching file system share: the file systems that are compared, and their rounds.
 
 pub mod costs;
+pub mod disk;
 pub mod interleave;
+pub mod peaks;
 pub mod results;
+pub mod settle;
 pub mod sizes;
 pub mod subject;
 
+use disk::Disk;
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::{Failure, Measurement, Seed, Size, Span};
@@ -16,24 +20,20 @@ use std::fmt;
 use std::str::FromStr;
 use subject::{Setup, Subject, SubjectKind};
 
-/// Modelled latency of the cold store and of ext4's disk, perhaps none.
+/// Latency of the modelled disks: that of the cold store and of ext4's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct ColdLatency {
     said: String,
     /// What one request costs.
-    pub model: Option<Latency>,
+    pub model: Latency,
 }
 
 impl FromStr for ColdLatency {
     type Err = TierError;
 
     fn from_str(text: &str) -> Result<Self, TierError> {
-        let model = match text {
-            "none" | "" => None,
-            text => Some(Latency::parse(text)?),
-        };
-        Ok(Self { said: text.into(), model })
+        Ok(Self { said: text.into(), model: Latency::parse(text)? })
     }
 }
 
@@ -54,27 +54,32 @@ impl From<ColdLatency> for String {
 /// In words.
 impl fmt::Display for ColdLatency {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.model {
-            Some(model) => model.fmt(formatter),
-            None => formatter.write_str("none"),
-        }
+        self.model.fmt(formatter)
     }
 }
 
 impl ColdLatency {
     /// That of a solid-state drive.
     pub fn ssd() -> Self {
-        Self { said: "ssd".into(), model: Some(Latency::SSD) }
+        Self { said: "ssd".into(), model: Latency::SSD }
     }
 
     /// What claims must know of it: what rests on a latency that we put in is agreed with at most.
     pub fn told(&self, facts: Facts) -> Facts {
-        Facts { model: self.model.map(|model| format!("the modelled disk ({model})")), ..facts }
+        Facts { model: Some(format!("the modelled disk ({})", self.model)), ..facts }
     }
 
     /// Seconds of a read before its first byte.
     pub fn read_seconds(&self) -> f64 {
-        self.model.map_or(0.0, |model| model.read.as_secs_f64())
+        self.model.read.as_secs_f64()
+    }
+
+    /// What a reader must know of where the file systems lay.
+    pub fn caveats(&self, disk: &Disk) -> Vec<String> {
+        vec![
+            format!("modelled: latency of the cold store of anticache-model and of the disk of ext4-model: {self}"),
+            format!("the disk is that of {disk}; what else uses it is in the times"),
+        ]
     }
 }
 
@@ -84,8 +89,17 @@ pub fn needs(memory: Size) -> Needs {
 }
 
 /// How the subjects are made, from parameters.
-pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, latency: Option<Latency>) -> Setup {
-    Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency }
+pub fn setup(memory: Size, threshold: Size, period: Span, threads: u64, (latency, disk): (Latency, &Disk)) -> Setup {
+    let disk = disk.clone();
+    Setup { memory: memory.0, threshold: threshold.0, period: period.0, threads: threads as usize, latency, disk }
+}
+
+/// Whether there is a disk, where one of the subjects needs it.
+///
+/// # Errors
+/// As [`Disk::check`].
+pub fn check_disk(kinds: &[SubjectKind], disk: &Disk) -> Result<(), Failure> {
+    if kinds.iter().any(|kind| kind.on_disk()) { disk.check() } else { Ok(()) }
 }
 
 /// Runs `body` on one subject and takes it down again.
@@ -150,10 +164,9 @@ mod tests {
 
     #[test]
     fn latencies_are_written_back_as_they_were_said() {
-        for text in ["ssd", "hdd", "250us", "none"] {
+        for text in ["ssd", "hdd", "250us"] {
             assert_eq!(String::from(text.parse::<ColdLatency>().unwrap()), text);
         }
         assert!("fast".parse::<ColdLatency>().is_err());
-        assert_eq!("none".parse::<ColdLatency>().unwrap().to_string(), "none");
     }
 }

@@ -1,16 +1,21 @@
 //! Latency of a write call by size: the common part of the experiments `append` and `random-write`.
 
 use super::costs::Costs;
-use super::interleave::{AGAIN, Event, Measured, Turns};
+use super::disk::Disk;
+use super::interleave::{AGAIN, Event, Reading, Turns};
+use super::peaks::{self, Peaks};
 use super::results::{Medians, Value};
-use super::subject::SubjectKind;
-use super::{ColdLatency, needs, setup};
+use super::subject::{Subject, SubjectKind};
+use super::{ColdLatency, check_disk, needs, setup};
 use clap::{Args, value_parser};
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
-use senesce_core::{Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Seed, Silent, Size, Span};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{
+    Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Measurement, Seed, Silent, Size, Span, Table,
+};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_workload::micro::{CallOptions, WriteMode, measure_calls};
+use senesce_workload::micro::{CallOptions, SizeResult, Watch, WriteMode, measure_calls_watched};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::marker::PhantomData;
@@ -18,8 +23,12 @@ use std::marker::PhantomData;
 /// What is measured, under these names.
 const P50: &str = "latency";
 const P99: &str = "p99 latency";
+const MEAN: &str = "mean latency";
 /// And under this name of the condition.
 const SIZE: &str = "size";
+
+/// Calls on a modelled disk drive, at most: each takes tens of milliseconds, and a model does not vary.
+const CALLS_ON_A_DRIVE: u64 = 24;
 
 /// Parameters of both experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -43,9 +52,12 @@ pub struct Spec {
     /// rounds over all file systems, each in another order
     #[arg(long, value_parser = value_parser!(u64).range(1..=1000))]
     pub rounds: u64,
-    /// modelled latency of the cold store: ssd, hdd, microseconds, or none
+    /// latency of the modelled disks: ssd, hdd or microseconds
     #[arg(long)]
     pub cold_latency: ColdLatency,
+    /// directory on the disk that holds the cold store of anticache and the image of ext4-disk
+    #[arg(long)]
+    pub disk: Disk,
     /// size of the memory region, and of ext4's image
     #[arg(long)]
     pub memory: Size,
@@ -124,7 +136,7 @@ impl<W: Writes> Run for Sizes<W> {
         let (kinds, options) = (SubjectKind::in_order(&spec.subjects), spec.options(W::MODE, seed));
         let (subjects, sizes) = (kinds.len() as u64, spec.sizes.len() as u64);
         let bytes = Bytes(subjects * sizes * (options.bytes.0 + options.file_size.0));
-        let disk_us = spec.cold_latency.model.map_or(0.0, |latency| latency.sync.as_secs_f64() * 4e6);
+        let disk_us = spec.cold_latency.model.sync.as_secs_f64() * 4e6;
         let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6;
         let round = |round| {
             let words = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
@@ -133,27 +145,32 @@ impl<W: Writes> Run for Sizes<W> {
         Ok((0..spec.rounds).map(round).collect())
     }
 
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+    fn begin(spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        check_disk(&spec.subjects, &spec.disk)?;
         Ok(Self(PhantomData))
     }
 
     fn step(&mut self, spec: &Spec, round: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let (options, interrupt) = (spec.options(W::MODE, context.seed), context.interrupt);
         let conditions: Vec<_> = options.sizes.iter().map(|size| (size.to_string(), size.0.to_string())).collect();
-        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, spec.cold_latency.model);
+        let disk = (spec.cold_latency.model, &spec.disk);
+        let setup = setup(spec.memory, spec.threshold, spec.period, spec.threads, disk);
         let kinds = SubjectKind::in_order(&spec.subjects);
-        let turns = Turns { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions, all: &[] };
+        let turns = Turns { kinds: &kinds, setup: &setup, key: SIZE, conditions: &conditions };
         turns.round(*round, context, |subject, size| {
-            let one = CallOptions { sizes: vec![options.sizes[size]], ..options.clone() };
-            let fetched =
-                || subject.tier().map(|fs| fs.stats().fetched).filter(|_| subject.kind == SubjectKind::Anticache);
-            let before = fetched();
-            let calls = measure_calls(subject.directory()?, &one, &Silent, interrupt)?;
-            let mut measured: Measured =
-                calls.sizes.iter().flat_map(|size| [(P50, "us", size.p50_us), (P99, "us", size.p99_us)]).collect();
-            measured
-                .extend(before.zip(fetched()).map(|(before, after)| ("blocks fetched", "", (after - before) as f64)));
-            Ok(measured)
+            let calls = if subject.kind == SubjectKind::Ext4Hdd { CALLS_ON_A_DRIVE } else { options.calls };
+            let calls = calls.min(options.calls);
+            let one = CallOptions { sizes: vec![options.sizes[size]], calls, ..options.clone() };
+            match subject.evicting() {
+                None => calls_on(subject, &one, &mut (), interrupt),
+                Some(fs) => {
+                    let settle_to = (W::MODE == WriteMode::RandomWrite).then_some(spec.threshold.0);
+                    let mut watch = Peaks::new(fs, settle_to);
+                    let mut readings = calls_on(subject, &one, &mut watch, interrupt)?;
+                    readings.extend(watch.readings()?);
+                    Ok(readings)
+                }
+            }
         })
     }
 
@@ -165,11 +182,7 @@ impl<W: Writes> Run for Sizes<W> {
         let all = values(recorded, P50);
         let once = |values: Vec<Value>| values.into_iter().filter(|value| value.subject != AGAIN).collect::<Vec<_>>();
         let (p50, p99) = (Medians::new(&once(all.clone())), Medians::new(&once(values(recorded, P99))));
-        let evicted: u64 = recorded
-            .events()
-            .map(|Event::Stats { subject, stats, .. }| if subject == "anticache" { stats.evicted } else { 0 })
-            .sum();
-        let latency = spec.cold_latency.to_string();
+        let evicted: u64 = recorded.events().map(|Event::Stats { stats, .. }| stats.evicted).sum();
         let costs = Costs::new(p50.conditions.clone(), &all, "sizes");
         let figure = Figure {
             id: "latency".into(),
@@ -177,7 +190,7 @@ impl<W: Writes> Run for Sizes<W> {
             caption:
                 "Median latency of a call and its fsync, over the rounds, with its 95 % interval from 5 rounds on."
                     .into(),
-            device: format!("file systems in memory; cold store and disk modelled: {latency}"),
+            device: format!("memory, the disk of {}, and modelled disks: {}", spec.disk, spec.cold_latency),
             better: Better::Lower,
             kind: FigureKind::Lines {
                 x: Axis::linear("bytes per call").log2().in_bytes(),
@@ -185,18 +198,28 @@ impl<W: Writes> Run for Sizes<W> {
                 series: p50.series(|_, size| size.parse::<Bytes>().map_or(0.0, |size| size.0 as f64)),
             },
         };
+        let tables = vec![
+            p50.table("p50", "Median latency", "size", "us"),
+            p99.table("p99", "99th percentile", "size", "us"),
+            costs.table("size"),
+            tiers(recorded),
+        ];
+        let fetched = Medians::new(&values(recorded, peaks::FETCHED)).json();
         Ok(Analysis {
             title: W::HEADING.into(),
-            summary: format!("{evicted} blocks were evicted while anticache was measured."),
+            summary: format!("{evicted} blocks were evicted while file systems that evict were measured."),
             figures: vec![figure],
-            tables: vec![
-                p50.table("p50", "Median latency", "size", "us"),
-                p99.table("p99", "99th percentile", "size", "us"),
-                costs.table("size"),
-            ],
+            tables,
             findings: Vec::new(),
-            caveats: vec![format!("modelled: latency of the cold store and of ext4's disk: {latency}")],
-            result: json!({"p50_us": p50.json(), "p99_us": p99.json(), "evicted": evicted, "cold_latency": latency}),
+            caveats: spec.cold_latency.caveats(&spec.disk),
+            result: json!({
+                "p50_us": p50.json(),
+                "p99_us": p99.json(),
+                "evicted": evicted,
+                "fetched_percent": fetched,
+                "cold_at_start_percent": Medians::new(&values(recorded, peaks::COLD_AT_START)).json(),
+                "cold_latency": spec.cold_latency.to_string(),
+            }),
         })
     }
 }
@@ -209,13 +232,14 @@ impl<W: Writes> Experiment for Sizes<W> {
         let sizes = |texts: &[u64]| texts.iter().map(|size| Size(Bytes(*size))).collect::<Vec<_>>();
         let all = [8, 64, 512, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
         Spec {
-            subjects: vec![SubjectKind::Anticache, SubjectKind::Bpfs, SubjectKind::Ext4, SubjectKind::Ext4Disk],
+            subjects: subjects(level),
             sizes: level.of([sizes(&[8, 4 << 10, 64 << 10]), sizes(&all[..8]), sizes(&all)]),
             calls: level.of([50, 400, 2000]),
             file_size: Size(Bytes::mib(level.of([16, 96, 512]))),
             threshold: Size(Bytes::mib(level.of([8, 40, 40]))),
             rounds: level.of([1, 5, 15]),
             cold_latency: ColdLatency::ssd(),
+            disk: Disk::default(),
             memory: Size(Bytes::mib(level.of([128, 512, 2048]))),
             period: Span::from_millis(10),
             threads: 2,
@@ -223,9 +247,70 @@ impl<W: Writes> Experiment for Sizes<W> {
     }
 }
 
+/// All that are compared; the modelled disk drive takes too long for the smallest scale.
+fn subjects(level: Level) -> Vec<SubjectKind> {
+    let mut all = vec![
+        SubjectKind::Anticache,
+        SubjectKind::AnticacheModel,
+        SubjectKind::Bpfs,
+        SubjectKind::Ext4,
+        SubjectKind::Ext4Disk,
+        SubjectKind::Ext4Model,
+    ];
+    if level != Level::Smoke {
+        all.push(SubjectKind::Ext4Hdd);
+    }
+    all
+}
+
+/// The latencies of one size on one subject.
+fn calls_on(
+    subject: &Subject,
+    options: &CallOptions,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<Vec<Reading>, Failure> {
+    let calls = measure_calls_watched(subject.directory()?, options, &Silent, interrupt, watch)?;
+    let of_size = |size: &SizeResult| {
+        [(P50, size.p50_us), (P99, size.p99_us), (MEAN, size.mean_us)].map(|(name, us)| Reading::new(name, "us", us))
+    };
+    Ok(calls.sizes.iter().flat_map(of_size).collect())
+}
+
+/// What file systems that evict did, by size: shares of the calls, and where the two peaks of the latency lie.
+fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
+    let columns = [
+        "size",
+        "file system",
+        "cold at the start (%)",
+        "calls that fetched (%)",
+        "calls beyond the middle of the peaks (%)",
+        "peak in memory (us)",
+        "peak of fetches (us)",
+    ];
+    let title = "Fetches by the counter and by the latency, medians over the rounds; peaks where both agree";
+    let mut table = Table::new("tiers", title, &columns);
+    let metrics = [peaks::COLD_AT_START, peaks::FETCHED, peaks::SLOW].map(|name| Medians::new(&values(recorded, name)));
+    let peak = |word: &str| {
+        let of_word = |one: &&Measurement| one.condition.get("peak").is_some_and(|found| found == word);
+        Medians::new(&in_words(Value::of(recorded.measurements().filter(of_word), peaks::PEAK, SIZE)))
+    };
+    let all = metrics.into_iter().chain([peak("in memory"), peak("fetched")]).collect::<Vec<_>>();
+    for size in &all[1].conditions {
+        for subject in &all[1].subjects {
+            let cells = all.iter().map(|medians| json!(medians.estimate(size, subject).map(|found| found.value)));
+            table.row([json!(size), json!(subject)].into_iter().chain(cells).collect());
+        }
+    }
+    table
+}
+
 /// Values of a metric, their sizes in words.
 fn values<W: Writes>(recorded: &Recorded<Sizes<W>>, metric: &str) -> Vec<Value> {
-    let mut values = Value::of(recorded.measurements(), metric, SIZE);
+    in_words(Value::of(recorded.measurements(), metric, SIZE))
+}
+
+fn in_words(mut values: Vec<Value>) -> Vec<Value> {
     for value in &mut values {
         value.condition =
             value.condition.parse().map_or_else(|_| value.condition.clone(), |size| Bytes(size).to_string());

@@ -1,5 +1,6 @@
-//! A mounted file system under test, all of it in memory, with or without a modelled disk.
+//! A mounted file system under test: in memory, on a disk, or on a modelled disk in memory.
 
+use super::disk::Disk;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use senesce_core::{Bytes, ExitCode, Failure};
@@ -7,7 +8,7 @@ use senesce_tierfs::cold::{FileCold, Latency, LatencyCold};
 use senesce_tierfs::disk::DiskMount;
 use senesce_tierfs::pair::{MakeRequest, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server};
-use senesce_tierfs::{Mode, Options, Promotion, TierFs};
+use senesce_tierfs::{Mode, Options, TierFs};
 use senesce_volume::{ClaimedDirectory, LoopDevice, MountedTarget, OpenOptions, ScratchDirectory, TargetSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -20,14 +21,20 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SubjectKind {
-    /// The tier file system with eviction.
+    /// The tier file system with eviction to a file on the disk.
     Anticache,
-    /// The same without.
+    /// The same with eviction to a modelled disk.
+    AnticacheModel,
+    /// The same without eviction.
     Bpfs,
     /// ext4 on a loop device in memory.
     Ext4,
-    /// ext4 on a disk with the cold store's latency.
+    /// ext4 on a loop device over a file on the disk.
     Ext4Disk,
+    /// ext4 on a modelled disk, the one of the modelled cold store.
+    Ext4Model,
+    /// ext4 on a modelled disk drive of 7200 revolutions per minute.
+    Ext4Hdd,
 }
 
 impl SubjectKind {
@@ -51,20 +58,36 @@ impl SubjectKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Anticache => "anticache",
+            Self::AnticacheModel => "anticache-model",
             Self::Bpfs => "bpfs",
             Self::Ext4 => "ext4",
             Self::Ext4Disk => "ext4-disk",
+            Self::Ext4Model => "ext4-model",
+            Self::Ext4Hdd => "ext4-hdd",
         }
     }
 
     /// What it is, for figures and tables.
     pub fn label(name: &str) -> &'static str {
         match name {
-            "anticache" => "anticache: memory and cold store",
+            "anticache" => "anticache: memory, cold store on the disk",
+            "anticache-model" => "anticache: memory, cold store modelled",
             "bpfs" => "bpfs mode: memory only",
-            "ext4" => "ext4 on a loop device in memory",
-            _ => "ext4 on a disk with the cold store's modelled latency",
+            "ext4" => "ext4 in memory",
+            "ext4-disk" => "ext4 on the disk",
+            "ext4-hdd" => "ext4 on a modelled disk drive",
+            _ => "ext4 on the modelled disk of the cold store",
         }
+    }
+
+    /// Whether a part of it lies on the disk.
+    pub fn on_disk(self) -> bool {
+        matches!(self, Self::Anticache | Self::Ext4Disk)
+    }
+
+    /// Whether it evicts.
+    pub fn evicts(self) -> bool {
+        matches!(self, Self::Anticache | Self::AnticacheModel)
     }
 }
 
@@ -79,8 +102,10 @@ pub struct Setup {
     pub period: Duration,
     /// Threads of the server.
     pub threads: usize,
-    /// Latency of the cold store and of ext4's disk.
-    pub latency: Option<Latency>,
+    /// Latency of the modelled cold store and of ext4's modelled disk.
+    pub latency: Latency,
+    /// Where the disk is.
+    pub disk: Disk,
 }
 
 /// A mounted file system. Fields are dropped in their order, from the top down.
@@ -92,7 +117,8 @@ pub struct Subject {
     target: Option<MountedTarget>,
     _device: Option<LoopDevice>,
     _disk: Option<DiskMount>,
-    _room: Room,
+    on_disk: Option<ScratchDirectory>,
+    room: Room,
 }
 
 /// A folder in memory, removed at the end.
@@ -121,28 +147,40 @@ fn missing(path: &Path, error: &std::io::Error) -> Failure {
 
 impl Subject {
     /// Makes and mounts an empty file system.
+    ///
+    /// # Errors
+    /// What could not be made or mounted; a disk that lies in memory.
     pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
-        let room = Room::new()?;
+        let on_disk = if kind.on_disk() { Some(setup.disk.room()?) } else { None };
+        let subject = Self {
+            kind,
+            directory: None,
+            server: None,
+            target: None,
+            _device: None,
+            _disk: None,
+            on_disk,
+            room: Room::new()?,
+        };
         match kind {
-            SubjectKind::Anticache | SubjectKind::Bpfs => Self::mount_tier(kind, setup, room),
-            SubjectKind::Ext4 => {
-                let target = senesce_volume::open(&TargetSpec::Memory { size: setup.memory }, &OpenOptions::default())?;
-                Ok(Self {
-                    kind,
-                    directory: None,
-                    server: None,
-                    target: Some(target),
-                    _device: None,
-                    _disk: None,
-                    _room: room,
-                })
+            SubjectKind::Anticache | SubjectKind::AnticacheModel | SubjectKind::Bpfs => subject.mount_tier(setup),
+            SubjectKind::Ext4 => subject.open(TargetSpec::Memory { size: setup.memory }),
+            SubjectKind::Ext4Disk => {
+                let path = subject.place("image");
+                subject.open(TargetSpec::Image { path, size: Some(setup.memory) })
             }
-            SubjectKind::Ext4Disk => Self::ext4_on_disk(setup, room),
+            SubjectKind::Ext4Model => subject.ext4_on_model(setup.memory, setup.latency),
+            SubjectKind::Ext4Hdd => subject.ext4_on_model(setup.memory, Latency::HDD),
         }
     }
 
-    fn mount_tier(kind: SubjectKind, setup: &Setup, room: Room) -> Result<Self, Failure> {
-        let (nvm, cold) = (room.path("nvm"), room.path("cold"));
+    /// Where it keeps a file: on the disk if it has a part there, else in memory.
+    fn place(&self, name: &str) -> PathBuf {
+        self.on_disk.as_ref().map_or_else(|| self.room.path(name), |room| room.path().join(name))
+    }
+
+    fn mount_tier(mut self, setup: &Setup) -> Result<Self, Failure> {
+        let (nvm, cold) = (self.room.path("nvm"), self.place("cold"));
         make(&MakeRequest {
             nvm: nvm.clone(),
             nvm_size: Some(setup.memory),
@@ -150,44 +188,45 @@ impl Subject {
             cold_size: None,
             erase: Vec::new(),
         })?;
-        let mode = if kind == SubjectKind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
-        let server = Server::start(MountRequest {
+        let mode = if self.kind == SubjectKind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
+        let mount_point = self.room.mount_point();
+        self.server = Some(Server::start(MountRequest {
             memory: Memory::File(nvm),
             cold,
-            mount_point: room.mount_point(),
-            options: Options { mode, threshold: setup.threshold, period: setup.period, promotion: Promotion::Always },
+            mount_point: mount_point.clone(),
+            options: Options { mode, threshold: setup.threshold, period: setup.period, ..Options::default() },
             threads: setup.threads,
-            cold_latency: setup.latency,
-        })?;
-        let directory = Some(ClaimedDirectory::claim(&room.mount_point(), None)?);
-        Ok(Self { kind, directory, server: Some(server), target: None, _device: None, _disk: None, _room: room })
+            cold_latency: (self.kind == SubjectKind::AnticacheModel).then_some(setup.latency),
+        })?);
+        self.directory = Some(ClaimedDirectory::claim(&mount_point, None)?);
+        Ok(self)
     }
 
-    fn ext4_on_disk(setup: &Setup, room: Room) -> Result<Self, Failure> {
-        let path = room.path("backing");
+    fn ext4_on_model(mut self, size: Bytes, latency: Latency) -> Result<Self, Failure> {
+        let path = self.room.path("backing");
         let file = File::create(&path).map_err(|error| missing(&path, &error))?;
-        file.set_len(setup.memory.0).map_err(|error| missing(&path, &error))?;
-        let latency = setup.latency.unwrap_or(Latency::SSD);
+        file.set_len(size.0).map_err(|error| missing(&path, &error))?;
         let store = LatencyCold::new(Box::new(FileCold::open(&path)?), latency);
-        let disk = DiskMount::new(Box::new(store), setup.memory.0, &room.mount_point(), 4)?;
+        let disk = DiskMount::new(Box::new(store), size.0, &self.room.mount_point(), 4)?;
         let backing = File::options().read(true).write(true).open(disk.path());
         let backing = backing.map_err(|error| missing(disk.path(), &error))?;
         let device = LoopDevice::attach(&backing, "senesce-tier", false)?;
         drop(backing);
-        let target = senesce_volume::open(&TargetSpec::Device(device.path().into()), &OpenOptions::default())?;
-        let target = Some(target);
-        Ok(Self {
-            kind: SubjectKind::Ext4Disk,
-            directory: None,
-            server: None,
-            target,
-            _device: Some(device),
-            _disk: Some(disk),
-            _room: room,
-        })
+        let target = TargetSpec::Device(device.path().into());
+        self._device = Some(device);
+        self._disk = Some(disk);
+        self.open(target)
+    }
+
+    fn open(mut self, target: TargetSpec) -> Result<Self, Failure> {
+        self.target = Some(senesce_volume::open(&target, &OpenOptions::default())?);
+        Ok(self)
     }
 
     /// Its root directory.
+    ///
+    /// # Errors
+    /// It is not mounted.
     pub fn directory(&self) -> Result<&ClaimedDirectory, Failure> {
         let found = self.directory.as_ref().or(self.target.as_ref().map(MountedTarget::directory));
         found.ok_or_else(|| Failure::new(ExitCode::RunFailed, "the file system is not mounted"))
@@ -198,7 +237,15 @@ impl Subject {
         self.server.as_ref().map(Server::fs)
     }
 
+    /// The same, if it evicts.
+    pub fn evicting(&self) -> Option<&Arc<TierFs>> {
+        self.tier().filter(|_| self.kind.evicts())
+    }
+
     /// Unmounts it and removes what it was made of.
+    ///
+    /// # Errors
+    /// What could not be unmounted.
     pub fn stop(mut self) -> Result<(), Failure> {
         drop(self.directory.take());
         if let Some(server) = self.server.take() {

@@ -1,6 +1,6 @@
 //! Table, figure and findings of the file server.
 
-use super::Played;
+use super::{Played, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
@@ -10,7 +10,7 @@ use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, me
 use serde_json::{Value, json};
 
 /// Everything from the runs.
-pub fn analyse(runs: &[Played], latency: &str) -> Analysis {
+pub fn analyse(runs: &[Played], spec: &Spec) -> Analysis {
     let names = names(runs);
     let columns = ["file system", "operations/s", "MB/s", "evicted (blocks)", "fetched (blocks)", "runs"];
     let mut table = Table::new("fileserver", "The fileserver personality, means over the rounds", &columns);
@@ -29,9 +29,9 @@ pub fn analyse(runs: &[Played], latency: &str) -> Analysis {
     Analysis {
         title: "A file server by the share of its data that stays in memory".into(),
         summary: "Operations per second as Filebench counts them.".into(),
-        figures: vec![figure(runs, latency)],
+        figures: vec![figure(runs, spec)],
         tables: vec![table, costs_table(&judged)],
-        caveats: vec![format!("modelled: latency of the cold store: {latency}")],
+        caveats: spec.cold_latency.caveats(&spec.disk),
         result: json!({
             "runs": runs,
             "against_bpfs": judged.iter().map(|(name, decision)| {
@@ -39,7 +39,7 @@ pub fn analyse(runs: &[Played], latency: &str) -> Analysis {
                 row.insert("condition".into(), json!(name));
                 Value::Object(row)
             }).collect::<Vec<_>>(),
-            "cold_latency": latency,
+            "cold_latency": spec.cold_latency.to_string(),
         }),
         ..Analysis::default()
     }
@@ -97,7 +97,7 @@ fn average(runs: &[Played], name: &str, value: &dyn Fn(&Played) -> f64) -> Optio
     mean(&runs.iter().filter(|run| run.condition == name).map(value).collect::<Vec<_>>())
 }
 
-fn figure(runs: &[Played], latency: &str) -> Figure {
+fn figure(runs: &[Played], spec: &Spec) -> Figure {
     let percents: Vec<f64> = names(runs)
         .iter()
         .filter_map(|name| runs.iter().find(|run| run.condition == *name)?.threshold_percent)
@@ -120,12 +120,14 @@ fn figure(runs: &[Played], latency: &str) -> Figure {
         id: "fileserver".into(),
         title: "Fileserver by threshold".into(),
         caption: "Means over the rounds; the baselines have no threshold.".into(),
-        device: format!("memory; cold store modelled: {latency}"),
+        device: format!("memory, the disk of {}, and a modelled disk: {}", spec.disk, spec.cold_latency),
         better: Better::Higher,
         kind: FigureKind::Lines {
             x: Axis::linear("threshold (% of the workload)").from_zero(),
             y: Axis::linear("operations/s").from_zero(),
-            series: [Some(anticache), line("bpfs"), line("ext4"), line("ext4-disk")].into_iter().flatten().collect(),
+            series: std::iter::once(anticache)
+                .chain(["bpfs", "ext4", "ext4-disk", "ext4-model", "ext4-hdd"].into_iter().filter_map(line))
+                .collect(),
         },
     }
 }
@@ -145,6 +147,8 @@ mod tests {
             evicted: 0,
             fetched: 0,
             read_percent: None,
+            workload_bytes: 0,
+            files: 0,
         };
         let runs = [run("bpfs", None), run("anticache 100 %", Some(100.0)), run("anticache 20 %", Some(20.0))];
         assert_eq!(names(&runs), ["anticache 20 %", "anticache 100 %", "bpfs"]);
@@ -161,6 +165,8 @@ mod tests {
             evicted: 0,
             fetched: 0,
             read_percent: None,
+            workload_bytes: 0,
+            files: 0,
         };
         let words = |factor: f64, rounds: u64| {
             let runs: Vec<Played> = (0..rounds)

@@ -1,98 +1,135 @@
-//! Table, figure and findings of the sweep.
+//! Tables and figure of the sweep.
 
-use super::Cell;
+use super::{AGAIN, Cell, Spec};
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Bytes, Figure, FigureKind, Mark, Series, Table};
-use senesce_stats::{Middle, middle};
+use senesce_stats::{Middle, mean, middle};
 use serde_json::json;
 
 /// Everything from the cells.
-pub fn analyse(cells: &[Cell], latency: &str) -> Analysis {
-    let means = means(cells);
-    let columns = ["period (ms)", "threshold", "operations/s", "median (us)", "p99 (us)", "evicted", "fetched"];
-    let mut table = Table::new("sweep", "Period and threshold of the evictor, means over the rounds", &columns);
-    for cell in &means {
+pub fn analyse(cells: &[Cell], spec: &Spec) -> Analysis {
+    let kinds = kinds(cells);
+    let against = against(cells, &kinds, spec);
+    let columns = [
+        "file system",
+        "period (ms)",
+        "threshold",
+        "operations/s",
+        "over the reference, round by round",
+        "median (us)",
+        "p99 (us)",
+        "evicted",
+        "fetched",
+    ];
+    let title = "Period and threshold of the evictor: geometric means of the rates over the rounds, means of the rest";
+    let mut table = Table::new("sweep", title, &columns);
+    for (cell, ratio) in kinds.iter().zip(&against) {
+        let of = |value: fn(&Cell) -> f64| mean(&same(cells, cell).map(value).collect::<Vec<_>>());
         table.row(vec![
+            json!(cell.subject),
             json!(cell.period_ms),
-            json!(Bytes(cell.threshold_bytes).to_string()),
-            json!(cell.ops_per_second),
-            json!(cell.p50_us),
-            json!(cell.p99_us),
-            json!(cell.evicted),
-            json!(cell.fetched),
+            json!(cell.threshold_bytes.map(|bytes| Bytes(bytes).to_string())),
+            json!(geometric_mean(same(cells, cell).map(|one| one.ops_per_second))),
+            json!(ratio),
+            json!(of(|one| one.p50_us)),
+            json!(of(|one| one.p99_us)),
+            json!(of(|one| one.evicted as f64)),
+            json!(of(|one| one.fetched as f64)),
         ]);
     }
+    let reference = spec.reference().map_or(String::new(), |(period, threshold)| {
+        format!(
+            " The reference is a period of {:?} and a threshold of {}, which is measured twice in every round ({AGAIN}).",
+            period.0, threshold.0
+        )
+    });
     Analysis {
         title: "How often to look, and how much to keep".into(),
-        summary: "One thread reads and writes blocks; four fifths of the accesses go to one fifth of the file.".into(),
-        figures: vec![figure(&means, cells, latency)],
+        summary: format!(
+            "One thread reads and writes blocks; four fifths of the accesses go to one fifth of the file.{reference}"
+        ),
+        figures: vec![figure(&kinds, cells, spec)],
         tables: vec![table],
-        caveats: vec![format!("modelled: latency of the cold store: {latency}")],
-        result: json!({"cells": means, "cold_latency": latency}),
+        caveats: spec.cold_latency.caveats(&spec.disk),
+        result: json!({"cells": cells, "cold_latency": spec.cold_latency.to_string()}),
         ..Analysis::default()
     }
 }
 
-/// Median rates over the rounds by period.
-fn rates(cells: &[&Cell]) -> Vec<(f64, Middle)> {
-    let mut periods: Vec<f64> = cells.iter().map(|cell| cell.period_ms).collect();
-    periods.sort_by(f64::total_cmp);
-    periods.dedup();
-    let of = |period: f64| -> Vec<f64> {
-        cells.iter().filter(|cell| cell.period_ms == period).map(|cell| cell.ops_per_second).collect()
-    };
-    periods.into_iter().filter_map(|period| Some((period, middle(&of(period))?))).collect()
-}
-
-/// Means over the rounds, cell by cell.
-fn means(cells: &[Cell]) -> Vec<Cell> {
-    let mut means: Vec<Cell> = Vec::new();
+/// One cell of every condition: the grid by threshold and period, then what stands beside it.
+fn kinds(cells: &[Cell]) -> Vec<Cell> {
+    let mut kinds: Vec<Cell> = Vec::new();
     for cell in cells {
-        if means.iter().any(|mean| mean.period_ms == cell.period_ms && mean.threshold_bytes == cell.threshold_bytes) {
-            continue;
+        if !kinds.iter().any(|known| known.is_like(cell)) {
+            kinds.push(cell.clone());
         }
-        let same: Vec<&Cell> = cells
-            .iter()
-            .filter(|other| other.period_ms == cell.period_ms && other.threshold_bytes == cell.threshold_bytes)
-            .collect();
-        let mean = |value: &dyn Fn(&Cell) -> f64| same.iter().map(|cell| value(cell)).sum::<f64>() / same.len() as f64;
-        means.push(Cell {
-            ops_per_second: mean(&|cell| cell.ops_per_second),
-            p50_us: mean(&|cell| cell.p50_us),
-            p99_us: mean(&|cell| cell.p99_us),
-            evicted: mean(&|cell| cell.evicted as f64) as u64,
-            fetched: mean(&|cell| cell.fetched as f64) as u64,
-            ..cell.clone()
-        });
     }
-    means.sort_by(|a, b| {
-        (a.threshold_bytes, a.period_ms)
-            .partial_cmp(&(b.threshold_bytes, b.period_ms))
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
-    means
+    let place = |cell: &Cell| {
+        let period = cell.period_ms.map_or(u64::MAX, |period| (period * 1e3) as u64);
+        (cell.threshold_bytes.unwrap_or(u64::MAX), period, cell.subject.clone())
+    };
+    kinds.sort_by_key(place);
+    kinds
 }
 
-fn figure(means: &[Cell], cells: &[Cell], latency: &str) -> Figure {
+fn same<'a>(cells: &'a [Cell], one: &'a Cell) -> impl Iterator<Item = &'a Cell> {
+    cells.iter().filter(|cell| cell.is_like(one))
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    mean(&values.map(f64::ln).collect::<Vec<_>>()).map(f64::exp)
+}
+
+/// The rate of each condition over that of the reference in the same round, as a geometric mean: what the claims compare.
+fn against(cells: &[Cell], kinds: &[Cell], spec: &Spec) -> Vec<Option<f64>> {
+    let reference = spec.reference().map(|(period, threshold)| (Some(period.seconds() * 1e3), Some(threshold.bytes())));
+    let is_reference =
+        |cell: &&Cell| cell.subject == spec.subject.name() && Some((cell.period_ms, cell.threshold_bytes)) == reference;
+    let of_round = |round: u64| cells.iter().filter(is_reference).find(|cell| cell.round == round);
+    let ratio = |kind: &Cell| {
+        let quotients =
+            same(cells, kind).filter_map(|cell| Some(cell.ops_per_second / of_round(cell.round)?.ops_per_second));
+        geometric_mean(quotients)
+    };
+    kinds.iter().map(ratio).collect()
+}
+
+/// Median rate over the rounds.
+fn rate(cells: &[Cell], kind: &Cell) -> Option<Middle> {
+    middle(&same(cells, kind).map(|cell| cell.ops_per_second).collect::<Vec<_>>())
+}
+
+fn figure(kinds: &[Cell], cells: &[Cell], spec: &Spec) -> Figure {
     let mut series: Vec<Series> = Vec::new();
-    for cell in means {
-        let name = format!("threshold {}", Bytes(cell.threshold_bytes));
-        if series.iter().any(|series| series.name == name) {
-            continue;
-        }
-        let same: Vec<&Cell> = cells.iter().filter(|other| other.threshold_bytes == cell.threshold_bytes).collect();
-        let mut line = Series { name, mark: Mark::Measured, ..Series::default() };
-        for (period, rate) in rates(&same) {
-            line.points.push((period, rate.value));
+    let periods = || kinds.iter().filter_map(|cell| cell.period_ms);
+    for kind in kinds {
+        let Some(rate) = rate(cells, kind) else { continue };
+        let name = match kind.threshold_bytes {
+            Some(bytes) => format!("{}, threshold {}", kind.subject, Bytes(bytes)),
+            None => kind.subject.clone(),
+        };
+        let places = match kind.period_ms {
+            Some(period) => vec![period],
+            None => [periods().reduce(f64::min), periods().reduce(f64::max)].into_iter().flatten().collect(),
+        };
+        let index = series.iter().position(|series| series.name == name).unwrap_or_else(|| {
+            series.push(Series { name, mark: Mark::Measured, ..Series::default() });
+            series.len() - 1
+        });
+        let line = &mut series[index];
+        for place in places {
+            line.points.push((place, rate.value));
             line.intervals.push(rate.ends());
         }
-        series.push(line);
     }
     Figure {
         id: "sweep".into(),
         title: "Operations per second by period and threshold".into(),
-        caption: "Median over the rounds, with its 95 % interval from 5 rounds on.".into(),
-        device: format!("memory; cold store modelled: {latency}"),
+        caption:
+            "Median over the rounds, with its 95 % interval from 5 rounds on; file systems without an evictor are \
+                  level."
+                .into(),
+        device: format!("memory, the disk of {}, a modelled cold store: {}", spec.disk, spec.cold_latency),
         better: Better::Higher,
         kind: FigureKind::Lines {
             x: Axis::linear("period (ms)").log10(),
@@ -105,20 +142,55 @@ fn figure(means: &[Cell], cells: &[Cell], latency: &str) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tier_sweep::TierSweep;
+    use senesce_core::Level;
+    use senesce_runs::run::Experiment;
 
-    #[test]
-    fn cells_are_averaged_over_the_rounds() {
-        let cell = |round, ops| Cell {
+    fn cell(subject: &str, grid: Option<(f64, u64)>, round: u64, ops: f64) -> Cell {
+        Cell {
             round,
-            period_ms: 10.0,
-            threshold_bytes: 40 << 20,
+            subject: subject.into(),
+            period_ms: grid.map(|(period, _)| period),
+            threshold_bytes: grid.map(|(_, mib)| mib << 20),
             ops_per_second: ops,
             p50_us: 1.0,
             p99_us: 2.0,
             evicted: 10,
             fetched: 4,
+        }
+    }
+
+    #[test]
+    fn the_table_holds_every_condition_against_the_reference_of_the_same_round() {
+        let spec = TierSweep::defaults(Level::Smoke);
+        let at = |period, mib| Some((period, mib));
+        let all: Vec<Cell> = [(0, 1.0), (1, 10.0)]
+            .into_iter()
+            .flat_map(|(round, load)| {
+                [
+                    cell("anticache", at(10.0, 40), round, 100.0 * load),
+                    cell(AGAIN, at(10.0, 40), round, 101.0 * load),
+                    cell("anticache", at(1.0, 40), round, 50.0 * load),
+                    cell("ext4-disk", None, round, 20.0 * load),
+                ]
+            })
+            .collect();
+        let analysis = analyse(&all, &spec);
+        let rows = &analysis.tables[0].rows;
+        assert_eq!(rows.len(), 4);
+        let ratio = |name: &str, period: f64| {
+            let is_it = |row: &&Vec<serde_json::Value>| row[0] == name && (row[1].is_null() || row[1] == period);
+            (rows.iter().find(is_it).unwrap()[4].as_f64().unwrap() * 1e3).round() / 1e3
         };
-        let means = means(&[cell(0, 100.0), cell(1, 300.0)]);
-        assert_eq!((means.len(), means[0].ops_per_second), (1, 200.0));
+        assert_eq!([ratio("anticache", 10.0), ratio(AGAIN, 10.0), ratio("anticache", 1.0)], [1.0, 1.01, 0.5]);
+        assert_eq!(ratio("ext4-disk", 0.0), 0.2);
+        assert!(analysis.summary.contains("measured twice"), "{}", analysis.summary);
+    }
+
+    #[test]
+    fn the_reference_is_measured_twice() {
+        let conditions = TierSweep::defaults(Level::Quick).conditions();
+        assert_eq!(conditions.iter().filter(|one| one.again).count(), 1);
+        assert_eq!(conditions.len(), 5 * 5 + 3);
     }
 }

@@ -183,21 +183,36 @@ impl LooseWriter {
         let Staged::Unnamed(_, file) = staged else {
             return rustix::fs::renameat(&self.staging_fd, number.to_string(), folder, name);
         };
-        let link = || rustix::fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH);
+        let link = || link(file, folder, name);
         match link() {
             // A damaged object of that name: see `has`.
             Err(Errno::EXIST) => {
                 rustix::fs::unlinkat(folder, name, AtFlags::empty())?;
                 link()
             }
-            // Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE).
-            Err(Errno::NOENT) if !rustix::process::geteuid().is_root() => {
-                use std::os::fd::AsRawFd;
-                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-                rustix::fs::linkat(CWD, from, folder, name, AtFlags::SYMLINK_FOLLOW)
-            }
             other => other,
         }
+    }
+}
+
+/// Linking by descriptor alone needs CAP_DAC_READ_SEARCH before Linux 6.10 (open(2), O_TMPFILE), which root lacks in many
+/// containers; through /proc nobody needs it.
+fn link(file: &OwnedFd, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let by_path = || {
+        let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+        rustix::fs::linkat(CWD, from, folder, name, AtFlags::SYMLINK_FOLLOW)
+    };
+    by_descriptor_or(rustix::fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH), by_path)
+}
+
+fn by_descriptor_or(
+    by_descriptor: rustix::io::Result<()>,
+    by_path: impl FnOnce() -> rustix::io::Result<()>,
+) -> rustix::io::Result<()> {
+    match by_descriptor {
+        Err(Errno::NOENT | Errno::PERM) => by_path(),
+        other => other,
     }
 }
 
@@ -251,4 +266,50 @@ pub(super) fn list(objects: &Path, scheme: Scheme) -> Result<Vec<Found>, StoreEr
 /// Whether there is any file or directory below `objects`.
 pub(super) fn any(objects: &Path) -> Result<bool, StoreError> {
     Ok(fs::read_dir(objects).map_err(io("list", objects))?.next().is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_link_by_descriptor_links_by_path_and_hears_what_that_says() {
+        for refused in [Errno::NOENT, Errno::PERM] {
+            assert_eq!(by_descriptor_or(Err(refused), || Ok(())), Ok(()), "root without a capability too");
+            assert_eq!(by_descriptor_or(Err(refused), || Err(Errno::EXIST)), Err(Errno::EXIST));
+        }
+        assert_eq!(by_descriptor_or(Err(Errno::EXIST), || Ok(())), Err(Errno::EXIST));
+        assert_eq!(by_descriptor_or(Ok(()), || Err(Errno::IO)), Ok(()));
+    }
+
+    #[test]
+    fn a_damaged_object_of_the_same_name_is_replaced() {
+        let room = tempfile::tempdir().unwrap();
+        for folder in ["staging", "objects"] {
+            fs::create_dir(room.path().join(folder)).unwrap();
+        }
+        let id = crate::HashAlgorithm::Sha1.name(b"whole");
+        let mut writer = LooseWriter::new(room.path(), 0, 1, Scheme::GIT, true).unwrap();
+        writer.put(id, b"whole").unwrap();
+        writer.publish().unwrap();
+        let path = room.path().join("objects").join(Scheme::GIT.path(&id.hex()));
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, b"torn").unwrap();
+        // A thread without the right to link by descriptor, as everybody but root has none (kernels before 6.10 then say ENOENT).
+        let unprivileged = std::thread::spawn(move || {
+            rustix::thread::set_capabilities(
+                None,
+                rustix::thread::CapabilitySets {
+                    effective: rustix::thread::CapabilitySet::empty(),
+                    permitted: rustix::thread::CapabilitySet::empty(),
+                    inheritable: rustix::thread::CapabilitySet::empty(),
+                },
+            )
+            .unwrap();
+            writer.put(id, b"whole").unwrap();
+            writer.publish()
+        });
+        unprivileged.join().unwrap().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+    }
 }

@@ -4,6 +4,7 @@ use crate::error::{StoreError, io};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use senesce_core::interrupt::Interrupt;
+use senesce_volume::Guardian;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
@@ -51,11 +52,14 @@ pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Res
     let copy = |file: &std::fs::File| file.try_clone().map_err(io("duplicate the output of", &program));
     command.stdin(Stdio::null()).stdout(copy(&output)?).stderr(copy(&output)?).process_group(0);
     let started = Instant::now();
-    let child = command.spawn().map_err(io("run", &program))?;
+    let mut child = command.spawn().map_err(io("run", &program))?;
+    // It would go on writing into the target when this process is killed.
+    let mut guardian = Guardian::of_group(&mut child)?;
     let pid = Pid::from_child(&child);
     let waited = wait(pid, started + limit, interrupt);
     let (status, usage, timed_out) = waited.map_err(io("wait for", &program))?;
     let seconds = started.elapsed().as_secs_f64();
+    guardian.dismiss();
     let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     let outcome = if timed_out {
         Outcome::TimedOut
@@ -148,6 +152,13 @@ mod tests {
         assert_eq!(ran.outcome, Outcome::Failed(3, "last words".into()));
         assert!(ran.user_seconds > 0.0);
         assert_eq!(shell("kill -9 $$", Duration::from_secs(20)).outcome, Outcome::Killed(9));
+    }
+
+    #[test]
+    fn a_command_is_in_the_ledger_while_it_runs() {
+        let ledger = senesce_volume::runtime::subfolder("owners").unwrap();
+        let script = format!("until grep -rqs '\"group\",\"process\":'$$, '{}'; do :; done", ledger.display());
+        assert_eq!(shell(&script, Duration::from_secs(60)).outcome, Outcome::Done);
     }
 
     #[test]

@@ -5,7 +5,10 @@ use super::paint::{self, Look};
 use super::scale::AxisScale;
 use super::{Anchor, Canvas, lines, text};
 use crate::number;
-use senesce_core::analysis::{Axis, Figure, Series};
+use senesce_core::analysis::{Axis, Figure, Scale, Series};
+
+/// So many values behind a bar are drawn one by one.
+const SINGLE: usize = 12;
 
 /// One bar on its way to the paper.
 struct Bar<'a> {
@@ -31,6 +34,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     let width = bar_width(slot, series.len());
     let mut missing = 0;
     for (order, (one, look)) in series.iter().zip(&looks).enumerate() {
+        canvas.series = Some(order);
         for index in 0..one.points.len() {
             let category = one.points[index].0;
             if !(0.0..x.categories.len() as f64 - 0.5).contains(&category) {
@@ -42,6 +46,7 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
             missing += usize::from(!draw_bar(canvas, &frame, (x, y), &bar, &labels));
         }
     }
+    canvas.series = None;
     baseline(canvas, &frame);
     match missing {
         0 => Vec::new(),
@@ -63,7 +68,8 @@ fn scales(x: &Axis, y: &Axis, series: &[Series]) -> (AxisScale, AxisScale) {
     let heights = series.iter().flat_map(|one| {
         let ends =
             (0..one.points.len()).filter_map(|index| frame::interval(one, index)).flat_map(|(low, high)| [low, high]);
-        one.points.iter().map(|point| point.1).chain(ends)
+        let shown = one.values.iter().filter(|values| values.len() <= SINGLE).flatten().copied();
+        one.points.iter().map(|point| point.1).chain(ends).chain(shown)
     });
     (AxisScale::fit(x, std::iter::empty(), false, 5), AxisScale::fit(y, heights, y.min.is_none(), 5))
 }
@@ -134,8 +140,16 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
     let (top, bottom) = (y.min(frame.base()), y.max(frame.base()));
     let inset = (bar.width * 0.06).min(em * 0.15);
     let words = frame::hover(bar.series, bar.index, axes);
-    frame::fill(canvas, bar.look, (bar.left + inset, top, bar.width - 2.0 * inset, (bottom - top).max(0.5)), &words);
     let mut above = top;
+    // Where a logarithmic axis begins is a choice, and with it the length of a bar: there a value is a mark.
+    if axes.1.scale == Scale::Linear {
+        let area = (bar.left + inset, top, bar.width - 2.0 * inset, (bottom - top).max(0.5));
+        frame::fill(canvas, bar.look, area, &words);
+    } else {
+        frame::draw_mark(canvas, bar.look, middle, y, em * 0.3, &words);
+        above = y - em * 0.3;
+    }
+    above = above.min(single_values(canvas, frame, bar).unwrap_or(above));
     if let Some((low, high)) = frame::interval(bar.series, bar.index)
         && let (Some(low), Some(high)) = (frame.at_y(low), frame.at_y(high))
     {
@@ -166,6 +180,20 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
         None => {}
     }
     true
+}
+
+/// The values behind a bar as dots beside its middle, where they are few; the height of the highest.
+fn single_values(canvas: &mut Canvas, frame: &Frame, bar: &Bar<'_>) -> Option<f64> {
+    let values = bar.series.values.get(bar.index).filter(|values| (2..=SINGLE).contains(&values.len()))?;
+    let places: Vec<f64> = values.iter().filter_map(|value| frame.at_y(*value)).collect();
+    let (em, room) = (canvas.em(), bar.width * 0.5);
+    let step = room / places.len() as f64;
+    let left = bar.left + (bar.width - room + step) / 2.0;
+    let dot = |(index, y): (usize, &f64)| paint::mark_path(0, left + step * index as f64, *y, em * 0.14);
+    let dots: String = places.iter().enumerate().map(dot).collect();
+    let stroke = canvas.stroke(0.5);
+    canvas.path("halo ink", &stroke, &dots, "");
+    places.into_iter().reduce(f64::min)
 }
 
 fn baseline(canvas: &mut Canvas, frame: &Frame) {

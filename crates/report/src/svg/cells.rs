@@ -20,6 +20,7 @@ pub(super) fn draw(
     let entries: Vec<(String, Look)> =
         legend.iter().enumerate().map(|(index, name)| (name.clone(), look(index))).collect();
     frame::legend(canvas, &entries, Sample::Fill);
+    canvas.disown();
     let grid = Grid::fit(canvas, rows, !heads.is_empty());
     put_heads(canvas, &grid, heads);
     for row in rows {

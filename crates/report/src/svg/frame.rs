@@ -245,7 +245,8 @@ pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
     let key = if matches!(sample, Sample::Line | Sample::Plain) { em * 2.0 } else { em };
     let (mut x, mut lines) = (0.0, 1.0);
     let top = canvas.height;
-    for (name, look) in entries {
+    for (index, (name, look)) in entries.iter().enumerate() {
+        canvas.series = Some(index);
         let name = text::shorten(name, em, canvas.format.width - key - em);
         let width = key + em * 0.45 + text::width(&name, em);
         if x > 0.0 && x + width > canvas.format.width {
@@ -256,6 +257,7 @@ pub fn legend(canvas: &mut Canvas, entries: &[(String, Look)], sample: Sample) {
         canvas.text(x + key + em * 0.45, y, Anchor::Start, "", em, &name);
         x += width + em * 1.4;
     }
+    canvas.series = None;
     if !entries.is_empty() {
         canvas.height = top + lines * em * 1.5 + em * 0.5;
     }

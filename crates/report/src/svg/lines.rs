@@ -39,9 +39,11 @@ pub(super) fn draw(
     let scales = scales(canvas, x, y, series);
     let frame = frame::frame(canvas, figure, (x, y), scales, Wanted { right, headroom: 0.0 });
     let mut omitted = 0;
-    for (one, look) in series.iter().zip(&looks) {
+    for (index, (one, look)) in series.iter().zip(&looks).enumerate() {
+        canvas.series = Some(index);
         omitted += draw_series(canvas, &frame, (x, y), one, look, joined);
     }
+    canvas.series = None;
     if at_ends {
         end_labels(canvas, &frame, series, &entries);
     }
@@ -241,7 +243,9 @@ fn end_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series], entries: &[
     }
     let x = frame.left + frame.width + em * 0.9;
     for (y, index) in labels {
+        canvas.series = Some(index);
         frame::draw_sample(canvas, &entries[index].1, Sample::Line, x, y, em * 0.9);
         canvas.text(x + em * 1.2, y + em * 0.34, Anchor::Start, "", em, &entries[index].0);
     }
+    canvas.series = None;
 }

@@ -53,7 +53,7 @@ pub fn draw(figure: &Figure, format: Format, style: &str) -> String {
 
 /// What a figure is drawn of, in one format.
 pub fn compose(figure: &Figure, format: Format) -> Canvas {
-    let mut canvas = Canvas { format, items: Vec::new(), height: 0.0 };
+    let mut canvas = Canvas::new(format);
     if format.title {
         canvas.heading(&figure.title);
     }
@@ -130,9 +130,42 @@ pub struct Canvas {
     pub items: Vec<Item>,
     /// How far down it reaches.
     pub height: f64,
+    /// The series that is being drawn; none: what belongs to all.
+    pub series: Option<usize>,
+    /// The series of each item.
+    owners: Vec<Option<usize>>,
 }
 
 impl Canvas {
+    fn new(format: Format) -> Self {
+        Self { format, items: Vec::new(), height: 0.0, series: None, owners: Vec::new() }
+    }
+
+    fn put(&mut self, item: Item) {
+        self.items.push(item);
+        self.owners.push(self.series);
+    }
+
+    /// What was put so far belongs to all series.
+    fn disown(&mut self) {
+        self.owners.fill(None);
+    }
+
+    /// The items as SVG, those of a series in groups of their own.
+    fn markup(&self) -> String {
+        let mut text = String::new();
+        let mut open = None;
+        for (item, owner) in self.items.iter().zip(&self.owners) {
+            if *owner != open {
+                text += if open.is_some() { "</g>" } else { "" };
+                text += &owner.map_or_else(String::new, |series| format!("<g data-s=\"{series}\">"));
+                open = *owner;
+            }
+            text += &item.markup();
+        }
+        text + if open.is_some() { "</g>" } else { "" }
+    }
+
     /// Font size.
     pub fn em(&self) -> f64 {
         self.format.font
@@ -140,19 +173,19 @@ impl Canvas {
 
     /// A line of text.
     pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, words: &str) {
-        self.items.push(Item::Text { x, y, anchor, degrees: None, class, size, words: words.into() });
+        self.put(Item::Text { x, y, anchor, degrees: None, class, size, words: words.into() });
     }
 
     /// Text turned by `degrees` around its anchor.
     pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, words: &str) {
-        self.items.push(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, words: words.into() });
+        self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, words: words.into() });
     }
 
     /// A path, with words that appear on hovering when `hover` is not empty.
     pub fn path(&mut self, class: &str, paint: &Paint, path: &str, hover: &str) {
         if !path.is_empty() {
             let (class, paint) = (class.into(), paint.clone());
-            self.items.push(Item::Path { class, paint, path: path.into(), hover: hover.into() });
+            self.put(Item::Path { class, paint, path: path.into(), hover: hover.into() });
         }
     }
 
@@ -192,7 +225,7 @@ impl Canvas {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\">{style}{}</svg>",
             escape(&label),
-            self.items.iter().map(Item::markup).collect::<String>(),
+            self.markup(),
             w = n(self.format.width),
             h = n(self.height.ceil()),
         )

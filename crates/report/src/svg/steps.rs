@@ -20,9 +20,11 @@ pub(super) fn draw(canvas: &mut Canvas, figure: &Figure, x: &Axis, y: &Axis, ser
     let ys = AxisScale::fit(y, heights, y.min.is_none(), 5);
     let frame = frame::frame(canvas, figure, (x, y), (xs, ys), Wanted { right: 0.0, headroom: 0.0 });
     let mut omitted = 0;
-    for (one, look) in series.iter().zip(&looks) {
+    for (index, (one, look)) in series.iter().zip(&looks).enumerate() {
+        canvas.series = Some(index);
         omitted += draw_series(canvas, &frame, (x, y), one, look);
     }
+    canvas.series = None;
     let mut notes = frame::omitted_note(omitted);
     if x.scale != Scale::Linear && series.iter().any(|one| one.points.first().is_some_and(|point| point.0 <= 0.0)) {
         notes.push("The first bin begins at zero, which has no place on this axis.".into());

@@ -94,6 +94,29 @@ fn printing_loses_nothing() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
+/// The page's policy lets our script run, by its hash, and no other.
+#[test]
+#[ignore = "needs chromium"]
+fn our_script_runs_and_no_other() {
+    let browser = browser();
+    let room = tempfile::tempdir().unwrap();
+    let html = senesce_report::render_html(
+        &crate::common::analysis(),
+        &crate::common::record(&room.path().join("run"), false),
+    );
+    let page = room.path().join("page.html");
+    std::fs::write(&page, &html).unwrap();
+    let (dom, console) = visit(browser, room.path(), &page);
+    for made in ["<button class=\"sort\"", "<p class=\"series\">", "<div class=\"tip\""] {
+        assert!(dom.contains(made), "{made}: {console}");
+    }
+    assert!(!console.contains(":CONSOLE"), "{console}");
+    std::fs::write(&page, html.replace("</body>", "<script>document.body.className = 'taken'</script></body>"))
+        .unwrap();
+    let (dom, console) = visit(browser, room.path(), &page);
+    assert!(!dom.contains("class=\"taken\"") && console.contains("Content Security Policy"), "{console}");
+}
+
 /// Without blanks, line ends and soft hyphens, which paper has elsewhere.
 fn bare(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_whitespace() && *letter != '\u{ad}').collect()
@@ -102,7 +125,7 @@ fn bare(text: &str) -> String {
 /// The texts between the tags of the page's body, without drawings and the list of contents.
 fn texts(html: &str) -> Vec<String> {
     let mut body = html.split_once("<body>").unwrap().1.to_string();
-    for tag in ["svg", "nav"] {
+    for tag in ["svg", "nav", "script"] {
         while let Some(begin) = body.find(&format!("<{tag}")) {
             let end = body[begin..].find(&format!("</{tag}>")).unwrap() + begin;
             body.replace_range(begin..end + tag.len() + 3, "");

@@ -216,7 +216,7 @@ impl How {
                 let sync = if self.sync == "none" { vec![false] } else { vec![false, true] };
                 let time = self.time.map_or(FileOpsOptions::default().time, |time| time.0);
                 let (operations, macros) = (self.ops.clone(), self.macros);
-                Subject::FileOps(FileOpsOptions { operations, sync, time, macros, seed })
+                Subject::FileOps(FileOpsOptions { operations, sync, time, macros, seed, ..FileOpsOptions::default() })
             }
             "cold-read" => Subject::ColdRead,
             _ => Subject::Workload(Box::new(self.model(workload, text)?), self.options(seed)),

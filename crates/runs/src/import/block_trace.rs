@@ -81,6 +81,26 @@ mod tests {
     }
 
     #[test]
+    fn recordings_begun_under_load_or_with_errors_are_counted_and_not_valid() {
+        for (file, requests, why) in
+            [("begun-under-load", 1, "never issued"), ("failed-request", 2, "ended with an error")]
+        {
+            for (importer, folder) in [(&BLKTRACE, "blktrace"), (&BLKPARSE, "blkparse")] {
+                let room = tempfile::tempdir().unwrap();
+                let out = room.path().join("run");
+                importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap();
+                let result = crate::run::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
+                assert_eq!(
+                    (&result["requests"], &result["valid"]),
+                    (&requests.into(), &false.into()),
+                    "{folder}/{file}"
+                );
+                assert!(result.to_string().contains(why), "{folder}/{file}: {result}");
+            }
+        }
+    }
+
+    #[test]
     fn a_foreign_file_writes_nothing() {
         let room = tempfile::tempdir().unwrap();
         let out = room.path().join("run");

@@ -2,6 +2,7 @@
 
 pub mod block_trace;
 pub mod fio;
+pub mod results;
 
 use senesce_core::failure::errno_words;
 use senesce_core::{ExitCode, Failure};
@@ -20,7 +21,8 @@ pub trait Importer: Sync {
 }
 
 /// What can be imported into the kinds of this room.
-pub const IMPORTERS: &[&dyn Importer] = &[&fio::Fio, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
+pub const IMPORTERS: &[&dyn Importer] =
+    &[&fio::Fio, &results::HYPERFINE, &results::IOR, &results::MDTEST, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
 
 /// The importer of this name.
 pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static dyn Importer, Failure> {

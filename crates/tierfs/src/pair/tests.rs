@@ -110,6 +110,7 @@ fn a_mount_refuses_what_a_check_refuses() {
         threshold: Bytes::mib(1),
         period: std::time::Duration::from_millis(10),
         promotion: crate::Promotion::Always,
+        block_sums: true,
     };
     let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &room.path("n"), &options);
     assert!(matches!(mounted.err(), Some(TierError::Damaged { .. })));

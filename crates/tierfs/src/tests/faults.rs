@@ -3,8 +3,9 @@
 use super::model::{new, pattern, resolve};
 use super::sim::{SimCold, anonymous, small};
 use crate::TierFs;
+use crate::check::check;
 use crate::format::{BLOCK, ROOT_INO};
-use crate::open::{Options, check};
+use crate::open::Options;
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -61,7 +62,7 @@ fn a_cold_store_that_fails_writes_stops_eviction_and_loses_nothing() {
         fs.unlink(ROOT_INO, b"b").unwrap();
         fs.forget(b, 1);
         fs.write(a, 0, &[8; BLOCK], false).unwrap();
-        let report = check(anonymous(&nvm.image()), Path::new("image")).unwrap();
+        let report = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
         assert!(report.problems.is_empty(), "{report:?}");
     }
 }

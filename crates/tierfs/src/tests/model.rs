@@ -2,8 +2,9 @@
 
 use super::dump::{Dump, Node, dump};
 use super::sim::{open_image, small};
+use crate::check::check;
 use crate::format::ROOT_INO;
-use crate::open::{Options, check};
+use crate::open::Options;
 use crate::{FsResult, NewInode, Promotion, TierFs};
 use proptest::prelude::*;
 use rustix::io::Errno;
@@ -124,9 +125,13 @@ pub fn apply(fs: &TierFs, op: &Op) -> FsResult<Vec<u8>> {
             out.truncate(got);
             return Ok(out);
         }
-        Op::SetXattr(d, n, key, value) => {
-            fs.set_xattr(at(d, n)?, format!("user.{key}").as_bytes(), &[*value; 40], false, false)?
-        }
+        Op::SetXattr(d, n, key, value) => fs.set_xattr(
+            at(d, n)?,
+            format!("user.{key}").as_bytes(),
+            &vec![*value; 12 * usize::from(*value)],
+            false,
+            false,
+        )?,
         Op::RemoveXattr(d, n, key) => fs.remove_xattr(at(d, n)?, format!("user.{key}").as_bytes())?,
         Op::Evict(count) => drop(fs.evict(*count as usize)),
         Op::Remount => {}
@@ -287,7 +292,7 @@ impl Model {
             }
             Op::SetXattr(d, n, key, value) => {
                 let ino = self.at(d, n)?;
-                self.0[ino].xattrs.insert(format!("user.{key}").into(), vec![value; 40]);
+                self.0[ino].xattrs.insert(format!("user.{key}").into(), vec![value; 12 * usize::from(value)]);
             }
             Op::RemoveXattr(d, n, key) => {
                 let ino = self.at(d, n)?;
@@ -343,7 +348,7 @@ fn agrees(ops: &[Op], promotion: Promotion) -> Result<(), TestCaseError> {
         if matches!(op, Op::Remount) {
             fs.close();
             let image = nvm.image();
-            let report = check(super::sim::anonymous(&image), std::path::Path::new("image")).unwrap();
+            let report = check(super::sim::anonymous(&image), None, std::path::Path::new("image")).unwrap();
             prop_assert!(report.clean && report.problems.is_empty(), "{report:?}");
             let next = super::sim::SimNvm::new(&image);
             let reopened =

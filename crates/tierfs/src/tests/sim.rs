@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const LINE: usize = 64;
+const SECTOR: usize = 512;
 
 /// What is called at every persist, before it takes effect: (memory as stored, memory as durable).
 pub type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
@@ -82,26 +83,35 @@ unsafe impl Nvm for SimNvm {
     }
 }
 
-/// Which unpersisted words reach the memory in a crash.
+/// Which unpersisted words reach the memory in a crash. A cold sector is whole or not there, a cache line can tear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survivors {
     None,
     All,
     Random,
+    /// All but one cache line, counted from the first that is not persisted.
+    AllBut(usize),
+    /// A part of one cache line.
+    Torn(usize),
+}
+
+/// Cache lines that are not persisted.
+pub fn unpersisted(stored: &[u8], durable: &[u8]) -> usize {
+    stored.chunks(LINE).zip(durable.chunks(LINE)).filter(|(now, then)| now != then).count()
 }
 
 /// An image that a crash may leave: every word that differs may have survived or not.
 pub fn crash_image(stored: &[u8], durable: &[u8], survivors: Survivors, rng: &mut Pcg64) -> Vec<u8> {
     let mut image = durable.to_vec();
-    for (line, (now, then)) in stored.chunks(LINE).zip(durable.chunks(LINE)).enumerate() {
-        if now == then {
-            continue;
-        }
+    let lines = stored.chunks(LINE).zip(durable.chunks(LINE)).enumerate();
+    for (count, (line, (now, _))) in lines.filter(|(_, (now, then))| now != then).enumerate() {
         for word in 0..LINE / 8 {
             let survives = match survivors {
                 Survivors::None => false,
                 Survivors::All => true,
                 Survivors::Random => rng.next_u32().is_multiple_of(2),
+                Survivors::AllBut(dropped) => count != dropped,
+                Survivors::Torn(torn) => count == torn && rng.next_u32().is_multiple_of(2),
             };
             if survives {
                 let at = line * LINE + word * 8;
@@ -133,11 +143,13 @@ impl SimCold {
             match survivors {
                 Survivors::None => {}
                 Survivors::All => drop(synced.insert(*slot, data.clone())),
-                // Torn in the middle.
-                Survivors::Random => {
+                Survivors::Random | Survivors::AllBut(_) | Survivors::Torn(_) => {
                     let mut torn = synced.get(slot).cloned().unwrap_or(vec![0xee; BLOCK]);
-                    let cut = rng.next_u32() as usize % (BLOCK + 1);
-                    torn[..cut].copy_from_slice(&data[..cut]);
+                    for (old, new) in torn.chunks_mut(SECTOR).zip(data.chunks(SECTOR)) {
+                        if rng.next_u32().is_multiple_of(2) {
+                            old.copy_from_slice(new);
+                        }
+                    }
                     synced.insert(*slot, torn);
                 }
             }
@@ -147,6 +159,17 @@ impl SimCold {
 
     pub fn fail_reads(&self, fail: bool) {
         self.0.lock().fail_reads = fail;
+    }
+
+    /// Slots that hold something.
+    pub fn slots(&self) -> Vec<u32> {
+        let state = self.0.lock();
+        state.synced.keys().chain(state.written.keys()).copied().collect()
+    }
+
+    /// Changes what a slot holds.
+    pub fn change(&self, slot: u32, change: impl FnOnce(&mut [u8])) {
+        change(self.0.lock().synced.get_mut(&slot).expect("the slot was written"));
     }
 
     pub fn fail_writes(&self, errno: Option<i32>) {
@@ -187,6 +210,19 @@ impl ColdStore for SimCold {
         let written = std::mem::take(&mut state.written);
         state.synced.extend(written);
         Ok(())
+    }
+
+    fn punch(&self, slot: u32, count: u32) -> io::Result<()> {
+        let mut state = self.0.lock();
+        for slot in slot..slot + count {
+            state.written.remove(&slot);
+            state.synced.remove(&slot).expect("a slot that was never written is punched");
+        }
+        Ok(())
+    }
+
+    fn has_room(&self, _bytes: u64) -> bool {
+        self.0.lock().fail_writes.is_none()
     }
 
     fn describe(&self) -> String {

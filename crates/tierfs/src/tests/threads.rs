@@ -3,8 +3,9 @@
 use super::dump::dump;
 use super::model::new;
 use super::sim::{SimCold, anonymous, empty_image, open_image};
+use crate::check::check;
 use crate::format::{BLOCK, ROOT_INO};
-use crate::open::{Options, check};
+use crate::open::Options;
 use crate::{Promotion, TierFs};
 use rand_pcg::rand_core::Rng;
 use senesce_core::{Bytes, Seed};
@@ -95,7 +96,7 @@ fn storm(promotion: Promotion) {
     let mut image = vec![0; 400 * BLOCK];
     // SAFETY: the file system is closed.
     unsafe { fs.region.read(0, &mut image) };
-    let report = check(anonymous(&image), std::path::Path::new("image")).unwrap();
+    let report = check(anonymous(&image), None, std::path::Path::new("image")).unwrap();
     assert!(report.problems.is_empty(), "{report:?}");
     assert_eq!((report.resident_blocks, report.cold_blocks), (used.resident_blocks, used.cold_blocks));
     let again = open_image(&image, &cold, &options).unwrap();

@@ -1,12 +1,17 @@
 //! What programs see on a mount: descriptors that pass the kernel's cache beside descriptors that use it.
 
 use senesce_core::Bytes;
+use senesce_core::interrupt::Interrupt;
 use senesce_tierfs::Options;
-use senesce_tierfs::pair::{MakeRequest, make};
-use senesce_tierfs::serve::{Memory, MountRequest, Server};
+use senesce_tierfs::cold::AlignedBuffer;
+use senesce_tierfs::pair::{MakeRequest, check_pair, make};
+use senesce_tierfs::serve::{Memory, MountRequest, Server, scrub};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// Mounts a small file system in `room`.
 fn mount(room: &Path) -> (Server, PathBuf) {
@@ -130,5 +135,167 @@ fn times_before_1970_keep_their_fraction() {
         let found = std::fs::metadata(&path).unwrap();
         assert_eq!((found.mtime(), found.mtime_nsec()), (seconds, fraction));
     }
+    server.stop().unwrap();
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn a_buffered_reader_sees_what_asynchronous_direct_writes_left() {
+    const BLOCKS: usize = 256;
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    let path = mount_point.join("shared");
+    std::fs::write(&path, vec![0; BLOCKS * 4096]).unwrap();
+    let direct = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+    let queue = Queue::new();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let reader = File::open(&path).unwrap();
+            let mut data = vec![0; 64 * 4096];
+            while !done.load(Ordering::Relaxed) {
+                for at in (0..BLOCKS * 4096).step_by(data.len()) {
+                    reader.read_exact_at(&mut data, at as u64).unwrap();
+                }
+            }
+        });
+        let stale = (1..=60u8).find_map(|round| {
+            queue.write_all(&direct, BLOCKS, round);
+            let seen = std::fs::read(&path).unwrap();
+            let wrong = seen.iter().position(|byte| *byte != round)?;
+            Some(format!("round {round}: byte {wrong} is that of round {}", seen[wrong]))
+        });
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(stale, None);
+    });
+    drop(direct);
+    server.stop().unwrap();
+}
+
+/// Asynchronous writes by the kernel's own interface (io_submit(2)).
+struct Queue(libc::c_ulong);
+
+/// `struct iocb` of include/uapi/linux/aio_abi.h, little-endian.
+#[repr(C)]
+#[derive(Default, Clone, Copy)]
+struct Request {
+    data: u64,
+    key: u32,
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    descriptor: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    notify: u32,
+}
+
+impl Queue {
+    const DEPTH: usize = 16;
+
+    fn new() -> Self {
+        let mut context: libc::c_ulong = 0;
+        // SAFETY: the kernel writes one word.
+        let made = unsafe { libc::syscall(libc::SYS_io_setup, Self::DEPTH, &mut context) };
+        assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
+        Self(context)
+    }
+
+    /// Fills the file with `stamp`, several blocks in flight.
+    fn write_all(&self, file: &File, blocks: usize, stamp: u8) {
+        const PWRITE: u16 = 1;
+        let mut buffer = AlignedBuffer::new(1);
+        buffer.fill(stamp);
+        for first in (0..blocks).step_by(Self::DEPTH) {
+            let requests: Vec<Request> = (first..first + Self::DEPTH)
+                .map(|block| Request {
+                    opcode: PWRITE,
+                    descriptor: file.as_raw_fd() as u32,
+                    buffer: buffer.as_ptr() as u64,
+                    bytes: 4096,
+                    offset: block as i64 * 4096,
+                    ..Request::default()
+                })
+                .collect();
+            let pointers: Vec<*const Request> = requests.iter().map(std::ptr::from_ref).collect();
+            let mut events = [[0u64; 4]; Self::DEPTH];
+            // SAFETY: requests, buffer and room for the events live until all have ended.
+            let (sent, ended) = unsafe {
+                let sent = libc::syscall(libc::SYS_io_submit, self.0, pointers.len(), pointers.as_ptr());
+                let none = std::ptr::null::<libc::timespec>();
+                (sent, libc::syscall(libc::SYS_io_getevents, self.0, sent, sent, events.as_mut_ptr(), none))
+            };
+            assert_eq!((sent, ended), (Self::DEPTH as i64, Self::DEPTH as i64));
+            assert!(events.iter().all(|event| event[2] == 4096), "{events:?}");
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: nothing is in flight.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
+    }
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    let path = mount_point.join("cold");
+    let content: Vec<u8> = (0..20 << 20).map(|at: u32| (at / 4096) as u8).collect();
+    std::fs::write(&path, &content).unwrap();
+    assert!(server.fs().stats().cold_blocks > 1000, "more than memory holds");
+    let interrupt = Interrupt::new();
+    let sound = scrub(&mount_point, &interrupt).unwrap();
+    assert!(sound.findings.is_empty() && sound.blocks > 1000 && sound.ended == 1, "{sound:?}");
+    let cold = File::options().read(true).write(true).open(room.path().join("cold")).unwrap();
+    let slot = (1..).find(|slot| {
+        let mut block = [0; 4096];
+        cold.read_exact_at(&mut block, slot * 4096).unwrap();
+        block[0] != 0 && block == [block[0]; 4096]
+    });
+    cold.write_all_at(b"damage", slot.unwrap() * 4096 + 77).unwrap();
+    cold.sync_all().unwrap();
+    let found = scrub(&mount_point, &interrupt).unwrap();
+    assert_eq!((found.damaged_blocks, found.damaged_metadata, found.ended), (1, 0, 2), "{found:?}");
+    let reader = File::open(&path).unwrap();
+    let mut wrong = Vec::new();
+    for (at, expected) in content.chunks(4096).enumerate() {
+        let mut block = [0; 4096];
+        match reader.read_exact_at(&mut block, at as u64 * 4096) {
+            Ok(()) => assert_eq!(block, expected, "block {at}"),
+            Err(error) => wrong.push(error.raw_os_error()),
+        }
+    }
+    assert_eq!(wrong, [Some(libc::EIO)]);
+    assert!(server.fs().stats().damaged_block_reads > 0);
+    drop(reader);
+    server.stop().unwrap();
+    let report = check_pair(&room.path().join("nvm"), &room.path().join("cold")).unwrap();
+    assert_eq!((report.problems.len(), report.damaged_blocks.len()), (0, 1), "{report:?}");
+}
+
+#[test]
+#[ignore = "needs FUSE"]
+fn room_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(room.path());
+    let used = || std::fs::metadata(room.path().join("cold")).unwrap().blocks() * 512;
+    let path = mount_point.join("large");
+    std::fs::write(&path, vec![7; 40 << 20]).unwrap();
+    let full = used();
+    assert!(full > 20 << 20, "{full}");
+    std::fs::remove_file(&path).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while used() > full / 8 && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert!(used() <= full / 8, "{} of {full} bytes are left", used());
+    assert!(server.fs().stats().punched_cold_blocks > 4000);
     server.stop().unwrap();
 }

@@ -68,7 +68,9 @@ impl Entry {
 
     fn write_in(own: &Path, number: u64, owed: Owed) -> Result<Self, TargetError> {
         let path = own.join(format!("{number:08}"));
-        let text = serde_json::to_vec(&owed).unwrap_or_default();
+        let text = serde_json::to_vec(&owed).map_err(|error| {
+            TargetError::Usage(format!("{owed} cannot be written down, to be undone: {error}; choose a name in UTF-8"))
+        })?;
         // Two attempts: a thread that struck out the last entry may have removed the folder between the two calls.
         for attempt in 0..16 {
             runtime::private(own)?;
@@ -133,11 +135,20 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
     let same_boot = owner.is_of_this_boot();
     let mut all = Vec::new();
     for (path, owed) in list(folder).into_iter().rev() {
-        // An entry that was cut off in the middle: what it was to stand for was not set up yet.
-        let Some(owed) = owed.filter(|owed| same_boot || !owed.ends_with_boot()) else {
-            let _ = fs::remove_file(path);
+        let Some(owed) = owed else {
+            if is_cut_off(&path) {
+                let _ = fs::remove_file(path);
+            } else {
+                let what = format!("an entry that this version does not know ({})", path.display());
+                let outcome = Outcome::Failed("a newer version wrote it: start that once".into());
+                all.push(Found { process: owner.process, what, outcome });
+            }
             continue;
         };
+        if !same_boot && owed.ends_with_boot() {
+            let _ = fs::remove_file(path);
+            continue;
+        }
         let outcome = match owed.undo() {
             Ok(true) => Outcome::Undone,
             Ok(false) => Outcome::Gone,
@@ -157,6 +168,13 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
     all
 }
 
+/// Whether an entry ends in its middle: what it was to stand for was not set up yet. One that is whole was written by a
+/// version that knows more.
+fn is_cut_off(path: &Path) -> bool {
+    let text = fs::read(path).unwrap_or_default();
+    serde_json::from_slice::<serde_json::Value>(&text).is_err()
+}
+
 /// The entries of a folder in the order in which they were written.
 fn list(folder: &Path) -> Vec<(PathBuf, Option<Owed>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -164,6 +182,19 @@ fn list(folder: &Path) -> Vec<(PathBuf, Option<Owed>)> {
     paths.sort();
     let read = |path: &PathBuf| fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
     paths.into_iter().map(|path| (path.clone(), read(&path))).collect()
+}
+
+/// Whether processes that have ended owe the unmount of a point, and no other does.
+pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
+    let mut owners = Vec::new();
+    for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
+        let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
+        let owes = |owed: Option<Owed>| matches!(owed, Some(Owed::Mount { point: owed }) if owed == point);
+        if list(&folder.path()).into_iter().any(|(_, owed)| owes(owed)) {
+            owners.push(owner.life());
+        }
+    }
+    !owners.is_empty() && owners.iter().all(|life| *life == Life::Dead)
 }
 
 /// What is written down for living processes.
@@ -256,6 +287,20 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_of_a_newer_version_stays_and_a_path_that_cannot_be_written_is_an_error() {
+        use std::os::unix::ffi::OsStringExt;
+        let (room, dead, _) = ledger();
+        fs::create_dir(&dead).unwrap();
+        fs::write(dead.join("00000000"), r#"{"kind":"of-tomorrow","path":"/x"}"#).unwrap();
+        let found = sweep(&room.path().join("owners"));
+        assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
+        assert!(dead.join("00000000").exists());
+        let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff".to_vec()));
+        assert!(Entry::write_in(&dead, 1, Owed::Tree { path: odd }).is_err());
+        assert!(!dead.join("00000001").exists());
+    }
+
+    #[test]
     fn another_boot_left_nothing_but_directories() {
         let (room, dead, _) = ledger();
         let owner: Owner = dead.file_name().unwrap().to_str().unwrap().parse().unwrap();
@@ -267,6 +312,19 @@ mod tests {
         assert_eq!(sweep(&room.path().join("owners")).len(), 1);
         assert_eq!(fs::read_to_string(setting).unwrap(), "new");
         assert!(!room.path().join("tree").exists() && !before.exists());
+    }
+
+    #[test]
+    fn a_mount_is_left_only_when_its_owner_has_ended() {
+        let (room, dead, living) = ledger();
+        let left = |name: &str| is_left_mount(&room.path().join("owners"), Path::new(name));
+        Entry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
+        Entry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
+        assert!(left("/mnt/dead"));
+        assert!(!left("/mnt/live"), "its run goes on");
+        assert!(!left("/mnt/unknown"), "nobody wrote it down");
+        Entry::write_in(&living, 1, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
+        assert!(!left("/mnt/dead"), "somebody else has the point too");
     }
 
     #[test]

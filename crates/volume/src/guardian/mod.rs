@@ -20,6 +20,7 @@ use owed::Owed;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 /// Stands for one thing that will be undone: by its owner, who then dismisses this; when this is dropped; or after the end of
 /// the process.
@@ -68,10 +69,14 @@ impl Guardian {
         Self::of(Owed::Value { path: path.into(), value: before.into(), ours: Some(ours.into()) })
     }
 
-    /// Will end a process.
-    pub fn of_process(process: u32) -> Result<Self, TargetError> {
-        let start_ticks = owner::stat_of(process).map_or(0, |(_, start)| start);
-        Self::of(Owed::Process { process, start_ticks })
+    /// Will end a child. One that cannot be written down is ended at once.
+    pub fn of_child(child: &mut Child) -> Result<Self, TargetError> {
+        or_end(child, |process, start_ticks| Self::of(Owed::Process { process, start_ticks }))
+    }
+
+    /// Will end a child that leads a process group, with all of the group.
+    pub fn of_group(child: &mut Child) -> Result<Self, TargetError> {
+        or_end(child, |process, start_ticks| Self::of(Owed::Group { process, start_ticks }))
     }
 
     /// Will detach a loop device while it has this file.
@@ -115,6 +120,15 @@ impl Guardian {
     }
 }
 
+/// Nobody would know of a child that is not in the ledger.
+fn or_end<T>(child: &mut Child, write: impl FnOnce(u32, u64) -> Result<T, TargetError>) -> Result<T, TargetError> {
+    let start_ticks = owner::stat_of(child.id()).map_or(0, |(_, start)| start);
+    write(child.id(), start_ticks).inspect_err(|_| {
+        let _ = child.kill();
+        let _ = child.wait();
+    })
+}
+
 impl Drop for Guardian {
     fn drop(&mut self) {
         if let Some(entry) = &self.entry
@@ -131,6 +145,11 @@ impl Drop for Guardian {
 /// program of senesce does this when it starts, and before a target is claimed.
 pub fn sweep() -> Vec<Found> {
     ledger::folder().map(|folder| ledger::sweep(&folder)).unwrap_or_default()
+}
+
+/// Whether a mount was left by a process that has ended, according to the ledger.
+pub(crate) fn is_left_mount(point: &Path) -> bool {
+    ledger::folder().is_ok_and(|folder| ledger::is_left_mount(&folder, point))
 }
 
 /// [`sweep()`], and everything else that looks like ours: what running processes hold, and what nobody claims.
@@ -168,4 +187,17 @@ fn directories() -> Vec<PathBuf> {
     };
     let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     entries.filter(ours).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_cannot_be_written_down_is_ended() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let failed = or_end(&mut child, |_, _| Err::<(), _>(TargetError::Usage("no room".into())));
+        assert!(failed.is_err());
+        assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
+    }
 }

@@ -36,6 +36,8 @@ pub(super) enum Owed {
     Value { path: PathBuf, value: String, ours: Option<String> },
     /// A process that serves this one.
     Process { process: u32, start_ticks: u64 },
+    /// A process that leads a process group, with all of the group.
+    Group { process: u32, start_ticks: u64 },
     /// A loop device, while it has this file.
     Loop { path: PathBuf, device: u64, inode: u64 },
     /// A device of device mapper.
@@ -52,7 +54,7 @@ impl fmt::Display for Owed {
             Self::Tree { path } | Self::Directory { path } => write!(f, "directory {}", path.display()),
             Self::ControlGroup { path, .. } => write!(f, "control group {}", path.display()),
             Self::Value { path, value, .. } => write!(f, "setting {} (back to {value})", path.display()),
-            Self::Process { process, .. } => write!(f, "process {process}"),
+            Self::Process { process, .. } | Self::Group { process, .. } => write!(f, "process {process}"),
             Self::Loop { path, .. } => write!(f, "loop device {}", path.display()),
             Self::Mapping { name } => write!(f, "mapped device {name}"),
             Self::Frozen { point } => write!(f, "frozen file system {}", point.display()),
@@ -95,11 +97,12 @@ impl Owed {
                 true => unmount_all(point),
                 false => Ok(false),
             },
-            Self::Tree { path } => remove_tree(path),
+            Self::Tree { path } => remove_tree(path, mounts),
             Self::Directory { path } => remove_directory(path),
             Self::ControlGroup { path, before } => remove_group(path, before),
             Self::Value { path, value, ours } => put_back(path, value, ours.as_deref()),
-            Self::Process { process, start_ticks } => end(*process, *start_ticks),
+            Self::Process { process, start_ticks } => end(*process, *start_ticks, false),
+            Self::Group { process, start_ticks } => end(*process, *start_ticks, true),
             Self::Loop { path, device, inode } => loop_device::detach(path, *device, *inode),
             Self::Mapping { name } => remove_mapping(name),
             Self::Frozen { point } => thaw(point),
@@ -136,8 +139,13 @@ fn thaw(point: &Path) -> io::Result<bool> {
     }
 }
 
-fn is_mounted(point: &Path) -> bool {
-    guard::mounts().is_ok_and(|mounts| mounts.iter().any(|line| line.mount_point == point))
+/// All mounts. Where they cannot be read nothing is removed: a mount would be taken for a directory of ours.
+fn mounts() -> io::Result<Vec<guard::MountLine>> {
+    guard::mounts().map_err(io::Error::other)
+}
+
+fn is_mounted(point: &Path) -> io::Result<bool> {
+    Ok(mounts()?.iter().any(|line| line.mount_point == point))
 }
 
 /// A FUSE mount whose server is gone answers nothing but ENOTCONN.
@@ -148,7 +156,7 @@ fn is_dead_fuse(point: &Path) -> bool {
 /// Unmounts what is mounted on a point, also several times.
 fn unmount_all(point: &Path) -> io::Result<bool> {
     let mut found = false;
-    while is_mounted(point) {
+    while is_mounted(point)? {
         found = true;
         let plain = patiently(|| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW));
         match plain.or_else(|_| rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH)) {
@@ -179,7 +187,7 @@ fn remove_directory(path: &Path) -> io::Result<bool> {
 
 /// Removes a directory of ours. What is mounted below it is unmounted first, so that nothing but what lies in the directory
 /// itself is lost.
-fn remove_tree(path: &Path) -> io::Result<bool> {
+fn remove_tree(path: &Path, mounts: impl Fn() -> io::Result<Vec<guard::MountLine>>) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() => {}
         Ok(_) => return Ok(false),
@@ -188,7 +196,7 @@ fn remove_tree(path: &Path) -> io::Result<bool> {
     }
     let below =
         |mounts: Vec<guard::MountLine>| mounts.into_iter().rev().find(|line| line.mount_point.starts_with(path));
-    while let Some(line) = guard::mounts().ok().and_then(below) {
+    while let Some(line) = below(mounts()?) {
         unmount_all(&line.mount_point)?;
     }
     fs::remove_dir_all(path).map(|()| true)
@@ -225,7 +233,7 @@ fn put_back(path: &Path, value: &str, ours: Option<&str>) -> io::Result<bool> {
     }
 }
 
-fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
+fn end(process: u32, start_ticks: u64, with_group: bool) -> io::Result<bool> {
     let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(false) };
     let descriptor = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Ok(false),
@@ -236,7 +244,14 @@ fn end(process: u32, start_ticks: u64) -> io::Result<bool> {
     if !is_it() {
         return Ok(false);
     }
-    rustix::process::pidfd_send_signal(&descriptor, Signal::KILL)?;
+    if with_group {
+        // The number cannot be another group's while its leader lives; where there is no such group the process goes alone.
+        let _ = rustix::process::kill_process_group(pid, Signal::KILL);
+    }
+    match rustix::process::pidfd_send_signal(&descriptor, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(errno) => return Err(errno.into()),
+    }
     let deadline = Instant::now() + BUSY_LIMIT;
     while is_it() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
@@ -287,6 +302,17 @@ mod tests {
     }
 
     #[test]
+    fn a_tree_stays_while_what_is_mounted_below_it_cannot_be_known() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("tree");
+        fs::create_dir_all(path.join("maybe-mounted")).unwrap();
+        let error = remove_tree(&path, || Err(Errno::MFILE.into())).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
+        assert!(path.join("maybe-mounted").exists());
+        assert!(remove_tree(&path, || Ok(Vec::new())).unwrap());
+    }
+
+    #[test]
     #[ignore = "needs root"]
     fn a_directory_of_somebody_else_is_left_alone() {
         let room = tempfile::tempdir().unwrap();
@@ -320,6 +346,22 @@ mod tests {
         assert!(child.try_wait().unwrap().is_none());
         assert!(Owed::Process { process: child.id(), start_ticks }.undo().unwrap());
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_group_is_ended_with_its_leader() {
+        use std::io::Read;
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo begun; wait"]).process_group(0).stdout(Stdio::piped());
+        let mut leader = command.spawn().unwrap();
+        let mut output = leader.stdout.take().unwrap();
+        output.read_exact(&mut [0; 6]).unwrap();
+        let (_, start_ticks) = stat_of(leader.id()).unwrap();
+        assert!(Owed::Group { process: leader.id(), start_ticks }.undo().unwrap());
+        leader.wait().unwrap();
+        // The other one held the pipe too: it ends when both are gone.
+        assert_eq!(output.read(&mut [0; 6]).unwrap(), 0);
     }
 
     #[test]

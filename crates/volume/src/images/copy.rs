@@ -3,12 +3,12 @@
 use super::in_order;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-use crate::image_file::{refuse_other_kinds, replace};
+use crate::image_file::{make_new, refuse_other_kinds, replace};
 use crate::sparse::{self, CopyBy, Named, Range};
 use crate::{guard, lock};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Instant;
 
@@ -117,8 +117,7 @@ fn copy_by(
         verify(source, Named { file: device.file(), path: to }, &course.ranges)?;
         elapsed
     } else {
-        guard_file(to, erase)?;
-        replace(to, |part| {
+        put(to, erase, |part| {
             part.file.set_len(size).map_err(TargetError::io("set the size of", part.path))?;
             fill(source, part, &course)?;
             part.file.sync_all().map_err(TargetError::io("sync", part.path))?;
@@ -138,14 +137,39 @@ fn copy_by(
     })
 }
 
-fn guard_file(to: &Path, erase: Option<&str>) -> Result<(), TargetError> {
+/// Makes the file `to` in the place of what the guard found there, and of nothing that came meanwhile.
+fn put<T>(
+    to: &Path,
+    erase: Option<&str>,
+    fill: impl FnOnce(Named) -> Result<T, TargetError>,
+) -> Result<T, TargetError> {
+    // Its lock is held until the end.
+    let Some(existing) = guard_file(to, erase)? else { return make_new(to, fill) };
+    replace(to, |part| {
+        let result = fill(part)?;
+        let (was, is) = (existing.metadata(), to.symlink_metadata());
+        let number = |found: std::fs::Metadata| (found.dev(), found.ino());
+        match is.map(number).ok() == was.map(number).ok() {
+            true => Ok(result),
+            false => Err(TargetError::refused(
+                to.display(),
+                "another file took its name while the image was copied",
+                "look what it is now, and copy again",
+            )),
+        }
+    })
+}
+
+/// The locked file that may be replaced; `None`: there is none.
+fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetError> {
     refuse_other_kinds(to)?;
     match File::open(to) {
         Ok(existing) => {
             lock::lock(&existing, to)?;
-            guard::check_image(&existing, to, erase)
+            guard::check_image(&existing, to, erase)?;
+            Ok(Some(existing))
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(TargetError::io("open", to)(error)),
     }
 }
@@ -196,4 +220,33 @@ fn forget(file: &File) {
 /// Copies an image that nobody guards against: between the store and a new file.
 pub(crate) fn copy_quietly(from: Named, to: &Path, size: u64) -> Result<u64, TargetError> {
     crate::image_file::write_beside(from, to, size, CopyBy::Kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_comes_while_an_image_is_copied_is_not_replaced() {
+        let room = tempfile::tempdir().unwrap();
+        let to = room.path().join("copy.img");
+        let come = |_: Named| {
+            let _ = fs::remove_file(&to);
+            fs::write(&to, "precious").map_err(TargetError::io("write", &to))
+        };
+        // Nothing was there, then a file that may be replaced.
+        assert!(matches!(put(&to, None, come), Err(TargetError::Refused { .. })));
+        assert_eq!(fs::read(&to).unwrap(), b"precious");
+        fs::write(&to, [0; 4096]).unwrap();
+        assert!(matches!(put(&to, None, come), Err(TargetError::Refused { .. })));
+        assert_eq!(fs::read(&to).unwrap(), b"precious");
+        fs::write(&to, [0; 4096]).unwrap();
+        let other = |_: Named| {
+            let lock = File::open(&to).map_err(TargetError::io("open", &to))?;
+            assert!(lock::lock(&lock, &to).is_err(), "it is locked while it is copied");
+            Ok(())
+        };
+        put(&to, None, other).unwrap();
+    }
 }

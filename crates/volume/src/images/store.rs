@@ -96,6 +96,11 @@ impl ImageStore {
     /// The image under `key`, if there is one; it counts as used now. It must not be altered: copy it with [`Self::restore`].
     pub fn get(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let _lock = self.lock()?;
+        self.find(key)
+    }
+
+    /// With the lock held.
+    fn find(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let path = self.image(key)?;
         let Some(mut entry) = self.read(key).filter(|entry| is_whole(&path, entry)) else { return Ok(None) };
         entry.last_used = now();
@@ -105,11 +110,18 @@ impl ImageStore {
 
     /// Copies the image under `key` to a file. `false`: there is none.
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
-        let Some(path) = self.get(key)? else { return Ok(false) };
-        let file = File::open(&path).map_err(TargetError::io("open the image", &path))?;
+        let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
         copy_quietly(Named { file: &file, path: &path }, to, size)?;
         Ok(true)
+    }
+
+    /// The image under `key`, which stays readable when others make room in the store meanwhile.
+    fn open_image(&self, key: &str) -> Result<Option<(File, PathBuf)>, TargetError> {
+        let _lock = self.lock()?;
+        let Some(path) = self.find(key)? else { return Ok(None) };
+        let file = File::open(&path).map_err(TargetError::io("open the image", &path))?;
+        Ok(Some((file, path)))
     }
 
     /// All images, the one used last first.
@@ -247,6 +259,20 @@ mod tests {
         assert!(store.get(&keys[1]).unwrap().is_some());
         store.remove(&keys[1][..6]).unwrap();
         assert_eq!(store.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn an_image_that_is_being_copied_out_survives_its_removal() {
+        let room = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let key = ImageStore::key("a");
+        store.put(&key, "test", &image(room.path(), "x.img", 7)).unwrap();
+        let (file, path) = store.open_image(&key).unwrap().unwrap();
+        store.remove(&key).unwrap();
+        let back = room.path().join("back.img");
+        copy_quietly(Named { file: &file, path: &path }, &back, 1 << 20).unwrap();
+        assert_eq!(fs::read(&back).unwrap(), vec![7; 1 << 20]);
+        assert!(!store.restore(&key, &back).unwrap());
     }
 
     #[test]

@@ -36,6 +36,20 @@ pub enum Stamp {
     },
 }
 
+impl Stamp {
+    /// Whether both are of one appearance of one device. The kernel counts appearances since Linux 5.15 (diskseq); before,
+    /// nothing is proven.
+    fn is_same_device(&self, now: &Self) -> bool {
+        match (self, now) {
+            (
+                Self::Device { boot_id: boot, disk_sequence: sequence, .. },
+                Self::Device { boot_id, disk_sequence, .. },
+            ) => boot == boot_id && sequence == disk_sequence && !boot.is_empty() && !sequence.is_empty(),
+            _ => false,
+        }
+    }
+}
+
 /// Stored as `NAME.json` beside the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +99,8 @@ impl Manifest {
     }
 
     /// Refuses a snapshot of another size or of another device before anything is written.
-    pub(super) fn check(&self, medium: &Medium, image: &Path) -> Result<(), TargetError> {
+    /// A device without a serial number must have been there all the time, or be named in `erase`.
+    pub(super) fn check(&self, medium: &Medium, image: &Path, erase: Option<&str>) -> Result<(), TargetError> {
         let bytes = fs::metadata(image).map_err(TargetError::io("look at the snapshot", image))?.len();
         let differs = |what: &str, theirs: String, ours: String| {
             Err(TargetError::refused(
@@ -100,6 +115,22 @@ impl Manifest {
         if self.serial != medium.serial() {
             let show = |serial: &Option<String>| serial.clone().unwrap_or_else(|| "none".into());
             return differs("serial number", show(&self.serial), show(&medium.serial()));
+        }
+        if medium.is_device()
+            && self.serial.is_none()
+            && !medium.is_named(erase)
+            && !self.stamp.is_same_device(&medium.stamp()?)
+        {
+            return Err(TargetError::refused(
+                medium.path().display(),
+                "the snapshot is of a device without a serial number, and since then the machine was booted or another device may \
+                 have got its name",
+                format!(
+                    "look whether it is the same; if so, senesce rollback {} SNAPSHOT --erase {0}, else remove {}",
+                    medium.path().display(),
+                    image.with_file_name("journal").display()
+                ),
+            ));
         }
         Ok(())
     }
@@ -122,4 +153,23 @@ pub(super) fn names(folder: &Path) -> Vec<String> {
         entries.filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".json")?.to_string())).collect();
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_the_same_only_while_it_stays() {
+        let stamp = |boot: &str, sequence: &str, written| Stamp::Device {
+            boot_id: boot.into(),
+            disk_sequence: sequence.into(),
+            sectors: [written, 0],
+        };
+        let taken = stamp("b1", "7", 5);
+        assert!(taken.is_same_device(&stamp("b1", "7", 900)), "what was written makes it no other");
+        assert!(!taken.is_same_device(&stamp("b1", "8", 5)), "another got the name");
+        assert!(!taken.is_same_device(&stamp("b2", "7", 5)), "another boot");
+        assert!(!stamp("b1", "", 5).is_same_device(&stamp("b1", "", 5)), "the kernel does not tell");
+    }
 }

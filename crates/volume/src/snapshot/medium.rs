@@ -4,7 +4,7 @@ use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::sparse::Named;
-use crate::{TargetSpec, cold, guard, lock, open};
+use crate::{TargetSpec, cold, lock, open};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -91,6 +91,12 @@ impl Medium {
         }
     }
 
+    /// Whether a word is a device's path or serial number.
+    pub(super) fn is_named(&self, word: Option<&str>) -> bool {
+        let identities = self.claimed().map(|claimed| claimed.device().identities()).unwrap_or_default();
+        word.is_some_and(|word| identities.iter().any(|identity| identity == word))
+    }
+
     pub(super) fn serial(&self) -> Option<String> {
         self.claimed().and_then(|claimed| claimed.device().serial())
     }
@@ -108,7 +114,7 @@ impl Medium {
         match self {
             Self::Image { file, path, .. } => open::release_stale_loops(file, path),
             Self::Device(claimed) => {
-                guard::check_unused(claimed.device())?;
+                claimed.check_unused_again()?;
                 match cold::has_ended(claimed.path())? {
                     true => Ok(()),
                     false => Err(TargetError::refused(

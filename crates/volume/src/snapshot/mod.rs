@@ -90,6 +90,8 @@ pub struct Traced<T> {
 pub struct Snapshots {
     folder: PathBuf,
     medium: Medium,
+    /// The device that may be written although nothing proves that it is the one of the snapshot.
+    erase: Option<String>,
     note: Option<String>,
 }
 
@@ -97,9 +99,18 @@ impl Snapshots {
     /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or beside an image
     /// (`FILE.snapshots`) or in the cache directory for a device. A restore that was interrupted is completed first.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
+        Self::allowing(spec, folder, None)
+    }
+
+    /// The same; `erase` repeats the path of a device without a serial number whose content may be lost although the machine was
+    /// booted, or the device attached anew, since the snapshot.
+    ///
+    /// # Errors
+    /// As for [`Self::of`].
+    pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
-        let mut snapshots = Self { folder, medium, note: None };
+        let mut snapshots = Self { folder, medium, erase: erase.map(str::to_string), note: None };
         snapshots.complete_interrupted()?;
         Ok(snapshots)
     }
@@ -162,6 +173,8 @@ impl Snapshots {
             }
             digests => (digests?, None),
         };
+        // Reading digests takes its time.
+        self.medium.check_unused()?;
         let way = if full || without.is_some() { Way::Everything } else { Way::Comparison };
         let report = self.restore(name, &digests, way, Verify::Full)?;
         self.settle(name, manifest, &report)?;
@@ -220,7 +233,7 @@ impl Snapshots {
         };
         let path = attached.as_ref().map_or_else(|| self.medium.path(), LoopDevice::path);
         let device = BlockDevice::open(path)?;
-        let log = KernelLog::since_now(device.name());
+        let log = KernelLog::since_now(Some(&device));
         let file_system = match self.medium.claimed() {
             Some(claimed) => existing_file_system(claimed, None)?,
             None => existing_file_system(&ClaimedDevice::claim_unused(path)?, None)?,
@@ -352,7 +365,7 @@ impl Snapshots {
             )));
         }
         let manifest = Manifest::load(&path)?;
-        manifest.check(&self.medium, &self.image_path(name))?;
+        manifest.check(&self.medium, &self.image_path(name), self.erase.as_deref())?;
         Ok(manifest)
     }
 

@@ -1,10 +1,9 @@
 //! The text of blkparse(1) in its default form: `8,0 1 17 0.000123456 4242 D WS 2048 + 8 [fio]`.
 
-use super::blktrace::{assemble, choose};
+use super::blktrace::{assemble, choose, with_problems};
 use super::packed::BlockTrace;
 use super::pairing::Event;
 use super::request::{Operation, Request};
-use super::validity::Problem;
 use crate::error::TargetError;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,11 +21,12 @@ pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, Tar
 /// Also for issue times that go down, and for completions whose request was never issued.
 pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let text = text_of(path)?;
-    let (events, skipped, number) = read(&text, path, device)?;
-    check_order(&events, path)?;
-    let (trace, unmatched) = assemble(events.into_iter().map(|(_, event)| event).collect(), &number);
+    let found = read(&text, path, device)?;
+    check_order(&found.events, path)?;
+    let (skipped, failed) = (found.skipped, found.failed);
+    let (trace, unmatched) = found.assemble();
     match unmatched {
-        0 => Ok(with_skipped(trace, skipped)),
+        0 => Ok(with_problems(trace, skipped, 0, failed)),
         _ => Err(TargetError::damaged(
             path,
             format!(
@@ -39,9 +39,10 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
 
 /// The same from text in memory.
 pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let (events, skipped, number) = read(text, path, device)?;
-    let (trace, _) = assemble(events.into_iter().map(|(_, event)| event).collect(), &number);
-    Ok(with_skipped(trace, skipped))
+    let found = read(text, path, device)?;
+    let (skipped, failed) = (found.skipped, found.failed);
+    let (trace, unissued) = found.assemble();
+    Ok(with_problems(trace, skipped, unissued, failed))
 }
 
 fn text_of(path: &Path) -> Result<String, TargetError> {
@@ -53,18 +54,46 @@ fn text_of(path: &Path) -> Result<String, TargetError> {
 /// Events with the numbers of their lines, from 1.
 type Numbered = Vec<(usize, Event)>;
 
-/// The events of one device, how many blkparse skipped, and the device's number in words.
-fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<(Numbered, u64, String), TargetError> {
-    let mut events: BTreeMap<(u32, u32), Numbered> = BTreeMap::new();
+/// What there is of one device.
+#[derive(Default)]
+struct Found {
+    events: Numbered,
+    /// Events that blkparse missed in the sequence, of all devices.
+    skipped: u64,
+    /// Requests that ended with an error.
+    failed: u64,
+    /// The device's number in words.
+    number: String,
+}
+
+impl Found {
+    /// The trace, and how many completions belong to no issue.
+    fn assemble(self) -> (BlockTrace, u64) {
+        assemble(self.events.into_iter().map(|(_, event)| event).collect(), &self.number)
+    }
+}
+
+/// The events of one device.
+fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, TargetError> {
+    let mut devices: BTreeMap<(u32, u32), Found> = BTreeMap::new();
     let (mut skipped, mut in_summary) = (0, false);
     for (index, line) in text.lines().enumerate() {
+        let words: Vec<&str> = line.split_whitespace().collect();
         if in_summary {
             skipped += skipped_events(line);
+            if words.first().is_some_and(|first| parse_device(first).is_some()) {
+                let problem =
+                    "an event behind the summary: texts of several recordings were joined; import each by itself";
+                return Err(TargetError::damaged(path, format!("line {}: {problem}", index + 1)));
+            }
             continue;
         }
-        let words: Vec<&str> = line.split_whitespace().collect();
         match parse_line(&words) {
-            Line::Event(number, event) => events.entry(number).or_default().push((index + 1, event)),
+            Line::Event(number, event) => {
+                let found = devices.entry(number).or_default();
+                found.failed += u64::from(has_failed(&words, &event));
+                found.events.push((index + 1, event));
+            }
             Line::Other => {}
             // The summary begins with the first CPU; nothing after it is an event.
             Line::Summary => in_summary = true,
@@ -76,9 +105,16 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<(Numbered
             }
         }
     }
-    let numbers: Vec<(u32, u32)> = events.keys().copied().collect();
+    let numbers: Vec<(u32, u32)> = devices.keys().copied().collect();
     let chosen = choose(&numbers, device, path)?;
-    Ok((events.remove(&chosen).unwrap_or_default(), skipped, format!("{},{}", chosen.0, chosen.1)))
+    let found = devices.remove(&chosen).unwrap_or_default();
+    Ok(Found { skipped, number: format!("{},{}", chosen.0, chosen.1), ..found })
+}
+
+/// A completion ends with its error in brackets, 0 for none (blkparse_fmt.c, `process_default`).
+fn has_failed(words: &[&str], event: &Event) -> bool {
+    let error = words.last().and_then(|word| word.strip_prefix('[')?.strip_suffix(']')?.parse::<i64>().ok());
+    matches!(event, Event::Complete { .. }) && error.is_some_and(|error| error != 0)
 }
 
 /// Of a line such as `Skips: 2 forward (57 -   0.3%)`: events that were missing from the sequence (blkparse.c, `show_device_and_cpu_stats`).
@@ -88,13 +124,6 @@ fn skipped_events(line: &str) -> u64 {
         digits.parse().ok()
     });
     count.unwrap_or(0)
-}
-
-fn with_skipped(mut trace: BlockTrace, skipped: u64) -> BlockTrace {
-    if skipped > 0 {
-        trace.set_account(None, vec![Problem::Lost { events: skipped }]);
-    }
-    trace
 }
 
 /// Issues must stand in the order of time.
@@ -161,6 +190,9 @@ fn parse_line(words: &[&str]) -> Line {
     let Some(request) = Request::new(Operation::Other, sector, sectors).with_rwbs(rwbs) else {
         return Line::Wrong(format!("'{rwbs}' is no kind of request"));
     };
+    if request.is_nowhere() {
+        return Line::Wrong(format!("no device has sector {sector}"));
+    }
     let event = match *action {
         "D" => Event::Issue(Request { issue_ns: time_ns, ..request }),
         _ => Event::completion(&Request { issue_ns: time_ns, ..request }),
@@ -217,6 +249,7 @@ pub fn export(trace: &BlockTrace, device: (u32, u32), out: &mut impl Write) -> i
 #[cfg(test)]
 mod tests {
     use super::super::packed::tests::requests;
+    use super::super::validity::Problem;
     use super::*;
     use proptest::prelude::*;
 
@@ -256,6 +289,19 @@ CPU3 (8,0):
     }
 
     #[test]
+    fn a_text_begun_under_load_with_errors_or_joined_is_not_believed() {
+        let early =
+            parse(&format!("  8,0    3        1     0.000000000     0  C   R 8 + 8 [0]\n{TEXT}"), Path::new("t"), None);
+        assert_eq!(early.unwrap().problems(), [Problem::Unissued { completions: 1 }]);
+        let failed = TEXT.replace("223490 + 8 [0]", "223490 + 8 [65531]");
+        assert_eq!(parse(&failed, Path::new("t"), None).unwrap().problems(), [Problem::Failed { requests: 1 }]);
+        let error = parse(&format!("{TEXT}{TEXT}"), Path::new("t"), None).unwrap_err().to_string();
+        assert!(error.contains("line 11: an event behind the summary"), "{error}");
+        let far = "8,0 3 1 0.5 697 D R 36028797018963968 + 8 [a]\n";
+        assert!(parse(far, Path::new("t"), None).unwrap_err().to_string().contains("no device has sector"));
+    }
+
+    #[test]
     fn a_text_that_is_to_be_timed_is_complete_and_in_order() {
         assert_eq!(complete(TEXT).unwrap().len(), 3);
         let words = |text: &str| complete(text).unwrap_err().to_string();
@@ -281,7 +327,7 @@ CPU3 (8,0):
         fn an_export_is_read_back(list in requests()) {
             // Kinds, places and order survive; times of more than the text's range and open requests at one place do not matter here.
             let list: Vec<Request> = list.into_iter().enumerate().map(|(index, request)| Request {
-                issue_ns: index as u64 * 1000, latency_ns: None, sector: request.sector, ..request
+                issue_ns: index as u64 * 1000, latency_ns: None, sector: request.sector >> 9, ..request
             }).map(|request| if request.operation == Operation::Flush { Request { sector: 0, sectors: 0, fua: false, ..request } } else { request }).collect();
             prop_assume!(!list.is_empty());
             let mut text = Vec::new();

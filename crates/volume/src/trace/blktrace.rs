@@ -3,6 +3,7 @@
 use super::packed::BlockTrace;
 use super::pairing::{Event, Pairing};
 use super::request::{Operation, Request};
+use super::validity::Problem;
 use crate::error::TargetError;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,18 +34,36 @@ const MINOR_BITS: u32 = 20;
 /// Reads a trace: one file, a directory of `*.blktrace.N`, or the common name of such files without `.blktrace.N`.
 /// `device` (major, minor) chooses one when several were traced.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
-    let mut events: BTreeMap<u32, Vec<Event>> = BTreeMap::new();
+    let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
     for file in files(path)? {
         let bytes = fs::read(&file).map_err(TargetError::io("read", &file))?;
-        for (number, event) in parse(&bytes, &file)? {
-            events.entry(number).or_default().push(event);
-        }
+        parse(&bytes, &file, &mut devices)?;
     }
     let numbers: Vec<(u32, u32)> =
-        events.keys().map(|number| (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1))).collect();
+        devices.keys().map(|number| (number >> MINOR_BITS, number & ((1 << MINOR_BITS) - 1))).collect();
     let chosen = choose(&numbers, device, path)?;
-    let events = events.remove(&(chosen.0 << MINOR_BITS | chosen.1)).unwrap_or_default();
-    Ok(assemble(events, &format!("{},{}", chosen.0, chosen.1)).0)
+    let found = devices.remove(&(chosen.0 << MINOR_BITS | chosen.1)).unwrap_or_default();
+    let (trace, unissued) = assemble(found.events, &format!("{},{}", chosen.0, chosen.1));
+    Ok(with_problems(trace, 0, unissued, found.failed))
+}
+
+/// What there is of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    events: Vec<Event>,
+    /// Requests that ended with an error.
+    failed: u64,
+}
+
+/// Says what is known to be missing from a foreign trace, or to have failed in it.
+pub(crate) fn with_problems(mut trace: BlockTrace, lost: u64, unissued: u64, failed: u64) -> BlockTrace {
+    let problems = [
+        (lost, Problem::Lost { events: lost }),
+        (unissued, Problem::Unissued { completions: unissued }),
+        (failed, Problem::Failed { requests: failed }),
+    ];
+    trace.set_account(None, problems.into_iter().filter(|(count, _)| *count > 0).map(|(_, problem)| problem).collect());
+    trace
 }
 
 /// Puts events in the order of time, from the first on, and pairs them. With the number of completions whose request was
@@ -107,20 +126,32 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     }
 }
 
-/// All issues and completions of one file with their device numbers.
-pub(crate) fn parse(bytes: &[u8], path: &Path) -> Result<Vec<(u32, Event)>, TargetError> {
-    let mut events = Vec::new();
+/// Adds all issues and completions of one file to those of their devices.
+pub(crate) fn parse(bytes: &[u8], path: &Path, devices: &mut BTreeMap<u32, Found>) -> Result<(), TargetError> {
     let mut rest = bytes;
     while !rest.is_empty() {
         let record: &[u8; HEAD] = rest.first_chunk().ok_or_else(|| cut(path, bytes.len() - rest.len()))?;
         check_magic(u32_at(record, 0), path, bytes.len() - rest.len())?;
         let length = HEAD + usize::from(u16::from_le_bytes([record[46], record[47]]));
         rest = rest.get(length..).ok_or_else(|| cut(path, bytes.len() - rest.len()))?;
-        if let Some(event) = event(record) {
-            events.push((u32_at(record, 36), event));
+        let Some(request) = request(record) else { continue };
+        let is_complete = match u32_at(record, 28) & 0xFFFF & !WITH_CGROUP {
+            ISSUE => false,
+            COMPLETE => true,
+            _ => continue,
+        };
+        if request.is_nowhere() {
+            return Err(TargetError::damaged(
+                path,
+                format!("a request of it lies at sector {}: no device has that", request.sector),
+            ));
         }
+        let found = devices.entry(u32_at(record, 36)).or_default();
+        found.events.push(if is_complete { Event::completion(&request) } else { Event::Issue(request) });
+        // The error of a completion, a negative errno in 16 bits (include/uapi/linux/blktrace_api.h).
+        found.failed += u64::from(is_complete && record[44..46] != [0, 0]);
     }
-    Ok(events)
+    Ok(())
 }
 
 fn check_magic(magic: u32, path: &Path, offset: usize) -> Result<(), TargetError> {
@@ -142,7 +173,8 @@ fn cut(path: &Path, offset: usize) -> TargetError {
     TargetError::damaged(path, format!("the trace is cut off inside the record at byte {offset}; copy it again"))
 }
 
-fn event(record: &[u8; HEAD]) -> Option<Event> {
+/// The request of a record at the record's time; `None`: it is a note.
+fn request(record: &[u8; HEAD]) -> Option<Request> {
     let action = u32_at(record, 28);
     let category = action >> 16;
     if category & NOTIFY != 0 {
@@ -150,7 +182,7 @@ fn event(record: &[u8; HEAD]) -> Option<Event> {
     }
     let time_ns = u64_at(record, 8);
     let sectors = u32_at(record, 24) / 512;
-    let request = Request {
+    Some(Request {
         issue_ns: time_ns,
         sync: category & SYNC != 0,
         meta: category & META != 0,
@@ -158,12 +190,7 @@ fn event(record: &[u8; HEAD]) -> Option<Event> {
         fua: category & FUA != 0,
         preflush: category & FLUSH != 0 && sectors > 0,
         ..Request::new(operation(category, sectors), u64_at(record, 16), sectors)
-    };
-    match action & 0xFFFF & !WITH_CGROUP {
-        ISSUE => Some(Event::Issue(request)),
-        COMPLETE => Some(Event::completion(&request)),
-        _ => None,
-    }
+    })
 }
 
 fn operation(category: u32, sectors: u32) -> Operation {
@@ -234,6 +261,35 @@ mod tests {
         }
     }
 
+    fn imported(records: &[Vec<u8>]) -> Result<BlockTrace, TargetError> {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("x.blktrace.0");
+        fs::write(&path, records.concat()).unwrap();
+        import(&path, None)
+    }
+
+    #[test]
+    fn a_recording_begun_under_load_or_with_failed_requests_is_not_valid() {
+        let issue = record(2, 8, 512, ISSUE | READ << 16, 8 << 20);
+        let done = record(3, 8, 512, COMPLETE | READ << 16, 8 << 20);
+        assert!(imported(&[issue.clone(), done.clone()]).unwrap().is_valid());
+        let early = record(1, 64, 512, COMPLETE | WRITE << 16, 8 << 20);
+        let trace = imported(&[early, issue.clone(), done.clone()]).unwrap();
+        assert_eq!((trace.len(), trace.problems()), (1, &[Problem::Unissued { completions: 1 }][..]));
+        let mut failed = done;
+        failed[44..46].copy_from_slice(&(-libc::EIO as i16).to_le_bytes());
+        let trace = imported(&[issue, failed]).unwrap();
+        assert_eq!(trace.problems(), [Problem::Failed { requests: 1 }]);
+    }
+
+    #[test]
+    fn a_place_that_no_device_has_is_refused() {
+        let error = imported(&[record(1, 1 << 55, 512, ISSUE | READ << 16, 8 << 20)]).unwrap_err();
+        assert!(error.to_string().contains("sector 36028797018963968"), "{error}");
+        // A flush has no place, whatever its record says.
+        assert!(imported(&[record(1, u64::MAX, 0, ISSUE | FLUSH << 16, 8 << 20)]).is_ok());
+    }
+
     #[test]
     fn several_devices_need_a_choice() {
         let room = tempfile::tempdir().unwrap();
@@ -248,7 +304,7 @@ mod tests {
 
     #[test]
     fn other_byte_order_foreign_and_cut_files_are_told_apart() {
-        let words = |bytes: &[u8]| parse(bytes, Path::new("t")).unwrap_err().to_string();
+        let words = |bytes: &[u8]| parse(bytes, Path::new("t"), &mut BTreeMap::new()).unwrap_err().to_string();
         let good = record(1, 0, 512, ISSUE | READ << 16, 8 << 20);
         let mut big_endian = good.clone();
         big_endian[..4].copy_from_slice(&(MAGIC | 7).to_be_bytes());
@@ -265,7 +321,7 @@ mod tests {
         fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), good: bool) {
             let mut all = if good { record(5, 5, 512, ISSUE | READ << 16, 1) } else { Vec::new() };
             all.extend(bytes);
-            let _ = parse(&all, Path::new("t"));
+            let _ = parse(&all, Path::new("t"), &mut BTreeMap::new());
         }
     }
 }

@@ -143,7 +143,8 @@ impl DynamicLayout {
             sectors += u64::from(request.sectors);
             if let Some(gap) = expected.map(|end: u64| end.abs_diff(request.sector)).filter(|gap| *gap > 0) {
                 layout.discontinuities += 1;
-                layout.seek_distance_bytes += gap * 512;
+                let bytes = gap.saturating_mul(512);
+                layout.seek_distance_bytes = layout.seek_distance_bytes.saturating_add(bytes);
                 count_log2(&mut layout.log2_blocks, gap / BLOCK_SECTORS as u64);
             }
             expected = Some(request.end_sector());

@@ -134,7 +134,8 @@ impl BlockTrace {
         let mut issue_ns = 0;
         self.records.iter().enumerate().map(move |(index, packed)| {
             let large = || self.large.get(&(index as u64)).copied().unwrap_or_default();
-            issue_ns += if packed.delta_ns == LARGE_TIME { large().delta_ns } else { u64::from(packed.delta_ns) };
+            let delta = if packed.delta_ns == LARGE_TIME { large().delta_ns } else { u64::from(packed.delta_ns) };
+            issue_ns = u64::saturating_add(issue_ns, delta);
             packed.unpack(issue_ns, large)
         })
     }

@@ -3,8 +3,8 @@
 use super::packed::BlockTrace;
 use super::request::{Operation, Request};
 use super::tally::{Group, Tally};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Issue or completion of a request.
@@ -91,15 +91,15 @@ pub(crate) struct Pairing {
     trace: BlockTrace,
     /// By first sector still to be completed and kind.
     open: HashMap<Key, Open>,
-    /// More requests at the same place and of the same kind, the latest first.
-    also_open: Vec<(Key, Open)>,
+    /// More requests at the same place and of the same kind, in the order of issue.
+    also_open: HashMap<Key, VecDeque<Open>>,
     appends: Vec<Open>,
     tally: Tally,
 }
 
 impl Pairing {
     pub(crate) fn new(trace: BlockTrace) -> Self {
-        Self { trace, open: HashMap::new(), also_open: Vec::new(), appends: Vec::new(), tally: Tally::default() }
+        Self { trace, open: HashMap::new(), also_open: HashMap::new(), appends: Vec::new(), tally: Tally::default() }
     }
 
     /// Takes the next event.
@@ -144,15 +144,18 @@ impl Pairing {
             Entry::Vacant(entry) => {
                 entry.insert(open);
             }
-            Entry::Occupied(_) => self.also_open.insert(0, (key, open)),
+            Entry::Occupied(_) => self.also_open.entry(key).or_default().push_back(open),
         }
     }
 
     fn remove(&mut self, key: Key) {
         self.open.remove(&key);
-        if let Some(at) = self.also_open.iter().rposition(|(other, _)| *other == key) {
-            let (_, next) = self.also_open.remove(at);
+        let Entry::Occupied(mut waiting) = self.also_open.entry(key) else { return };
+        if let Some(next) = waiting.get_mut().pop_front() {
             self.open.insert(key, next);
+        }
+        if waiting.get().is_empty() {
+            waiting.remove();
         }
     }
 
@@ -190,7 +193,8 @@ impl Pairing {
 
     /// The trace, what was completed, and how many requests were not.
     pub(crate) fn finish(self) -> (BlockTrace, Tally, u64) {
-        let unfinished = self.open.len() + self.also_open.len() + self.appends.len();
+        let unfinished =
+            self.open.len() + self.also_open.values().map(VecDeque::len).sum::<usize>() + self.appends.len();
         (self.trace, self.tally, unfinished as u64)
     }
 }
@@ -235,6 +239,17 @@ mod tests {
         let (latencies, tally, unfinished) = paired(&events);
         assert_eq!(latencies, [Some(40), Some(50)]);
         assert_eq!((tally.requests[0], tally.unmatched, unfinished), (2, 0, 0));
+    }
+
+    /// Searching all of them for each would take hours.
+    #[test]
+    fn very_many_requests_at_one_place_are_completed_in_their_order() {
+        const COUNT: u64 = 400_000;
+        let issues = (0..COUNT).map(|number| issue(number, Read, 8));
+        let completions = (0..COUNT).map(|number| complete(COUNT + 2 * number, Read, 8, 16));
+        let (latencies, tally, unfinished) = paired(&issues.chain(completions).collect::<Vec<_>>());
+        assert!(latencies.iter().enumerate().all(|(number, latency)| *latency == Some(COUNT + number as u64)));
+        assert_eq!((tally.requests[0], tally.unmatched, unfinished), (COUNT, 0, 0));
     }
 
     #[test]

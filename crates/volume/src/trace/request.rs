@@ -53,7 +53,15 @@ pub struct Request {
     pub preflush: bool,
 }
 
+/// No device has this sector: its bytes could not be numbered.
+const SECTORS_MOST: u64 = 1 << 55;
+
 impl Request {
+    /// Whether no device has such a place. Requests without sectors have none.
+    pub(crate) fn is_nowhere(&self) -> bool {
+        self.sectors > 0 && self.end_sector() > SECTORS_MOST
+    }
+
     /// A request of which only kind and place are known.
     pub fn new(operation: Operation, sector: u64, sectors: u32) -> Self {
         let (sync, meta, ahead, fua, preflush) = (false, false, false, false, false);

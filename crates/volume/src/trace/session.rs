@@ -9,6 +9,7 @@ use super::tracefs::{EventCounters, Instance, InstanceOptions};
 use super::validity::Problem;
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::setting::ChangedSetting;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::ops::Range;
@@ -161,24 +162,15 @@ fn max_request_bytes(device: &BlockDevice) -> u64 {
 /// The kernel's counting of requests (`queue/iostats`), which was off and is on while this lives.
 #[derive(Debug)]
 struct Counting {
-    turned_on: Option<BlockDevice>,
+    _turned_on: Option<ChangedSetting>,
 }
 
 impl Counting {
     fn on(disk: &BlockDevice) -> Result<Self, TargetError> {
         if disk.queue("iostats").as_deref() != Some("0") {
-            return Ok(Self { turned_on: None });
+            return Ok(Self { _turned_on: None });
         }
-        disk.set_queue("iostats", "1")?;
-        Ok(Self { turned_on: Some(disk.clone()) })
-    }
-}
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        if let Some(disk) = &self.turned_on {
-            let _ = disk.set_queue("iostats", "0");
-        }
+        Ok(Self { _turned_on: Some(ChangedSetting::set(disk.queue_file("iostats"), "1")?) })
     }
 }
 

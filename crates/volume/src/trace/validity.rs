@@ -59,6 +59,16 @@ pub enum Problem {
         /// How many may have been in flight when the recording ended.
         in_flight: u64,
     },
+    /// Requests were completed whose issue a foreign recording does not have.
+    Unissued {
+        /// How many.
+        completions: u64,
+    },
+    /// Requests ended with an error.
+    Failed {
+        /// How many.
+        requests: u64,
+    },
     /// There is no second account to compare with.
     Unwitnessed {
         /// Why.
@@ -88,6 +98,12 @@ impl Display for Problem {
                 out,
                 "{requests} requests were issued whose completion is missing, {in_flight} were in flight at the end"
             ),
+            Self::Unissued { completions } => write!(
+                out,
+                "{completions} requests are completed that were never issued in it: recorded from a moment on in which the device \
+                 was busy, or not complete"
+            ),
+            Self::Failed { requests } => write!(out, "{requests} requests ended with an error"),
             Self::Unwitnessed { reason } => write!(out, "nothing to compare the trace with: {reason}"),
         }
     }

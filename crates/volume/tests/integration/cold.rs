@@ -131,6 +131,25 @@ fn an_image_in_memory_is_kept_although_its_file_system_lives_on() {
 }
 
 #[test]
+#[ignore = "needs loop devices"]
+fn an_image_in_memory_is_whole_after_a_remount_that_was_refused() {
+    let room = crate::common::room();
+    let path = room.path().join("a.img");
+    let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
+    let mut target = open(&crate::common::image(&path, "64M"), &options).unwrap();
+    write(&target);
+    let elsewhere = Elsewhere::begin("--mount", target.mount_point());
+    assert_eq!(target.remount().unwrap_err().exit_code(), ExitCode::Refused);
+    // Its file system still lives there: what its device holds is not all.
+    assert_eq!(target.close().unwrap_err().exit_code(), ExitCode::Refused);
+    elsewhere.end();
+    let mut target = open(&crate::common::image(&path, "64M"), &OpenOptions::existing()).unwrap();
+    assert!(target.check_file_system().unwrap().unwrap().clean);
+    assert_eq!(std::fs::read(target.mount_point().join("file")).unwrap().len(), FILE);
+    target.close().unwrap();
+}
+
+#[test]
 #[ignore = "needs loop devices, user namespaces"]
 fn a_copy_that_may_not_be_unmounted_is_refused_with_who_has_it() {
     let mut target = in_memory(FileSystem::Ext4).unwrap();

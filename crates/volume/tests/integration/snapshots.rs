@@ -167,3 +167,31 @@ fn a_kill_in_the_middle_is_completed_by_the_next_call() {
     assert!(fs::read(&path).unwrap() == before);
     assert_eq!(left_over(room.path()), Vec::<String>::new());
 }
+
+#[test]
+#[ignore = "needs loop devices"]
+fn an_interrupted_way_back_is_not_completed_on_another_device() {
+    let room = room();
+    let attach = |content: u8| {
+        let file = tempfile::tempfile_in(room.path()).unwrap();
+        file.write_all_at(&vec![content; 8 << 20], 0).unwrap();
+        let device = LoopDevice::attach(&file, "test device", false).unwrap();
+        (TargetSpec::Device(device.path().into()), device, file)
+    };
+    let (spec, device, _file) = attach(1);
+    Snapshots::of(&spec, Some(room.path())).unwrap().create("clean", Method::Copy).unwrap();
+    // What a killed rollback leaves.
+    fs::write(room.path().join("journal"), "clean").unwrap();
+    drop(device);
+    let (spec, device, file) = attach(2);
+    let error = Snapshots::of(&spec, Some(room.path())).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(error.to_string().contains("without a serial number"), "{error}");
+    let mut content = vec![0; 8 << 20];
+    file.read_exact_at(&mut content, 0).unwrap();
+    assert!(content.iter().all(|byte| *byte == 2), "it was written");
+    let name = device.path().to_string_lossy().into_owned();
+    drop(Snapshots::allowing(&spec, Some(room.path()), Some(&name)).unwrap());
+    file.read_exact_at(&mut content, 0).unwrap();
+    assert!(content.iter().all(|byte| *byte == 1), "it was allowed");
+}

@@ -338,3 +338,40 @@ fn a_missing_file_system_and_a_bad_option_leave_nothing() {
     assert!(matches!(error, TargetError::Program { .. }), "{error}");
     assert_eq!(left_over(room.path()), Vec::<String>::new());
 }
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_file_system_of_somebody_else_is_not_altered_before_it_is_refused() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let spec = image(&path, "64M");
+    let target = open(&spec, &OpenOptions::fresh(FileSystem::Ext4)).unwrap();
+    fs::write(target.mount_point().join("thesis"), "precious").unwrap();
+    fs::remove_file(target.mount_point().join(MARKER)).unwrap();
+    target.close().unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = open(&spec, &OpenOptions::existing()).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused);
+    assert!(error.to_string().contains("no marker"), "{error}");
+    assert!(fs::read(&path).unwrap() == before, "the image was altered");
+    let erase = Some(path.to_string_lossy().into_owned());
+    open(&spec, &OpenOptions { erase, ..OpenOptions::existing() }).unwrap().close().unwrap();
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let file = fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+    file.set_len(64 << 20).unwrap();
+    let device = LoopDevice::attach(&file, "test device", false).unwrap();
+    // It has the lock of the device; the file below is somebody else's to lock.
+    let living = open(&TargetSpec::Device(device.path().into()), &OpenOptions::default()).unwrap();
+    fs::write(living.mount_point().join("new"), "x").unwrap();
+    let erase = Some(path.to_string_lossy().into_owned());
+    let error = open(&image(&path, "64M"), &OpenOptions { erase, ..OpenOptions::default() }).unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(living.mount_point().join("new").exists(), "it was unmounted under its run");
+    living.close().unwrap();
+}

@@ -13,6 +13,7 @@ use senesce_core::{Bytes, Seed};
 use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::str::FromStr;
@@ -137,6 +138,17 @@ pub struct SizeResult {
     pub max_us: f64,
 }
 
+/// Who looks on while calls are measured, outside of the timed part.
+pub trait Watch {
+    /// The file is there with all its bytes, and nothing was timed yet.
+    fn prepared(&mut self, _file: &Path) {}
+    /// A call and its sync ended after so many nanoseconds.
+    fn called(&mut self, _nanoseconds: u64) {}
+}
+
+/// Nobody.
+impl Watch for () {}
+
 const FOLDER: &str = "senesce-calls";
 const LEAST_CALLS: u64 = 8;
 
@@ -147,6 +159,20 @@ pub fn measure_calls(
     progress: &dyn Progress,
     interrupt: &Interrupt,
 ) -> Result<CallResult, WorkloadError> {
+    measure_calls_watched(directory, options, progress, interrupt, &mut ())
+}
+
+/// The same, with somebody who looks on.
+///
+/// # Errors
+/// As [`measure_calls`].
+pub fn measure_calls_watched(
+    directory: &ClaimedDirectory,
+    options: &CallOptions,
+    progress: &dyn Progress,
+    interrupt: &Interrupt,
+    watch: &mut dyn Watch,
+) -> Result<CallResult, WorkloadError> {
     let folder = directory.path().join(FOLDER);
     let most = options.sizes.iter().map(|size| size.0).max().unwrap_or(0);
     if options.sizes.iter().any(|size| size.0 == 0 || size.0 > 1 << 30) {
@@ -154,20 +180,36 @@ pub fn measure_calls(
     }
     let content = filled(most.max(1 << 20), 2).map_err(WorkloadError::io("allocate content for", &folder))?;
     fs::create_dir_all(&folder).map_err(WorkloadError::io("make directory", &folder))?;
+    let removed = RemovedAtEnd(&folder);
     progress.phase("writing by size", options.sizes.len() as u64, "sizes");
     let mut sizes = Vec::new();
     for (index, size) in options.sizes.iter().enumerate() {
         if interrupt.requested() {
             break;
         }
-        sizes.push(measure_size(&folder, &content, options, size.0, interrupt)?);
+        sizes.push(measure_size(&folder, &content, options, size.0, interrupt, watch)?);
         progress.position(index as u64 + 1, &size.to_string());
     }
-    fs::remove_dir_all(&folder).map_err(WorkloadError::io("remove", &folder))?;
+    removed.now().map_err(WorkloadError::io("remove", &folder))?;
     if sizes.is_empty() {
         return Err(WorkloadError::Interrupted("measuring writes".into()));
     }
     Ok(CallResult { mode: options.mode, sync: options.sync, sizes })
+}
+
+/// A folder that goes with its files, also when measuring failed.
+struct RemovedAtEnd<'a>(&'a Path);
+
+impl RemovedAtEnd<'_> {
+    fn now(self) -> io::Result<()> {
+        fs::remove_dir_all(self.0)
+    }
+}
+
+impl Drop for RemovedAtEnd<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.0);
+    }
 }
 
 fn measure_size(
@@ -176,12 +218,14 @@ fn measure_size(
     options: &CallOptions,
     size: u64,
     interrupt: &Interrupt,
+    watch: &mut dyn Watch,
 ) -> Result<SizeResult, WorkloadError> {
     let path = folder.join(format!("file-{size}"));
     let calls = options.calls_of(size);
     let offsets = offsets(options, size, calls);
     let file = prepare(&path, content, options, size).map_err(WorkloadError::io("prepare", &path))?;
     let data = &content[..size as usize];
+    watch.prepared(&path);
     let (clock, latencies) = (Clock::new(), Latencies::new(1));
     let (mut total, mut done) = (0u64, 0u64);
     for offset in offsets {
@@ -189,6 +233,7 @@ fn measure_size(
         call(&file, data, offset, options.sync).map_err(WorkloadError::io("write", &path))?;
         let nanoseconds = clock.nanoseconds(clock.now() - start);
         latencies.record(0, nanoseconds);
+        watch.called(nanoseconds);
         total += nanoseconds;
         done += 1;
         if interrupt.requested() {
@@ -278,6 +323,39 @@ mod tests {
             }
         }
         assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_made_goes_also_when_measuring_fails() {
+        let room = tempfile::tempdir().unwrap();
+        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        fs::create_dir_all(room.path().join(FOLDER).join("file-4096")).unwrap();
+        let options = CallOptions { sizes: vec![Bytes(4096)], ..CallOptions::new(WriteMode::Append) };
+        assert!(measure_calls(&claimed, &options, &Silent, &Interrupt::new()).is_err());
+        assert!(!room.path().join(FOLDER).exists());
+    }
+
+    #[test]
+    fn who_looks_on_sees_the_whole_file_before_and_every_call() {
+        #[derive(Default)]
+        struct Seen(Vec<u64>, u64);
+        impl Watch for Seen {
+            fn prepared(&mut self, file: &Path) {
+                self.1 = file.metadata().unwrap().len();
+            }
+            fn called(&mut self, nanoseconds: u64) {
+                self.0.push(nanoseconds);
+            }
+        }
+        let room = tempfile::tempdir().unwrap();
+        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let (sizes, file_size) = (vec![Bytes(8)], Bytes(4096));
+        let options = CallOptions { sizes, file_size, calls: 20, ..CallOptions::new(WriteMode::RandomWrite) };
+        let mut seen = Seen::default();
+        let found = measure_calls_watched(&claimed, &options, &Silent, &Interrupt::new(), &mut seen).unwrap();
+        assert_eq!((seen.0.len(), seen.1), (20, 4096));
+        let mean_us = seen.0.iter().sum::<u64>() as f64 / 20e3;
+        assert!((found.sizes[0].mean_us - mean_us).abs() < 1e-6);
     }
 
     #[test]

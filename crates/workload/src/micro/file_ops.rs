@@ -24,6 +24,8 @@ pub struct FileOpsOptions {
     pub sync: Vec<bool>,
     /// Timed time per operation, at least.
     pub time: Duration,
+    /// Instances in a batch, at most.
+    pub instances: u64,
     /// The loads of many operations too: mail, unpacking and removing a source tree.
     pub macros: bool,
     /// Feeds the macro loads.
@@ -36,6 +38,7 @@ impl Default for FileOpsOptions {
             operations: Vec::new(),
             sync: vec![false, true],
             time: Duration::from_millis(200),
+            instances: MOST_INSTANCES,
             macros: false,
             seed: senesce_core::seed::DEFAULT_SEED,
         }
@@ -106,7 +109,7 @@ pub fn file_ops(
                 remove(&folder)?;
                 return Err(WorkloadError::Interrupted("measuring file operations".into()));
             }
-            results.push(bench.operation(operation, *sync, options.time)?);
+            results.push(bench.operation(operation, *sync, options)?);
             progress.position(results.len() as u64, operation.name);
         }
     }
@@ -170,8 +173,14 @@ impl FileOps<'_> {
         Ok(overhead)
     }
 
-    fn operation(&self, operation: &Operation, sync: bool, time: Duration) -> Result<OperationResult, WorkloadError> {
-        let instances = (MOST_PREPARED / operation.prepared_bytes().max(1)).clamp(2, MOST_INSTANCES) as usize;
+    fn operation(
+        &self,
+        operation: &Operation,
+        sync: bool,
+        options: &FileOpsOptions,
+    ) -> Result<OperationResult, WorkloadError> {
+        let (time, most) = (options.time, options.instances.clamp(2, MOST_INSTANCES));
+        let instances = (MOST_PREPARED / operation.prepared_bytes().max(1)).clamp(2, most) as usize;
         let mut batches: Vec<f64> = Vec::new();
         let mut timed = 0.0;
         while batches.len() < LEAST_BATCHES || timed < time.as_nanos() as f64 && batches.len() < MOST_BATCHES {

@@ -6,6 +6,8 @@ pub mod file_ops;
 pub mod macros;
 pub mod operations;
 
-pub use calls::{CallOptions, CallResult, SizeResult, SyncMode, WriteMode, measure_calls};
+pub use calls::{
+    CallOptions, CallResult, SizeResult, SyncMode, Watch, WriteMode, measure_calls, measure_calls_watched,
+};
 pub use cold_read::{ColdRead, cold_read};
 pub use file_ops::{FileOpsOptions, FileOpsResult, OperationResult, file_ops};

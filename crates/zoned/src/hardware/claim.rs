@@ -9,7 +9,7 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 use crate::sim::HostPath;
-use senesce_volume::{BlockDevice, ClaimedDevice};
+use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,14 @@ pub struct ClaimedDrive {
     identity: String,
     way: HostPath,
     epoch: Instant,
+    /// The scheduler of the way; it is put back while the drive is still claimed.
+    scheduler: Option<ChangedSetting>,
     /// The block device of the namespace; absent where the kernel shows none.
     claim: Option<ClaimedDevice>,
-    /// The scheduler before the run, to be put back.
-    scheduler: Option<String>,
+    /// Whether the zones are as an earlier part of the same run left them.
+    is_ours: bool,
+    /// Whether it was asked for once more before the first write.
+    is_in_use: bool,
 }
 
 fn is_character_device(path: &Path) -> bool {
@@ -144,17 +148,31 @@ pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevic
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
 
-/// Refuses a drive that somebody uses.
-pub fn check_unused(path: &Path) -> Result<(), ZonedError> {
-    if let Some(block) = block_path(path) {
-        senesce_volume::guard::check_unused(&BlockDevice::open(&block)?)?;
-    }
-    Ok(())
+/// The serial number of a drive, or its path where it has none.
+fn identity_of(path: &Path) -> String {
+    let block = block_path(path);
+    let serial = block.as_deref().and_then(|block| BlockDevice::open(block).ok()?.serial());
+    serial.unwrap_or_else(|| block.as_deref().unwrap_or(path).display().to_string())
 }
 
-/// A handle for zone commands without a claim; the caller has checked that nobody uses the drive.
-pub fn open_writable(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-    open_on(path, way, true, Instant::now(), RingOptions::default())
+/// Whether its zones are as an earlier part of the same run left them. The regions of a conventional drive tell nothing.
+fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
+    let mut device = open_for_reading(path, way)?;
+    let zones = device.report(0, device.geometry().zones)?;
+    Ok(device.geometry().zoned && *left == Leftover::of(&identity_of(path), &zones))
+}
+
+/// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
+/// here: nobody can tell who uses it.
+fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedError> {
+    match hidden_block_device(path, class) {
+        None => Ok(()),
+        Some(name) => Err(ZonedError::Refused {
+            target: target.into(),
+            found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
+            remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
+        }),
+    }
 }
 
 impl ClaimedDrive {
@@ -179,26 +197,60 @@ impl ClaimedDrive {
             (Some(word), Some(block)) if word == given => Some(block.as_str()),
             (word, _) => word,
         };
-        let claim = block.as_deref().map(|block| ClaimedDevice::claim(block, word)).transpose()?;
+        let mut is_ours = false;
+        let mut look = || {
+            is_ours = left.map_or(Ok(false), |left| is_left_over(path, way, left))?;
+            Ok::<bool, ZonedError>(is_ours)
+        };
+        let claim = block.as_deref().map(|block| ClaimedDevice::claim_again(block, word, &mut look)).transpose()?;
+        if claim.is_none() {
+            check_visible(path, Path::new("/sys/class/block"), &given)?;
+            look()?;
+        }
         let mut identities = vec![given];
         identities.extend(block_words);
         identities.extend(claim.as_ref().and_then(|claim| claim.device().serial()));
-        let identity = identities.last().cloned().unwrap_or_default();
-        let mut drive = Self { path: path.into(), identity, way, epoch: Instant::now(), claim, scheduler: None };
+        let mut drive = Self::over(path, way, claim);
+        drive.is_ours = is_ours;
         drive.check_zones(&identities, erase, left)?;
         drive.set_scheduler()?;
         Ok(drive)
     }
 
-    /// Refuses a drive whose block device this process cannot open: nobody can tell who uses it.
-    fn check_alone(&self, target: &str) -> Result<(), ZonedError> {
-        match hidden_block_device(&self.path, Path::new("/sys/class/block")) {
-            None => Ok(()),
-            Some(name) => Err(ZonedError::Refused {
-                target: target.into(),
-                found: format!("its block device {name} is not in its folder, so who uses it cannot be looked at"),
-                remedy: format!("make /dev/{name} visible here; no flag allows using a drive that may be in use"),
-            }),
+    /// Claims a drive whose data are kept, for zone commands that lose none: refused when it is in use or another run has it.
+    ///
+    /// # Errors
+    /// What the guard said.
+    pub fn claim_unused(path: &Path, way: HostPath) -> Result<Self, ZonedError> {
+        let claim = block_path(path).map(|block| ClaimedDevice::claim_unused(&block)).transpose()?;
+        if claim.is_none() {
+            check_visible(path, Path::new("/sys/class/block"), &path.display().to_string())?;
+        }
+        Ok(Self::over(path, way, claim))
+    }
+
+    fn over(path: &Path, way: HostPath, claim: Option<ClaimedDevice>) -> Self {
+        let (identity, epoch) = (identity_of(path), Instant::now());
+        Self { path: path.into(), identity, way, epoch, claim, is_ours: false, is_in_use: false, scheduler: None }
+    }
+
+    /// Asks once more before the first write: nobody has begun to use it, and it holds nothing that its claim did not allow.
+    ///
+    /// # Errors
+    /// What the guard said.
+    pub fn check_before_first_write(&mut self) -> Result<(), ZonedError> {
+        if !self.is_in_use {
+            self.check_again()?;
+            self.is_in_use = true;
+        }
+        Ok(())
+    }
+
+    fn check_again(&self) -> Result<(), ZonedError> {
+        match &self.claim {
+            Some(claim) if self.is_ours => Ok(claim.check_unused_again()?),
+            Some(claim) => Ok(claim.check_again()?),
+            None => check_visible(&self.path, Path::new("/sys/class/block"), &self.path.display().to_string()),
         }
     }
 
@@ -209,9 +261,6 @@ impl ClaimedDrive {
         left: Option<&Leftover>,
     ) -> Result<(), ZonedError> {
         let allowed = erase.is_some_and(|word| identities.iter().any(|identity| identity == word));
-        if self.claim.is_none() {
-            self.check_alone(&identities[0])?;
-        }
         let mut device = open_on(&self.path, self.way, true, self.epoch, RingOptions::default())?;
         if !device.geometry().zoned {
             // A conventional drive has been looked at through its block device, or not at all.
@@ -226,10 +275,7 @@ impl ClaimedDrive {
         }
         let zones = device.report(0, device.geometry().zones)?;
         let Some(first) = first_with_data(&zones) else { return Ok(()) };
-        if allowed {
-            return Ok(());
-        }
-        if left.is_some_and(|left| *left == Leftover::of(&self.identity, &zones)) {
+        if allowed || self.is_ours {
             return Ok(());
         }
         let since = if left.is_some() { "; they are not as this run left them" } else { "" };
@@ -254,7 +300,7 @@ impl ClaimedDrive {
         if way == self.way {
             return Ok(());
         }
-        self.restore_scheduler();
+        self.scheduler = None;
         self.way = way;
         self.set_scheduler()
     }
@@ -272,7 +318,7 @@ impl ClaimedDrive {
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
     fn set_scheduler(&mut self) -> Result<(), ZonedError> {
         let (Some(claim), true) = (&self.claim, self.way != HostPath::Direct) else { return Ok(()) };
-        self.scheduler = Some(claim.device().set_queue("scheduler", self.way.name())?);
+        self.scheduler = Some(ChangedSetting::set(claim.device().queue_file("scheduler"), self.way.name())?);
         Ok(())
     }
 
@@ -287,22 +333,9 @@ impl ClaimedDrive {
             return Err(ZonedError::Usage(format!("{} is no NVMe namespace", self.path.display())));
         };
         let name = character.display().to_string();
-        NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?.format(block_bytes)
-    }
-}
-
-impl ClaimedDrive {
-    fn restore_scheduler(&mut self) {
-        let (Some(claim), Some(before)) = (&self.claim, self.scheduler.take()) else { return };
-        if let Err(error) = claim.device().set_queue("scheduler", &before) {
-            tracing::warn!("the scheduler of {} stays {}: {error}", self.path.display(), self.way.name());
-        }
-    }
-}
-
-impl Drop for ClaimedDrive {
-    fn drop(&mut self) {
-        self.restore_scheduler();
+        let mut device = NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?;
+        self.check_again()?;
+        device.format(block_bytes)
     }
 }
 
@@ -357,6 +390,7 @@ mod tests {
 
     /// What a link is called and what lies beside it must not decide which drive is looked at.
     #[test]
+    #[ignore = "needs root"]
     fn the_block_device_is_that_of_the_drive_and_not_of_a_link() {
         let room = tempfile::tempdir().unwrap();
         let real = room.path().canonicalize().unwrap();
@@ -367,9 +401,7 @@ mod tests {
         let made = node(&dev.join("nvme7n1"), FileType::BlockDevice, makedev(7, 250))
             && node(&planted.join("nvme0n1"), FileType::BlockDevice, makedev(7, 251))
             && node(&dev.join("ng7n1"), FileType::CharacterDevice, makedev(1, 3));
-        if !made {
-            return eprintln!("skipped: needs the right to make device nodes");
-        }
+        assert!(made, "device nodes can be made");
         for link in ["drive", "ng0n1"] {
             symlink(dev.join("ng7n1"), planted.join(link)).unwrap();
             assert_eq!(block_path(&planted.join(link)).unwrap(), dev.join("nvme7n1"), "{link}");
@@ -388,7 +420,9 @@ mod tests {
             std::fs::write(room.path().join(drive), "").unwrap();
             symlink(drive, room.path().join(format!("link-{drive}"))).unwrap();
             for path in [drive.to_string(), format!("link-{drive}")] {
-                assert_eq!(hidden_block_device(&room.path().join(path), &class).as_deref(), hidden);
+                let path = room.path().join(path);
+                assert_eq!(hidden_block_device(&path, &class).as_deref(), hidden);
+                assert_eq!(check_visible(&path, &class, "drive").is_err(), hidden.is_some());
             }
         }
     }

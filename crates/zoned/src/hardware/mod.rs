@@ -50,16 +50,18 @@ pub fn open_claimed_by(
     rings: RingOptions,
     erase: Option<&str>,
 ) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-    let drive = ClaimedDrive::claim(path, way, erase)?;
+    let mut drive = ClaimedDrive::claim(path, way, erase)?;
     let device = drive.open(rings)?;
+    drive.check_before_first_write()?;
     Ok(Box::new(claim::Owned::new(drive, device)))
 }
 
-/// A drive for zone commands that lose no data: refused only when it is in use.
+/// A drive for zone commands that lose no data: refused only when it is in use or another run has it.
 pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
-    claim::check_unused(path)?;
     let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
-    claim::open_writable(path, way)
+    let drive = ClaimedDrive::claim_unused(path, way)?;
+    let device = drive.open(RingOptions::default())?;
+    Ok(Box::new(claim::Owned::new(drive, device)))
 }
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
@@ -83,6 +85,7 @@ pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> 
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;
     let checked = check_on(&mut *device, job)?;
+    drive.check_before_first_write()?;
     let unusable = crate::job::prepare::prepare(&mut *device, &checked, options.progress, options.interrupt)?;
     drop(device);
     let mut result = threads::run(drive, &checked, options)?;
@@ -92,4 +95,22 @@ pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> 
 
 fn only_simulated(step: &crate::job::Preparation) -> bool {
     step.step == PrepareStep::Wear
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[ignore = "needs loop devices"]
+    fn zone_commands_that_lose_nothing_need_the_drive_for_themselves_too() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 << 20).unwrap();
+        let device = senesce_volume::LoopDevice::attach(&file, "test", false).unwrap();
+        let first = open_unused(device.path()).unwrap();
+        let words = open_unused(device.path()).err().unwrap().to_string();
+        assert!(words.contains("is using it"), "{words}");
+        drop(first);
+        open_unused(device.path()).unwrap();
+    }
 }

@@ -199,11 +199,43 @@ impl NvmeDevice {
                 known.join(", ")
             )));
         };
+        let too = self.identity.formatted_too(&self.file, &self.path)?;
+        check_reach(&self.path, &too)?;
         super::nvme_commands::format(&self.file, &self.path, self.identity.namespace, format.index)
     }
+}
+
+/// Refuses a format that would lose the data of namespaces that nobody has claimed or allowed to be lost.
+fn check_reach(path: &str, others: &[u32]) -> Result<(), ZonedError> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let numbers: Vec<String> = others.iter().map(u32::to_string).collect();
+    Err(ZonedError::Refused {
+        target: path.into(),
+        found: format!(
+            "its controller formats all namespaces at once, and there are others (namespace {})",
+            numbers.join(", ")
+        ),
+        remedy: "use it with the blocks it has, or delete the others first (nvme delete-ns); no flag allows it".into(),
+    })
 }
 
 /// Zone states from a report, for the guard.
 pub fn first_with_data(zones: &[ZoneInfo]) -> Option<&ZoneInfo> {
     zones.iter().find(|zone| zone.may_hold_data() && zone.state != ZoneState::Conventional)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::failure::{Classify, ExitCode};
+
+    #[test]
+    fn a_format_that_reaches_other_namespaces_is_refused() {
+        assert!(check_reach("/dev/ng0n1", &[]).is_ok());
+        let error = check_reach("/dev/ng0n1", &[2, 3]).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Refused);
+        assert!(error.to_string().contains("namespace 2, 3"), "{error}");
+    }
 }

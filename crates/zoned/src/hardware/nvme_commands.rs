@@ -122,6 +122,10 @@ pub struct Identity {
     pub transfer_limit: u64,
     /// Whether the controller takes Format NVM (OACS, bit 1).
     pub can_format: bool,
+    /// Whether a format of one namespace formats them all (FNA, bit 0).
+    pub formats_all: bool,
+    /// Whether it lists namespaces that are attached to no controller (OACS, bit 3: namespace management).
+    manages_namespaces: bool,
     /// Zones, for a zoned namespace.
     pub zoned: Option<ZonedIdentity>,
 }
@@ -205,6 +209,8 @@ impl Identity {
             model: text_at(&controller, 24, 40),
             transfer_limit,
             can_format: u16_at(&controller, 256) & 2 != 0,
+            formats_all: formats_all(&controller),
+            manages_namespaces: u16_at(&controller, 256) & 8 != 0,
             zoned: None,
         };
         identity.zoned = identity.read_zoned(file, path);
@@ -229,10 +235,40 @@ impl Identity {
         Some(ZonedIdentity { zone_blocks, max_active: limit(4), max_open: limit(8), append_limit })
     }
 
+    /// The other namespaces that a format of this one would format too, by their numbers.
+    ///
+    /// # Errors
+    /// When the controller does not list its namespaces.
+    pub fn formatted_too(&self, file: &File, path: &str) -> Result<Vec<u32>, ZonedError> {
+        if !self.formats_all {
+            return Ok(Vec::new());
+        }
+        // Active ones (CNS 02h); of a controller that manages namespaces also those attached elsewhere or nowhere (CNS 10h).
+        let mut lists = vec![identify(file, path, 0, 0x02, 0)?];
+        if self.manages_namespaces {
+            lists.push(identify(file, path, 0, 0x10, 0)?);
+        }
+        Ok(others_in(&lists, self.namespace))
+    }
+
     /// Bytes per block of the format in use.
     pub fn block_bytes(&self) -> u32 {
         self.formats.iter().find(|format| format.index == self.format).map_or(512, |format| format.block_bytes)
     }
+}
+
+/// Format NVM Attributes, byte 524 of Identify Controller (Base Specification 2.0, figure 275): with bit 0 a format reaches all
+/// namespaces.
+fn formats_all(controller: &[u8]) -> bool {
+    controller.get(524).is_some_and(|attributes| attributes & 1 != 0)
+}
+
+/// The namespaces in lists of numbers that end with 0, without `own`.
+fn others_in(lists: &[Vec<u8>], own: u32) -> Vec<u32> {
+    let numbers =
+        lists.iter().flat_map(|list| (0..list.len() / 4).map(|at| u32_at(list, 4 * at)).take_while(|id| *id != 0));
+    let others: std::collections::BTreeSet<u32> = numbers.filter(|id| *id != own).collect();
+    others.into_iter().collect()
 }
 
 fn lba_format(space: &[u8], index: u8) -> Option<LbaFormat> {
@@ -349,6 +385,22 @@ mod tests {
             assert!(matches!(&error, ZonedError::Missing { what, .. } if what.contains("/dev/ng0n1")), "{error}");
         }
         assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io { .. }));
+    }
+
+    #[test]
+    fn a_format_that_reaches_all_namespaces_is_known_with_them() {
+        let mut controller = vec![0u8; 4096];
+        controller[524] = 0b110;
+        assert!(!formats_all(&controller), "erasing and the crypto erase are other bits");
+        controller[524] = 0b001;
+        assert!(formats_all(&controller));
+        let list = |numbers: &[u32]| {
+            let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            bytes.resize(4096, 0);
+            bytes
+        };
+        assert!(others_in(&[list(&[1])], 1).is_empty());
+        assert_eq!(others_in(&[list(&[1, 2, 7]), list(&[1, 2, 3, 7])], 2), [1, 3, 7]);
     }
 
     #[test]

@@ -402,6 +402,9 @@ impl Model {
         if flash.segment_spread > 0.9 || flash.program_spread > 0.9 {
             return wrong("segment_spread and program_spread must be from 0 to 0.9");
         }
+        if self.zones.as_ref().is_some_and(|zones| zones.spread > 1.0) {
+            return wrong("zones spread must be from 0 to 1: no command takes less than no time");
+        }
         if flash.redo_us >= flash.segment_us * (1.0 - flash.segment_spread) {
             return wrong("redo_us must be less than the shortest segment, else programs never end under reads");
         }

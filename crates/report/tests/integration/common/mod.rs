@@ -84,6 +84,7 @@ pub fn bars() -> Figure {
         points: values.iter().enumerate().map(|(k, &v)| (k as f64, v)).collect(),
         intervals: if mark == Mark::Published { vec![] } else { values.iter().map(|v| (v * 0.96, v * 1.05)).collect() },
         labels: raw.iter().map(|text| (*text).to_string()).collect(),
+        values: vec![],
     };
     let series = vec![
         bars("fresh", Mark::Measured, [1.0, 0.92, 0.71], ["21.3k", "19.6k", "15.1k"]),

@@ -55,3 +55,15 @@ fn extreme_numbers_are_a_drive_or_an_error() {
     }
     assert!(drives > 100 && errors > 100, "{drives} {errors}");
 }
+
+#[test]
+fn a_spread_of_more_than_all_is_refused() {
+    let (_, text) = BUILT_IN.iter().find(|(_, text)| text.contains("\nspread = ")).unwrap();
+    let with = |spread: &str| {
+        let changed =
+            |line: &str| if line.starts_with("spread = ") { format!("spread = {spread}") } else { line.into() };
+        Model::parse(&text.lines().map(changed).collect::<Vec<_>>().join("\n"))
+    };
+    assert!(with("1.5").unwrap_err().to_string().contains("zones spread"));
+    use_a_little(&with("1.0").unwrap());
+}

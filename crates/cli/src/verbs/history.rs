@@ -1,0 +1,147 @@
+//! `senesce history`: results over time.
+
+use crate::Exit;
+use crate::display::{print_analysis, print_table};
+use crate::output::Output;
+use crate::registry::REGISTRY;
+use crate::session::{Session, runs_directory};
+use crate::table::Verb;
+use crate::verbs::report::output_failed;
+use clap::Args;
+use senesce_core::output::Format;
+use senesce_core::{ExitCode, Failure};
+use senesce_report::csv;
+use senesce_runs::compare::{Options, parse_share};
+use senesce_runs::history::{self, Courses, Entry, Measured};
+use std::path::PathBuf;
+
+/// List all runs below directories by date; show how their metrics went, and export all values
+#[derive(Args)]
+pub struct History {
+    /// Directories that hold runs, looked through with what is below them
+    #[arg(value_name = "DIR", help = "Directories that hold runs [default: ./senesce-runs]")]
+    directories: Vec<PathBuf>,
+    /// Only runs of this experiment or verb
+    #[arg(long, value_name = "KIND")]
+    kind: Option<String>,
+    /// Only runs with this label
+    #[arg(long, value_name = "TEXT")]
+    labelled: Option<String>,
+    /// Show the course of every metric with the places where its level changed
+    #[arg(long)]
+    trend: bool,
+    /// Compare the newest run of each setting with the runs that carry this label (`runs label`, --label)
+    #[arg(long, value_name = "NAME")]
+    baseline: Option<String>,
+    /// By how much two single runs of the same thing are assumed to differ, where a baseline has one run
+    #[arg(long, value_name = "SHARE", default_value = "2%", requires = "baseline")]
+    noise: String,
+    /// Print JSON: the list of runs; with --trend or --baseline an object of runs, courses and baseline
+    #[arg(long)]
+    json: bool,
+    /// Write one HTML page: courses as figures, and all runs
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write every measured value of all runs as one CSV table; `-` or no FILE: standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    csv: Option<PathBuf>,
+    /// The same as one JSON object a line
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    jsonl: Option<PathBuf>,
+    /// Write the last value of every course in the text format of Prometheus
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    prometheus: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Verb for History {
+    const NAME: &'static str = "history";
+    const ABOUT: &'static str = "Show all runs by date, the course of their metrics and where it changed";
+
+    fn run(self, session: &Session) -> Result<Exit, Failure> {
+        let entries = self.entries()?;
+        if entries.is_empty() {
+            eprintln!("no runs found; runs are kept in ./senesce-runs or where --out says");
+        }
+        if !self.needs_values() {
+            self.print_list(&entries)?;
+            return Ok(ExitCode::Done.into());
+        }
+        session.progress().phase("read runs", entries.len() as u64, "runs");
+        let measured = history::measured(&REGISTRY, &entries);
+        session.clear();
+        self.write_values(&entries, &measured)?;
+        self.show_courses(&entries, &measured)?;
+        Ok(ExitCode::Done.into())
+    }
+}
+
+impl History {
+    fn entries(&self) -> Result<Vec<Entry>, Failure> {
+        let standard = [runs_directory()];
+        let below = match self.directories.as_slice() {
+            [] if !standard[0].is_dir() => &[],
+            [] => standard.as_slice(),
+            named => named,
+        };
+        let mut entries = history::entries(below)?;
+        let is_wanted = |wanted: &Option<String>, found: &Option<String>| wanted.is_none() || wanted == found;
+        entries.retain(|entry| is_wanted(&self.kind, &entry.kind) && is_wanted(&self.labelled, &entry.label));
+        Ok(entries)
+    }
+
+    /// Whether the events of the runs are read, not the heads of their records alone.
+    fn needs_values(&self) -> bool {
+        let writes = [&self.html, &self.csv, &self.jsonl, &self.prometheus];
+        self.trend || self.baseline.is_some() || writes.iter().any(|file| file.is_some())
+    }
+
+    fn print_list(&self, entries: &[Entry]) -> Result<(), Failure> {
+        if self.json {
+            println!("{:#}", history::list(entries));
+        } else if !entries.is_empty() {
+            print_table(&mut crate::output::stdout(), &history::runs_table(entries)).map_err(output_failed)?;
+        }
+        Ok(())
+    }
+
+    fn write_values(&self, entries: &[Entry], measured: &[Measured]) -> Result<(), Failure> {
+        if self.csv.is_none() && self.jsonl.is_none() {
+            return Ok(());
+        }
+        let table = history::tidy(entries, measured);
+        if let Some(file) = &self.csv {
+            self.output.write(file, Format::Csv, csv::table(&table).as_bytes())?;
+        }
+        if let Some(file) = &self.jsonl {
+            self.output.write(file, Format::Json, csv::json_lines(&table).as_bytes())?;
+        }
+        Ok(())
+    }
+
+    fn show_courses(&self, entries: &[Entry], measured: &[Measured]) -> Result<(), Failure> {
+        let shows = self.trend || self.baseline.is_some();
+        if !shows && self.html.is_none() && self.prometheus.is_none() {
+            return Ok(());
+        }
+        let courses = Courses::of(entries, measured);
+        if let Some(file) = &self.prometheus {
+            self.output.write(file, Format::Text, history::prometheus(entries, &courses).as_bytes())?;
+        }
+        if !shows && self.html.is_none() {
+            return Ok(());
+        }
+        let options = Options { between_runs: parse_share(&self.noise)?, ..Options::default() };
+        let name = self.baseline.as_deref();
+        let found = name.map(|name| history::against_baseline(&REGISTRY, entries, name, &options)).transpose()?;
+        let analysis = history::analysis(entries, &courses, name.zip(found.as_deref()));
+        if let Some(file) = &self.html {
+            self.output.write(file, Format::Html, senesce_report::render_page(&analysis).as_bytes())?;
+        }
+        if shows {
+            print_analysis(&analysis, self.json).map_err(output_failed)?;
+        }
+        Ok(())
+    }
+}

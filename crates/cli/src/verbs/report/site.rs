@@ -1,0 +1,51 @@
+//! `senesce report RUN... --site DIR`.
+
+use crate::Exit;
+use crate::output::Output;
+use crate::registry::REGISTRY;
+use senesce_core::failure::failed;
+use senesce_core::output::Format;
+use senesce_core::{ExitCode, Failure, Record};
+use senesce_report::site::{self, Listed, PageNames};
+use senesce_runs::history::{self, Entry};
+use std::path::{Path, PathBuf};
+
+/// Writes the pages of all runs, the newest first in the index. A run whose page cannot be made is listed with the reason.
+pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
+    std::fs::create_dir_all(directory).map_err(failed("make directory", directory))?;
+    let mut entries = history::entries(runs)?;
+    entries.reverse();
+    let mut names = PageNames::default();
+    let mut listed = Vec::new();
+    for entry in &entries {
+        listed.push(match page(&entry.run) {
+            Ok(page) => {
+                let name = names.next(&entry.name());
+                output.write(&directory.join(&name), Format::Html, page.as_bytes())?;
+                line(entry, name, entry.verdict.clone())
+            }
+            Err(failure) => line(entry, String::new(), failure.to_string()),
+        });
+    }
+    let index = directory.join("index.html");
+    output.write(&index, Format::Html, site::index("Runs", &listed).as_bytes())?;
+    super::say_written(&index);
+    let missing = listed.iter().filter(|line| line.page.is_empty()).count();
+    if missing > 0 {
+        eprintln!("senesce: {missing} of {} runs have no page; the index says why", listed.len());
+    }
+    let has_some = missing < listed.len();
+    Ok(if has_some { ExitCode::Done } else { ExitCode::RunFailed }.into())
+}
+
+fn page(run: &Path) -> Result<String, Failure> {
+    let record = Record::open(run)?;
+    Ok(site::page(&REGISTRY.analyse(&record)?, &record))
+}
+
+fn line(entry: &Entry, page: String, verdict: String) -> Listed {
+    let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
+    let date = text(&entry.date).replace('T', " ").replace('Z', "");
+    let (kind, label, host) = (text(&entry.kind), text(&entry.label), text(&entry.host));
+    Listed { name: entry.name(), page, date, kind, label, host, verdict }
+}

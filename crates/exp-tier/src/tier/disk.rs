@@ -1,0 +1,77 @@
+//! The disk of the machine that file systems in memory are compared with.
+
+use rustix::fs::statfs;
+use senesce_core::failure::failed;
+use senesce_core::{ExitCode, Failure};
+use senesce_volume::ScratchDirectory;
+use serde::{Deserialize, Serialize};
+use std::convert::Infallible;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A directory on a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Disk(PathBuf);
+
+/// Magic numbers of file systems that lie in memory: tmpfs and ramfs (linux/magic.h).
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self("/var/tmp".into())
+    }
+}
+
+impl FromStr for Disk {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.into()))
+    }
+}
+
+impl fmt::Display for Disk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0.display())
+    }
+}
+
+impl Disk {
+    /// Whether it is there and lies on a disk.
+    ///
+    /// # Errors
+    /// It is not there, or lies in memory (a requirement is missing).
+    pub fn check(&self) -> Result<(), Failure> {
+        let found = statfs(&self.0).map_err(|error| failed("look at", &self.0)(error.into()))?;
+        if IN_MEMORY.contains(&found.f_type) {
+            let words = format!("--disk {self} lies in memory; name a directory on a disk");
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
+        Ok(())
+    }
+
+    /// A folder of ours on it, removed at the end.
+    ///
+    /// # Errors
+    /// As [`Self::check`], or it cannot be made.
+    pub fn room(&self) -> Result<ScratchDirectory, Failure> {
+        self.check()?;
+        Ok(ScratchDirectory::create(&self.0, "tier")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_memory_is_no_disk() {
+        let disk = |text: &str| text.parse::<Disk>().unwrap();
+        let failure = disk("/dev/shm").check().unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Missing);
+        assert!(failure.to_string().contains("lies in memory"), "{failure}");
+        assert!(disk("/no/such/place").check().is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! A static site of many runs: an index that can be searched, and a page for each run. Without script the index is a plain list.
+
+use crate::bundle::file_name;
+use crate::page::{PageFrame, laid_out, render_record};
+use askama::Template;
+use senesce_core::analysis::Analysis;
+use senesce_core::record::Record;
+use std::collections::BTreeSet;
+
+/// One line of the index. What is not known is empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// Name of the run.
+    pub name: String,
+    /// File of its page; empty: it has none.
+    pub page: String,
+    /// When it began.
+    pub date: String,
+    /// The experiment or verb.
+    pub kind: String,
+    /// What the user called it.
+    pub label: String,
+    /// Name of the machine.
+    pub host: String,
+    /// What it found, or why it has no page.
+    pub verdict: String,
+}
+
+#[derive(Template)]
+#[template(path = "index.html")]
+struct Index<'a> {
+    frame: PageFrame,
+    title: &'a str,
+    version: &'static str,
+    summary: String,
+    runs: &'a [Listed],
+}
+
+/// The index, `index.html`.
+pub fn index(title: &str, runs: &[Listed]) -> String {
+    let summary = format!("{} run{}.", runs.len(), if runs.len() == 1 { "" } else { "s" });
+    laid_out(&Index { frame: PageFrame::new(false), title, version: env!("CARGO_PKG_VERSION"), summary, runs })
+}
+
+/// The page of a run, with a way back to the index.
+pub fn page(analysis: &Analysis, record: &Record) -> String {
+    render_record(analysis, record, true)
+}
+
+/// Names of pages: plain, and no two alike.
+#[derive(Debug, Default)]
+pub struct PageNames(BTreeSet<String>);
+
+impl PageNames {
+    /// The file of the page of a run with this name.
+    pub fn next(&mut self, run: &str) -> String {
+        let stem = match file_name(run) {
+            empty if empty.is_empty() || empty == "index" => "run".to_string(),
+            plain => plain,
+        };
+        let numbered = (2..).map(|number| format!("{stem}-{number}.html"));
+        let mut names = std::iter::once(format!("{stem}.html")).chain(numbered);
+        let free = names.find(|name| !self.0.contains(name)).unwrap_or(stem);
+        self.0.insert(free.clone());
+        free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_have_names_of_their_own() {
+        let mut names = PageNames::default();
+        let all = ["age-1", "age-1", "index", "../../etc", "a b", "a-b"].map(|run| names.next(run));
+        assert_eq!(all, ["age-1.html", "age-1-2.html", "run.html", "-..-etc.html", "a-b.html", "a-b-2.html"]);
+    }
+
+    #[test]
+    fn the_index_links_what_has_a_page_and_names_the_rest() {
+        let run = |name: &str, page: &str| Listed { name: name.into(), page: page.into(), ..Listed::default() };
+        let text = index("Runs", &[run("<a>", "a.html"), run("broken", "")]);
+        assert!(text.contains("<a href=\"a.html\">&#60;a&#62;</a>") && text.contains("<td>broken</td>"), "{text}");
+    }
+}

@@ -1,0 +1,113 @@
+//! The newest runs against those that carry a name.
+
+use super::{Entry, State};
+use crate::compare::{Comparison, Options, compare};
+use crate::decided::interval_words;
+use crate::registry::Registry;
+use senesce_core::{Failure, Record, Table};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The newest run of one setting on one machine against all of its baseline.
+#[derive(Debug)]
+pub struct Against {
+    /// Its index in the list.
+    pub run: usize,
+    /// Those of the baseline.
+    pub baseline: Vec<usize>,
+    /// What came out, or why they do not compare.
+    pub found: Result<Comparison, String>,
+}
+
+/// Compares the newest complete run of each setting and machine with the complete runs that carry the label `name`. A setting
+/// without either is left out.
+///
+/// # Errors
+/// When no run carries the label: with those that there are.
+pub fn against_baseline(
+    registry: &Registry,
+    entries: &[Entry],
+    name: &str,
+    options: &Options,
+) -> Result<Vec<Against>, Failure> {
+    let is_named = |entry: &Entry| entry.label.as_deref() == Some(name);
+    if !entries.iter().any(is_named) {
+        return Err(no_baseline(entries, name));
+    }
+    let mut groups: BTreeMap<_, (Option<usize>, Vec<usize>)> = BTreeMap::new();
+    for (index, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.state == State::Complete) {
+        let group = groups.entry((&entry.kind, &entry.setting, &entry.host)).or_default();
+        if is_named(entry) {
+            group.1.push(index);
+        } else {
+            group.0 = Some(index);
+        }
+    }
+    let pairs = groups.into_values().filter_map(|(run, baseline)| Some((run?, baseline)));
+    let pairs = pairs.filter(|(_, baseline)| !baseline.is_empty());
+    Ok(pairs.map(|(run, baseline)| found(registry, entries, run, baseline, options)).collect())
+}
+
+fn found(registry: &Registry, entries: &[Entry], run: usize, baseline: Vec<usize>, options: &Options) -> Against {
+    let open = |index: &usize| Record::open(&entries[*index].run).map_err(Failure::from);
+    let comparison = || {
+        let reference = baseline.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
+        compare(registry, &[open(&run)?], &reference, options)
+    };
+    let found = comparison().map_err(|failure| failure.to_string());
+    Against { run, baseline, found }
+}
+
+fn no_baseline(entries: &[Entry], name: &str) -> Failure {
+    let labels: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.label.as_deref()).collect();
+    let known = match labels.is_empty() {
+        true => "no run has a label".to_string(),
+        false => format!("labels are: {}", labels.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    Failure::usage(format!(
+        "no run carries the label '{name}' ({known}); give it: senesce runs label {name} RUN, or --label {name} when running"
+    ))
+}
+
+/// All judged metrics in words.
+pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
+    let title = format!("The newest runs against the baseline {name}");
+    let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
+    let mut table = Table::new("baseline", &title, &columns);
+    for one in found {
+        let (run, runs) = (json!(entries[one.run].name()), json!(one.baseline.len()));
+        match &one.found {
+            Err(why) => table.row(vec![run, runs, Value::Null, Value::Null, Value::Null, Value::Null, json!(why)]),
+            Ok(comparison) => {
+                for row in &comparison.rows {
+                    let Some(decision) = row.judged() else { continue };
+                    let interval = decision.interval;
+                    table.row(vec![
+                        run.clone(),
+                        runs.clone(),
+                        json!(row.what.metric),
+                        json!(row.what.condition_words()),
+                        interval.map_or(Value::Null, |interval| json!(interval.value)),
+                        interval.map_or(Value::Null, |interval| json!(interval_words(&interval))),
+                        json!(decision.words()),
+                    ]);
+                }
+            }
+        }
+    }
+    table
+}
+
+/// The same for programs.
+pub(super) fn json(entries: &[Entry], found: &[Against]) -> Value {
+    let of = |one: &Against| {
+        let baseline: Vec<_> = one.baseline.iter().map(|index| &entries[*index].run).collect();
+        let mut all = json!({"run": entries[one.run].run, "baseline": baseline});
+        match &one.found {
+            Ok(comparison) => all["metrics"] = comparison.analysis().result["metrics"].take(),
+            Err(why) => all["error"] = json!(why),
+        }
+        all
+    };
+    found.iter().map(of).collect()
+}

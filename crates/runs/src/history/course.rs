@@ -1,0 +1,179 @@
+//! The course of each metric over the runs that did the same on the same machine.
+
+use super::{Entry, Measured};
+use rayon::prelude::*;
+use senesce_core::Measurement;
+use senesce_core::analysis::Better;
+use senesce_stats::change_points::{ChangePoint, FALSE_ALARM, change_points};
+use senesce_stats::{Trend, mean_of_means, trend};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A drift is looked for in at most so many of the last runs: it takes time in the square of their number.
+const LONGEST_DRIFT: usize = 1000;
+
+/// A drift of less than this share is not told.
+const LEAST_DRIFT: f64 = 0.02;
+
+/// One run on a course.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Point {
+    /// Its index in the list.
+    pub run: usize,
+    /// Mean of its values, images counting alike.
+    pub value: f64,
+    /// Number of its values.
+    pub values: usize,
+}
+
+/// What tells a course from another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Key {
+    /// The experiment's id or the verb.
+    pub kind: String,
+    /// Stands for kind and specification.
+    pub setting: String,
+    /// The machine; empty where it is not known.
+    pub host: String,
+    /// What was measured.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// Under which condition, in words.
+    pub condition: String,
+}
+
+/// One metric under one condition over all runs of one setting on one machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Course {
+    /// What tells it from others.
+    #[serde(flatten)]
+    pub key: Key,
+    /// Which direction is better.
+    pub better: Better,
+    /// Whether it is one of those by which its workload is judged.
+    pub primary: bool,
+    /// The runs, by date.
+    pub points: Vec<Point>,
+    /// Where its level changed for good; `index` counts its points.
+    pub changes: Vec<ChangePoint>,
+    /// Drift since the last change, if it is significant and large enough to be told.
+    pub drift: Option<Trend>,
+}
+
+impl Course {
+    /// Its values, by date.
+    pub fn values(&self) -> Vec<f64> {
+        self.points.iter().map(|point| point.value).collect()
+    }
+
+    /// Metric and condition in words.
+    pub fn name(&self) -> String {
+        match self.key.condition.is_empty() {
+            true => self.key.metric.clone(),
+            false => format!("{} [{}]", self.key.metric, self.key.condition),
+        }
+    }
+
+    /// "worse by 10.2 %".
+    pub fn change_words(&self, change: &ChangePoint) -> String {
+        if change.before == 0.0 {
+            return format!("changed from 0 to {}", change.after);
+        }
+        let share = change.after / change.before - 1.0;
+        let is_worse = match self.better {
+            Better::Higher => share < 0.0,
+            Better::Lower => share > 0.0,
+            Better::Neither => return format!("changed by {:+.1} %", share * 100.0),
+        };
+        format!("{} by {:.1} %", if is_worse { "worse" } else { "better" }, share.abs() * 100.0)
+    }
+
+    fn found(key: Key, first: &Measurement, points: Vec<Point>) -> Self {
+        let (better, primary) = (first.better, first.primary);
+        let mut course = Self { key, better, primary, points, changes: Vec::new(), drift: None };
+        let values = course.values();
+        course.changes = change_points(&values, FALSE_ALARM).unwrap_or_default();
+        let since = course.changes.last().map_or(0, |change| change.index);
+        let last = &values[since.max(values.len().saturating_sub(LONGEST_DRIFT))..];
+        course.drift = trend(last).filter(|drift| drift.words(FALSE_ALARM, LEAST_DRIFT).is_some());
+        course
+    }
+
+    /// The drift in words.
+    pub fn drift_words(&self) -> Option<String> {
+        self.drift.as_ref()?.words(FALSE_ALARM, LEAST_DRIFT)
+    }
+}
+
+/// All courses, and the runs whose values could not be read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Courses {
+    /// By kind, setting, machine, metric and condition.
+    pub courses: Vec<Course>,
+    /// Index of a run, and why.
+    pub unread: Vec<(usize, String)>,
+}
+
+impl Courses {
+    /// Of the values of all runs in the list.
+    pub fn of(entries: &[Entry], measured: &[Measured]) -> Self {
+        let mut unread = Vec::new();
+        let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
+        for (run, (entry, values)) in entries.iter().zip(measured).enumerate() {
+            match values {
+                Err(why) => unread.push((run, why.clone())),
+                Ok(values) => {
+                    for (key, (first, point)) in points(run, entry, values) {
+                        groups.entry(key).or_insert_with(|| (first, Vec::new())).1.push(point);
+                    }
+                }
+            }
+        }
+        let groups: Vec<_> = groups.into_iter().collect();
+        let courses = groups.into_par_iter().map(|(key, (first, points))| Course::found(key, first, points)).collect();
+        Self { courses, unread }
+    }
+
+    /// Courses that are long enough to have a change point found.
+    pub fn searched(&self) -> usize {
+        self.courses.iter().filter(|course| course.points.len() >= LEAST_POINTS).count()
+    }
+
+    /// Changes that would be found if nothing had ever changed, at most.
+    pub fn false_alarms(&self) -> f64 {
+        self.searched() as f64 * FALSE_ALARM
+    }
+}
+
+/// Fewer values have no change point: a place has three on either side.
+const LEAST_POINTS: usize = 6;
+
+/// What one run adds to each course.
+fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
+    let text = |fact: &Option<String>| fact.clone().unwrap_or_default();
+    let mut images: BTreeMap<Key, (&Measurement, BTreeMap<u32, Vec<f64>>)> = BTreeMap::new();
+    for one in values {
+        let key = Key {
+            kind: text(&entry.kind),
+            setting: text(&entry.setting),
+            host: text(&entry.host),
+            metric: one.metric.clone(),
+            unit: one.unit.clone(),
+            condition: one.condition_words(),
+        };
+        images
+            .entry(key)
+            .or_insert_with(|| (one, BTreeMap::new()))
+            .1
+            .entry(one.image)
+            .or_default()
+            .push(one.value.get());
+    }
+    let point = |(key, (first, images)): (Key, (&'a Measurement, BTreeMap<u32, Vec<f64>>))| {
+        let images: Vec<Vec<f64>> = images.into_values().collect();
+        let (value, values) = (mean_of_means(&images)?, images.iter().map(Vec::len).sum());
+        Some((key, (first, Point { run, value, values })))
+    };
+    images.into_iter().filter_map(point).collect()
+}

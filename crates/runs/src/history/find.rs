@@ -1,0 +1,76 @@
+//! Where runs are.
+
+use senesce_core::Failure;
+use senesce_core::failure::failed;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders below a named one are looked through so deep.
+const DEEPEST: usize = 8;
+
+/// The run directories below some directories, and those that are one. Links and hidden folders are passed over, and so is what
+/// is inside of a run.
+///
+/// # Errors
+/// A name that is no directory, or one that cannot be listed.
+pub fn run_directories(below: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut found = BTreeSet::new();
+    for directory in below {
+        if !directory.is_dir() {
+            return Err(Failure::usage(format!("{} is no directory; name one that holds runs", directory.display())));
+        }
+        if is_run(directory) {
+            found.insert(directory.clone());
+        } else {
+            fs::read_dir(directory).map_err(failed("list", directory))?;
+            look(directory, DEEPEST, &mut found);
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// Whether a directory looks like one of a run.
+pub(crate) fn is_run(path: &Path) -> bool {
+    path.join("plan.toml").is_file()
+}
+
+fn look(directory: &Path, deeper: usize, found: &mut BTreeSet<PathBuf>) {
+    // A folder of another user holds no runs of ours.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_directory || entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
+        let path = entry.path();
+        if is_run(&path) {
+            found.insert(path);
+        } else if deeper > 0 {
+            look(&path, deeper - 1, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_in_folders_and_not_through_links_or_in_runs() {
+        let room = tempfile::tempdir().unwrap();
+        let run = |path: &str| {
+            fs::create_dir_all(room.path().join(path)).unwrap();
+            fs::write(room.path().join(path).join("plan.toml"), "").unwrap();
+        };
+        ["a", "deep/er/b", "a/inside", ".hidden/c"].iter().for_each(|path| run(path));
+        std::os::unix::fs::symlink(room.path().join("a"), room.path().join("link")).unwrap();
+        let names = |below: &[PathBuf]| {
+            let found = run_directories(below).unwrap();
+            let name = |path: &PathBuf| path.strip_prefix(room.path()).unwrap().display().to_string();
+            found.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[room.path().into()]), ["a", "deep/er/b"]);
+        assert_eq!(names(&[room.path().join("a"), room.path().into()]), ["a", "deep/er/b"], "each once");
+        assert!(run_directories(&[room.path().join("none")]).unwrap_err().to_string().contains("is no directory"));
+    }
+}

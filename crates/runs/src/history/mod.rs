@@ -1,0 +1,184 @@
+//! Results over time: all runs below some directories in one list, and the course of each metric with its change points.
+
+mod baseline;
+mod course;
+mod find;
+mod present;
+mod scrape;
+mod tidy_table;
+
+pub use baseline::{Against, against_baseline};
+pub use course::{Course, Courses, Point};
+pub use find::run_directories;
+pub use present::{analysis, course_table, list, runs_table};
+pub use scrape::prometheus;
+pub use tidy_table::{COLUMNS, tidy};
+
+use crate::measurements;
+use crate::registry::Registry;
+use rayon::prelude::*;
+use senesce_core::record::Overview;
+use senesce_core::{Failure, Measurement, Plan, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// How far a run came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It has its result.
+    Complete,
+    /// It was interrupted, failed in part, or still runs.
+    Partial,
+    /// Its record cannot be read by this version.
+    Unreadable,
+}
+
+impl State {
+    /// The word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+            Self::Unreadable => "unreadable",
+        }
+    }
+}
+
+/// One run in the list. What its record does not say is `None`: imported results know no date and no machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Entry {
+    /// Its directory.
+    pub run: PathBuf,
+    /// When it began (RFC 3339, UTC).
+    pub date: Option<String>,
+    /// Name of the machine.
+    pub host: Option<String>,
+    /// What the user called it.
+    pub label: Option<String>,
+    /// Commit of senesce.
+    pub commit: Option<String>,
+    /// Release of the kernel.
+    pub kernel: Option<String>,
+    /// The experiment's id or the verb.
+    pub kind: Option<String>,
+    /// Stands for kind and specification whatever the seed: runs that share it did the same.
+    pub setting: Option<String>,
+    /// Root seed.
+    pub seed: Option<u64>,
+    /// Version of senesce.
+    pub version: Option<String>,
+    /// How far it came.
+    pub state: State,
+    /// What it found, in a few words.
+    pub verdict: String,
+    /// The command that repeats or continues it.
+    pub command: Option<String>,
+}
+
+impl Entry {
+    /// Reads it, without the events of the run.
+    pub fn of(run: &Path) -> Self {
+        match Overview::read(run) {
+            Ok(found) => Self::known(found),
+            Err(error) => Self::unreadable(run, error.to_string()),
+        }
+    }
+
+    fn known(found: Overview) -> Self {
+        let fact = |name: &str| found.fact(name).map(str::to_string);
+        Self {
+            date: fact("run.date"),
+            host: fact("machine.host"),
+            label: fact("run.label"),
+            commit: fact("program.commit"),
+            kernel: fact("kernel.release"),
+            setting: Some(setting(&found.plan)),
+            seed: Some(found.plan.seed.0),
+            state: if found.is_partial() { State::Partial } else { State::Complete },
+            verdict: found.summary.as_deref().map_or_else(|| "did not complete".into(), verdict),
+            kind: Some(found.plan.kind),
+            version: Some(found.plan.program_version),
+            command: Some(found.plan.command),
+            run: found.path,
+        }
+    }
+
+    fn unreadable(run: &Path, why: String) -> Self {
+        let run = run.to_path_buf();
+        let (date, host, label, commit, kernel, kind) = Default::default();
+        let (setting, seed, version, command) = Default::default();
+        let (state, verdict) = (State::Unreadable, why);
+        Self { run, date, host, label, commit, kernel, kind, setting, seed, version, state, verdict, command }
+    }
+
+    /// The name of its directory.
+    pub fn name(&self) -> String {
+        self.run.file_name().unwrap_or(self.run.as_os_str()).to_string_lossy().into_owned()
+    }
+}
+
+/// Imports of files with the same name are one setting: what tells the files from one another shapes no result.
+fn setting(plan: &Plan) -> String {
+    let number = match plan.spec.contains_key("crc32") {
+        true => {
+            let mut plan = plan.clone();
+            plan.spec.remove("crc32");
+            plan.setting()
+        }
+        false => plan.setting(),
+    };
+    format!("{number:08x}")
+}
+
+/// What a result says of itself; all else in it is passed over.
+#[derive(Deserialize)]
+struct Told {
+    answer: Option<Value>,
+    verdict: Option<Value>,
+    findings: Option<Value>,
+}
+
+/// The answer of a study, a verdict, or how many claims came out how.
+fn verdict(summary: &[u8]) -> String {
+    let Ok(told) = serde_json::from_slice::<Told>(summary) else { return "done".into() };
+    let text = |value: Option<Value>| value.as_ref().and_then(Value::as_str).map(str::to_string);
+    let counted = || findings(told.findings.as_ref()?.as_array()?);
+    text(told.answer).or_else(|| text(told.verdict)).or_else(counted).unwrap_or_else(|| "done".into())
+}
+
+fn findings(found: &[Value]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for finding in found {
+        *counts.entry(finding.get("verdict")?.as_str()?).or_default() += 1;
+    }
+    let words: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {}", word.replace('-', " "))).collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// All runs below some directories, by date; those without one come first.
+///
+/// # Errors
+/// A name that is no directory, or one that cannot be listed.
+pub fn entries(below: &[PathBuf]) -> Result<Vec<Entry>, Failure> {
+    let mut found: Vec<Entry> = run_directories(below)?.par_iter().map(|run| Entry::of(run)).collect();
+    found.sort_by(|a, b| a.date.cmp(&b.date).then_with(|| a.run.cmp(&b.run)));
+    Ok(found)
+}
+
+/// A run with its values, or why they could not be read.
+pub type Measured = Result<Vec<Measurement>, String>;
+
+/// The values of all runs, in the order of the list.
+pub fn measured(registry: &Registry, entries: &[Entry]) -> Vec<Measured> {
+    let of = |entry: &Entry| match entry.state {
+        State::Unreadable => Err(entry.verdict.clone()),
+        _ => {
+            let record = Record::open(&entry.run).map_err(|error| error.to_string())?;
+            measurements::of(registry, &record).map_err(|failure| failure.to_string())
+        }
+    };
+    entries.par_iter().map(of).collect()
+}

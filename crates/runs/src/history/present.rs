@@ -1,0 +1,265 @@
+//! A history as tables and figures.
+
+use super::{Against, Course, Courses, Entry, State, baseline};
+use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
+use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Courses that are drawn; all are in the tables.
+const MOST_FIGURES: usize = 60;
+
+/// All runs for programs.
+pub fn list(entries: &[Entry]) -> Value {
+    json!(entries)
+}
+
+/// All runs for readers.
+pub fn runs_table(entries: &[Entry]) -> Table {
+    let columns = ["date (UTC)", "host", "label", "commit", "kernel", "kind", "verdict", "run"];
+    let mut table = Table::new("runs", "Runs", &columns);
+    for entry in entries {
+        let is_done = entry.state == State::Complete;
+        let verdict =
+            if is_done { entry.verdict.clone() } else { format!("{}: {}", entry.state.word(), entry.verdict) };
+        table.row(vec![
+            json!(entry.date.as_deref().map(minute)),
+            json!(entry.host),
+            json!(entry.label),
+            json!(entry.commit.as_deref().map(short)),
+            json!(entry.kernel),
+            json!(entry.kind),
+            json!(verdict),
+            json!(entry.run.display().to_string()),
+        ]);
+    }
+    table
+}
+
+/// `2026-11-22T21:43:58Z` as `2026-11-22 21:43`.
+fn minute(date: &str) -> String {
+    date.get(..16).unwrap_or(date).replace('T', " ")
+}
+
+fn short(commit: &str) -> &str {
+    commit.get(..12).unwrap_or(commit)
+}
+
+/// Every course with its last value.
+pub fn course_table(entries: &[Entry], courses: &Courses) -> Table {
+    let columns = ["metric", "condition", "of", "host", "runs", "median", "last", "unit", "since"];
+    let mut table = Table::new("courses", "Every metric over its runs", &columns);
+    for course in &courses.courses {
+        let Some(last) = course.points.last() else { continue };
+        table.row(vec![
+            json!(course.key.metric),
+            json!(course.key.condition),
+            json!(setting(course)),
+            json!(course.key.host),
+            json!(course.points.len()),
+            json!(senesce_stats::median(&course.values())),
+            json!(last.value),
+            json!(course.key.unit),
+            json!(course.changes.last().map(|change| place(entries, course, change))),
+        ]);
+    }
+    table
+}
+
+fn setting(course: &Course) -> String {
+    format!("{} {}", course.key.kind, course.key.setting)
+}
+
+/// The run with which a level begins: date, label and commit, as far as they are known.
+fn place(entries: &[Entry], course: &Course, change: &ChangePoint) -> String {
+    course.points.get(change.index).map_or_else(String::new, |point| run_words(&entries[point.run]))
+}
+
+fn run_words(entry: &Entry) -> String {
+    let date = entry.date.as_deref().map(minute);
+    let words: Vec<String> =
+        [date, entry.label.clone(), entry.commit.as_deref().map(|commit| short(commit).to_string())]
+            .into_iter()
+            .flatten()
+            .collect();
+    if words.is_empty() { entry.name() } else { words.join(", ") }
+}
+
+fn changes(entries: &[Entry], courses: &Courses) -> Table {
+    let columns = ["metric", "condition", "of", "host", "change", "before", "after", "unit", "first run", "begun", "p"];
+    let mut table = Table::new("changes", "Where the level of a metric changed for good", &columns);
+    let found = courses.courses.iter().flat_map(|course| course.changes.iter().map(move |change| (course, change)));
+    for (course, change) in found {
+        let run = course.points.get(change.index).map(|point| entries[point.run].name());
+        table.row(vec![
+            json!(course.key.metric),
+            json!(course.key.condition),
+            json!(setting(course)),
+            json!(course.key.host),
+            json!(course.change_words(change)),
+            json!(change.before),
+            json!(change.after),
+            json!(course.key.unit),
+            json!(run),
+            json!(place(entries, course, change)),
+            json!(change.p),
+        ]);
+    }
+    table
+}
+
+fn drifts(courses: &Courses) -> Table {
+    let columns = ["metric", "condition", "of", "host", "drift since the last change"];
+    let mut table = Table::new("drifts", "Metrics that drift", &columns);
+    for course in &courses.courses {
+        if let Some(words) = course.drift_words() {
+            let key = &course.key;
+            table.row(vec![
+                json!(key.metric),
+                json!(key.condition),
+                json!(setting(course)),
+                json!(key.host),
+                json!(words),
+            ]);
+        }
+    }
+    table
+}
+
+/// Tables, figures and the result; `against` are the name of a baseline and what came of it.
+pub fn analysis(entries: &[Entry], courses: &Courses, against: Option<(&str, &[Against])>) -> Analysis {
+    let of_baseline = against.map(|(name, found)| baseline::table(name, entries, found));
+    let tables = of_baseline.into_iter().chain([
+        changes(entries, courses),
+        drifts(courses),
+        course_table(entries, courses),
+        runs_table(entries),
+    ]);
+    let mut result = json!({"runs": list(entries), "courses": courses.courses, "false_alarms": courses.false_alarms()});
+    if let Some((name, found)) = against {
+        result["baseline"] = json!({"name": name, "found": baseline::json(entries, found)});
+    }
+    let figures = drawn(courses).into_iter().enumerate().map(|(index, course)| figure(index, entries, course));
+    Analysis {
+        title: "History".into(),
+        summary: summary(entries, courses),
+        figures: figures.collect(),
+        tables: tables.filter(|table| !table.rows.is_empty()).collect(),
+        findings: Vec::new(),
+        caveats: caveats(entries, courses),
+        result,
+    }
+}
+
+fn summary(entries: &[Entry], courses: &Courses) -> String {
+    let dates: Vec<String> = entries.iter().filter_map(|entry| entry.date.as_deref().map(minute)).collect();
+    let hosts: BTreeSet<&str> = entries.iter().filter_map(|entry| entry.host.as_deref()).collect();
+    let span = match (dates.first(), dates.last()) {
+        (Some(first), Some(last)) => format!(" from {first} to {last}"),
+        _ => String::new(),
+    };
+    let changed = courses.courses.iter().filter(|course| !course.changes.is_empty()).count();
+    format!(
+        "{}{span} on {}. The level changed in {changed} of {} long enough to tell; if nothing had changed, at most {:.1} would show \
+         a change.",
+        counted(entries.len(), "run"),
+        counted(hosts.len(), "machine"),
+        counted(courses.searched(), "course"),
+        courses.false_alarms(),
+    )
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if let Some((first, why)) = courses.unread.first() {
+        let name = entries[*first].name();
+        caveats.push(format!("{} could not be read; the first is {name}: {why}", counted(courses.unread.len(), "run")));
+    }
+    let drawable = courses.courses.iter().filter(|course| is_drawable(course)).count();
+    if drawable > MOST_FIGURES {
+        caveats.push(format!(
+            "{MOST_FIGURES} of {drawable} courses are drawn, those with changes first; the table has all"
+        ));
+    }
+    caveats
+}
+
+fn is_drawable(course: &Course) -> bool {
+    course.points.len() > 1
+}
+
+/// The courses that are drawn: the largest changes first, then drifts, then those by which workloads are judged.
+fn drawn(courses: &Courses) -> Vec<&Course> {
+    let largest = |course: &Course| {
+        let share = |change: &ChangePoint| ((change.after - change.before) / change.before).abs();
+        course.changes.iter().map(share).fold(0.0, f64::max)
+    };
+    let mut drawn: Vec<&Course> = courses.courses.iter().filter(|course| is_drawable(course)).collect();
+    drawn.sort_by(|a, b| {
+        let rest = |course: &Course| (course.drift.is_none(), !course.primary);
+        largest(b).total_cmp(&largest(a)).then_with(|| rest(a).cmp(&rest(b)))
+    });
+    drawn.truncate(MOST_FIGURES);
+    drawn
+}
+
+fn figure(index: usize, entries: &[Entry], course: &Course) -> Figure {
+    let at = |index: usize| (index + 1) as f64;
+    let values = course.points.iter().enumerate().map(|(index, point)| (at(index), point.value)).collect();
+    let mut series = vec![Series {
+        labels: course.points.iter().map(|point| run_words(&entries[point.run])).collect(),
+        ..Series::new("run", Mark::Measured, values)
+    }];
+    if !course.changes.is_empty() {
+        series.push(Series::new("median between changes", Mark::Measured, levels(course)));
+    }
+    let key = &course.key;
+    let host = if key.host.is_empty() { String::new() } else { format!(" on {}", key.host) };
+    Figure {
+        id: format!("course-{index}"),
+        title: course.name(),
+        caption: caption(entries, course),
+        device: format!("{}{host}", setting(course)),
+        better: course.better,
+        kind: FigureKind::Lines {
+            x: Axis::linear("Run, by date"),
+            y: Axis::linear(&if key.unit.is_empty() {
+                key.metric.clone()
+            } else {
+                format!("{} ({})", key.metric, key.unit)
+            }),
+            series,
+        },
+    }
+}
+
+/// The levels as one line that falls or rises where they change.
+fn levels(course: &Course) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let mut begin = 1.0;
+    for change in &course.changes {
+        let end = change.index as f64 + 0.5;
+        points.extend([(begin, change.before), (end, change.before)]);
+        begin = end;
+    }
+    let last = course.changes.last().map(|change| change.after);
+    points.extend(last.map(|level| [(begin, level), (course.points.len() as f64, level)]).into_iter().flatten());
+    points
+}
+
+fn caption(entries: &[Entry], course: &Course) -> String {
+    let change = |change: &ChangePoint| {
+        let (words, number) = (course.change_words(change), change.index + 1);
+        format!("{words} from run {number} on ({}; p {:.1e}).", place(entries, course, change), change.p)
+    };
+    let mut words: Vec<String> = course.changes.iter().map(change).collect();
+    words.extend(course.drift_words().map(|drift| format!("Since the last change it {drift}.")));
+    if words.is_empty() {
+        words.push(format!("No change is found (at {:.0} % false alarms a course).", FALSE_ALARM * 100.0));
+    }
+    words.join(" ")
+}

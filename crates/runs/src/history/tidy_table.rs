@@ -1,0 +1,78 @@
+//! The whole history as one table for data frames: a row for every measured value.
+
+use super::{Entry, Measured};
+use crate::export::better_word;
+use senesce_core::{Measurement, Table};
+use serde_json::{Value, json};
+
+/// Columns; those of `senesce export` keep their names and meaning.
+pub const COLUMNS: [&str; 20] = [
+    "run",
+    "date",
+    "host",
+    "label",
+    "commit",
+    "kernel",
+    "kind",
+    "setting",
+    "version",
+    "seed",
+    "complete",
+    "verdict",
+    "metric",
+    "unit",
+    "better",
+    "condition",
+    "image",
+    "repetition",
+    "primary",
+    "value",
+];
+
+/// A row for every value. A run without values has one row without a metric, so that no run is lost.
+pub fn tidy(entries: &[Entry], measured: &[Measured]) -> Table {
+    let mut table = Table::new("history", "Every measured value", &COLUMNS);
+    for (entry, values) in entries.iter().zip(measured) {
+        let values = values.as_deref().unwrap_or_default();
+        for one in values {
+            table.row(row(entry, Some(one)));
+        }
+        if values.is_empty() {
+            table.row(row(entry, None));
+        }
+    }
+    table
+}
+
+fn row(entry: &Entry, one: Option<&Measurement>) -> Vec<Value> {
+    let run = vec![
+        json!(entry.run.display().to_string()),
+        json!(entry.date),
+        json!(entry.host),
+        json!(entry.label),
+        json!(entry.commit),
+        json!(entry.kernel),
+        json!(entry.kind),
+        json!(entry.setting),
+        json!(entry.version),
+        json!(entry.seed),
+        json!(entry.state == super::State::Complete),
+        json!(entry.verdict),
+    ];
+    let value = one.map_or_else(
+        || vec![Value::Null; COLUMNS.len() - run.len()],
+        |one| {
+            vec![
+                json!(one.metric),
+                json!(one.unit),
+                json!(better_word(one.better)),
+                json!(one.condition_words()),
+                json!(one.image),
+                json!(one.repetition),
+                json!(one.primary),
+                json!(one.value),
+            ]
+        },
+    );
+    [run, value].concat()
+}

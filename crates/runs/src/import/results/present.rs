@@ -1,0 +1,81 @@
+//! Tables and figures of imported results, from their values alone.
+
+use super::{Results, Spec};
+use crate::run::Recorded;
+use senesce_core::analysis::*;
+use senesce_core::{Analysis, Measurement};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Metric and unit.
+type Metric<'a> = (&'a str, &'a str);
+
+/// The values of a metric by condition.
+type Conditions<'a> = BTreeMap<String, Vec<&'a Measurement>>;
+
+pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
+    let mut metrics: BTreeMap<Metric<'_>, Conditions<'_>> = BTreeMap::new();
+    for one in recorded.measurements() {
+        let conditions = metrics.entry((&one.metric, &one.unit)).or_default();
+        conditions.entry(one.condition_words()).or_default().push(one);
+    }
+    let count = recorded.measurements().count();
+    Analysis {
+        title: format!("{}: {}", spec.format, spec.source),
+        summary: format!("{count} values that {} measured.", spec.format),
+        figures: metrics.iter().enumerate().map(|(index, (metric, of))| figure(index, spec, *metric, of)).collect(),
+        tables: vec![table(&metrics)],
+        findings: Vec::new(),
+        caveats: vec![format!(
+            "imported: measured by {}, not by senesce; the environment is known only as far as the file tells",
+            spec.format
+        )],
+        result: json!({"format": spec.format, "source": spec.source, "values": recorded.measurements().collect::<Vec<_>>()}),
+    }
+}
+
+fn values(of: &[&Measurement]) -> Vec<f64> {
+    of.iter().map(|one| one.value.get()).collect()
+}
+
+fn table(metrics: &BTreeMap<Metric<'_>, Conditions<'_>>) -> Table {
+    let columns = ["metric", "condition", "values", "least", "median", "mean", "most", "unit"];
+    let mut table = Table::new("values", "Values", &columns);
+    for ((metric, unit), conditions) in metrics {
+        for (condition, of) in conditions {
+            let values = values(of);
+            table.row(vec![
+                json!(metric),
+                json!(condition),
+                json!(values.len()),
+                json!(values.iter().copied().reduce(f64::min)),
+                json!(senesce_stats::median(&values)),
+                json!(senesce_stats::mean(&values)),
+                json!(values.iter().copied().reduce(f64::max)),
+                json!(unit),
+            ]);
+        }
+    }
+    table
+}
+
+/// Every single value over its condition.
+fn figure(index: usize, spec: &Spec, (metric, unit): Metric<'_>, conditions: &Conditions<'_>) -> Figure {
+    let at = |(place, of): (usize, &Vec<&Measurement>)| {
+        values(of).into_iter().map(move |value| (place as f64, value)).collect::<Vec<_>>()
+    };
+    let points = conditions.values().enumerate().flat_map(at).collect();
+    let unit = if unit.is_empty() { String::new() } else { format!(" ({unit})") };
+    Figure {
+        id: format!("metric-{index}"),
+        title: metric.to_string(),
+        caption: "Every mark is one value of the file.".into(),
+        device: format!("the machine on which {} ran", spec.format),
+        better: conditions.values().flatten().next().map_or(Better::Neither, |one| one.better),
+        kind: FigureKind::Scatter {
+            x: Axis::categories("", conditions.keys().cloned().collect()),
+            y: Axis::linear(&format!("{metric}{unit}")),
+            series: vec![Series::new("value", Mark::Measured, points)],
+        },
+    }
+}

@@ -1,0 +1,104 @@
+use super::*;
+use senesce_core::{ExitCode, Record};
+use serde_json::json;
+
+const IOR_TEXT: &str = include_str!("../../../../../fuzz/corpus/results/ior");
+
+const MDTEST_TEXT: &str = include_str!("../../../../../fuzz/corpus/results/mdtest");
+
+fn hyperfine(mean: f64, codes: [i32; 3]) -> String {
+    let parameters = json!({"size": "4k"});
+    let times = [1.0, 2.0, 3.0];
+    let one = json!({"command": "sleep 2", "mean": mean, "stddev": 1.0, "median": 2.0, "user": 0.5, "system": 0.25,
+        "min": 1.0, "max": 3.0, "times": times, "exit_codes": codes, "parameters": parameters});
+    json!({"results": [one]}).to_string()
+}
+
+fn values(found: &Found, metric: &str) -> Vec<(String, f64)> {
+    let of = found.measurements.iter().filter(|one| one.metric == metric);
+    of.map(|one| (one.condition_words(), one.value.get())).collect()
+}
+
+#[test]
+fn hyperfine_gives_every_time_and_its_sums_are_checked() {
+    let found = (HYPERFINE.read)(&hyperfine(2.0, [0, 0, 0])).unwrap();
+    let times = values(&found, "time");
+    assert_eq!(times.iter().map(|(_, time)| *time).collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
+    assert_eq!(times[0].0, "command=sleep 2 size=4k");
+    let repetitions: Vec<u32> = found.measurements.iter().map(|one| one.repetition).take(3).collect();
+    assert_eq!(repetitions, [0, 1, 2]);
+    let wrong = (HYPERFINE.read)(&hyperfine(2.5, [0, 0, 0])).unwrap_err();
+    assert!(wrong.contains("mean is 2.5 s, that of its times is 2 s"), "{wrong}");
+}
+
+#[test]
+fn times_of_commands_that_failed_do_not_count() {
+    let found = (HYPERFINE.read)(&hyperfine(2.0, [0, 1, 0])).unwrap();
+    assert_eq!(values(&found, "time").len(), 2);
+    assert!(values(&found, "user time, mean").is_empty());
+    assert!(found.caveats[0].contains("failed 1 times"), "{:?}", found.caveats);
+}
+
+#[test]
+fn ior_gives_every_repetition_and_its_table_is_checked() {
+    let found = (IOR.read)(IOR_TEXT).unwrap();
+    let rates = values(&found, "bandwidth");
+    assert_eq!(rates.len(), 4);
+    assert!(
+        rates.iter().any(|(condition, rate)| condition.contains("operation=write") && *rate == 900.0 * 1_048_576.0)
+    );
+    assert!(rates[0].0.contains("tasks=8"), "{}", rates[0].0);
+    assert_eq!(values(&found, "operations").len(), 4);
+    let altered = IOR_TEXT.replace("950.00      50.00", "990.00      50.00");
+    let wrong = (IOR.read)(&altered).unwrap_err();
+    assert!(wrong.contains("Mean of write is 990 MiB/s, that of its rows is 950"), "{wrong}");
+    let lost = IOR_TEXT.replace("write     1000.00", "wrote     1000.00");
+    assert!((IOR.read)(&lost).is_err(), "a row is missing");
+    let (cut, _) = IOR_TEXT.split_once("Summary").unwrap();
+    assert!((IOR.read)(cut).unwrap().caveats[0].contains("cut off"));
+    assert!((IOR.read)("something else").unwrap_err().contains("Options:"));
+}
+
+#[test]
+fn mdtest_gives_what_ran_and_its_numbers_must_be_possible() {
+    let found = (MDTEST.read)(MDTEST_TEXT).unwrap();
+    let rates = values(&found, "rate");
+    let expected = [("operation=file creation tasks=10", 2568.636), ("operation=tree creation tasks=10", 496.015)];
+    assert_eq!(rates, expected.map(|(condition, rate)| (condition.to_string(), rate)));
+    let old =
+        MDTEST_TEXT.replace("File creation                2568.636", "File creation             :       2568.636");
+    assert_eq!(values(&(MDTEST.read)(&old).unwrap(), "rate"), rates, "as versions before 4 print it");
+    let several = MDTEST_TEXT.replace("(of 1", "(of 3");
+    assert!((MDTEST.read)(&several).unwrap().caveats[0].contains("mean of 3 iterations"));
+    let wrong =
+        MDTEST_TEXT.replacen("2568.636       2568.636       2568.636", "2568.636       9999.000       2568.636", 1);
+    assert!((MDTEST.read)(&wrong).unwrap_err().contains("cannot be"));
+}
+
+#[test]
+fn an_import_is_a_run_and_a_foreign_file_leaves_none() {
+    for (format, text) in
+        [(&HYPERFINE, hyperfine(2.0, [0, 0, 0])), (&IOR, IOR_TEXT.into()), (&MDTEST, MDTEST_TEXT.into())]
+    {
+        let room = tempfile::tempdir().unwrap();
+        let (source, out) = (room.path().join("file"), room.path().join("run"));
+        std::fs::write(&source, "{}").unwrap();
+        let refused = format.import(&source, &out).unwrap_err();
+        assert_eq!((refused.exit_code(), out.exists()), (ExitCode::Usage, false), "{refused}");
+        std::fs::write(&source, text).unwrap();
+        format.import(&source, &out).unwrap();
+        let analysis = crate::run::analyse::<Results>(&Record::open(&out).unwrap()).unwrap();
+        assert_eq!(analysis.result["format"], format.name);
+        assert!(!analysis.tables[0].rows.is_empty() && analysis.caveats[0].contains("imported"));
+    }
+}
+
+#[test]
+fn what_is_cut_off_anywhere_is_read_or_refused() {
+    for text in [hyperfine(2.0, [0, 0, 0]), IOR_TEXT.into(), MDTEST_TEXT.into()] {
+        for (end, _) in text.char_indices() {
+            check(&text[..end]);
+            check(&text[end..]);
+        }
+    }
+}

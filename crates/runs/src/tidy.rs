@@ -1,0 +1,178 @@
+//! Removing run directories: only what bears the marks of a record, nobody writes, nothing is mounted in, and no link.
+
+use senesce_core::failure::{errno_words, failed};
+use senesce_core::record::{Held, Overview, RecordError};
+use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What is in every record, whatever its format.
+const MARKS: [&str; 3] = ["format", "plan.toml", "events.jsonl"];
+
+/// A run directory that may be removed; nobody else writes it meanwhile.
+#[derive(Debug)]
+pub struct Removable {
+    path: PathBuf,
+    bytes: u64,
+    _lock: Held,
+}
+
+impl Removable {
+    /// Looks whether it may.
+    ///
+    /// # Errors
+    /// A link, what bears not all marks of a record, a run that goes on, and a directory in which something is mounted or whose
+    /// files a loop device uses: refused, with what to do.
+    pub fn claim(path: &Path) -> Result<Self, Failure> {
+        let refused = |why: String| Failure::new(ExitCode::Refused, format!("{}: {why}", path.display()));
+        let found = path.symlink_metadata().map_err(failed("look at", path))?;
+        if !found.is_dir() {
+            return Err(refused("is no directory of its own (links are not followed); name the run itself".into()));
+        }
+        let is_mark = |name: &&str| path.join(name).symlink_metadata().is_ok_and(|found| found.is_file());
+        if let Some(missing) = MARKS.iter().find(|name| !is_mark(name)) {
+            return Err(refused(format!("is no run directory: it has no file '{missing}'; nothing was removed")));
+        }
+        match Overview::read(path) {
+            Ok(_) => {}
+            // Another version's, whose plan this one cannot read.
+            Err(RecordError::OtherFormat { found, .. }) if found.parse::<u32>().is_ok() => {}
+            Err(error) => {
+                return Err(refused(format!("cannot be told from other folders ({error}); nothing was removed")));
+            }
+        }
+        let lock = RunDirectory::hold(path).map_err(|error| match error {
+            RecordError::InUse { .. } => refused("is being run; end that first (Ctrl-C keeps its record)".into()),
+            other => other.into(),
+        })?;
+        in_use(path, found.dev())?;
+        Ok(Self { path: path.into(), bytes: size(path), _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What its files take.
+    pub fn size(&self) -> Bytes {
+        Bytes(self.bytes)
+    }
+
+    /// Removes it. Links in it go, what they lead to stays.
+    ///
+    /// # Errors
+    /// Those of unlinkat(2); what was removed until then is gone.
+    pub fn remove(self) -> Result<(), Failure> {
+        fs::remove_dir_all(&self.path).map_err(|error| {
+            let words = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_words(&error));
+            Failure::new(ExitCode::RunFailed, words)
+        })
+    }
+}
+
+/// Refuses where another file system is mounted inside, or a loop device uses a file inside.
+fn in_use(path: &Path, device: u64) -> Result<(), Failure> {
+    let whole = path.canonicalize().map_err(failed("resolve", path))?;
+    let refused = |why: String| Err(Failure::new(ExitCode::Refused, format!("{}: {why}", path.display())));
+    let mounts = senesce_volume::guard::mounts()?;
+    if let Some(mount) = mounts.iter().find(|mount| mount.mount_point.starts_with(&whole)) {
+        let point = mount.mount_point.display();
+        return refused(format!("something is mounted at {point}; unmount it first: umount {point}"));
+    }
+    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(file.trim()).starts_with(&whole) {
+            let name = entry.file_name();
+            return refused(format!("/dev/{} uses a file in it; detach it first: losetup -d", name.to_string_lossy()));
+        }
+    }
+    match whole.metadata().map(|found| found.dev()) {
+        Ok(same) if same == device => Ok(()),
+        _ => refused("it changed meanwhile; try again".into()),
+    }
+}
+
+fn size(path: &Path) -> u64 {
+    let of = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => size(&entry.path()),
+        Ok(found) => found.blocks() * 512,
+        Err(_) => 0,
+    };
+    fs::read_dir(path).into_iter().flatten().flatten().map(of).sum()
+}
+
+/// Gives a run a label, or another one; empty: none.
+///
+/// # Errors
+/// What is no run, goes on, or cannot be written.
+pub fn label(path: &Path, text: &str) -> Result<(), Failure> {
+    let directory = RunDirectory::resume(path)?;
+    let mut facts = Environment::default();
+    facts.put("run.label", text);
+    Ok(directory.add_environment(&facts)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::{Plan, Seed};
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::symlink;
+
+    fn run(path: &Path) -> RunDirectory {
+        let plan = Plan::of_spec("age", Seed(1), &BTreeMap::<String, u32>::new()).unwrap();
+        RunDirectory::open(path, &plan, &Environment::default()).unwrap()
+    }
+
+    fn refusal(path: &Path) -> String {
+        let failure = Removable::claim(path).unwrap_err();
+        assert_eq!(failure.exit_code(), ExitCode::Refused, "{failure}");
+        failure.to_string()
+    }
+
+    #[test]
+    fn only_what_bears_all_marks_is_removed_and_links_are_not_followed() {
+        let room = tempfile::tempdir().unwrap();
+        let (path, other) = (room.path().join("run"), room.path().join("precious"));
+        drop(run(&path));
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("file"), "text").unwrap();
+        assert!(refusal(&other).contains("it has no file 'format'"));
+        for mark in MARKS {
+            fs::write(other.join(mark), "not of ours").unwrap();
+        }
+        assert!(refusal(&other).contains("cannot be told from other folders"));
+        symlink(&path, room.path().join("link")).unwrap();
+        assert!(refusal(&room.path().join("link")).contains("links are not followed"));
+        symlink(&other, path.join("histograms/away")).unwrap();
+        Removable::claim(&path).unwrap().remove().unwrap();
+        assert!(!path.exists() && other.join("file").exists());
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_refused_until_it_ends() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let going_on = run(&path);
+        assert!(refusal(&path).contains("is being run"));
+        drop(going_on);
+        assert!(Removable::claim(&path).is_ok() && path.exists(), "looking removes nothing");
+    }
+
+    #[test]
+    fn a_label_is_given_and_replaced() {
+        let room = tempfile::tempdir().unwrap();
+        let path = room.path().join("run");
+        let mut directory = run(&path);
+        directory.finish(&serde_json::json!({"answer": 1})).unwrap();
+        assert!(label(&path, "main").is_err(), "it goes on");
+        drop(directory);
+        for word in ["main", "other"] {
+            label(&path, word).unwrap();
+            let found = Overview::read(&path).unwrap();
+            assert_eq!((found.fact("run.label"), found.is_partial()), (Some(word), false));
+        }
+    }
+}

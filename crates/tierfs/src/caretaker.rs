@@ -1,0 +1,82 @@
+//! The thread that does what nobody waits for: gives room of the cold store back, and scrubs.
+
+use crate::fs::TierFs;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the caretaker is asked to do.
+#[derive(Default)]
+pub struct Caretaker {
+    wanted: Mutex<Wanted>,
+    wake: Condvar,
+    ends: AtomicBool,
+}
+
+#[derive(Default)]
+struct Wanted {
+    scrub: bool,
+    look: bool,
+}
+
+impl Caretaker {
+    /// There may be something to do.
+    pub(crate) fn wake(&self) {
+        self.wanted.lock().look = true;
+        self.wake.notify_all();
+    }
+
+    /// Asks for a scrub; more than one at a time are one.
+    pub(crate) fn want_scrub(&self) {
+        self.wanted.lock().scrub = true;
+        self.wake.notify_all();
+    }
+
+    /// Whether a scrub was asked for and has not begun.
+    pub(crate) fn scrub_is_wanted(&self) -> bool {
+        self.wanted.lock().scrub
+    }
+
+    /// Ends [`TierFs::run_caretaker`].
+    pub fn shut_down(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.wake();
+    }
+
+    /// Whether it is to end.
+    pub(crate) fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until something is wanted; whether that is a scrub.
+    fn sleep(&self) -> bool {
+        let mut wanted = self.wanted.lock();
+        while !wanted.scrub && !wanted.look {
+            self.wake.wait(&mut wanted);
+        }
+        wanted.look = false;
+        wanted.scrub
+    }
+}
+
+impl TierFs {
+    /// The caretaker's thread: returns after [`Caretaker::shut_down`].
+    pub fn run_caretaker(&self) {
+        loop {
+            let scrub = self.caretaker.sleep();
+            while !self.caretaker.ends() && self.punch_released() {}
+            if self.caretaker.ends() {
+                return;
+            }
+            if scrub {
+                self.scrubbed.begin();
+                self.caretaker.wanted.lock().scrub = false;
+                self.scrub();
+            }
+        }
+    }
+
+    /// The caretaker of this file system.
+    pub fn caretaker(&self) -> &Caretaker {
+        &self.caretaker
+    }
+}

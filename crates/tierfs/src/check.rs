@@ -1,0 +1,165 @@
+//! Judging a file system that is not mounted.
+
+use crate::cold::{AlignedBuffer, ColdStore};
+use crate::error::TierError;
+use crate::format::{BLOCK, Identity, superblock};
+use crate::nvm::Nvm;
+use crate::open::identify;
+use crate::paths::paths_of;
+use crate::problem::{Fix, Problem};
+use crate::region::{Region, sum_of_block};
+use crate::rename;
+use crate::survey::{Evicted, Purpose, Survey, survey};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What `check` found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CheckReport {
+    /// What is wrong with the structure; a mount refuses it. Empty if the file system is sound.
+    pub problems: Vec<String>,
+    /// Evicted blocks that are not as they were written, or cannot be read. A mount answers EIO for them.
+    pub damaged_blocks: Vec<String>,
+    /// What a crash left and the next mount will put right.
+    pub notes: Vec<String>,
+    /// Whether it was unmounted cleanly.
+    pub clean: bool,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Leaf blocks of files in memory.
+    pub resident_blocks: u64,
+    /// Blocks in the cold store.
+    pub cold_blocks: u64,
+    /// Of these, blocks that were compared with their sums.
+    pub verified_blocks: u64,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty() && self.damaged_blocks.is_empty()
+    }
+}
+
+/// Checks a region without changing it beyond what `nvm` keeps to itself: pass a private mapping. Evicted blocks are read
+/// and compared with their sums if there is a cold store.
+///
+/// # Errors
+/// The region cannot be read as one of ours.
+pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Result<CheckReport, TierError> {
+    let identity = identify(&*nvm, path)?;
+    let region = Region::new(nvm);
+    let purpose = Purpose { list_evicted: cold.is_some(), ..Purpose::default() };
+    let mut judged = judge(&region, identity, purpose);
+    let evicted = std::mem::take(&mut judged.found.evicted);
+    let compared = cold.map(|cold| compare_blocks(&region, cold, evicted)).unwrap_or_default();
+    let named =
+        judged.problems.iter().map(|problem| problem.ino).chain(compared.damaged.iter().map(|(bad, _)| bad.leaf.ino));
+    let paths = paths_of(&region, &judged.found, named);
+    if judged.found.lost > 0 {
+        judged
+            .notes
+            .push(format!("{} parts of files were given up by a repair: reading them is EIO", judged.found.lost));
+    }
+    if compared.without_sum > 0 {
+        judged.notes.push(format!("{} evicted blocks have no checksum", compared.without_sum));
+    }
+    Ok(CheckReport {
+        problems: judged.problems.iter().map(|problem| with_path(&problem.text, problem.ino, &paths)).collect(),
+        damaged_blocks: compared.damaged.iter().map(|(bad, why)| damaged_block(bad, why, &paths)).collect(),
+        notes: judged.notes,
+        clean: judged.clean,
+        inodes: judged.found.inodes,
+        resident_blocks: judged.found.heat.resident(),
+        cold_blocks: judged.found.cold,
+        verified_blocks: compared.verified,
+    })
+}
+
+fn damaged_block(bad: &Evicted, why: &str, paths: &BTreeMap<u32, String>) -> String {
+    let text =
+        format!("block {} of inode {}, in slot {} of the cold store, {why}", bad.leaf.index, bad.leaf.ino, bad.slot);
+    with_path(&text, bad.leaf.ino, paths)
+}
+
+/// A text about an inode with its path.
+pub(crate) fn with_path(text: &str, ino: u32, paths: &BTreeMap<u32, String>) -> String {
+    paths.get(&ino).map_or_else(|| text.to_string(), |path| format!("{text} ({path})"))
+}
+
+/// Evicted blocks against their sums.
+#[derive(Default)]
+struct Compared {
+    damaged: Vec<(Evicted, String)>,
+    without_sum: u64,
+    verified: u64,
+}
+
+/// Reads all evicted blocks in the order of their slots.
+fn compare_blocks(region: &Region, cold: &dyn ColdStore, mut evicted: Vec<Evicted>) -> Compared {
+    const RUN: usize = 256;
+    evicted.sort_unstable();
+    let mut compared = Compared::default();
+    let mut buffer = AlignedBuffer::new(RUN);
+    for neighbours in evicted.chunk_by(|a, b| a.slot + 1 == b.slot) {
+        for run in neighbours.chunks(RUN) {
+            let readable = cold.read(run[0].slot, &mut buffer[..run.len() * BLOCK]).is_ok();
+            for (index, here) in run.iter().enumerate() {
+                let content = &mut buffer[index * BLOCK..][..BLOCK];
+                // One unreadable block spoils its neighbours' request.
+                match if readable { Ok(()) } else { cold.read(here.slot, content) } {
+                    Ok(()) => compared.compare(region.block_sum(here.slot), *here, content),
+                    Err(error) => compared.damaged.push((*here, format!("cannot be read: {error}"))),
+                }
+            }
+        }
+    }
+    compared
+}
+
+impl Compared {
+    fn compare(&mut self, sum: u32, here: Evicted, content: &[u8]) {
+        match sum {
+            0 => self.without_sum += 1,
+            sum if sum == sum_of_block(here.slot, content) => self.verified += 1,
+            _ => self.damaged.push((here, "is damaged: its checksum is wrong".into())),
+        }
+    }
+}
+
+/// What a check says and a mount needs: both refuse the same.
+pub(crate) struct Judged {
+    pub found: Survey,
+    pub problems: Vec<Problem>,
+    pub notes: Vec<String>,
+    pub clean: bool,
+}
+
+/// Finishes a rename that was committed, and looks at everything.
+pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Judged {
+    let state = region.load(superblock::STATE);
+    let clean = state == superblock::CLEAN;
+    let mut notes = Vec::new();
+    if region.load(superblock::COMMIT_RECORD) != 0 {
+        notes.push("a rename was committed and not finished".into());
+    }
+    let recovered = rename::recover(region);
+    let mut found = survey(region, identity, purpose);
+    let mut problems = std::mem::take(&mut found.problems);
+    let mut add = |text: String, fix: Fix| problems.push(Problem { text, ino: 0, fix });
+    if let Err(problem) = recovered {
+        add(problem, Fix::CommitRecord);
+    }
+    if state != superblock::CLEAN && state != superblock::DIRTY {
+        add(format!("the state word is {state:#x}"), Fix::State);
+    }
+    let left = [
+        (found.orphans.len(), "inodes without a name, to be freed"),
+        (found.miscounted.len(), "link counts to be corrected"),
+    ];
+    for (count, what) in left.iter().filter(|(count, _)| *count > 0) {
+        let text = format!("{count} {what}");
+        if clean { add(text, Fix::State) } else { notes.push(text) }
+    }
+    Judged { found, problems, notes, clean }
+}

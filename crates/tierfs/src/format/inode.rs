@@ -1,0 +1,117 @@
+//! Inodes, and the offsets of their words.
+
+use super::{INODE_BYTES, Pointer};
+use crc32c::crc32c;
+
+/// The changeable part of an inode. Each inode holds two copies; a selector word says which one counts and has its sum, so
+/// that any change of several fields becomes visible by one 8-byte store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Inode {
+    /// File type and permission bits, as in `st_mode`.
+    pub mode: u32,
+    /// Directory entries that name it, recounted at mount; 2 for a directory that is not removed.
+    pub links: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Bytes, or the device number of a device node, or length and sum of a symbolic link's target; 48 bits.
+    pub size: u64,
+    /// Root of its tree of blocks.
+    pub root: Pointer,
+    /// Nanoseconds since the epoch.
+    pub mtime: i64,
+    /// Nanoseconds since the epoch.
+    pub ctime: i64,
+    /// Nanoseconds since the epoch.
+    pub atime: i64,
+    /// First block of extended attributes, or a hole.
+    pub xattr: Pointer,
+}
+
+/// Flags, generation and, in the upper half, the sum.
+pub const SELECTOR: usize = 0;
+/// First copy; 8 bytes before it are not used.
+pub const COPY0: usize = 16;
+/// Bytes of a copy.
+pub const COPY_BYTES: usize = 56;
+/// Words of a copy.
+pub const COPY_WORDS: usize = COPY_BYTES / 8;
+/// Flag of the selector: copy 1 counts.
+pub const SECOND: u32 = 1;
+/// Flag of the selector: the inode is in use.
+pub const IN_USE: u32 = 2;
+/// Where the generation begins in the selector.
+pub const GENERATION_SHIFT: u32 = 2;
+
+const _: () = assert!(COPY0 + 2 * COPY_BYTES == INODE_BYTES);
+
+impl Inode {
+    /// The file type bits.
+    pub fn kind(&self) -> u32 {
+        self.mode & libc::S_IFMT
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind() == libc::S_IFDIR
+    }
+
+    /// Whether it is a regular file, the only kind whose blocks are evicted.
+    pub fn is_file(&self) -> bool {
+        self.kind() == libc::S_IFREG
+    }
+
+    /// Whether it is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        self.kind() == libc::S_IFLNK
+    }
+
+    /// Whether `size` holds a device number.
+    pub fn is_device(&self) -> bool {
+        matches!(self.kind(), libc::S_IFCHR | libc::S_IFBLK)
+    }
+
+    /// What `size` holds for a symbolic link to `target`.
+    pub fn size_of_target(target: &[u8]) -> u64 {
+        target.len() as u64 | u64::from(crc32c(target)) << 16
+    }
+
+    /// Bytes of content.
+    pub fn length(&self) -> u64 {
+        match self.kind() {
+            libc::S_IFCHR | libc::S_IFBLK => 0,
+            libc::S_IFLNK => self.size & 0xffff,
+            _ => self.size,
+        }
+    }
+
+    /// The words of a copy.
+    pub fn pack(&self) -> [u64; COPY_WORDS] {
+        [
+            u64::from(self.mode) & 0xffff | self.size << 16,
+            u64::from(self.links) | u64::from(self.uid) << 32,
+            u64::from(self.gid) | u64::from(self.xattr.address()) << 32,
+            self.root.0,
+            self.mtime as u64,
+            self.ctime as u64,
+            self.atime as u64,
+        ]
+    }
+
+    /// Reads the words of a copy.
+    pub fn unpack(words: &[u64; COPY_WORDS]) -> Self {
+        Self {
+            mode: (words[0] & 0xffff) as u32,
+            links: words[1] as u32,
+            uid: (words[1] >> 32) as u32,
+            gid: words[2] as u32,
+            size: words[0] >> 16,
+            root: Pointer(words[3]),
+            mtime: words[4] as i64,
+            ctime: words[5] as i64,
+            atime: words[6] as i64,
+            xattr: Pointer::resident((words[2] >> 32) as u32),
+        }
+    }
+}

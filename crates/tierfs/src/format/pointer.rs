@@ -1,0 +1,91 @@
+//! Pointers to blocks.
+
+use crc32c::crc32c;
+
+/// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
+/// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole. As it is stored in a node, bits 32..=59 hold
+/// the lower 28 bits of the CRC32C of the rest; a root in an inode has the inode's sum instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pointer(pub u64);
+
+const COLD_BIT: u64 = 1 << 63;
+const HEIGHT_SHIFT: u32 = 60;
+const HEIGHT_MASK: u64 = 7 << HEIGHT_SHIFT;
+const CHECK_SHIFT: u32 = 32;
+const CHECK_MASK: u64 = 0x0fff_ffff << CHECK_SHIFT;
+
+impl Pointer {
+    /// Nothing is stored; reads as zeros.
+    pub const HOLE: Self = Self(0);
+    /// What was stored is lost; reading it is an error. No slot has this number: slot 0 is the header.
+    pub const LOST: Self = Self(COLD_BIT);
+
+    /// A block of the region.
+    pub fn resident(block: u32) -> Self {
+        Self(u64::from(block))
+    }
+
+    /// A slot of the cold store.
+    pub fn cold(slot: u32) -> Self {
+        Self(COLD_BIT | u64::from(slot))
+    }
+
+    /// The word to store in a node.
+    pub fn seal(self) -> u64 {
+        let check = u64::from(crc32c(&self.0.to_le_bytes()));
+        self.0 | check << CHECK_SHIFT & CHECK_MASK
+    }
+
+    /// The pointer of a word of a node, if the word is intact.
+    pub fn unseal(word: u64) -> Option<Self> {
+        let pointer = Self(word & !CHECK_MASK);
+        (pointer.seal() == word).then_some(pointer)
+    }
+
+    /// The same pointer as root of a tree of `height`.
+    pub fn with_height(self, height: u8) -> Self {
+        Self(self.0 & !HEIGHT_MASK | u64::from(height) << HEIGHT_SHIFT)
+    }
+
+    /// Height of the tree; 0 means that it points to data.
+    pub fn height(self) -> u8 {
+        ((self.0 & HEIGHT_MASK) >> HEIGHT_SHIFT) as u8
+    }
+
+    /// The pointer without the height.
+    pub fn plain(self) -> Self {
+        Self(self.0 & !HEIGHT_MASK)
+    }
+
+    /// Block or slot number.
+    pub fn address(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Whether nothing is stored.
+    pub fn is_hole(self) -> bool {
+        self.plain().0 == 0
+    }
+
+    /// Whether it names a slot of the cold store, or what was there is lost.
+    pub fn is_cold(self) -> bool {
+        self.0 & COLD_BIT != 0
+    }
+
+    /// Whether what was stored is lost.
+    pub fn is_lost(self) -> bool {
+        self.plain() == Self::LOST
+    }
+
+    /// Whether it names a block of the region.
+    pub fn is_resident(self) -> bool {
+        !self.is_cold() && !self.is_hole()
+    }
+
+    /// Whether only defined bits are set and the address is in range.
+    pub fn is_valid(self, blocks: u64, slots: u64) -> bool {
+        let undefined = !(COLD_BIT | HEIGHT_MASK | u64::from(u32::MAX));
+        let limit = if self.is_cold() { slots } else { blocks };
+        self.0 & undefined == 0 && u64::from(self.address()) < limit
+    }
+}

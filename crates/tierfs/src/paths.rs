@@ -1,0 +1,56 @@
+//! Paths of inodes, for reports.
+
+use crate::format::{Pointer, ROOT_INO};
+use crate::record::scan_block;
+use crate::region::Region;
+use crate::survey::Survey;
+use crate::table::{Found, inspect};
+use crate::tree::visit;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Directory and name of the inodes that have one, as far as directories can be read: of `wanted` and all directories.
+fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
+    let mut names = BTreeMap::new();
+    for ino in 1..found.table.end() {
+        let Ok(offset) = found.table.offset(ino) else { continue };
+        let (Found::Used(inode), Some(_)) = (inspect(region, offset), found.directories.get(ino)) else { continue };
+        visit(region, inode.root, 0, u64::MAX / 2, &mut |_, block: Pointer| {
+            if block.is_resident() && u64::from(block.address()) < region.blocks() {
+                // What is damaged is reported elsewhere.
+                let _ = scan_block(region, block.address(), 0, 0, &mut |entry, name| {
+                    if wanted.contains(&entry.ino) || found.directories.get(entry.ino).is_some() {
+                        names.entry(entry.ino).or_insert((ino, String::from_utf8_lossy(name).into_owned()));
+                    }
+                    true
+                });
+            }
+            true
+        });
+    }
+    names
+}
+
+/// The paths of `inodes`, of those that the root reaches.
+pub(crate) fn paths_of(
+    region: &Region,
+    found: &Survey,
+    inodes: impl IntoIterator<Item = u32>,
+) -> BTreeMap<u32, String> {
+    let wanted: BTreeSet<u32> = inodes.into_iter().filter(|ino| *ino != 0).collect();
+    if wanted.is_empty() {
+        return BTreeMap::new();
+    }
+    let names = names(region, found, &wanted);
+    wanted.iter().filter_map(|ino| Some((*ino, path_of(*ino, &names)?))).collect()
+}
+
+fn path_of(mut ino: u32, names: &BTreeMap<u32, (u32, String)>) -> Option<String> {
+    let mut parts = Vec::new();
+    while ino != ROOT_INO {
+        let (parent, name) = names.get(&ino).filter(|_| parts.len() <= names.len())?;
+        parts.push(name.as_str());
+        ino = *parent;
+    }
+    parts.reverse();
+    Some(format!("/{}", parts.join("/")))
+}

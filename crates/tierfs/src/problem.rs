@@ -1,0 +1,39 @@
+//! What a walk over the file system can find wrong, and what would make it right again.
+
+use crate::format::Pointer;
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What, in words.
+    pub text: String,
+    /// The inode it is about; 0 for none.
+    pub ino: u32,
+    /// What puts it right.
+    pub fix: Fix,
+}
+
+/// What puts a problem right, by giving up no more than what is damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fix {
+    /// The state word is set to "mounted", so that what a crash leaves is put right.
+    State,
+    /// The commit record of a rename is emptied.
+    CommitRecord,
+    /// The root of the tree of inodes is taken from its copy.
+    InodeTree,
+    /// An empty root directory is made.
+    RootDirectory,
+    /// A pointer of a node, at this byte, becomes another.
+    Word(usize, Pointer),
+    /// An inode is freed.
+    Inode(u32),
+    /// The tree of an inode is given up.
+    Tree(u32),
+    /// The extended attributes of an inode are given up.
+    Attributes(u32),
+    /// Of a directory's block what is intact is kept.
+    DirectoryBlock(u32),
+    /// The entry at this byte is removed.
+    Entry(usize),
+}

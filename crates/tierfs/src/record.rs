@@ -1,0 +1,92 @@
+//! Records of directories, as they stand in the region.
+
+use crate::format::{BLOCK, MAX_NAME, entry, unsealed};
+use crate::region::{Region, byte};
+
+/// A record can start at every multiple of this many bytes.
+pub const UNIT: usize = 8;
+/// Bytes of the least record.
+pub const LEAST_RECORD: usize = 16;
+
+/// An entry as it stands in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Inode.
+    pub ino: u32,
+    /// Type, `st_mode >> 12`.
+    pub kind: u8,
+    /// Where it is, in units of 8 bytes from the directory's start.
+    pub position: u32,
+}
+
+/// A record of a directory's block.
+pub struct Record {
+    /// Inode; 0 for a free record.
+    pub ino: u32,
+    /// Type, `st_mode >> 12`.
+    pub kind: u8,
+    /// Bytes of the record.
+    pub length: usize,
+    name: [u8; MAX_NAME],
+    name_length: usize,
+}
+
+impl Record {
+    /// The name of a record that is not free.
+    pub fn name(&self) -> &[u8] {
+        &self.name[..self.name_length]
+    }
+}
+
+/// Reads the record at byte `at` of the region; `None` if its sums are wrong or it does not fit its block. Nobody writes the
+/// directory meanwhile.
+pub fn read_record(region: &Region, at: usize) -> Option<Record> {
+    let (first, shape) = (region.load(at), region.load(at + 8));
+    let (length, name_length) = (entry::record(shape), entry::name_length(shape));
+    let fits = length >= LEAST_RECORD && length.is_multiple_of(UNIT) && length <= BLOCK - at % BLOCK;
+    if unsealed(shape).is_none() || !fits {
+        return None;
+    }
+    let mut record = Record { ino: 0, kind: entry::kind(shape), length, name: [0; MAX_NAME], name_length };
+    if first == entry::FREE {
+        return Some(record);
+    }
+    if name_length == 0 || entry::bytes_for(name_length) > length {
+        return None;
+    }
+    // SAFETY: the caller keeps writers out.
+    unsafe { region.read(at + entry::HEADER, &mut record.name[..name_length]) };
+    record.ino = first as u32;
+    (first == entry::name_inode(at, record.ino, shape, record.name())).then_some(record)
+}
+
+/// Makes one free record of a directory's block. The caller persists it.
+pub fn clear_directory_block(region: &Region, block: u32) {
+    region.store(byte(block), entry::FREE);
+    region.store(byte(block) + 8, entry::encode(BLOCK, 0, 0));
+}
+
+/// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it
+/// returns `false`. A record that is damaged is an error.
+pub fn scan_block(
+    region: &Region,
+    block: u32,
+    first_position: u32,
+    from: usize,
+    visit: &mut dyn FnMut(Entry, &[u8]) -> bool,
+) -> Result<bool, String> {
+    let mut at = 0;
+    while at < BLOCK {
+        let Some(record) = read_record(region, byte(block) + at) else {
+            return Err(format!("the directory record at byte {at} of block {block} is damaged"));
+        };
+        if record.ino != 0 && at >= from {
+            let position = first_position + (at / UNIT) as u32;
+            if !visit(Entry { ino: record.ino, kind: record.kind, position }, record.name()) {
+                return Ok(false);
+            }
+        }
+        at += record.length;
+    }
+    Ok(true)
+}

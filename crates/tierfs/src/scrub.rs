@@ -1,0 +1,232 @@
+//! Looking at everything while the file system is mounted: what `check` reads, under the locks of those who change it.
+
+use crate::cold::AlignedBuffer;
+use crate::format::{BLOCK, Identity, Pointer, superblock};
+use crate::fs::TierFs;
+use crate::heat::Leaf;
+use crate::namespace::target_of;
+use crate::record::scan_block;
+use crate::region::{byte, sum_of_block};
+use crate::survey::Evicted;
+use crate::table::{Found, inspect};
+use crate::tree::Cursor;
+use crate::xattr::read_chain;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Blocks that are read at once.
+const RUN: usize = 256;
+/// More findings are counted, not kept.
+const MOST_FINDINGS: usize = 100;
+
+/// How far a scrub is, and what it found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Whether one runs or was asked for.
+    pub running: bool,
+    /// Scrubs that ended since the mount.
+    pub ended: u64,
+    /// Inodes looked at.
+    pub inodes: u64,
+    /// Evicted blocks compared with their checksums.
+    pub blocks: u64,
+    /// Metadata that are damaged.
+    pub damaged_metadata: u64,
+    /// Evicted blocks that are damaged or cannot be read.
+    pub damaged_blocks: u64,
+    /// What is damaged; the first hundred.
+    pub findings: Vec<String>,
+}
+
+/// The state of scrubs.
+#[derive(Default)]
+pub struct Scrubbed(Mutex<Progress>);
+
+impl Scrubbed {
+    /// A scrub begins.
+    pub(crate) fn begin(&self) {
+        let mut progress = self.0.lock();
+        *progress = Progress { running: true, ended: progress.ended, ..Progress::default() };
+    }
+
+    /// What is known; `wanted` says that one was asked for.
+    pub(crate) fn progress(&self, wanted: bool) -> Progress {
+        let progress = self.0.lock().clone();
+        Progress { running: progress.running || wanted, ..progress }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.0.lock());
+    }
+
+    fn metadata(&self, finding: String) {
+        self.count(|progress| {
+            progress.damaged_metadata += 1;
+            progress.keep(finding);
+        });
+    }
+
+    fn block(&self, finding: String) {
+        self.count(|progress| {
+            progress.damaged_blocks += 1;
+            progress.keep(finding);
+        });
+    }
+}
+
+impl Progress {
+    fn keep(&mut self, finding: String) {
+        if self.findings.len() < MOST_FINDINGS {
+            eprintln!("tier: scrub: {finding}");
+            self.findings.push(finding);
+        }
+    }
+}
+
+impl TierFs {
+    /// Compares everything with its checksums, beside the users of the file system.
+    pub fn scrub(&self) -> Progress {
+        self.scrubbed.begin();
+        self.scrub_superblock();
+        let mut buffer = AlignedBuffer::new(RUN);
+        for ino in 1..self.table.end() {
+            if self.caretaker.ends() {
+                break;
+            }
+            let mut evicted = self.scrub_inode(ino);
+            evicted.sort_unstable();
+            self.scrub_blocks(&evicted, &mut buffer);
+        }
+        self.scrubbed.count(|progress| (progress.running, progress.ended) = (false, progress.ended + 1));
+        self.scrubbed.progress(false)
+    }
+
+    fn scrub_superblock(&self) {
+        let mut header = [0; BLOCK];
+        // SAFETY: nobody writes the header of a mounted region.
+        unsafe { self.region.read(0, &mut header[..superblock::STATE]) };
+        if Identity::decode_region(&header, Path::new("region")).ok() != Some(self.identity) {
+            self.scrubbed.metadata("the header of the region is damaged".into());
+        }
+        if self.region.load(superblock::STATE) != superblock::DIRTY {
+            self.scrubbed.metadata("the state word is damaged".into());
+        }
+        let _growth = self.growth.lock();
+        for (at, name) in [(superblock::INODE_TREE, "pointer"), (superblock::INODE_TREE_COPY, "copy of the pointer")] {
+            match Pointer::unseal(self.region.load(at)) {
+                Some(root) if at == superblock::INODE_TREE => drop(self.scrub_tree(0, root)),
+                Some(_) => {}
+                None => self.scrubbed.metadata(format!("the {name} to the table of inodes is damaged")),
+            }
+        }
+    }
+
+    /// Looks at an inode and what hangs below it; returns its evicted blocks.
+    fn scrub_inode(&self, ino: u32) -> Vec<Evicted> {
+        let guard = self.table.slot(ino).lock.read();
+        let Ok(offset) = self.table.offset(ino) else { return Vec::new() };
+        let inode = match inspect(&self.region, offset) {
+            Found::Free => return Vec::new(),
+            Found::Used(inode) => inode,
+            Found::Damaged => {
+                self.scrubbed.metadata(format!("inode {ino} is damaged"));
+                return Vec::new();
+            }
+        };
+        self.scrubbed.count(|progress| progress.inodes += 1);
+        if read_chain(&self.region, inode.xattr).is_none() {
+            self.scrubbed.metadata(format!("the extended attributes of inode {ino} are damaged"));
+        }
+        if inode.is_link() && target_of(&self.region, &inode).is_none() {
+            self.scrubbed.metadata(format!("the target of the symbolic link in inode {ino} is damaged"));
+        }
+        if inode.is_directory() {
+            drop(guard);
+            self.scrub_directory(ino);
+            return Vec::new();
+        }
+        if inode.is_file() { self.scrub_tree(ino, inode.root) } else { Vec::new() }
+    }
+
+    fn scrub_directory(&self, ino: u32) {
+        let Ok(directory) = self.directory(ino) else { return };
+        let names = directory.state.read();
+        drop(self.scrub_tree(ino, names.root));
+        let mut cursor = Cursor::new(&self.region, names.root);
+        for index in 0..u64::from(names.blocks) {
+            let block = cursor.get(index);
+            if block.is_resident()
+                && let Err(problem) = scan_block(&self.region, block.address(), 0, 0, &mut |_, _| true)
+            {
+                self.scrubbed.metadata(format!("directory {ino}: {problem}"));
+            }
+        }
+    }
+
+    /// Looks at the nodes of a tree that does not change meanwhile; returns its evicted blocks.
+    fn scrub_tree(&self, ino: u32, root: Pointer) -> Vec<Evicted> {
+        let mut evicted = Vec::new();
+        self.scrub_node(ino, root.plain(), root.height(), 0, &mut evicted);
+        evicted
+    }
+
+    fn scrub_node(&self, ino: u32, pointer: Pointer, height: u8, base: u64, evicted: &mut Vec<Evicted>) {
+        if pointer.is_hole() || pointer.is_lost() {
+            return;
+        }
+        if height == 0 {
+            if pointer.is_cold() {
+                evicted.push(Evicted { slot: pointer.address(), leaf: Leaf { ino, index: base as u32 } });
+            }
+            return;
+        }
+        let span = crate::tree::capacity(height - 1);
+        for child in 0..BLOCK as u64 / 8 {
+            let first = base + child * span;
+            match Pointer::unseal(self.region.load(byte(pointer.address()) + child as usize * 8)) {
+                Some(below) => self.scrub_node(ino, below, height - 1, first, evicted),
+                None if ino == 0 => {
+                    self.scrubbed.metadata(format!("a pointer to inodes from {} on is damaged", first * 32))
+                }
+                None => self.scrubbed.metadata(format!("the pointer to block {first} of inode {ino} is damaged")),
+            }
+        }
+    }
+
+    /// Compares evicted blocks of one file with their sums, without its lock; what seems wrong is looked at again with it.
+    fn scrub_blocks(&self, evicted: &[Evicted], buffer: &mut [u8]) {
+        for neighbours in evicted.chunk_by(|a, b| a.slot + 1 == b.slot) {
+            for run in neighbours.chunks(RUN) {
+                let content = &mut buffer[..run.len() * BLOCK];
+                let readable = self.cold.read(run[0].slot, content).is_ok();
+                for (block, here) in content.chunks_mut(BLOCK).zip(run) {
+                    if !readable || !self.has_its_sum(here.slot, block) {
+                        self.scrub_again(*here, block);
+                    }
+                }
+                self.scrubbed.count(|progress| progress.blocks += run.len() as u64);
+            }
+        }
+    }
+
+    fn has_its_sum(&self, slot: u32, content: &[u8]) -> bool {
+        let sum = self.region.block_sum(slot);
+        sum == 0 || sum == sum_of_block(slot, content)
+    }
+
+    fn scrub_again(&self, here: Evicted, content: &mut [u8]) {
+        let Evicted { slot, leaf } = here;
+        let _guard = self.table.slot(leaf.ino).lock.read();
+        let file = self.find(leaf.ino).and_then(|(offset, _)| self.load(offset)).unwrap_or_default();
+        if Cursor::new(&self.region, file.root).get(u64::from(leaf.index)) != Pointer::cold(slot) {
+            return;
+        }
+        let place = format!("block {} of inode {}, in slot {slot} of the cold store,", leaf.index, leaf.ino);
+        match self.cold.read(slot, content) {
+            Ok(()) if self.has_its_sum(slot, content) => {}
+            Ok(()) => self.scrubbed.block(format!("{place} is damaged: its checksum is wrong")),
+            Err(error) => self.scrubbed.block(format!("{place} cannot be read: {error}")),
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Marking what inodes refer to.
+
+use super::{Evicted, Walker};
+use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer};
+use crate::heat::Leaf;
+use crate::namespace::target_of;
+use crate::problem::Fix;
+use crate::region::byte;
+use crate::table::Found as AtPlace;
+use crate::tree::capacity;
+use crate::xattr;
+use std::sync::atomic::Ordering;
+
+/// A tree that is walked: of an inode, or (0) of the table of inodes.
+#[derive(Clone, Copy)]
+pub(super) struct Tree {
+    pub ino: u32,
+    pub is_file: bool,
+}
+
+impl Tree {
+    fn name(self) -> String {
+        if self.ino == 0 { "the table of inodes".into() } else { format!("inode {}", self.ino) }
+    }
+}
+
+/// A pointer on a walk: what it is, where it stands (`None`: in the inode), the height of what is below, the first block.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pointer: Pointer,
+    at: Option<usize>,
+    height: u8,
+    base: u64,
+}
+
+impl Place {
+    pub fn root(root: Pointer) -> Self {
+        Self { pointer: root.plain(), at: None, height: root.height(), base: 0 }
+    }
+}
+
+impl Walker<'_> {
+    /// Marks the blocks of an inode, or notes that it is free or an orphan.
+    pub(super) fn content(&self, ino: u32, found: AtPlace) {
+        let inode = match found {
+            AtPlace::Free => return self.found.lock().free.push(ino),
+            AtPlace::Damaged => return self.problem(ino, Fix::Inode(ino), format!("inode {ino} is damaged")),
+            AtPlace::Used(inode) => inode,
+        };
+        let references = self.references[ino as usize].load(Ordering::Relaxed);
+        if references == 0 {
+            self.found.lock().orphans.push(ino);
+            if !self.purpose.keep_orphans || inode.links == 0 {
+                return;
+            }
+        }
+        let expected = if inode.is_directory() { 2 } else { references };
+        if inode.links != expected && references > 0 {
+            self.found.lock().miscounted.push((ino, expected));
+        }
+        if inode.length() > MAX_FILE_BYTES {
+            self.problem(ino, Fix::Inode(ino), format!("inode {ino} claims {} bytes", inode.size));
+        }
+        let mut count = 0;
+        if !inode.is_device() {
+            count += self.mark_content(ino, &inode);
+        }
+        if inode.is_link() && target_of(self.region, &inode).is_none() {
+            self.problem(ino, Fix::Inode(ino), format!("the target of the symbolic link in inode {ino} is damaged"));
+        }
+        count += self.mark_attributes(ino, &inode);
+        self.table.slot(ino).blocks.store(count, Ordering::Relaxed);
+    }
+
+    fn mark_content(&self, ino: u32, inode: &Inode) -> u32 {
+        let tree = Tree { ino, is_file: inode.is_file() };
+        self.mark_tree(tree, Place::root(inode.root), &mut |index, pointer| {
+            let leaf = Leaf { ino, index: index as u32 };
+            if inode.is_file() && pointer.is_resident() {
+                self.heat.adopt(pointer.address(), leaf);
+            } else if pointer.is_cold() && self.purpose.list_evicted {
+                self.found.lock().evicted.push(Evicted { slot: pointer.address(), leaf });
+            }
+        })
+    }
+
+    /// Marks the chain of an inode's attributes; returns the number of its blocks.
+    fn mark_attributes(&self, ino: u32, inode: &Inode) -> u32 {
+        let chain = xattr::read_chain(self.region, inode.xattr);
+        let blocks = chain.as_ref().map_or(&[][..], |chain| &chain.blocks);
+        let twice = blocks.iter().filter(|block| self.blocks.set(**block)).count();
+        if chain.is_none() || twice > 0 {
+            let text = format!("the extended attributes of inode {ino} are damaged");
+            self.problem(ino, Fix::Attributes(ino), text);
+        }
+        blocks.len() as u32
+    }
+
+    /// Marks a tree and calls `leaf` for each leaf, ascending; returns the number of its blocks.
+    pub(super) fn mark_tree(&self, tree: Tree, place: Place, leaf: &mut dyn FnMut(u64, Pointer)) -> u32 {
+        let Place { pointer, height, base, .. } = place;
+        if pointer.is_hole() {
+            return 0;
+        }
+        if pointer.is_lost() && tree.is_file {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return 0;
+        }
+        let cold_node = pointer.is_cold() && (height > 0 || !tree.is_file);
+        if !self.valid(pointer) || height > MAX_HEIGHT || cold_node || base > u64::from(u32::MAX) {
+            self.give_up(tree, place, "is malformed");
+            return 0;
+        }
+        let marks = if pointer.is_cold() { &self.slots } else { &self.blocks };
+        if marks.set(pointer.address()) {
+            self.give_up(tree, place, "is referenced twice");
+            return 0;
+        }
+        self.cold.fetch_add(u64::from(pointer.is_cold()), Ordering::Relaxed);
+        if height == 0 {
+            leaf(base, pointer);
+            return 1;
+        }
+        let span = capacity(height - 1);
+        let children = (0..BLOCK as u64 / 8).map(|child| {
+            let at = byte(pointer.address()) + child as usize * 8;
+            let below = Place { pointer: Pointer::HOLE, at: Some(at), height: height - 1, base: base + child * span };
+            match Pointer::unseal(self.region.load(at)) {
+                Some(pointer) => self.mark_tree(tree, Place { pointer, ..below }, leaf),
+                None => {
+                    self.give_up(tree, below, "is damaged");
+                    0
+                }
+            }
+        });
+        1 + children.sum::<u32>()
+    }
+
+    /// Reports a pointer of a tree.
+    fn give_up(&self, tree: Tree, place: Place, wrong: &str) {
+        let nothing = if tree.is_file { Pointer::LOST } else { Pointer::HOLE };
+        let fix = match place.at {
+            Some(at) => Fix::Word(at, nothing),
+            None if tree.ino == 0 => Fix::InodeTree,
+            None => Fix::Tree(tree.ino),
+        };
+        let blocks = match (place.base, place.base + capacity(place.height.min(MAX_HEIGHT)) - 1) {
+            (first, last) if first == last => format!("block {first}"),
+            (first, last) => format!("blocks {first} to {last}"),
+        };
+        self.problem(tree.ino, fix, format!("the pointer to {blocks} of {} {wrong}", tree.name()));
+    }
+}

@@ -1,0 +1,352 @@
+//! Bytes that change behind the file system's back: names, links, sizes, attributes and evicted content are right
+//! afterwards, or the damage is seen.
+
+use super::model::{new, pattern};
+use super::sim::{SimCold, SimNvm, Survivors, anonymous, empty_image, open_image};
+use crate::check::check;
+use crate::format::{BLOCK, Identity, ROOT_INO};
+use crate::open::{Options, identify};
+use crate::region::Region;
+use crate::repair::repair;
+use crate::survey::{Purpose, survey};
+use crate::{Attr, FsResult, NewInode, Nvm, TierError, TierFs};
+use rand_pcg::Pcg64;
+use rand_pcg::rand_core::Rng;
+use rustix::io::Errno;
+use senesce_core::Seed;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const BLOCKS: u64 = 1200;
+const SLOTS: u64 = 3000;
+
+/// Everything that can be asked of one inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    attr: Attr,
+    /// Blocks of a file, or the target of a link.
+    content: Vec<FsResult<Vec<u8>>>,
+    xattrs: FsResult<Vec<(Vec<u8>, Vec<u8>)>>,
+    /// Names and inodes of a directory.
+    names: Option<FsResult<BTreeMap<Vec<u8>, u32>>>,
+}
+
+type Tree = BTreeMap<String, FsResult<Seen>>;
+
+struct Sample {
+    image: Vec<u8>,
+    cold: SimCold,
+    tree: Tree,
+    /// Bytes of metadata in the region: blocks, and how many bytes of each.
+    metadata: Vec<(usize, usize)>,
+}
+
+fn populate(fs: &TierFs) -> FsResult<()> {
+    let folder =
+        |parent, name: &str| fs.create(parent, name.as_bytes(), &new(libc::S_IFDIR | 0o755)).map(|attr| attr.ino);
+    let file =
+        |parent, name: &str| fs.create(parent, name.as_bytes(), &new(libc::S_IFREG | 0o640)).map(|attr| attr.ino);
+    let (a, b) = (folder(ROOT_INO, "a")?, folder(ROOT_INO, "b")?);
+    let c = folder(b, "c")?;
+    let big = file(a, "big")?;
+    fs.write(big, 0, &pattern(300 * BLOCK, 1), false)?;
+    let sparse = file(b, "sparse")?;
+    fs.write(sparse, 600 * BLOCK as u64, &pattern(3 * BLOCK + 77, 2), false)?;
+    fs.write(file(c, "small")?, 0, &pattern(900, 3), false)?;
+    fs.evict(250);
+    fs.write(file(c, "hot")?, 0, &pattern(9 * BLOCK, 4), false)?;
+    for number in 0..260 {
+        let name = format!("a-file-with-a-name-of-some-length-{number}");
+        let ino = file(c, &name)?;
+        if number % 50 == 0 {
+            fs.write(ino, 0, &pattern(number, 5), false)?;
+            fs.set_xattr(ino, b"user.color", b"green", false, false)?;
+        }
+    }
+    for number in 0..30 {
+        fs.set_xattr(big, format!("user.attribute-{number}").as_bytes(), &pattern(300, number), false, false)?;
+        let target = vec![b'a' + number % 26; 100 * usize::from(number) + 1];
+        let link = NewInode { target: &target, ..new(libc::S_IFLNK | 0o777) };
+        fs.create(a, format!("link-{number}").as_bytes(), &link)?;
+    }
+    fs.link(big, c, b"another-name")?;
+    fs.unlink(c, b"a-file-with-a-name-of-some-length-7")?;
+    Ok(())
+}
+
+impl Sample {
+    fn new() -> Self {
+        let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
+        let path = Path::new("image");
+        let fs = TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), path, &Options::default()).unwrap();
+        populate(&fs).unwrap();
+        fs.close();
+        let image = nvm.image();
+        let fs = open_image(&image, &cold, &Options::default()).unwrap();
+        assert!(fs.stats().cold_blocks > 200);
+        let tree = look(&fs);
+        assert!(tree.len() > 290, "{}", tree.len());
+        let metadata = metadata_of(&image);
+        Self { image, cold, tree, metadata }
+    }
+
+    /// A place to damage: in the superblock, another metadata block, or an evicted one (`Err`).
+    fn target(&self, rng: &mut Pcg64) -> Result<usize, u32> {
+        let slots = self.cold.slots();
+        match rng.next_u32() % 8 {
+            0..3 => Err(slots[rng.next_u32() as usize % slots.len()]),
+            3 => Ok(rng.next_u32() as usize % 400),
+            _ => {
+                let (start, len) = self.metadata[rng.next_u32() as usize % self.metadata.len()];
+                Ok(start + rng.next_u32() as usize % len)
+            }
+        }
+    }
+}
+
+/// The superblock's used bytes and all blocks in use but those of file content.
+fn metadata_of(image: &[u8]) -> Vec<(usize, usize)> {
+    let identity = identify(&*anonymous(image), Path::new("image")).unwrap();
+    let found = survey(&Region::new(anonymous(image)), identity, Purpose::default());
+    let is_content = |block: u32| {
+        found.heat.sweep(block);
+        found.heat.sweep(block).is_some()
+    };
+    let blocks = (1..BLOCKS as u32).filter(|block| found.blocks.set(*block) && !is_content(*block));
+    let blocks: Vec<_> = blocks.map(|block| (block as usize * BLOCK, BLOCK - 7)).collect();
+    assert!(blocks.len() > 40, "{}", blocks.len());
+    blocks
+}
+
+/// One to eight neighbouring bytes change.
+fn damage(bytes: &mut [u8], at: usize, rng: &mut Pcg64) {
+    let len = 1 + rng.next_u32() as usize % 8;
+    let zeros = rng.next_u32().is_multiple_of(8);
+    for byte in bytes.iter_mut().skip(at).take(len) {
+        *byte = if zeros { 0 } else { *byte ^ (1 + rng.next_u32() % 255) as u8 };
+    }
+}
+
+fn look(fs: &TierFs) -> Tree {
+    let mut tree = Tree::new();
+    look_below(fs, ROOT_INO, "", &mut tree, 0);
+    tree
+}
+
+fn look_below(fs: &TierFs, ino: u32, path: &str, tree: &mut Tree, depth: usize) {
+    assert!(depth < 20, "a loop of directories");
+    let seen = fs.get_attr(ino).map(|attr| see(fs, ino, attr));
+    let names = seen.as_ref().ok().and_then(|seen| seen.names.clone());
+    tree.insert(path.into(), seen);
+    for (name, child) in names.and_then(Result::ok).unwrap_or_default() {
+        let here = format!("{path}/{}", String::from_utf8_lossy(&name));
+        match fs.lookup(ino, &name) {
+            Ok(attr) => {
+                assert_eq!(attr.ino, child, "{here}");
+                look_below(fs, child, &here, tree, depth + 1);
+                fs.forget(child, 1);
+            }
+            Err(error) => drop(tree.insert(here, Err(error))),
+        }
+    }
+}
+
+fn see(fs: &TierFs, ino: u32, attr: Attr) -> Seen {
+    let (mut content, mut names) = (Vec::new(), None);
+    match attr.mode & libc::S_IFMT {
+        libc::S_IFREG => {
+            for start in (0..attr.size).step_by(BLOCK) {
+                let mut block = vec![0xaa; BLOCK.min((attr.size - start) as usize)];
+                content.push(fs.read(ino, start, &mut block).map(|got| block[..got].to_vec()));
+            }
+        }
+        libc::S_IFLNK => content.push(fs.read_link(ino)),
+        libc::S_IFDIR => {
+            let mut found = BTreeMap::new();
+            let read = fs.read_directory(ino, 0, &mut |entry, name, _| {
+                if name != b"." && name != b".." {
+                    found.insert(name.to_vec(), entry.ino);
+                }
+                true
+            });
+            names = Some(read.map(|()| found));
+        }
+        _ => {}
+    }
+    let attr = Attr { atime: 0, ..attr };
+    Seen { attr, content, xattrs: fs.list_xattr(ino), names }
+}
+
+fn same_or_error<T: PartialEq + std::fmt::Debug>(now: &FsResult<T>, then: &FsResult<T>, what: &str) -> bool {
+    assert!(now == then || *now == Err(Errno::IO), "{what} is wrong and nobody said so");
+    now.is_err()
+}
+
+/// Compares with what there was: everything is the same, or EIO. Returns whether there was an error. After a repair, paths may be
+/// missing, extended attributes gone, and what directories say of themselves different.
+fn compare(now: &Tree, then: &Tree, repaired: bool, what: &str) -> bool {
+    let mut errors = now.values().any(Result::is_err);
+    for (path, seen) in now {
+        let Ok(seen) = seen else { continue };
+        if repaired && path.starts_with("/lost+found") {
+            continue;
+        }
+        let Some(Ok(before)) = then.get(path) else { panic!("{what}: {path} was never there") };
+        let forgiving = |attr: Attr| match repaired && attr.mode & libc::S_IFMT != libc::S_IFREG {
+            true => Attr { links: 0, size: 0, mtime: 0, ctime: 0, ..attr },
+            false => attr,
+        };
+        let relinked = |attr: Attr| if repaired { Attr { links: 0, blocks: 0, ..forgiving(attr) } } else { attr };
+        if repaired && path.is_empty() {
+            continue;
+        }
+        assert_eq!(relinked(seen.attr), relinked(before.attr), "{what}: attributes of {path}");
+        assert_eq!(seen.content.len(), before.content.len(), "{what}: {path}");
+        for (index, (now, then)) in seen.content.iter().zip(&before.content).enumerate() {
+            errors |= same_or_error(now, then, &format!("{what}: block {index} of {path}"));
+        }
+        let gave_up = repaired && seen.xattrs.as_ref().is_ok_and(Vec::is_empty);
+        errors |= !gave_up && same_or_error(&seen.xattrs, &before.xattrs, &format!("{what}: attributes of {path}"));
+        if let (Some(now), Some(then), false) = (&seen.names, &before.names, repaired) {
+            errors |= same_or_error(now, then, &format!("{what}: names in {path}"));
+        }
+    }
+    errors
+}
+
+/// A damaged copy of the sample.
+fn damaged(sample: &Sample, rng: &mut Pcg64) -> (Vec<u8>, SimCold, String) {
+    let (mut image, cold) = (sample.image.clone(), sample.cold.crash(Survivors::All, rng));
+    let what = match sample.target(rng) {
+        Ok(at) => {
+            damage(&mut image, at, rng);
+            format!("byte {} of block {}", at % BLOCK, at / BLOCK)
+        }
+        Err(slot) => {
+            let at = rng.next_u32() as usize % BLOCK;
+            cold.change(slot, |content| damage(content, at, rng));
+            format!("byte {at} of slot {slot}")
+        }
+    };
+    (image, cold, what)
+}
+
+#[test]
+fn three_hundred_corruptions_are_seen_or_harmless() {
+    let sample = Sample::new();
+    let mut rng = Seed(25).stream("tierfs/corruption");
+    let (mut refused, mut unreadable, mut harmless) = (0, 0, 0);
+    for round in 0..300 {
+        let (image, cold, what) = damaged(&sample, &mut rng);
+        let what = format!("round {round}, {what}");
+        let report = check(anonymous(&image), Some(&cold), Path::new("image"));
+        let mounted = open_image(&image, &cold, &Options::default());
+        let Ok(report) = report else {
+            assert!(mounted.is_err(), "{what}: a mount takes what a check refuses");
+            refused += 1;
+            continue;
+        };
+        assert_eq!(report.problems.is_empty(), mounted.is_ok(), "{what}: {report:?}");
+        let Ok(fs) = mounted else {
+            refused += 1;
+            continue;
+        };
+        let errors = compare(&look(&fs), &sample.tree, false, &what);
+        assert_eq!(errors, !report.damaged_blocks.is_empty(), "{what}: {report:?}");
+        assert_eq!(errors, fs.stats().damaged_block_reads > 0, "{what}");
+        let scrubbed = fs.scrub();
+        assert_eq!(scrubbed.damaged_blocks > 0, errors, "{what}: {scrubbed:?}");
+        if errors { unreadable += 1 } else { harmless += 1 }
+    }
+    assert!(refused > 60 && unreadable > 60 && harmless > 10, "{refused} {unreadable} {harmless}");
+}
+
+#[test]
+fn corruptions_while_it_is_mounted_are_seen_or_harmless() {
+    let sample = Sample::new();
+    let mut rng = Seed(26).stream("tierfs/corruption-mounted");
+    let mut seen = 0;
+    for round in 0..120 {
+        let nvm = SimNvm::new(&sample.image);
+        let cold = sample.cold.crash(Survivors::All, &mut rng);
+        let fs = TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default())
+            .unwrap();
+        let Ok(at) = sample.target(&mut rng) else { continue };
+        // SAFETY: nobody uses the file system meanwhile.
+        damage(unsafe { std::slice::from_raw_parts_mut(nvm.base(), nvm.len()) }, at, &mut rng);
+        let what = format!("round {round}, byte {} of block {}", at % BLOCK, at / BLOCK);
+        let scrubbed = fs.scrub();
+        let errors = compare(&look(&fs), &sample.tree, false, &what);
+        let sums = at / BLOCK >= 2
+            && at / BLOCK < 2 + Identity { pair: [0; 16], blocks: BLOCKS, slots: SLOTS }.sum_blocks() as usize;
+        assert!(!errors || sums || scrubbed.damaged_metadata > 0, "{what}: {scrubbed:?}");
+        seen += u32::from(scrubbed.damaged_metadata > 0);
+    }
+    assert!(seen > 20, "{seen}");
+}
+
+#[test]
+fn repairs_leave_a_sound_file_system_with_nothing_wrong_in_it() {
+    let sample = Sample::new();
+    let mut rng = Seed(27).stream("tierfs/repair");
+    let (mut repaired, mut kept) = (0, 0);
+    for round in 0..300 {
+        let (image, cold, what) = damaged(&sample, &mut rng);
+        let what = format!("round {round}, {what}");
+        let nvm = SimNvm::new(&image);
+        let report = match repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image")) {
+            Ok(report) => report,
+            // The header is restored from the cold store's, where there are files.
+            Err(TierError::Damaged { .. } | TierError::Foreign { .. } | TierError::Version { .. }) => continue,
+            Err(error) => panic!("{what}: {error}"),
+        };
+        repaired += u32::from(!report.lost.is_empty());
+        kept += u32::from(!report.kept.is_empty());
+        let after = check(anonymous(&nvm.image()), None, Path::new("image")).unwrap();
+        assert!(after.problems.is_empty() && after.clean, "{what}: {report:?} {after:?}");
+        let fs = open_image(&nvm.image(), &cold, &Options::default()).unwrap();
+        let now = look(&fs);
+        compare(&now, &sample.tree, true, &what);
+        let missing = sample.tree.keys().filter(|path| !now.contains_key(*path)).count();
+        assert!(missing == 0 || !report.lost.is_empty(), "{what}: {missing} paths are gone and nobody said so");
+    }
+    assert!(repaired > 60 && kept > 2, "{repaired} {kept}");
+}
+
+#[test]
+fn a_bad_evicted_block_is_eio_counted_and_can_be_overwritten() {
+    let (fs, _, cold) = super::sim::small(400, 1000);
+    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
+    fs.write(ino, 0, &pattern(20 * BLOCK, 1), false).unwrap();
+    assert_eq!(fs.evict(20), 20);
+    let slot = cold.slots()[5];
+    cold.change(slot, |content| content[99] ^= 1);
+    let mut data = vec![0; 20 * BLOCK];
+    assert_eq!(fs.read(ino, 0, &mut data), Err(Errno::IO));
+    assert_eq!(fs.stats().damaged_block_reads, 1);
+    let unreadable: Vec<u64> =
+        (0..20).filter(|at| fs.read(ino, at * BLOCK as u64, &mut data[..BLOCK]).is_err()).collect();
+    assert_eq!(unreadable.len(), 1);
+    let at = unreadable[0] * BLOCK as u64;
+    assert_eq!(fs.write(ino, at + 5, b"part", false), Err(Errno::IO));
+    fs.write(ino, at, &[7; BLOCK], false).unwrap();
+    assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
+    assert!(data[at as usize..][..BLOCK].iter().all(|byte| *byte == 7));
+}
+
+#[test]
+fn blocks_without_sums_are_read_as_they_are() {
+    let options = Options { block_sums: false, ..Options::default() };
+    let cold = SimCold::default();
+    let fs = open_image(&empty_image(400, 1000), &cold, &options).unwrap();
+    let ino = fs.create(ROOT_INO, b"f", &new(libc::S_IFREG | 0o600)).unwrap().ino;
+    fs.write(ino, 0, &pattern(4 * BLOCK, 1), false).unwrap();
+    while fs.stats().cold_blocks < 4 {
+        fs.evict(20);
+    }
+    cold.change(cold.slots()[0], |content| content[99] ^= 1);
+    let mut data = vec![0; 4 * BLOCK];
+    assert_eq!(fs.read(ino, 0, &mut data), Ok(data.len()));
+    assert_ne!(data, pattern(4 * BLOCK, 1));
+    assert_eq!(fs.stats().damaged_block_reads, 0);
+}
