@@ -190,24 +190,6 @@ impl Rooted for VisitedDirectory {
     }
 }
 
-/// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
-/// another device when they open it.
-fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
-    let path = device.path();
-    let folders = path.ancestors().skip(1);
-    let is_ours =
-        |folder: &Path| rustix::fs::stat(folder).is_ok_and(|found| found.st_uid == 0 && found.st_mode & 0o002 == 0);
-    if path.starts_with("/dev") && folders.into_iter().all(is_ours) {
-        return Ok(());
-    }
-    let own = Path::new("/dev").join(device.name().replace('!', "/"));
-    Err(TargetError::refused(
-        path.display(),
-        "its node lies where it may be exchanged",
-        format!("name the device by its node in /dev: {}", own.display()),
-    ))
-}
-
 /// A block device that nobody uses and that holds nothing, or whose loss was allowed. It is locked against other runs
 /// while the claim lives.
 #[derive(Debug)]
@@ -258,7 +240,7 @@ impl ClaimedDevice {
         // What a killed process left on it goes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
-        check_node(&device)?;
+        guard::check_node(&device)?;
         guard::check_unused(&device)?;
         let mut options = File::options();
         let reader = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);

@@ -96,6 +96,24 @@ pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<
     }
 }
 
+/// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
+/// another device when they open it.
+pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
+    let path = device.path();
+    let folders = path.ancestors().skip(1);
+    let is_ours =
+        |folder: &Path| rustix::fs::stat(folder).is_ok_and(|found| found.st_uid == 0 && found.st_mode & 0o002 == 0);
+    if path.starts_with("/dev") && folders.into_iter().all(is_ours) {
+        return Ok(());
+    }
+    let own = Path::new("/dev").join(device.name().replace('!', "/"));
+    Err(TargetError::refused(
+        path.display(),
+        "its node lies where it may be exchanged",
+        format!("name the device by its node in /dev: {}", own.display()),
+    ))
+}
+
 /// Refuses a block device in use; no flag allows it.
 pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
     if let Some(found) = use_of(device)? {

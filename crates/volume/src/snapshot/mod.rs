@@ -21,7 +21,7 @@ use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
 use crate::open::existing_file_system;
 use crate::sparse::{CopyBy, Named, Range, merge};
-use crate::trace::{BlockTrace, TraceSession, ValidTrace};
+use crate::trace::{BlockTrace, TraceSession};
 use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
 use medium::Medium;
@@ -208,7 +208,7 @@ impl Snapshots {
             return Err(ran.err().unwrap_or(in_use));
         }
         let (way, invalid) = match ran.as_ref().map(|(_, trace, _)| trace.valid()) {
-            Ok(Ok(trace)) => (Way::Altered(altered_ranges(trace, self.medium.size())), None),
+            Ok(Ok(trace)) => (Way::Altered(restore::altered_ranges(trace, self.medium.size())), None),
             Ok(Err(invalid)) => (Way::Comparison, Some(format!("the trace was not used: {invalid}"))),
             Err(_) => (Way::Comparison, None),
         };
@@ -394,14 +394,4 @@ fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => Ok(false),
         Err(errno) => Err(TargetError::errno("clone into", to.path)(errno)),
     })
-}
-
-/// Everything the trace altered, as ranges of bytes within the device.
-fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
-    let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
-    let ranges = altering.map(|request| Range {
-        start: (request.sector.saturating_mul(512)).min(size),
-        end: (request.end_sector().saturating_mul(512)).min(size),
-    });
-    merge(ranges.filter(|range| range.start < range.end).collect())
 }
