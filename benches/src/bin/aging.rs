@@ -9,7 +9,6 @@ use senesce_aging::{
     AgingPlan, CaptureOptions, Data, DirectoryBackEnd, ExecuteOptions, Limit, NullBackEnd, Operation, OperationKind,
     PlanSpec, Profile, Truncate, capture, execute,
 };
-use senesce_core::environment::cpu_seconds;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
 use senesce_volume::ClaimedDirectory;
@@ -78,21 +77,18 @@ fn plan() -> Result<(), Box<dyn Error>> {
 
 /// Greatest resident memory of this process so far.
 fn peak_bytes() -> Result<u64, Box<dyn Error>> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;
-    Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
+    Ok(senesce_sys::memory::peak_resident_bytes().ok_or("no VmHWM")?)
 }
 
 /// User and system seconds of this process.
 fn cpu_parts() -> (f64, f64) {
-    // SAFETY: getrusage fills the zeroed structure, which is plain data.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    (seconds(usage.ru_utime), seconds(usage.ru_stime))
+    let used = senesce_sys::usage::this_process();
+    (used.user.as_secs_f64(), used.system.as_secs_f64())
+}
+
+/// Processor seconds of this process.
+fn cpu_seconds() -> f64 {
+    senesce_sys::clock::process_cpu_time().as_secs_f64()
 }
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,5 @@
 //! Throughput of the chunkers on one core, in CPU time: `cargo run --release -p senesce-benches --bin chunkers`.
 
-use rustix::time::ClockId;
 use senesce_objstore::chunker::{self, ChunkerSpec};
 
 const BYTES: usize = 256 << 20;
@@ -55,6 +54,5 @@ fn count(chunker: &mut dyn chunker::Chunker, data: &[u8]) -> usize {
 }
 
 fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    senesce_sys::clock::thread_cpu_time().as_secs_f64()
 }

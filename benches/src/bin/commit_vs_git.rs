@@ -10,6 +10,7 @@ use senesce_core::{Bytes, Seed, Silent};
 use senesce_objstore::store::commit::{CommitOptions, commit};
 use senesce_objstore::store::verify::verify;
 use senesce_objstore::{Layout, Store, StoreSettings};
+use senesce_sys::usage;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use std::error::Error;
 use std::path::Path;
@@ -91,15 +92,7 @@ fn measure(system: &str, files: usize) -> Result<(f64, f64), Box<dyn Error>> {
 
 /// User and system time of this process and of the children it has waited for.
 fn cpu_seconds() -> f64 {
-    let of = |who| {
-        // SAFETY: an all-zero rusage is valid, and getrusage writes only to it.
-        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        unsafe { libc::getrusage(who, &mut usage) };
-        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-        seconds(usage.ru_utime) + seconds(usage.ru_stime)
-    };
-    of(libc::RUSAGE_SELF) + of(libc::RUSAGE_CHILDREN)
+    [usage::this_process(), usage::ended_children()].map(|used| used.processor_time().as_secs_f64()).iter().sum()
 }
 
 /// The many-files layout of the DMV study: the first two decimal digits of the index are the directory.

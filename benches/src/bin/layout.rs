@@ -3,6 +3,7 @@
 
 use rustix::fs::{FallocateFlags, Mode, OFlags};
 use senesce_layout::{Layout, Method, Options};
+use senesce_sys::usage;
 use senesce_volume::{FileSystem, MountedTarget, OpenOptions, TargetSpec, open};
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -113,20 +114,20 @@ fn one_round(
 }
 
 fn filefrag(list: &Path, point: &Path) -> Result<Spent, Box<dyn Error>> {
-    let (start, cpu) = (Instant::now(), cpu_seconds(libc::RUSAGE_CHILDREN));
+    let (start, cpu) = (Instant::now(), usage::ended_children().processor_time().as_secs_f64());
     let mut command = Command::new("xargs");
     command.args(["-0", "-a"]).arg(list).args(["-n", "5000", "filefrag"]).current_dir(point).stdout(Stdio::null());
     if !command.status()?.success() {
         return Err("filefrag failed".into());
     }
-    Ok(Spent { wall: start.elapsed().as_secs_f64(), cpu: cpu_seconds(libc::RUSAGE_CHILDREN) - cpu })
+    Ok(Spent { wall: start.elapsed().as_secs_f64(), cpu: usage::ended_children().processor_time().as_secs_f64() - cpu })
 }
 
 fn ours(point: &Path, method: Method) -> Result<Spent, Box<dyn Error>> {
     let options = Options { threads: THREADS, method: Some(method), ..Options::default() };
-    let (start, cpu) = (Instant::now(), cpu_seconds(libc::RUSAGE_SELF));
+    let (start, cpu) = (Instant::now(), usage::this_process().processor_time().as_secs_f64());
     Layout::examine(point, &options)?;
-    Ok(Spent { wall: start.elapsed().as_secs_f64(), cpu: cpu_seconds(libc::RUSAGE_SELF) - cpu })
+    Ok(Spent { wall: start.elapsed().as_secs_f64(), cpu: usage::this_process().processor_time().as_secs_f64() - cpu })
 }
 
 fn print(case: &Case, warm: Vec<Vec<Spent>>, cold: Vec<Vec<Spent>>) {
@@ -172,17 +173,6 @@ fn list_files(root: &Path) -> Result<PathBuf, Box<dyn Error>> {
     let command = Command::new("find").args([".", "-type", "f", "-print0"]).current_dir(root).output()?;
     std::fs::write(&list, command.stdout)?;
     Ok(list)
-}
-
-fn cpu_seconds(who: libc::c_int) -> f64 {
-    // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(who, &raw mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
 fn median(mut values: Vec<f64>) -> f64 {

@@ -164,20 +164,15 @@ fn memory(files: u64) -> Result<(), Box<dyn Error>> {
 }
 
 fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    senesce_sys::clock::thread_cpu_time().as_secs_f64()
 }
 
-/// Greatest resident memory of this process so far (proc_pid_status(5)).
+/// Greatest resident memory of this process so far.
 fn peak_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+    senesce_sys::memory::peak_resident_bytes().unwrap_or(0)
 }
 
-/// Resident memory of this process (proc_pid_statm(5), in pages).
+/// Resident memory of this process.
 fn rss_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
+    senesce_sys::memory::resident_bytes().unwrap_or(0)
 }

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_volume::ClaimedDirectory;
-use senesce_workload::engine::conduct::cpu_seconds;
+use senesce_workload::engine::conduct::process_cpu_seconds;
 use senesce_workload::fileset::{Layout, Population};
 use senesce_workload::{Bench, Length, Options, builtin};
 use std::collections::BTreeMap;
@@ -330,11 +330,11 @@ fn bare(name: &str, directory: &Path, layouts: &[Layout], time: Duration) -> Out
         }));
     }
     std::thread::sleep(Duration::from_millis(50));
-    let (start, cpu) = (Instant::now(), cpu_seconds());
+    let (start, cpu) = (Instant::now(), process_cpu_seconds());
     go.store(true, Ordering::Release);
     std::thread::sleep(time);
     let (operations, elapsed, cpu) =
-        (total.load(Ordering::Relaxed) as f64, start.elapsed(), added(cpu_seconds()) - added(cpu));
+        (total.load(Ordering::Relaxed) as f64, start.elapsed(), added(process_cpu_seconds()) - added(cpu));
     stop.store(true, Ordering::Relaxed);
     for handle in handles {
         handle.join().map_err(|_| "a thread panicked")??;

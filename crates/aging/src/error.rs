@@ -1,6 +1,6 @@
 //! What can go wrong in aging, in words.
 
-use senesce_core::failure::errno_words;
+use senesce_core::IoFailure;
 use senesce_core::{Bytes, Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
@@ -27,19 +27,9 @@ pub enum AgingError {
         /// What the volume must have.
         least: Bytes,
     },
-    /// An operation on a file failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-        /// What helps, beginning with `; `, or empty.
-        remedy: String,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// The target does not hold what the plan says.
     #[error("{0}")]
     Target(String),
@@ -48,12 +38,12 @@ pub enum AgingError {
 impl AgingError {
     /// An I/O failure without a particular remedy.
     pub fn io(operation: &'static str, path: impl Into<PathBuf>, source: impl Into<io::Error>) -> Self {
-        Self::Io { operation, path: path.into(), source: source.into(), remedy: String::new() }
+        IoFailure::new(operation, path, source).into()
     }
 
     /// Whether it says that the file system is full.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC))
+        matches!(self, Self::Io(failure) if failure.source.raw_os_error() == Some(libc::ENOSPC))
     }
 
     /// What is wrong with the plan of one of `parts` of equal size, said of the whole.
@@ -77,7 +67,7 @@ impl Classify for AgingError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Profile { .. } | Self::Plan(_) | Self::TooSmall { .. } => ExitCode::Usage,
-            Self::Io { .. } | Self::Target(_) => ExitCode::RunFailed,
+            Self::Io(_) | Self::Target(_) => ExitCode::RunFailed,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What there is in all rooms: experiments, kinds of records, importers.
+//! What there is in all crates: experiments, kinds of records, importers.
 
 use senesce_runs::import::{self, Importer};
 use senesce_runs::registry::Registry;
@@ -47,9 +47,9 @@ mod tests {
         assert_eq!(stems(&root().join("data/published"), "csv"), ids);
         let claims = stems(&root().join("data/published"), "toml");
         assert_eq!(claims, ids.iter().map(|id| format!("{id}.claims")).collect());
-        let rooms = std::fs::read_dir(root().join("crates")).unwrap().flatten().map(|room| room.path());
-        let rooms = rooms.filter(|room| room.file_name().unwrap().to_string_lossy().starts_with("exp-"));
-        let files: BTreeSet<String> = rooms.flat_map(|room| stems(&room.join("src"), "rs")).collect();
+        let crates = std::fs::read_dir(root().join("crates")).unwrap().flatten().map(|found| found.path());
+        let crates = crates.filter(|one| one.file_name().unwrap().to_string_lossy().starts_with("exp-"));
+        let files: BTreeSet<String> = crates.flat_map(|one| stems(&one.join("src"), "rs")).collect();
         for experiment in REGISTRY.experiments() {
             let id = experiment.kind();
             assert!(files.contains(&id.replace('-', "_")), "{id} has its own file");

@@ -1,6 +1,8 @@
 //! What went on around a run: when and where it was, and how busy the machine was before and during it.
 
 use crate::environment::Environment;
+use senesce_sys::clock;
+use senesce_sys::pressure::{self, Resource};
 use std::fs;
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -56,10 +58,10 @@ pub fn at_start(facts: &mut Environment) {
     if let Some(load) = fs::read_to_string("/proc/loadavg").ok().and_then(|text| first_number(&text)) {
         put(facts, "run.load_average", load);
     }
-    for resource in RESOURCES {
-        let pressure = fs::read_to_string(format!("/proc/pressure/{resource}")).ok();
-        if let Some(percent) = pressure.and_then(|text| pressure_value(&text, "avg10=")) {
-            put(facts, &format!("run.before.{resource}_pressure_percent"), percent);
+    for resource in Resource::ALL {
+        if let Some(pressure) = pressure::of(resource) {
+            let name = format!("run.before.{}_pressure_percent", resource.name());
+            put(facts, &name, pressure.last_ten_seconds_percent);
         }
     }
 }
@@ -80,9 +82,6 @@ pub fn caveats(facts: &Environment) -> Vec<String> {
     }
     caveats
 }
-
-/// Resources whose pressure the kernel tells (Documentation/accounting/psi.rst).
-const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
 /// Counts what happens between its beginning and its end.
 #[derive(Debug, Clone)]
@@ -115,15 +114,11 @@ impl Watch {
 
 impl Counters {
     fn read() -> Self {
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let waited = |resource: &str| {
-            let text = fs::read_to_string(format!("/proc/pressure/{resource}")).ok()?;
-            pressure_value(&text, "total=")
-        };
+        let waited = |resource| Some(pressure::of(resource)?.total.as_micros() as f64);
         Self {
-            waited_us: RESOURCES.map(waited),
+            waited_us: Resource::ALL.map(waited),
             ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
-            now_us: now.tv_sec as f64 * 1e6 + now.tv_nsec as f64 / 1e3,
+            now_us: clock::monotonic().as_nanos() as f64 / 1e3,
         }
     }
 
@@ -131,10 +126,10 @@ impl Counters {
         let mut facts = Environment::default();
         let elapsed = later.now_us - self.now_us;
         if elapsed > 0.0 {
-            for (resource, (before, after)) in RESOURCES.iter().zip(self.waited_us.iter().zip(&later.waited_us)) {
+            for (resource, (before, after)) in Resource::ALL.iter().zip(self.waited_us.iter().zip(&later.waited_us)) {
                 if let (Some(before), Some(after)) = (before, after) {
                     let percent = 100.0 * (after - before) / elapsed;
-                    put(&mut facts, &format!("run.during.{resource}_pressure_percent"), percent);
+                    put(&mut facts, &format!("run.during.{}_pressure_percent", resource.name()), percent);
                 }
             }
         }
@@ -158,12 +153,6 @@ fn first_number(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
-/// `some avg10=0.12 avg60=0.05 avg300=0.01 total=123456`
-fn pressure_value(text: &str, key: &str) -> Option<f64> {
-    let some = text.lines().find(|line| line.starts_with("some "))?;
-    some.split_whitespace().find_map(|word| word.strip_prefix(key))?.parse().ok()
-}
-
 /// Of the line `cpu user nice system idle iowait irq softirq steal guest guest_nice` (proc_stat(5)); guests' time is in user's.
 fn ticks(stat: &str) -> Option<[f64; 3]> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
@@ -178,10 +167,6 @@ mod tests {
 
     #[test]
     fn the_kernels_lines_are_read() {
-        let pressure = "some avg10=1.50 avg60=0.05 avg300=0.01 total=123456\nfull avg10=9.00 avg60=0.00 total=7\n";
-        assert_eq!(pressure_value(pressure, "avg10="), Some(1.5));
-        assert_eq!(pressure_value(pressure, "total="), Some(123_456.0));
-        assert_eq!(pressure_value("", "total="), None);
         assert_eq!(ticks("cpu  10 1 5 100 4 0 2 8 3 0\ncpu0 1 1 1 1\n"), Some([130.0, 8.0, 104.0]));
         assert_eq!(ticks("cpu 1 2 3\n"), None);
     }

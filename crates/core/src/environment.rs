@@ -204,12 +204,6 @@ fn cpu_model() -> String {
         .map_or_else(|| "unknown".to_string(), |(_, name)| name.trim().to_string())
 }
 
-/// Processor time of this process so far, user and system, in seconds.
-pub fn cpu_seconds() -> f64 {
-    let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    spent.tv_sec as f64 + spent.tv_nsec as f64 * 1e-9
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

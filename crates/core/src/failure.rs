@@ -1,5 +1,6 @@
-//! Exit codes and the one error type that crosses from the rooms to the command line.
+//! Exit codes and the one error type that crosses from the crates to the command line.
 
+pub use senesce_sys::errno::errno_words;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -16,7 +17,7 @@ pub enum ExitCode {
     Usage = 2,
     /// Refused for safety: the target holds data or is in use.
     Refused = 3,
-    /// A requirement is missing: a program, a permission, a kernel feature, memory, room.
+    /// A requirement is missing: a program, a permission, a kernel feature, memory, space.
     Missing = 4,
     /// The run failed on I/O; its record is kept.
     RunFailed = 5,
@@ -26,20 +27,20 @@ pub enum ExitCode {
     Interrupted = 130,
 }
 
-/// Says which [`ExitCode`] an error of a room stands for.
+/// Says which [`ExitCode`] an error of a crate stands for.
 pub trait Classify {
     /// The exit code of the process when this error ends it.
     fn exit_code(&self) -> ExitCode;
 }
 
-/// An error on its way to the command line: any room's error with its exit code.
+/// An error on its way to the command line: any crate's error with its exit code.
 pub struct Failure {
     code: ExitCode,
     source: Box<dyn Error + Send + Sync>,
 }
 
 impl Failure {
-    /// A failure of its own words, where no room's error type fits.
+    /// A failure of its own words, where no crate's error type fits.
     pub fn new(code: ExitCode, message: impl Into<String>) -> Self {
         Self { code, source: message.into().into() }
     }
@@ -103,63 +104,9 @@ pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Fa
     }
 }
 
-/// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
-pub fn errno_words(error: &std::io::Error) -> String {
-    match error.raw_os_error() {
-        Some(number) => {
-            let text = error.to_string();
-            let words = text.split(" (os error").next().unwrap_or(&text).to_string();
-            format!("{words} ({})", errno_name(rustix::io::Errno::from_raw_os_error(number)))
-        }
-        None => error.to_string(),
-    }
-}
-
-fn errno_name(errno: rustix::io::Errno) -> String {
-    use rustix::io::Errno as E;
-    let names = [
-        (E::NOSPC, "ENOSPC"),
-        (E::IO, "EIO"),
-        (E::MFILE, "EMFILE"),
-        (E::NFILE, "ENFILE"),
-        (E::ROFS, "EROFS"),
-        (E::ACCESS, "EACCES"),
-        (E::PERM, "EPERM"),
-        (E::NOENT, "ENOENT"),
-        (E::EXIST, "EEXIST"),
-        (E::NOTDIR, "ENOTDIR"),
-        (E::ISDIR, "EISDIR"),
-        (E::BUSY, "EBUSY"),
-        (E::INVAL, "EINVAL"),
-        (E::NOTSUP, "EOPNOTSUPP"),
-        (E::NOSYS, "ENOSYS"),
-        (E::NOTEMPTY, "ENOTEMPTY"),
-        (E::NODEV, "ENODEV"),
-        (E::NXIO, "ENXIO"),
-        (E::STALE, "ESTALE"),
-        (E::FBIG, "EFBIG"),
-        (E::DQUOT, "EDQUOT"),
-        (E::NOMEM, "ENOMEM"),
-        (E::NAMETOOLONG, "ENAMETOOLONG"),
-        (E::NOTTY, "ENOTTY"),
-        (E::XDEV, "EXDEV"),
-        (E::NOTCONN, "ENOTCONN"),
-    ];
-    names
-        .iter()
-        .find(|(known, _)| *known == errno)
-        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn errno_is_named_in_words() {
-        let full = std::io::Error::from_raw_os_error(28);
-        assert_eq!(errno_words(&full), "No space left on device (ENOSPC)");
-    }
 
     #[test]
     fn an_io_cause_is_not_said_twice() {

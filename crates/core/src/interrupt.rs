@@ -8,8 +8,7 @@ const ONE_WISH_MILLISECONDS: u64 = 1000;
 
 /// Since some moment, never 0.
 fn milliseconds() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000 + 1
+    senesce_sys::clock::monotonic().as_millis() as u64 + 1
 }
 
 /// A shared flag: set once by a signal (or by a test), read by every loop that can stop.

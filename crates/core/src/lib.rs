@@ -1,4 +1,4 @@
-//! The spine of senesce: what every room shares and nothing that touches a device.
+//! The spine of senesce: what every crate shares and nothing that touches a device.
 //!
 //! Data flows one way: a specification becomes a [`Plan`], a run writes a [`RunDirectory`], a [`Record`] reads it
 //! back, an [`Analysis`] holds the tables, figures and findings that a report shows.
@@ -11,6 +11,7 @@ pub mod failure;
 pub mod finite;
 pub mod input;
 pub mod interrupt;
+pub mod io_failure;
 pub mod machine;
 pub mod measurement;
 pub mod output;
@@ -28,6 +29,7 @@ pub use analysis::{Analysis, Axis, Better, Figure, FigureKind, Finding, Mark, Sc
 pub use environment::Environment;
 pub use failure::{Classify, ExitCode, Failure};
 pub use finite::{Finite, NoValue};
+pub use io_failure::IoFailure;
 pub use measurement::Measurement;
 pub use parameter::Level;
 pub use plan::{Plan, Step};

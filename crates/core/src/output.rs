@@ -9,7 +9,8 @@ mod new_file;
 pub use format::Format;
 pub use new_file::NewFile;
 
-use crate::failure::{Classify, ExitCode, errno_words};
+use crate::failure::{Classify, ExitCode};
+use crate::io_failure::IoFailure;
 use rustix::fs::{FileType, OFlags, Stat};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -42,17 +43,9 @@ pub enum OutputError {
         /// What to do instead.
         remedy: String,
     },
-    /// An I/O operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = io_remedy(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// The name cannot be that of a file.
     #[error("{path} is a directory: name a file in it")]
     Directory {
@@ -64,7 +57,7 @@ pub enum OutputError {
 impl OutputError {
     /// Whether the reader of a pipe has gone, as in `senesce export ... | head`.
     pub fn reader_gone(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+        matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
@@ -72,7 +65,7 @@ impl Classify for OutputError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Refused { .. } => ExitCode::Refused,
-            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Io(_) => ExitCode::RunFailed,
             Self::Directory { .. } => ExitCode::Usage,
         }
     }
@@ -80,16 +73,19 @@ impl Classify for OutputError {
 
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::NotFound => "; make its folder first",
-        io::ErrorKind::StorageFull => "; free some space there or choose another place",
-        io::ErrorKind::PermissionDenied => "; check the permissions or choose another place",
+        io::ErrorKind::NotFound => "make its folder first",
+        io::ErrorKind::StorageFull => "free some space there or choose another place",
+        io::ErrorKind::PermissionDenied => "check the permissions or choose another place",
         _ => "",
     }
 }
 
 fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OutputError {
     let path = path.to_path_buf();
-    move |source| OutputError::Io { operation, path, source }
+    move |source| {
+        let remedy = io_remedy(&source);
+        IoFailure::new(operation, path, source).with_remedy(remedy).into()
+    }
 }
 
 /// Writes an output in one piece: a reader of a regular file sees the old content or the new, never a part.

@@ -1,6 +1,5 @@
 //! Speed of the models and memory of the map: `cargo bench -p senesce-devmodel --bench speed`.
 
-use rustix::time::{ClockId, clock_gettime};
 use senesce_devmodel::simulate::Before;
 use senesce_devmodel::ssd::Drive;
 use senesce_devmodel::{DeviceModel, Operation, Options, Pacing, Parameters, Request, simulate};
@@ -9,8 +8,7 @@ const ROUNDS: usize = 3;
 const GIB: u64 = 1 << 30;
 
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    senesce_sys::clock::thread_cpu_time().as_secs_f64()
 }
 
 /// Places that are the same in every run.

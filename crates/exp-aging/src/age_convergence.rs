@@ -8,11 +8,11 @@ use senesce_aging::{
     AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
 };
 use senesce_core::analysis::*;
-use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
-use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
+use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_sys::clock::thread_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -126,17 +126,12 @@ impl Run for AgeConvergence {
         Ok(plans)
     }
 
-    fn next(spec: &Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Step>>, Failure> {
-        let can_be_done = |step: &Step| matches!(step, Step::Plan(_)) || is_root();
-        let mut left = Self::steps(spec, recorded.seed)?;
-        left.retain(|planned| can_be_done(&planned.step) && !recorded.is_done(&planned.step));
-        Ok(left)
+    fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
+        let without = "measured without playing the plans: loop devices need root";
+        matches!(step, Step::Execute(_)).then(|| (Needs::root("plans are played on loop devices"), without))
     }
 
-    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if !is_root() && !spec.execute.is_empty() {
-            context.caveat("measured without playing the plans: loop devices need root");
-        }
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         Ok(Self)
     }
 
@@ -212,7 +207,7 @@ fn aging_plan(spec: &Spec, seed: Seed, name: &str, churn: Churn) -> Result<Aging
 fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<PlayedOut, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
     let bins = aging_plan(spec, context.seed, name, Churn::Bins).ok().map(|plan| plan.summary().overwrites);
-    let (begin, begin_cpu) = (plan.summary().files.max(1), cpu_seconds());
+    let (begin, begin_cpu) = (plan.summary().files.max(1), thread_cpu_time());
     context.progress.phase(&format!("plan {name}"), plan.len(), "operations");
     let mut planner = plan.operations();
     planner.skip_to(begin);
@@ -245,14 +240,9 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         fullness_allowance: values::allowance(&plan),
         fullness_min: fullness.min,
         fullness_max: fullness.max,
-        plan_cpu_seconds: cpu_seconds() - begin_cpu,
+        plan_cpu_seconds: (thread_cpu_time() - begin_cpu).as_secs_f64(),
         course,
     })
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {

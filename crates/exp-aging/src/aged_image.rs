@@ -8,6 +8,7 @@ use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::kernel_log::fail_on;
 use senesce_runs::run::{Context, Run, interrupted};
+use senesce_sys::clock::process_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
@@ -138,7 +139,7 @@ pub fn age_image<R: Run>(
     let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
     let witness = CommitWitness::of(target.directory().as_fd());
     let count = || witness.as_ref().and_then(CommitWitness::count);
-    let (commits_before, cpu_before) = (count(), cpu_seconds());
+    let (commits_before, cpu_before) = (count(), process_cpu_time());
     context.progress.phase(words, plan.len(), "operations");
     let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
@@ -146,7 +147,7 @@ pub fn age_image<R: Run>(
         context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
         ControlFlow::Continue(())
     });
-    let cpu_seconds = cpu_seconds() - cpu_before;
+    let cpu_seconds = (process_cpu_time() - cpu_before).as_secs_f64();
     let asked = outcome.commits + outcome.stalls;
     let counted = count().zip(commits_before);
     if outcome.result? != Stop::Finished {
@@ -165,9 +166,4 @@ pub fn age_image<R: Run>(
         cpu_seconds,
         layout,
     })
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

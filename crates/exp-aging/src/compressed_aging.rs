@@ -47,7 +47,7 @@ pub struct Spec {
 /// How an aging ends.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum AgingKind {
     /// Played whole: to its end, or to the overwrites of the reference.
     Full,
     /// Half of the overwrites of a reference that is not played to its end.
@@ -62,7 +62,7 @@ pub enum Kind {
 pub struct Step {
     profile: String,
     fs: FileSystem,
-    kind: Kind,
+    kind: AgingKind,
     aging: u32,
 }
 
@@ -172,7 +172,7 @@ impl Experiment for CompressedAging {
 /// About what a create or delete on a file system in memory takes.
 const SECONDS_PER_OPERATION: f64 = 30e-6;
 
-impl Kind {
+impl AgingKind {
     fn words(self) -> String {
         match self {
             Self::Full => "in full".into(),
@@ -183,13 +183,13 @@ impl Kind {
 }
 
 /// The kinds of agings of a profile, with their operations. A ceiling that shortens nothing is no kind of its own.
-fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(Kind, u64)>, Failure> {
-    let mut kinds = vec![(Kind::Full, plan(spec, profile, Kind::Full, seed)?.len())];
+fn kinds(spec: &Spec, profile: &str, seed: Seed) -> Result<Vec<(AgingKind, u64)>, Failure> {
+    let mut kinds = vec![(AgingKind::Full, plan(spec, profile, AgingKind::Full, seed)?.len())];
     if !ends_at_the_bound(spec, profile, seed)? {
-        kinds.push((Kind::Half, kinds[0].1 / 2));
+        kinds.push((AgingKind::Half, kinds[0].1 / 2));
     }
     for turnovers in &spec.turnovers {
-        let kind = Kind::Compressed(*turnovers);
+        let kind = AgingKind::Compressed(*turnovers);
         let plan = plan(spec, profile, kind, seed)?;
         if plan.summary().t_end < plan.summary().virtual_t {
             kinds.push((kind, plan.len()));
@@ -203,12 +203,12 @@ fn ends_at_the_bound(spec: &Spec, profile: &str, seed: Seed) -> Result<bool, Fai
     Ok(plan_to(spec, profile, Limit::Bound, None, seed)?.summary().overwrites <= spec.reference)
 }
 
-fn plan(spec: &Spec, profile: &str, kind: Kind, seed: Seed) -> Result<AgingPlan, Failure> {
+fn plan(spec: &Spec, profile: &str, kind: AgingKind, seed: Seed) -> Result<AgingPlan, Failure> {
     match kind {
-        Kind::Compressed(turnovers) => plan_to(spec, profile, Limit::Bound, Some(Compression { turnovers }), seed),
-        Kind::Half => plan_to(spec, profile, Limit::Overwrites(spec.reference / 2.0), None, seed),
-        Kind::Full if ends_at_the_bound(spec, profile, seed)? => plan_to(spec, profile, Limit::Bound, None, seed),
-        Kind::Full => plan_to(spec, profile, Limit::Overwrites(spec.reference), None, seed),
+        AgingKind::Compressed(turnovers) => plan_to(spec, profile, Limit::Bound, Some(Compression { turnovers }), seed),
+        AgingKind::Half => plan_to(spec, profile, Limit::Overwrites(spec.reference / 2.0), None, seed),
+        AgingKind::Full if ends_at_the_bound(spec, profile, seed)? => plan_to(spec, profile, Limit::Bound, None, seed),
+        AgingKind::Full => plan_to(spec, profile, Limit::Overwrites(spec.reference), None, seed),
     }
 }
 

@@ -7,7 +7,6 @@ use analysis::{counts, figure, table};
 use clap::Args;
 use senesce_aging::{Churn, CommitShare, Data, Truncate};
 use senesce_core::analysis::{Analysis, Better, Figure};
-use senesce_core::environment::is_root;
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_layout::{FreeSpace, Layout};
@@ -129,31 +128,29 @@ impl Run for FreeSpaceExperiment {
         }
     }
 
-    fn next(spec: &Spec, recorded: &Recorded<Self>) -> Result<Vec<Planned<Step>>, Failure> {
-        let can_be_done = |step: &Step| *step == Step::Natural || is_root();
-        let mut left = Self::steps(spec, recorded.seed)?;
-        left.retain(|planned| can_be_done(&planned.step) && !recorded.is_done(&planned.step));
-        Ok(left)
+    fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
+        let without = "measured without images: loop devices need root";
+        matches!(step, Step::Image(_)).then(|| (Needs::root("images are made on loop devices"), without))
     }
 
-    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        if !is_root() {
-            context.caveat("measured without images: loop devices need root");
-            return Ok(Self(None));
-        }
-        Ok(Self(Some(Images::open(2 * spec.size.bytes(), context.path())?)))
+    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        Ok(Self(None))
     }
 
     fn step(&mut self, spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let study = study(spec, context.seed);
-        match (step, &self.0, &spec.natural) {
-            (Step::Image(id), Some(images), _) => {
+        match (step, &spec.natural) {
+            (Step::Image(id), _) => {
+                let images = match &mut self.0 {
+                    Some(images) => images,
+                    none => none.insert(Images::open(2 * spec.size.bytes(), context.path())?),
+                };
                 let facts = images.provide(&study, *id, context.progress, context.interrupt)?;
                 measurements(spec, &study, &facts).into_iter().for_each(|one| context.measure(one));
                 images.forget(&facts.key)?;
                 context.record(Event::Image(facts));
             }
-            (Step::Natural, _, Some(path)) => {
+            (Step::Natural, Some(path)) => {
                 let seen = Layout::of(path)?;
                 let (file_system, free_space) = (seen.file_system, seen.free_space);
                 context.record(Event::Natural(Natural { target: path.display().to_string(), file_system, free_space }));

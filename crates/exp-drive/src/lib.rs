@@ -9,7 +9,7 @@ pub mod write_amplification;
 use senesce_core::{Better, Failure, Measurement};
 use senesce_runs::run::{Reproducible, experiment};
 
-/// The experiments of this room, in the order in which they are listed.
+/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<ssd_die_collision::DieCollision>(),

@@ -293,10 +293,10 @@ fn distribution(trial: &Trial) -> Vec<(u64, u64)> {
 fn throughput(chunker: ChunkerSpec) -> f64 {
     let mut data = vec![0; 32 << 20];
     study::XorShift::study().fill(&mut data);
-    let begun = senesce_objstore::dedup::thread_cpu_time();
+    let begun = senesce_sys::clock::thread_cpu_time();
     let cuts = senesce_objstore::chunker::lengths(chunker.build().as_mut(), &data).len();
     std::hint::black_box(cuts);
-    let took = senesce_objstore::dedup::thread_cpu_time() - begun;
+    let took = senesce_sys::clock::thread_cpu_time() - begun;
     data.len() as f64 / took.as_secs_f64().max(1e-9)
 }
 

@@ -1,9 +1,11 @@
 //! Every file system and drive that the lab promises, tried in one boot: make, mount, write, remount, compare, unmount.
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use senesce_core::{Analysis, Bytes, Failure, Finding, Level, Seed, Span, Table, Verdict};
 use senesce_lab::{Drive, LabRun, kernel};
 use senesce_runs::run::{Context, Experiment, GuestBooted, Planned, Recorded, Run};
+use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
@@ -16,14 +18,19 @@ pub struct LabSelftest;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
     /// what to try in the guest
-    #[arg(long, value_delimiter = ',', value_parser = FILE_SYSTEMS)]
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(file_systems()))]
     pub file_systems: Vec<String>,
     /// ends the guest
     #[arg(long)]
     pub time_limit: Span,
 }
 
-const FILE_SYSTEMS: [&str; 7] = ["ext4", "xfs", "btrfs", "f2fs", "nilfs2", "zoned-btrfs", "zoned-f2fs"];
+/// All, and again those that can have a zoned drive on one.
+fn file_systems() -> Vec<String> {
+    let zoned = FileSystem::ALL.into_iter().filter(|known| known.entry().can_be_zoned);
+    FileSystem::ALL.iter().map(ToString::to_string).chain(zoned.map(|known| format!("zoned-{known}"))).collect()
+}
+
 const DRIVES: [&str; 3] = ["nvme,size=512M", "nvme,size=128M", "zns,size=2G,zone=64M,cap=64M,open=14,active=14"];
 
 /// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are told apart by what they are.
@@ -116,9 +123,8 @@ impl Experiment for LabSelftest {
     const PAGE: &'static str = include_str!("../../../docs/experiments/lab-selftest.md");
 
     fn defaults(level: Level) -> Spec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
         Spec {
-            file_systems: level.of([names(&["ext4", "f2fs"]), names(&FILE_SYSTEMS), names(&FILE_SYSTEMS)]),
+            file_systems: level.of([["ext4", "f2fs"].map(str::to_string).to_vec(), file_systems(), file_systems()]),
             time_limit: Span::from_millis(level.of([60_000, 300_000, 300_000])),
         }
     }

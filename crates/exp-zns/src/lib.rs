@@ -21,7 +21,7 @@ use senesce_runs::import::Importer;
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
 use zns::Zns;
 
-/// The experiments of this room, in the order in which they are listed.
+/// The experiments of this crate, in the order in which they are listed.
 #[rustfmt::skip]
 pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<lab_selftest::LabSelftest>(),
@@ -39,7 +39,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<Zns<zns_reset_interference::ZnsResetInterference>>(),
 ];
 
-/// The verbs of this room that leave run directories.
+/// The verbs of this crate that leave run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<job::ZnsJob>(), verb::<zns_study::ZnsStudyImport>()];
 
 /// What other people's studies are read by.

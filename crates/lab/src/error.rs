@@ -1,6 +1,7 @@
 //! What can go wrong in the lab itself.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use std::io;
 use std::path::PathBuf;
 
@@ -18,17 +19,9 @@ pub enum LabError {
         /// How to get it.
         remedy: String,
     },
-    /// An operation on a host file failed.
-    #[error("{operation} {path}: {words}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// A program that the lab uses failed.
     #[error("{program} failed ({status}): {output}")]
     Program {
@@ -91,7 +84,7 @@ impl Classify for LabError {
             Self::Missing { .. } => ExitCode::Missing,
             Self::Target(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
-            Self::Io { .. } | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::Lab,
+            Self::Io(_) | Self::Program { .. } | Self::Kernel { .. } | Self::Guest { .. } => ExitCode::Lab,
         }
     }
 }
@@ -99,5 +92,5 @@ impl Classify for LabError {
 /// Names the operation and the path of a failed host file operation.
 pub fn io_error(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> LabError {
     let path = path.into();
-    move |source| LabError::Io { operation, path, source }
+    move |source| IoFailure::new(operation, path, source).into()
 }

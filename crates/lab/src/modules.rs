@@ -3,6 +3,7 @@
 use crate::error::{LabError, io_error};
 use crate::payload::unpack_xz;
 use object::{Object, ObjectSection};
+use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -11,13 +12,8 @@ use std::path::{Path, PathBuf};
 /// What the guest needs before it can see the host's files and its drives.
 pub const BOOT: &[&str] = &["virtio_pci", "9p", "9pnet_virtio", "overlay", "nvme"];
 
-/// What the guest's kernel may ask for later; those that this kernel does not have are left out.
+/// What the guest's kernel may ask for later beside the file systems of the table; those that this kernel does not have are left out.
 pub const ON_DEMAND: &[&str] = &[
-    "ext4",
-    "xfs",
-    "btrfs",
-    "f2fs",
-    "nilfs2",
     "zonefs",
     "fuse",
     "loop",
@@ -58,7 +54,8 @@ impl ModuleIndex {
         collect(folder, &mut files)?;
         let mut resolver = Resolver { files, known: HashMap::new() };
         let mut index = Self::default();
-        for name in BOOT.iter().chain(ON_DEMAND) {
+        let file_systems = FileSystem::ALL.map(FileSystem::name);
+        for name in BOOT.iter().chain(&file_systems).chain(ON_DEMAND) {
             // A driver that is built into the kernel has no file, which is as good.
             if !resolver.files.contains_key(*name) {
                 continue;

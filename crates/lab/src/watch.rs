@@ -2,7 +2,7 @@
 
 use crate::error::{GuestEnd, LabError, io_error};
 use senesce_core::interrupt::Interrupt;
-use senesce_core::machine;
+use senesce_sys::usage;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -132,8 +132,7 @@ impl<'a> Tail<'a> {
 
 /// User and system time of a process so far; nothing for one that is gone.
 fn processor_time(pid: u32) -> Duration {
-    let (user, system) = machine::processor_seconds(pid).unwrap_or_default();
-    Duration::from_secs_f64(user + system)
+    usage::of_process(pid).map_or(Duration::ZERO, |(user, system)| user + system)
 }
 
 /// Whether the guest behind this control share came to its command.

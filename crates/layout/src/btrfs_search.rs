@@ -1,15 +1,12 @@
 //! BTRFS_IOC_TREE_SEARCH_V2 and the items it gives (linux/btrfs.h, linux/btrfs_tree.h). Items are little-endian.
 
-use crate::sys::{self, pair, split};
+use senesce_sys::btrfs::{SearchKey, TreeSearch, file_system};
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
-/// struct btrfs_ioctl_search_args_v2 without its buffer, in words.
-const ARGUMENT_WORDS: usize = 14;
 /// struct btrfs_ioctl_search_header, bytes.
 const HEADER_BYTES: usize = 32;
-const BUFFER_BYTES: usize = 256 << 10;
 
 /// `BTRFS_EXTENT_TREE_OBJECTID` and relatives. Tree 0 means the subvolume of the file descriptor.
 pub mod tree {
@@ -70,11 +67,9 @@ pub fn u64_at(data: &[u8], at: usize) -> u64 {
     data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
 }
 
-/// Bytes of a tree block. struct btrfs_ioctl_fs_info_args has it behind two u64 and a 16-byte identifier.
+/// Bytes of a tree block.
 pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut words = vec![0; 1024 / 8];
-    sys::ioctl(root, sys::BTRFS_IOC_FS_INFO, &mut words)?;
-    Ok(u64::from(split(words[4]).0))
+    Ok(u64::from(file_system(root)?.node_size))
 }
 
 /// Calls `each` with the items of `tree` whose object lies in `objects`, ascending by key. Items of other types are met too.
@@ -84,31 +79,13 @@ pub fn search(
     objects: RangeInclusive<u64>,
     mut each: impl FnMut(Item<'_>),
 ) -> io::Result<()> {
-    let mut words = vec![0u64; ARGUMENT_WORDS + BUFFER_BYTES / 8];
+    let mut search = TreeSearch::default();
     let mut next = (*objects.start(), 0u32, 0u64);
     loop {
-        words[..ARGUMENT_WORDS].copy_from_slice(&[
-            tree,
-            next.0,
-            *objects.end(),
-            next.2,
-            u64::MAX,
-            0,
-            u64::MAX,
-            pair(next.1, u32::MAX),
-            pair(u32::MAX, 0),
-            0,
-            0,
-            0,
-            0,
-            BUFFER_BYTES as u64,
-        ]);
-        sys::ioctl(root, sys::BTRFS_IOC_TREE_SEARCH_V2, &mut words)?;
-        let count = split(words[8]).0;
+        let (count, mut rest) = search.search(root, key(tree, next, *objects.end()))?;
         if count == 0 {
             return Ok(());
         }
-        let mut rest = sys::bytes(&words[ARGUMENT_WORDS..]);
         for _ in 0..count {
             let Some((item, behind)) = parse_item(rest) else {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the kernel's answer ends inside an item"));
@@ -124,10 +101,29 @@ pub fn search(
     }
 }
 
+/// All items from one on, to the end of an object.
+fn key(tree: u64, (min_object, min_type, min_offset): (u64, u32, u64), max_object: u64) -> SearchKey {
+    SearchKey {
+        tree,
+        min_object,
+        max_object,
+        min_offset,
+        max_offset: u64::MAX,
+        min_transaction: 0,
+        max_transaction: u64::MAX,
+        min_type,
+        max_type: u32::MAX,
+        items: u32::MAX,
+        unused: 0,
+        unused_words: [0; 4],
+    }
+}
+
 fn parse_item(buffer: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (header, rest) = buffer.split_at_checked(HEADER_BYTES)?;
     let word = |at: usize| u64::from_ne_bytes(header[at..at + 8].try_into().expect("8 bytes"));
-    let (kind, length) = split(word(24));
+    let half = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+    let (kind, length) = (half(24), half(28));
     let (data, rest) = rest.split_at_checked(length as usize)?;
     Some((Item { object: word(8), kind, offset: word(16), data }, rest))
 }

@@ -1,6 +1,7 @@
 //! What can go wrong while looking at a layout.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::TargetError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,17 +9,9 @@ use std::path::{Path, PathBuf};
 /// Why a layout cannot be told.
 #[derive(Debug, thiserror::Error)]
 pub enum LayoutError {
-    /// An operation failed.
-    #[error("{operation} {path}: {words}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// A permission is missing.
     #[error("{operation} {path}: permission denied; run as root")]
     Permission {
@@ -72,7 +65,7 @@ impl LayoutError {
         let (path, source) = (path.as_ref().to_path_buf(), source.into());
         match source.kind() {
             io::ErrorKind::PermissionDenied => Self::Permission { operation, path },
-            _ => Self::Io { operation, path, source },
+            _ => IoFailure::new(operation, path, source).into(),
         }
     }
 }
@@ -80,8 +73,8 @@ impl LayoutError {
 impl Classify for LayoutError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
-            Self::Io { .. } | Self::Malformed { .. } => ExitCode::RunFailed,
+            Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
+            Self::Io(_) | Self::Malformed { .. } => ExitCode::RunFailed,
             Self::Permission { .. } | Self::NoExtents { .. } => ExitCode::Missing,
             Self::Method { .. } => ExitCode::Usage,
             Self::Target { source, .. } => source.exit_code(),

@@ -3,11 +3,11 @@
 use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
-use crate::sys::{self, pair, split};
 use crate::tree::{self, Tree};
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use senesce_sys::extents::{Extent as Mapped, ExtentMap};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::panic::resume_unwind;
@@ -16,67 +16,41 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files that one task opens through one directory handle.
 const BATCH: usize = 512;
-/// Mappings fetched by one call.
-const RECORDS: usize = 256;
-/// struct fiemap without its array, and struct fiemap_extent, in words.
-const HEAD_WORDS: usize = 4;
-const RECORD_WORDS: usize = 7;
-
-/// linux/fiemap.h
-const LAST: u32 = 0x1;
-const UNKNOWN: u32 = 0x2;
-const DELALLOC: u32 = 0x4;
-const ENCODED: u32 = 0x8;
-const DATA_ENCRYPTED: u32 = 0x80;
-const DATA_INLINE: u32 = 0x200;
-const UNWRITTEN: u32 = 0x800;
-const SHARED: u32 = 0x2000;
-
 /// A buffer for calls, reused from file to file.
-pub struct Fiemap {
-    words: Vec<u64>,
-}
-
-impl Default for Fiemap {
-    fn default() -> Self {
-        Self { words: vec![0; HEAD_WORDS + RECORDS * RECORD_WORDS] }
-    }
-}
+#[derive(Default)]
+pub struct Fiemap(ExtentMap);
 
 impl Fiemap {
     /// Appends the mappings of an open file to `extents`, in the order of the file.
+    ///
+    /// # Errors
+    /// The file system does not tell them, or cannot be read.
     pub fn read(&mut self, file: impl AsFd, extents: &mut Vec<Extent>) -> io::Result<()> {
         let mut start = 0;
         loop {
-            self.words[..HEAD_WORDS].copy_from_slice(&[start, u64::MAX - start, 0, pair(RECORDS as u32, 0)]);
-            sys::ioctl(file.as_fd(), sys::FS_IOC_FIEMAP, &mut self.words)?;
-            let mapped = split(self.words[2]).1 as usize;
-            let records = &self.words[HEAD_WORDS..][..mapped.min(RECORDS) * RECORD_WORDS];
-            for record in records.chunks_exact(RECORD_WORDS) {
-                let flags = split(record[5]).0;
-                extents.push(extent(record[0], record[1], record[2], flags));
-                start = record[0].saturating_add(record[2]);
-                if flags & LAST != 0 {
-                    return Ok(());
-                }
-            }
-            if mapped == 0 {
+            let mapped = self.0.read(file.as_fd(), start)?;
+            let Some(last) = mapped.last() else { return Ok(()) };
+            start = last.logical.saturating_add(last.length);
+            let is_last = last.flags & Mapped::LAST != 0;
+            extents.extend(mapped.iter().map(extent));
+            if is_last {
                 return Ok(());
             }
         }
     }
 }
 
-fn extent(logical: u64, physical: u64, length: u64, flags: u32) -> Extent {
+fn extent(mapped: &Mapped) -> Extent {
     let marks = [
-        (UNWRITTEN, ExtentKind::UNWRITTEN),
-        (SHARED, ExtentKind::SHARED),
-        (DATA_INLINE, ExtentKind::INLINE),
-        (ENCODED | DATA_ENCRYPTED, ExtentKind::ENCODED),
-        (DELALLOC | UNKNOWN, ExtentKind::DELAYED),
+        (Mapped::UNWRITTEN, ExtentKind::UNWRITTEN),
+        (Mapped::SHARED, ExtentKind::SHARED),
+        (Mapped::DATA_INLINE, ExtentKind::INLINE),
+        (Mapped::ENCODED | Mapped::DATA_ENCRYPTED, ExtentKind::ENCODED),
+        (Mapped::DELALLOC | Mapped::UNKNOWN, ExtentKind::DELAYED),
     ];
-    let marked = marks.iter().filter(|(flag, _)| flags & flag != 0);
-    marked.fold(Extent::plain(logical, physical, length), |extent, (_, kind)| extent.marked(*kind))
+    let marked = marks.iter().filter(|(flag, _)| mapped.flags & flag != 0);
+    let plain = Extent::plain(mapped.logical, mapped.physical, mapped.length);
+    marked.fold(plain, |extent, (_, kind)| extent.marked(*kind))
 }
 
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where

@@ -1,7 +1,7 @@
 //! Free space, in the buckets of e2freefrag.
 
 use crate::error::LayoutError;
-use crate::fsmap;
+use senesce_sys::fsmap;
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
 use std::path::Path;

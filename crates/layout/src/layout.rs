@@ -6,14 +6,15 @@ use crate::error::LayoutError;
 use crate::ext4::InodeTables;
 use crate::free::{self, FreeSpace};
 use crate::map::{LayoutMap, MapExtent};
-use crate::method::{FileSystem, Method};
+use crate::method::{Method, Mounted};
 use crate::place::ShownDirectory;
 use crate::runs::FileRuns;
 use crate::summary::{self, Circumstances, FileLayout, LayoutSummary};
 use crate::tree::Tree;
 use crate::xfs::{Geometry, ReverseMap};
-use crate::{btrfs_free, fiemap, fsmap};
+use crate::{btrfs_free, fiemap};
 use rustix::fs::{Mode, OFlags};
+use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
@@ -77,7 +78,7 @@ impl Layout {
         let place = ShownDirectory::of(target)?;
         let mut layout = pool.install(|| Examination::open(target, &place)?.run(options))?;
         layout.summary.elapsed_seconds = started.elapsed().as_secs_f64();
-        layout.summary.peak_rss_bytes = peak_rss_bytes();
+        layout.summary.peak_rss_bytes = senesce_sys::memory::peak_resident_bytes().unwrap_or(0);
         Ok(layout)
     }
 }
@@ -89,23 +90,12 @@ fn in_file_order(collected: &[MapExtent]) -> Vec<MapExtent> {
     extents
 }
 
-/// Most memory this process has used, bytes (getrusage(2), in KiB).
-fn peak_rss_bytes() -> u64 {
-    // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
-    let usage = unsafe {
-        let mut usage = std::mem::zeroed::<libc::rusage>();
-        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
-        usage
-    };
-    u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10
-}
-
 /// An open directory whose files are examined.
 struct Examination<'a> {
     shown: &'a Path,
     view: &'static str,
     root: OwnedFd,
-    file_system: FileSystem,
+    file_system: Mounted,
     device_number: u64,
     device: u32,
     block_size: u64,
@@ -128,8 +118,8 @@ impl<'a> Examination<'a> {
         let failed = |errno| LayoutError::io("look at", target, errno);
         let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
         let statfs = rustix::fs::fstatfs(&root).map_err(failed)?;
-        let file_system = FileSystem::new(statfs.f_type as u64 & 0xFFFF_FFFF, rustix::fs::major(device) != 0);
-        if let FileSystem::Without(_) = file_system {
+        let file_system = Mounted::new(statfs.f_type as u64 & 0xFFFF_FFFF, rustix::fs::major(device) != 0);
+        if let Mounted::Without(_) = file_system {
             return Err(LayoutError::NoExtents { path: target.into(), filesystem: file_system.name() });
         }
         // What is not on the device yet has no place there: write it back first, as `filefrag -s` does.
@@ -140,7 +130,7 @@ impl<'a> Examination<'a> {
             root,
             file_system,
             device_number: device,
-            device: fsmap::encode_device(device),
+            device: senesce_sys::fsmap::encode_device(device),
             block_size: statfs.f_bsize as u64,
             threads: rayon::current_num_threads(),
         })
@@ -223,9 +213,9 @@ impl<'a> Examination<'a> {
             path: self.shown.into(),
             reason: reason.into(),
         };
-        match (self.file_system, wanted) {
+        match (self.file_system.extents(), wanted) {
             (_, Some(Method::Fiemap)) => Ok(Source::Fiemap),
-            (FileSystem::Ext, None | Some(Method::InodeTables)) => match InodeTables::open(self.device_number) {
+            (ExtentsBy::InodeTables, None | Some(Method::InodeTables)) => match InodeTables::open(self.device_number) {
                 Some(tables) => Ok(Source::InodeTables(tables)),
                 None if wanted.is_none() => Ok(Source::Fiemap),
                 None => Err(unfit(
@@ -233,7 +223,7 @@ impl<'a> Examination<'a> {
                     "its device cannot be read, or it uses features that are not known here",
                 )),
             },
-            (FileSystem::Xfs, None | Some(Method::ReverseMap)) => {
+            (ExtentsBy::ReverseMap, None | Some(Method::ReverseMap)) => {
                 let geometry = Geometry::read(self.root(), self.shown)?;
                 match geometry.tells_owners() && is_root() {
                     true => Ok(Source::ReverseMap(geometry)),
@@ -244,7 +234,7 @@ impl<'a> Examination<'a> {
                     )),
                 }
             }
-            (FileSystem::Btrfs, None | Some(Method::TreeSearch)) if is_root() => {
+            (ExtentsBy::TreeSearch, None | Some(Method::TreeSearch)) if is_root() => {
                 let extents = ExtentTree::read(self.root(), self.shown)?;
                 match extents.has_shared_tree_blocks {
                     false => Ok(Source::TreeSearch(extents)),
@@ -259,19 +249,17 @@ impl<'a> Examination<'a> {
 
     /// Free space where the file system tells it; otherwise the words that say why not.
     fn free_space(&self) -> Result<Result<FreeSpace, String>, LayoutError> {
-        match self.file_system {
-            FileSystem::Ext | FileSystem::Xfs => {
-                match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
-                    Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),
-                    other => other.map(Ok),
-                }
-            }
-            FileSystem::Btrfs if !is_root() => Ok(Err("not available without root".into())),
-            FileSystem::Btrfs => {
+        match self.file_system.free_space() {
+            FreeSpaceBy::Fsmap => match free::by_fsmap(self.root(), self.shown, self.device, self.block_size) {
+                Err(LayoutError::Permission { .. }) => Ok(Err("not available without root".into())),
+                other => other.map(Ok),
+            },
+            FreeSpaceBy::TreeSearch if !is_root() => Ok(Err("not available without root".into())),
+            FreeSpaceBy::TreeSearch => {
                 let extents = ExtentTree::read(self.root(), self.shown)?;
                 btrfs_free::read(self.root(), self.shown, self.block_size, &extents.allocated).map(Ok)
             }
-            FileSystem::Other(_) | FileSystem::Without(_) => Ok(Err("not available on this file system".into())),
+            FreeSpaceBy::Unknown => Ok(Err("not available on this file system".into())),
         }
     }
 }

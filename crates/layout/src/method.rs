@@ -1,5 +1,7 @@
 //! The ways to read extents, and which one fits a file system.
 
+use senesce_volume::FileSystem;
+use senesce_volume::file_system::{ExtentsBy, FreeSpaceBy};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -47,41 +49,49 @@ impl FromStr for Method {
     }
 }
 
-/// A kind of file system, by the magic number that statfs(2) gives (linux/magic.h).
+/// What was found mounted, by the magic number that statfs(2) gives (linux/magic.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileSystem {
-    /// ext2, ext3 or ext4.
-    Ext,
-    /// xfs.
-    Xfs,
-    /// btrfs.
-    Btrfs,
+pub enum Mounted {
+    /// One of the table.
+    Known(FileSystem),
     /// Another one on a block device.
     Other(u64),
     /// One without blocks of its own.
     Without(u64),
 }
 
-impl FileSystem {
+impl Mounted {
     /// By magic number; `has_device` tells whether the files' device number is that of a block device.
     pub fn new(magic: u64, has_device: bool) -> Self {
-        match magic {
-            0xEF53 => Self::Ext,
-            0x5846_5342 => Self::Xfs,
-            0x9123_683E => Self::Btrfs,
+        match (FileSystem::by_statfs_magic(magic), magic) {
+            (Some(known), _) => Self::Known(known),
             // bcachefs has an anonymous device number, as btrfs has.
-            0xCA45_1A4E => Self::Other(magic),
-            other if has_device => Self::Other(other),
-            other => Self::Without(other),
+            (None, 0xCA45_1A4E) => Self::Other(magic),
+            (None, other) if has_device => Self::Other(other),
+            (None, other) => Self::Without(other),
+        }
+    }
+
+    /// The fastest way to its extents.
+    pub fn extents(self) -> ExtentsBy {
+        match self {
+            Self::Known(known) => known.entry().extents,
+            Self::Other(_) | Self::Without(_) => ExtentsBy::Fiemap,
+        }
+    }
+
+    /// What tells its free extents.
+    pub fn free_space(self) -> FreeSpaceBy {
+        match self {
+            Self::Known(known) => known.entry().free_space,
+            Self::Other(_) | Self::Without(_) => FreeSpaceBy::Unknown,
         }
     }
 
     /// Its name, as far as it is known.
     pub fn name(self) -> String {
         let magic = match self {
-            Self::Ext => return "ext4".into(),
-            Self::Xfs => return "xfs".into(),
-            Self::Btrfs => return "btrfs".into(),
+            Self::Known(known) => return known.name().into(),
             Self::Other(magic) | Self::Without(magic) => magic,
         };
         let known = match magic {
@@ -95,8 +105,6 @@ impl FileSystem {
             0x9FA0 => "proc",
             0x6265_6572 => "sysfs",
             0x2FC1_2FC1 => "zfs",
-            0xF2F5_2010 => "f2fs",
-            0x3434 => "nilfs2",
             0xCA45_1A4E => "bcachefs",
             0x4D44 => "vfat",
             0x2011_BAB0 => "exfat",

@@ -3,12 +3,14 @@
 
 use crate::btrfs_search::node_size;
 use crate::error::LayoutError;
-use crate::method::FileSystem;
-use crate::sys;
+use crate::ext4_format;
+use crate::method::Mounted;
 use crate::xfs::Geometry;
-use crate::{ext4_format, fsmap};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
-use senesce_volume::BlockDevice;
+use senesce_sys::btrfs::Space;
+use senesce_sys::{btrfs as btrfs_calls, fsmap, xfs as xfs_calls};
+use senesce_volume::file_system::FreeSpaceBy;
+use senesce_volume::{BlockDevice, FileSystem};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
@@ -39,7 +41,7 @@ pub struct Room {
     #[serde(skip)]
     pub free: Option<Vec<FreeExtent>>,
     /// What the kind of file system tells beside.
-    pub kind: Kind,
+    pub kind: Particulars,
 }
 
 /// A free extent, in blocks.
@@ -54,7 +56,7 @@ pub struct FreeExtent {
 /// What the kinds tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Kind {
+pub enum Particulars {
     /// ext4 and its ancestors.
     Ext(Ext),
     /// xfs.
@@ -143,16 +145,16 @@ impl Room {
         let found = rustix::fs::fstatvfs(&root).map_err(failed)?;
         let magic = rustix::fs::fstatfs(&root).map_err(failed)?.f_type as u64 & 0xFFFF_FFFF;
         let device = rustix::fs::fstat(&root).map_err(failed)?.st_dev;
-        let file_system = FileSystem::new(magic, rustix::fs::major(device) != 0);
+        let file_system = Mounted::new(magic, rustix::fs::major(device) != 0);
         let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
         let kind = match file_system {
-            FileSystem::Ext => Kind::Ext(ext(device, found.f_blocks)),
-            FileSystem::Xfs => Kind::Xfs(xfs(root.as_fd(), directory, read_only)?),
-            FileSystem::Btrfs => btrfs(root.as_fd()).map_or(Kind::Other, Kind::Btrfs),
-            _ => Kind::Other,
+            Mounted::Known(FileSystem::Ext4) => Particulars::Ext(ext(device, found.f_blocks)),
+            Mounted::Known(FileSystem::Xfs) => Particulars::Xfs(xfs(root.as_fd(), directory, read_only)?),
+            Mounted::Known(FileSystem::Btrfs) => btrfs(root.as_fd()).map_or(Particulars::Other, Particulars::Btrfs),
+            _ => Particulars::Other,
         };
-        let free = match kind {
-            Kind::Ext(_) | Kind::Xfs(_) => free_extents(root.as_fd(), device, found.f_frsize).ok(),
+        let free = match file_system.free_space() {
+            FreeSpaceBy::Fsmap => free_extents(root.as_fd(), device, found.f_frsize).ok(),
             _ => None,
         };
         Ok(Self {
@@ -203,16 +205,15 @@ fn ext(device: u64, blocks: u64) -> Ext {
 
 fn xfs(root: BorrowedFd<'_>, shown: &Path, read_only: bool) -> Result<Xfs, LayoutError> {
     let geometry = Geometry::read(root, shown)?;
-    let mut counts = [0u64; 4];
-    sys::ioctl(root, sys::XFS_IOC_FSCOUNTS, &mut counts)
-        .map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
+    let counts =
+        xfs_calls::counts(root).map_err(|source| LayoutError::io("read the xfs counters of", shown, source))?;
     Ok(Xfs {
         groups: geometry.groups(),
         group_blocks: geometry.group_blocks(),
         inode_size: u64::from(geometry.inode_size),
         sparse_inodes: geometry.sparse_inodes,
-        made_inodes: counts[3],
-        free_made_inodes: counts[2],
+        made_inodes: counts.made_inodes,
+        free_made_inodes: counts.free_inodes,
         inode_percent: u64::from(geometry.inode_percent),
         to_set_aside: if read_only { set_aside(&geometry) } else { 0 },
     })
@@ -257,26 +258,7 @@ fn tree_blocks(records: u64, (leaf, node): (u64, u64)) -> u64 {
     all
 }
 
-/// linux/btrfs_tree.h: uses and profiles of chunks; the last is no chunk but what the kernel holds back.
-const DATA: u64 = 1;
-const METADATA: u64 = 4;
-const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
-/// RAID1C3 and RAID1C4.
-const THREE_COPIES: u64 = 1 << 9;
-const FOUR_COPIES: u64 = 1 << 10;
-const GLOBAL_RESERVE: u64 = 1 << 49;
-
-/// Copies that a profile keeps.
-fn copies(flags: u64) -> u64 {
-    let kept = [(TWO_COPIES, 2), (THREE_COPIES, 3), (FOUR_COPIES, 4)];
-    kept.into_iter().find(|(profiles, _)| flags & profiles != 0).map_or(1, |(_, copies)| copies)
-}
-
 fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
-    let mut words = [0u64; 2 + 3 * 32];
-    words[0] = 32;
-    sys::ioctl(root, sys::BTRFS_IOC_SPACE_INFO, &mut words)?;
-    let spaces = words[2..].chunks_exact(3).take((words[1] as usize).min(32));
     let mut found = Btrfs {
         data: Chunks { copies: 1, ..Chunks::default() },
         metadata: Chunks { copies: 1, ..Chunks::default() },
@@ -287,18 +269,18 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
         devices: 0,
         node_size: node_size(root)?,
     };
-    for space in spaces {
-        let (flags, total, used) = (space[0], space[1], space[2]);
-        let chunks =
-            |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies: copies(flags) };
-        if flags & GLOBAL_RESERVE != 0 {
+    for space in btrfs_calls::spaces(root)? {
+        let Space { flags, total, used } = space;
+        let copies = space.copies();
+        let chunks = |before: Chunks| Chunks { total: before.total + total, used: before.used + used, copies };
+        if flags & Space::GLOBAL_RESERVE != 0 {
             found.global_reserve = total;
             continue;
         }
-        found.mixed |= flags & DATA != 0 && flags & METADATA != 0;
-        if flags & DATA != 0 {
+        found.mixed |= flags & Space::DATA != 0 && flags & Space::METADATA != 0;
+        if flags & Space::DATA != 0 {
             found.data = chunks(found.data);
-        } else if flags & METADATA != 0 {
+        } else if flags & Space::METADATA != 0 {
             found.metadata = chunks(found.metadata);
         }
     }
@@ -308,21 +290,14 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
 
 /// Sizes of the devices and what chunks take of them. The first MiB of each is never given to a chunk.
 fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
-    let mut words = vec![0u64; 1024 / 8];
-    sys::ioctl(root, sys::BTRFS_IOC_FS_INFO, &mut words)?;
-    let (most, count) = (words[0], words[1]);
-    for device in 1..=most.min(1024) {
-        let mut words = vec![0u64; 4096 / 8];
-        words[0] = device;
+    let all = btrfs_calls::file_system(root)?;
+    for number in 1..=all.max_device.min(1024) {
         // Numbers of devices that were removed are not used again.
-        if sys::ioctl(root, sys::BTRFS_IOC_DEV_INFO, &mut words).is_err() {
-            continue;
-        }
-        let (used, total) = (words[3], words[4]);
-        found.device += total;
-        found.unallocated += total.saturating_sub(used).saturating_sub(1 << 20);
+        let Ok(device) = btrfs_calls::device(root, number) else { continue };
+        found.device += device.total;
+        found.unallocated += device.total.saturating_sub(device.used).saturating_sub(1 << 20);
     }
-    found.devices = count;
+    found.devices = all.devices;
     Ok(())
 }
 
@@ -343,7 +318,7 @@ mod tests {
         let profiles =
             [("single", 0, 1), ("RAID0", 1 << 3, 1), ("RAID1", 1 << 4, 2), ("DUP", 1 << 5, 2), ("RAID10", 1 << 6, 2)];
         for (name, profile, kept) in profiles.into_iter().chain([("RAID1C3", 1 << 9, 3), ("RAID1C4", 1 << 10, 4)]) {
-            assert_eq!(copies(DATA | profile), kept, "{name}");
+            assert_eq!(Space { flags: Space::DATA | profile, ..Space::default() }.copies(), kept, "{name}");
         }
     }
 

@@ -4,21 +4,14 @@ use crate::collect::{Collected, Collector, Keep};
 use crate::error::LayoutError;
 use crate::extent::{Extent, ExtentKind};
 use crate::free::{FreeSpace, Histogram};
-use crate::fsmap::{self, Record};
-use crate::sys;
 use crate::tree::Tree;
 use rayon::prelude::*;
+use senesce_sys::fsmap::{self, Record};
+use senesce_sys::xfs as kernel;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// `XFS_FSOP_GEOM_FLAGS_RMAPBT`, xfs_fs.h.
-const GEOMETRY_RMAPBT: u32 = 1 << 19;
-/// `XFS_FSOP_GEOM_FLAGS_FINOBT`, `_SPINODES`, `_REFLINK`.
-const GEOMETRY_FINOBT: u32 = 1 << 16;
-const GEOMETRY_SPINODES: u32 = 1 << 18;
-const GEOMETRY_REFLINK: u32 = 1 << 20;
-
-/// What is needed of struct xfs_fsop_geom_v1.
+/// What is needed of its geometry.
 #[derive(Debug, Clone, Copy)]
 pub struct Geometry {
     /// Bytes per block.
@@ -46,25 +39,22 @@ pub struct Geometry {
 impl Geometry {
     /// Asks the kernel.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
-        let mut words = [0u64; 14];
-        sys::ioctl(root, sys::XFS_IOC_FSGEOMETRY_V1, &mut words)
-            .map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
-        let (block_size, _) = sys::split(words[0]);
-        let (group_blocks, groups) = sys::split(words[1]);
-        let flags = sys::split(words[11]).1;
+        let found =
+            kernel::geometry(root).map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
+        let has = |flag: u32| found.flags & flag != 0;
         Ok(Self {
-            block_size,
-            group_bytes: u64::from(group_blocks) * u64::from(block_size),
-            groups: u64::from(groups),
-            has_realtime: words[5] != 0,
-            rmapbt: flags & GEOMETRY_RMAPBT != 0,
-            inode_size: sys::split(words[3]).0,
-            inode_percent: sys::split(words[3]).1,
-            sparse_inodes: flags & GEOMETRY_SPINODES != 0,
-            reflink: flags & GEOMETRY_REFLINK != 0,
-            free_inode_tree: flags & GEOMETRY_FINOBT != 0,
-            data_blocks: words[4],
-            log_blocks: if words[7] != 0 { u64::from(sys::split(words[2]).0) } else { 0 },
+            block_size: found.block_size,
+            group_bytes: u64::from(found.group_blocks) * u64::from(found.block_size),
+            groups: u64::from(found.groups),
+            has_realtime: found.realtime_blocks != 0,
+            rmapbt: has(kernel::Geometry::RMAPBT),
+            inode_size: found.inode_size,
+            inode_percent: found.inode_percent,
+            sparse_inodes: has(kernel::Geometry::SPINODES),
+            reflink: has(kernel::Geometry::REFLINK),
+            free_inode_tree: has(kernel::Geometry::FINOBT),
+            data_blocks: found.data_blocks,
+            log_blocks: if found.log_start != 0 { u64::from(found.log_blocks) } else { 0 },
         })
     }
 
@@ -194,7 +184,7 @@ fn read_groups(
         } else if record.is_free() {
             histogram.add(record.length);
         } else if record.is_file_data() {
-            owned.push(Owned::new(&record));
+            owned.push(Owned::new(record));
         }
     })?;
     Ok((histogram, owned))

@@ -5,6 +5,7 @@ use crate::occupancy::{self, DirectoryFormat, Limit, Prediction, Room};
 use crate::scheme::Scheme;
 use rustix::fs::StatVfs;
 use senesce_core::Bytes;
+use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::path::Path;
 
@@ -21,52 +22,25 @@ pub struct Volume {
     pub source: String,
 }
 
-/// File systems whose default layout is known here.
-pub const FILE_SYSTEMS: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
+/// The names of the file systems whose default layout is known.
+pub fn file_systems() -> impl Iterator<Item = &'static str> {
+    FileSystem::ALL.into_iter().filter(|known| known.entry().offered.is_some()).map(FileSystem::name)
+}
 
 impl Volume {
-    /// What `mkfs` with its defaults would make of `size` bytes. `None`: the file system is not known here.
+    /// What `mkfs` with its defaults would make of `size` bytes. `None`: that is not known of the file system.
     pub fn planned(file_system: &str, size: Bytes) -> Option<Self> {
-        let room = match file_system {
-            "ext4" => ext4_room(size.0),
-            // xfs_mkfs(8): inodes of 512 bytes, at most 25 % of the volume (imaxpct below 1 TiB); a log of 64 MiB up to 128
-            // GiB, then 1/2048 up to 2 GiB. Set aside: a twentieth, at most 32 MiB (fs/xfs/xfs_mount.c: xfs_default_resblks),
-            // and about 1/150 for the trees of inodes and shared extents.
-            "xfs" => {
-                let log = (size.0 / 2048).clamp(64 << 20, 2 << 30);
-                let set_aside = (size.0 / 20).min(32 << 20) + size.0 / 150;
-                Room {
-                    inodes: Some(size.0 / 4 / 512),
-                    bytes: size.0.saturating_sub(log + set_aside),
-                    block_bytes: 4096,
-                    inode_bytes: 512,
-                    directories: DirectoryFormat::Xfs,
-                }
-            }
-            // An inode's items (inode, reference, two directory items, extent, checksum) take about 500 bytes in leaves
-            // that are 70 % full, kept twice (metadata profile DUP).
-            "btrfs" => Room {
-                inodes: None,
-                bytes: (size.0 - size.0 / 32).saturating_sub(64 << 20),
-                block_bytes: 4096,
-                inode_bytes: 1400,
-                directories: DirectoryFormat::Blocks,
-            },
-            // Every inode is a node block of 4 KiB; 5 to 10 % are set aside for cleaning.
-            "f2fs" => Room {
-                inodes: None,
-                bytes: size.0 - size.0 / 12,
-                block_bytes: 4096,
-                inode_bytes: 4096,
-                directories: DirectoryFormat::Blocks,
-            },
-            _ => return None,
+        let known: FileSystem = file_system.parse().ok()?;
+        let entry = known.entry();
+        let offered = entry.offered?(size.0);
+        let room = Room {
+            inodes: offered.inodes,
+            bytes: offered.bytes,
+            block_bytes: offered.block_bytes,
+            inode_bytes: entry.inode_bytes,
+            directories: entry.directories,
         };
-        let source = match file_system {
-            "ext4" => "defaults of mke2fs.conf and mke2fs 1.47",
-            _ => "estimate from the defaults of its mkfs",
-        };
-        Some(Self { file_system: file_system.into(), size: size.0, room, source: source.into() })
+        Some(Self { file_system: file_system.into(), size: size.0, room, source: entry.offered_source.into() })
     }
 
     /// The smallest volume of 2^n bytes on which `count` objects fit under some scheme. `None`: the file system is not known
@@ -92,56 +66,17 @@ impl Volume {
 /// # Errors
 /// When the kernel does not tell.
 pub(crate) fn room_of(path: &Path, found: &StatVfs) -> Result<(&'static str, Room), StoreError> {
-    let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?;
-    let (file_system, inode_bytes) = match kind.f_type as u64 {
-        0xEF53 => ("ext4", 0),
-        0x5846_5342 => ("xfs", 512),
-        0x9123_683E => ("btrfs", 1400),
-        0xF2F5_2010 => ("f2fs", 4096),
-        0x0102_1994 => ("tmpfs", 0),
-        _ => ("unknown", 0),
-    };
+    let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?.f_type as u64;
+    let known = FileSystem::by_statfs_magic(kind);
     let room = Room {
         inodes: (found.f_files > 0).then_some(found.f_favail),
         bytes: found.f_bavail * found.f_frsize,
         block_bytes: found.f_frsize,
-        inode_bytes,
-        directories: if file_system == "xfs" { DirectoryFormat::Xfs } else { DirectoryFormat::Blocks },
+        inode_bytes: known.map_or(0, |known| known.entry().inode_bytes),
+        directories: known.map_or(DirectoryFormat::Blocks, |known| known.entry().directories),
     };
-    Ok((file_system, room))
-}
-
-/// ext4 by mke2fs.conf: below 512 MiB 1 KiB blocks and an inode per 4 KiB, then 4 KiB blocks and an inode per 16 KiB (32 from
-/// 4 TiB, 64 from 16 TiB); 256-byte inodes; 5 % reserved for root; journal by `ext2fs_default_journal_size`.
-fn ext4_room(size: u64) -> Room {
-    let (block, ratio) = match size {
-        0..0x2000_0000 => (1024, 4096),
-        0x2000_0000..0x400_0000_0000 => (4096, 16 << 10),
-        0x400_0000_0000..0x1000_0000_0000 => (4096, 32 << 10),
-        _ => (4096, 64 << 10),
-    };
-    let blocks = size / block;
-    let journal = match blocks {
-        0..2048 => 0,
-        2048..32_768 => 1024,
-        32_768..262_144 => 4096,
-        262_144..524_288 => 8192,
-        524_288..4_194_304 => 16_384,
-        4_194_304..8_388_608 => 32_768,
-        8_388_608..16_777_216 => 65_536,
-        16_777_216..33_554_432 => 131_072,
-        _ => 262_144,
-    };
-    let inodes = size / ratio;
-    let overhead = inodes * 256 + journal * block + size / 200;
-    let free = size.saturating_sub(overhead);
-    Room {
-        inodes: Some(inodes.saturating_sub(11)),
-        bytes: free.saturating_sub(size / 20),
-        block_bytes: block,
-        inode_bytes: 0,
-        directories: DirectoryFormat::Blocks,
-    }
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    Ok((known.map_or(if kind == TMPFS_MAGIC { "tmpfs" } else { "unknown" }, FileSystem::name), room))
 }
 
 /// What one scheme comes to.
@@ -271,7 +206,7 @@ mod tests {
 
     #[test]
     fn the_smallest_volume_holds_them_and_half_of_it_does_not() {
-        for file_system in FILE_SYSTEMS {
+        for file_system in file_systems() {
             let least = Volume::least(file_system, 1_000_000, 4096).unwrap();
             assert!(recommend(least.clone(), 1_000_000, 4096).recommended.is_some());
             let half = Volume::planned(file_system, Bytes(least.size / 2)).unwrap();

@@ -2,9 +2,9 @@
 
 use crate::chunker::ChunkerSpec;
 use crate::object_id::{HashAlgorithm, ObjectId};
+use senesce_sys::clock::thread_cpu_time;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::time::Duration;
 
 /// Counts over all versions seen so far.
 #[derive(Debug)]
@@ -64,12 +64,6 @@ impl Totals {
     pub fn ratio(&self) -> f64 {
         self.bytes as f64 / self.unique_bytes.max(1) as f64
     }
-}
-
-/// CPU time of this thread.
-pub fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec as u32)
 }
 
 #[cfg(test)]

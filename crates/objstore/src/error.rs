@@ -1,23 +1,16 @@
 //! What can go wrong with a store.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong with a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// An I/O operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// The directory is no store and not empty.
     #[error("{0} is not empty and not an object store; choose a new or empty directory for the store")]
     Foreign(PathBuf),
@@ -69,15 +62,15 @@ pub enum StoreError {
 impl StoreError {
     /// Whether room or inodes ran out.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull)
+        matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::StorageFull)
     }
 }
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(28) => "; free some room or some inodes there (`senesce advise objects` tells how many a store needs)",
-        Some(13) => "; check the permissions",
-        Some(24) => "; raise the limit of open files (ulimit -n)",
+        Some(28) => "free some space or some inodes there (`senesce advise objects` tells how many a store needs)",
+        Some(13) => "check the permissions",
+        Some(24) => "raise the limit of open files (ulimit -n)",
         _ => "",
     }
 }
@@ -85,7 +78,7 @@ fn remedy(source: &io::Error) -> &'static str {
 impl Classify for StoreError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Io(_) => ExitCode::RunFailed,
             Self::Foreign(_) | Self::InUse(_) | Self::DestinationNotEmpty(_) => ExitCode::Refused,
             Self::NotAStore { .. } | Self::OtherSettings { .. } | Self::NoSource(_) | Self::NoSnapshot { .. } => {
                 ExitCode::Usage
@@ -99,5 +92,9 @@ impl Classify for StoreError {
 /// Turns an I/O error into ours: `file.read(..).map_err(io("read", path))`.
 pub(crate) fn io<E: Into<io::Error>>(operation: &'static str, path: &Path) -> impl FnOnce(E) -> StoreError + use<E> {
     let path = path.to_path_buf();
-    move |source| StoreError::Io { operation, path, source: source.into() }
+    move |source| {
+        let source = source.into();
+        let remedy = remedy(&source);
+        IoFailure::new(operation, path, source).with_remedy(remedy).into()
+    }
 }

@@ -4,6 +4,7 @@
 //! urns). Every directory costs an inode as every object does; whichever of inodes and bytes runs out first ends the fill.
 
 use crate::scheme::Scheme;
+pub use senesce_volume::file_system::DirectoryFormat;
 use serde::{Deserialize, Serialize};
 
 /// What a file system offers to objects, before the first is written.
@@ -20,17 +21,6 @@ pub struct Room {
     /// How directories take bytes.
     #[serde(default)]
     pub directories: DirectoryFormat,
-}
-
-/// How directories take bytes beside their inodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DirectoryFormat {
-    /// Every directory has a block at least (ext4); of other file systems an estimate.
-    #[default]
-    Blocks,
-    /// Few entries lie in the inode (XFS).
-    Xfs,
 }
 
 /// What ends a fill.

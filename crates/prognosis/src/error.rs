@@ -1,11 +1,12 @@
 //! What can go wrong.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use senesce_devmodel::ModelError;
 use senesce_layout::LayoutError;
 use senesce_volume::TargetError;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Why there is no prognosis.
 #[derive(Debug, thiserror::Error)]
@@ -28,17 +29,9 @@ pub enum PrognosisError {
         /// Name of the model.
         name: String,
     },
-    /// An operation failed.
-    #[error("{operation} {path}: {words}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// No twin can be made of this.
     #[error("no twin can be made of {target}: {reason}")]
     NoTwin {
@@ -66,7 +59,7 @@ impl PrognosisError {
     /// For `map_err`: `operation` on `path` failed.
     pub fn io(operation: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
         let path = path.as_ref().to_path_buf();
-        move |source| Self::Io { operation, path, source }
+        move |source| IoFailure::new(operation, path, source).into()
     }
 }
 
@@ -76,10 +69,10 @@ impl Classify for PrognosisError {
             Self::Layout(error) => error.exit_code(),
             Self::Target(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
+            Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
             // What is there already is never replaced.
-            Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
-            Self::Io { .. } | Self::Unsound { .. } => ExitCode::RunFailed,
+            Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,
+            Self::Io(_) | Self::Unsound { .. } => ExitCode::RunFailed,
             Self::NeedsHistory { .. } => ExitCode::Usage,
             Self::NoTwin { .. } => ExitCode::Missing,
             Self::Interrupted => ExitCode::Interrupted,

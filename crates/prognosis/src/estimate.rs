@@ -1,15 +1,20 @@
 //! The prognosis of a target, by reading it alone.
 
+mod parts;
+
 use crate::drive::{Drive, RANGE};
 use crate::error::PrognosisError;
 use crate::headroom::{self, Creatable, Largest, User};
 use crate::plan::{self, Plan, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
+pub(crate) use parts::worst;
+use parts::{breaks, changed_share, cures, directories, notes, shown, unseen_share};
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
 use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
+use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -293,8 +298,8 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
 impl Prognosis {
     /// The tool that defragments files of this file system.
     pub fn defragmenter(&self) -> &'static str {
-        defragmenter(&self.file_system)
-            .map_or("defragmentation", |command| command.split(' ').next().unwrap_or(command))
+        let known = self.file_system.parse().ok().and_then(|known: FileSystem| known.entry().defragmenter);
+        known.map_or("defragmentation", |known| known.command[0])
     }
 
     /// What df suggests.
@@ -303,14 +308,10 @@ impl Prognosis {
     }
 }
 
-/// The command, without its target.
-pub fn defragmenter(file_system: &str) -> Option<&'static str> {
-    match file_system {
-        "ext4" => Some("e4defrag"),
-        "xfs" => Some("xfs_fsr -v"),
-        "btrfs" => Some("btrfs filesystem defragment -r"),
-        _ => None,
-    }
+/// The command for directories, without them, as the table of file systems has it.
+pub fn defragmenter(file_system: &str) -> Option<String> {
+    let known: FileSystem = file_system.parse().ok()?;
+    Some(known.entry().defragmenter?.words().join(" "))
 }
 
 fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisError> {
@@ -321,146 +322,9 @@ fn range(files: &FileRuns, order: &[u32]) -> Result<Vec<Modelled>, PrognosisErro
     RANGE.par_iter().map(of).collect()
 }
 
-fn shown(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-fn directories(seen: &Seen) -> Vec<Directory> {
-    let mut found: HashMap<PathBuf, Directory> = HashMap::new();
-    for file in 0..seen.files.len() {
-        let top = seen.files.top_directory(file);
-        let name = if top.as_os_str().is_empty() { ".".into() } else { shown(top) };
-        let entry = found.entry(top.to_path_buf()).or_insert_with(|| Directory {
-            path: name,
-            files: 0,
-            bytes: 0,
-            pieces: 0,
-            now_seconds: 0.0,
-            ideal_seconds: 0.0,
-            rewritten_seconds: 0.0,
-        });
-        let seconds = |cost: &Cost| cost.file_ns[file] as f64 * 1e-9;
-        entry.files += 1;
-        entry.bytes += seen.bytes(file);
-        entry.pieces += seen.files.of(file).len() as u64;
-        entry.now_seconds += seconds(&seen.costs[0]);
-        entry.ideal_seconds += seconds(&seen.costs[1]);
-        entry.rewritten_seconds += seconds(&seen.costs[2]);
-    }
-    let mut all: Vec<Directory> = found.into_values().collect();
-    all.sort_by(|one, other| other.now_seconds.total_cmp(&one.now_seconds).then_with(|| one.path.cmp(&other.path)));
-    all
-}
-
-/// The files that cost most by lying in pieces, most first.
-pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
-    let [now, ideal, _] = &seen.costs;
-    let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
-    let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
-    order.par_sort_by_key(|file| std::cmp::Reverse(excess(*file)));
-    order.truncate(WORST);
-    let one = |file: u32| {
-        let file = file as usize;
-        Worst {
-            path: shown(&seen.files.path(file)),
-            bytes: seen.bytes(file),
-            pieces: seen.files.of(file).len() as u64,
-            now_seconds: now.file_ns[file] as f64 * 1e-9,
-            ideal_seconds: ideal.file_ns[file] as f64 * 1e-9,
-        }
-    };
-    order.into_iter().map(one).collect()
-}
-
-fn breaks(seen: &Seen) -> Breaks {
-    let mut found = Breaks { extra_links: seen.summary.extra_links, ..Breaks::default() };
-    for file in 0..seen.files.len() {
-        let marks = seen.files.marks(file);
-        let Breaks { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
-        for (mark, count, examples) in [
-            (ExtentKind::SHARED, shared_files, shared_examples),
-            (ExtentKind::ENCODED, encoded_files, encoded_examples),
-        ] {
-            if marks.has(mark) {
-                *count += 1;
-                if examples.len() < EXAMPLES {
-                    examples.push(shown(&seen.files.path(file)));
-                }
-            }
-        }
-    }
-    found
-}
-
-/// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
-/// that may not be opened.
-fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> f64 {
-    let summary = &seen.summary;
-    if summary.denied == 0 {
-        return 0.0;
-    }
-    let is_root = match place {
-        ShownDirectory::Visited(_) => true,
-        ShownDirectory::Directory(path) => is_mount_point(path),
-    };
-    let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
-    match is_root && used > 0 {
-        true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
-        false => denied_share(summary),
-    }
-}
-
 /// Share of the directories and files that may not be opened.
 pub(crate) fn denied_share(summary: &LayoutSummary) -> f64 {
     summary.denied as f64 / (summary.denied + summary.directories + summary.files).max(1) as f64
-}
-
-fn is_mount_point(path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let number = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
-    match (number(path), number(&path.join(".."))) {
-        (Ok((own, inode)), Ok((above, parent))) => own != above || inode == parent,
-        _ => false,
-    }
-}
-
-fn changed_share(before: &Room, after: &Room) -> f64 {
-    let used = before.blocks.saturating_sub(before.free_blocks).max(1);
-    before.free_blocks.abs_diff(after.free_blocks) as f64 / used as f64
-}
-
-fn notes(summary: &LayoutSummary) -> Vec<String> {
-    let counts = [
-        (summary.denied, "directories and files may not be opened and were not seen; root sees all"),
-        (summary.vanished, "files or directories were deleted during the examination"),
-        (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
-    ];
-    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect()
-}
-
-/// What the cures bring at best.
-fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
-    let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
-    let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
-    let rate = sequential_rate(model)?;
-    let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
-        verdict: sentence::verdict(found.now_seconds, after).into(),
-        pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
-        command,
-        pass: 1,
-        seconds_after: after,
-        bytes_written: bytes,
-        bound: true,
-    };
-    let mut cures = Vec::new();
-    if let Some(command) = defragmenter(&found.file_system) {
-        // Everything that is moved is read and written.
-        let place = place_of_commands(&found.target);
-        cures.push(one(format!("{command} {place}"), found.ideal_seconds, moved, 2.0));
-    }
-    let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
-    cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
-    Ok(cures)
 }
 
 /// Full reads until a cure that takes `cost` seconds has paid.

@@ -2,31 +2,24 @@
 
 use crate::{csv, data, render_html, render_pdf, render_svg};
 use senesce_core::Bytes;
+use senesce_core::IoFailure;
 use senesce_core::analysis::{Analysis, Table};
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::input::open_regular;
 use senesce_core::record::Record;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
 /// A bundle could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// A file of the run could not be read, or the archive not written.
-    #[error("{operation} {path}: {}", errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// The archive could not be written.
     #[error("write the archive: {0}")]
     Archive(#[from] zip::result::ZipError),
@@ -81,11 +74,7 @@ pub fn write(
         let mode = if name.ends_with(".sh") { 0o755 } else { 0o644 };
         let options = SimpleFileOptions::default().last_modified_time(zip::DateTime::default()).unix_permissions(mode);
         archive.start_file(&name, options)?;
-        archive.write_all(&bytes).map_err(|source| BundleError::Io {
-            operation: "write",
-            path: name.into(),
-            source,
-        })?;
+        archive.write_all(&bytes).map_err(|source| BundleError::Io(IoFailure::new("write", &name, source)))?;
     }
     archive.finish()?;
     Ok(())
@@ -147,7 +136,7 @@ fn is_plain(name: &str) -> bool {
 fn collect(directory: &Path, name: &Path, files: &mut Files, left: &mut u64) -> Result<(), BundleError> {
     let error = |operation, path: &Path| {
         let path = path.to_path_buf();
-        move |source| BundleError::Io { operation, path, source }
+        move |source| BundleError::Io(IoFailure::new(operation, path, source))
     };
     for entry in fs::read_dir(directory).map_err(error("list", directory))? {
         let entry = entry.map_err(error("list", directory))?;

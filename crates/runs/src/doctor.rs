@@ -1,8 +1,8 @@
 //! What this machine can do, examined without changing anything but an image in memory.
 
 use crate::cold_self_test::cold_self_test;
-use senesce_volume::BlockDevice;
 use senesce_volume::trace::self_test;
+use senesce_volume::{BlockDevice, FileSystem};
 use std::path::Path;
 
 /// Whether something works.
@@ -20,7 +20,7 @@ pub struct Check {
     /// The thing.
     pub what: String,
     /// What needs it.
-    pub needed_for: &'static str,
+    pub needed_for: String,
     /// Whether it is there.
     pub state: State,
     /// What was found (a version, a path).
@@ -29,16 +29,8 @@ pub struct Check {
     pub remedy: String,
 }
 
-/// Programs, what needs them, and the Debian package that has them.
-const PROGRAMS: [(&str, &str, &str); 16] = [
-    ("mkfs.ext4", "ext4 images", "e2fsprogs"),
-    ("mkfs.xfs", "xfs images", "xfsprogs"),
-    ("mkfs.btrfs", "btrfs images", "btrfs-progs"),
-    ("e2fsck", "verify on ext4", "e2fsprogs"),
-    ("xfs_repair", "verify on xfs", "xfsprogs"),
-    ("btrfs", "verify on btrfs", "btrfs-progs"),
-    ("mkfs.f2fs", "f2fs in the lab", "f2fs-tools"),
-    ("mkfs.nilfs2", "nilfs2 in the lab", "nilfs-tools"),
+/// Programs beside those of file systems, what needs them, and the Debian package that has them.
+const PROGRAMS: [(&str, &str, &str); 8] = [
     ("qemu-system-x86_64", "the lab guest", "qemu-system-x86"),
     ("db_bench", "zns-rocksdb", "rocksdb-tools"),
     ("dmsetup", "image stitch", "dmsetup"),
@@ -60,21 +52,25 @@ pub fn examine() -> Vec<Check> {
         fact("drop caches", "cold reads", is_root() && exists("/proc/sys/vm/drop_caches"), "run as root"),
     ];
     checks.push(cold_reads());
-    for file_system in ["ext4", "xfs", "btrfs", "f2fs", "nilfs2"] {
-        let known = kernel_knows(file_system);
+    for file_system in FileSystem::ALL {
+        let known = kernel_knows(file_system.name());
         let remedy = format!("modprobe {file_system}, or run it in the lab guest: senesce lab run");
         checks.push(fact(&format!("kernel: {file_system}"), "mounting it", known, &remedy));
     }
     checks.push(block_traces());
     checks.extend(BlockDevice::drives().iter().map(drive));
+    for file_system in FileSystem::ALL {
+        let package = file_system.package();
+        checks.extend(file_system.programs().map(|(program, words)| program_check(program, &words, package)));
+    }
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
     checks
 }
 
-fn fact(what: &str, needed_for: &'static str, works: bool, remedy: &str) -> Check {
+fn fact(what: &str, needed_for: &str, works: bool, remedy: &str) -> Check {
     Check {
         what: what.into(),
-        needed_for,
+        needed_for: needed_for.into(),
         state: if works { State::Works } else { State::Missing },
         found: String::new(),
         remedy: remedy.into(),
@@ -88,7 +84,7 @@ fn cold_reads() -> Check {
         Err(failure) => (State::Missing, failure.to_string()),
     };
     let remedy = "run as root with loop devices and ext4; end what holds mounts of senesce in other mount namespaces";
-    Check { what: "self-test: cold read".into(), needed_for: "cold reads", state, found, remedy: remedy.into() }
+    Check { what: "self-test: cold read".into(), needed_for: "cold reads".into(), state, found, remedy: remedy.into() }
 }
 
 /// A drive, with the words that name it.
@@ -96,18 +92,18 @@ fn drive(device: &BlockDevice) -> Check {
     let found = [Some(device.size().to_string()), device.serial().map(|serial| format!("serial {serial}"))];
     Check {
         what: device.path().display().to_string(),
-        needed_for: if device.is_zoned() { "a zoned drive: zns, zones, f2fs" } else { "a drive" },
+        needed_for: if device.is_zoned() { "a zoned drive: zns, zones, f2fs" } else { "a drive" }.into(),
         state: State::Works,
         found: found.into_iter().flatten().collect::<Vec<_>>().join(", "),
         remedy: "none needed".into(),
     }
 }
 
-fn program_check(program: &str, needed_for: &'static str, package: &str) -> Check {
+fn program_check(program: &str, needed_for: &str, package: &str) -> Check {
     let found = find_program(program);
     Check {
         what: program.into(),
-        needed_for,
+        needed_for: needed_for.into(),
         state: if found.is_some() { State::Works } else { State::Missing },
         found: found.unwrap_or_default(),
         remedy: format!("apt-get install {package}"),
@@ -155,7 +151,13 @@ fn block_traces() -> Check {
         Err(error) => (State::Missing, error.to_string()),
     };
     let remedy = "run as root with loop devices and tracefs; end other tracers (ls /sys/kernel/tracing/instances)";
-    Check { what: "self-test: block trace".into(), needed_for: "block traces", state, found, remedy: remedy.into() }
+    Check {
+        what: "self-test: block trace".into(),
+        needed_for: "block traces".into(),
+        state,
+        found,
+        remedy: remedy.into(),
+    }
 }
 
 fn kernel_knows(file_system: &str) -> bool {

@@ -6,7 +6,7 @@ use senesce_core::{Analysis, Failure, Plan, Record};
 
 /// Everything that can be run and read back.
 pub struct Registry {
-    /// The published experiments, room by room, in the order of `senesce experiments`.
+    /// The published experiments, crate by crate, in the order of `senesce experiments`.
     pub experiments: &'static [&'static [&'static dyn Reproducible]],
     /// The verbs that leave run directories.
     pub verbs: &'static [&'static [&'static dyn RunKind]],

@@ -1,8 +1,9 @@
 //! `senesce trace`: the requests that a command caused on one device, their layout score and their modelled time.
 
+mod shown;
+
 use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
 use crate::simulated::{self, Held};
-use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use senesce_core::{Analysis, Environment, ExitCode, Failure, Seed, failure::errno_words};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
@@ -11,6 +12,7 @@ use senesce_volume::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shown::{discontinuity_figure, in_words, latencies, models, size_figure, totals};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -356,197 +358,5 @@ impl Run for BlockTraceRun {
     }
 }
 
-fn in_words(summary: &Summary) -> String {
-    if !summary.is_valid() {
-        return format!(
-            "The trace of {} is not valid ({}): {} requests were seen, and nothing is concluded from them.",
-            summary.device,
-            summary.reasons().join("; "),
-            summary.measures.requests
-        );
-    }
-    let layout = &summary.measures.layout;
-    match layout.score {
-        Some(score) => format!(
-            "{} requests on {}; {:.1} MiB were read with {} discontinuities: dynamic layout score {score:.4}.",
-            summary.measures.requests,
-            summary.device,
-            layout.blocks_read * 4096.0 / (1 << 20) as f64,
-            layout.discontinuities
-        ),
-        None => format!(
-            "{} requests on {}; nothing was read, so there is no layout score.",
-            summary.measures.requests, summary.device
-        ),
-    }
-}
-
-fn totals(summary: &Summary) -> Table {
-    let measures = &summary.measures;
-    let mut table = Table::new("requests", "Requests", &["kind", "requests", "bytes"]);
-    let bytes = measures.bytes;
-    for (kind, requests, bytes) in [
-        ("read", measures.reads, Some(bytes.read)),
-        ("write", measures.writes, Some(bytes.write)),
-        ("discard", measures.discards, Some(bytes.discard)),
-        ("flush", measures.flushes, None),
-        ("other", measures.others, None),
-    ] {
-        table.row(vec![json!(kind), json!(requests), json!(bytes)]);
-    }
-    table
-}
-
-fn models(summary: &Summary) -> Table {
-    let columns = ["model", "time (s)", "rate (MiB/s)", "write amplification", "collision index"];
-    let mut table =
-        Table::new("models", "Modelled, each drive holding what is read in the order of addresses", &columns);
-    for (name, one) in &summary.models {
-        let (factor, index) = (json!(one.write_amplification), json!(one.collision_index));
-        table.row(vec![json!(name), json!(one.seconds), json!(one.mib_per_s), factor, index]);
-    }
-    table
-}
-
-fn latencies(summary: &Summary) -> Table {
-    let columns = ["kind", "mean (us)", "median (us)", "90 % (us)", "99 % (us)", "max (us)"];
-    let mut table = Table::new("latency", "Latency from issue to completion", &columns);
-    for (kind, latency) in [("read", summary.measures.read_latency), ("write", summary.measures.write_latency)] {
-        if latency.count == 0 {
-            continue;
-        }
-        let us = |ns: u64| json!(ns as f64 / 1e3);
-        let (p50, p90, p99) = (us(latency.p50_ns), us(latency.p90_ns), us(latency.p99_ns));
-        table.row(vec![json!(kind), json!(latency.mean_ns / 1e3), p50, p90, p99, us(latency.max_ns)]);
-    }
-    table
-}
-
-fn log2_figure(
-    summary: &Summary,
-    id: &str,
-    title: &str,
-    caption: &str,
-    axis: &str,
-    unit: f64,
-    counts: &[u64],
-) -> Figure {
-    let mut points: Vec<(f64, f64)> =
-        counts.iter().enumerate().map(|(index, count)| (unit * 2f64.powi(index as i32), *count as f64)).collect();
-    points.push((unit * 2f64.powi(counts.len() as i32), 0.0));
-    let series = vec![Series::new(summary.device.clone(), Mark::Measured, points)];
-    let (x, y) = (Axis::linear(axis).log2().in_bytes(), Axis::linear("count").from_zero());
-    Figure {
-        id: id.into(),
-        title: title.into(),
-        caption: caption.into(),
-        device: summary.device.clone(),
-        better: if id == "discontinuities" { Better::Lower } else { Better::Neither },
-        kind: FigureKind::Steps { x, y, series },
-    }
-}
-
-fn discontinuity_figure(summary: &Summary) -> Figure {
-    let counts = &summary.measures.layout.log2_blocks;
-    let caption = "Reads that did not begin where the read before them ended, by the distance that was jumped.";
-    log2_figure(summary, "discontinuities", "Discontinuities by length", caption, "distance (bytes)", 4096.0, counts)
-}
-
-fn size_figure(summary: &Summary) -> Figure {
-    let counts = &summary.measures.log2_request_sectors;
-    let caption = "Reads and writes by the size of the request.";
-    log2_figure(summary, "request-sizes", "Request sizes", caption, "size (bytes)", 512.0, counts)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use senesce_core::Record;
-
-    fn made_up() -> Spec {
-        Spec::Imported { format: "none".into(), source: "made up".into(), requests: 0 }
-    }
-    use senesce_volume::{Operation, Request};
-
-    #[test]
-    fn a_recorded_trace_is_analysed_from_its_record() {
-        let room = tempfile::tempdir().unwrap();
-        let out = room.path().join("run");
-        let requests = (0..50).map(|index| Request {
-            issue_ns: index * 1_000_000,
-            latency_ns: Some(90_000),
-            ..Request::new(Operation::Read, if index % 5 == 0 { index * 1000 } else { index * 8 }, 8)
-        });
-        let trace = BlockTrace::from_requests("loop7", 1 << 30, requests.collect());
-        let summary = Summary::of(&trace).unwrap();
-        record(&trace, &summary, made_up(), &Environment::default(), &out).unwrap();
-        let run = Record::open(&out).unwrap();
-        let analysis = crate::run::analyse::<BlockTraceRun>(&run).unwrap();
-        assert_eq!(analysis.result, run.summary.unwrap());
-        assert_eq!(analysis.result["requests"], 50);
-        assert!(
-            analysis.result["modelled_seconds"]["hdd"].as_f64().unwrap()
-                > analysis.result["modelled_seconds"]["ssd"].as_f64().unwrap()
-        );
-        assert_eq!(BlockTrace::load(&out.join(TRACE_FILE)).unwrap(), trace);
-    }
-
-    #[test]
-    fn a_trace_is_timed_on_the_models_that_were_asked_for() {
-        let list = (0..40).map(|index| Request { issue_ns: index, ..Request::new(Operation::Read, index * 512, 64) });
-        let trace = BlockTrace::from_requests("loop7", 1 << 30, list.collect());
-        let model = |name: &str| (name.to_string(), DeviceModel::builtin(name).unwrap());
-        let json = Summary::on_models(&trace, &[model("ssd:fast24"), model("hdd:atlas-10k")]).unwrap().to_json();
-        let seconds = |name: &str| json["modelled_seconds"][name].as_f64().unwrap();
-        assert!(seconds("ssd:fast24") < seconds("hdd:atlas-10k"), "{json}");
-        assert_eq!(json["modelled"]["ssd:fast24"]["collision_index"], 1.0);
-    }
-
-    #[test]
-    fn a_trace_with_holes_is_neither_scored_nor_timed() {
-        let list = vec![Request { latency_ns: Some(5), ..Request::new(Operation::Read, 0, 8) }];
-        let mut trace = BlockTrace::from_requests("loop7", 1 << 30, list);
-        trace.set_account(Some(DeviceStat { reads: 2, ..DeviceStat::default() }), vec![Problem::Lost { events: 2 }]);
-        let summary = Summary::of(&trace).unwrap();
-        assert_eq!((&summary.hdd, &summary.ssd), (&None, &None));
-        let json = summary.to_json();
-        assert_eq!(
-            (&json["valid"], &json["requests"], &json["device_stat"]["reads"]),
-            (&json!(false), &json!(1), &json!(2))
-        );
-        assert!(json["reasons"][0].as_str().unwrap().contains("lost 2 events"), "{json}");
-        for key in ["dynamic_layout_score", "latency_ns", "queue_depth"] {
-            assert_eq!(json[key], Value::Null, "{key}");
-        }
-        assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
-        let room = tempfile::tempdir().unwrap();
-        record(&trace, &summary, made_up(), &Environment::default(), &room.path().join("run")).unwrap();
-        let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&room.path().join("run")).unwrap()).unwrap();
-        assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
-        assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
-    }
-
-    #[test]
-    fn a_record_is_not_traced_again() {
-        let room = tempfile::tempdir().unwrap();
-        let trace = BlockTrace::from_requests("loop7", 0, vec![Request::new(Operation::Read, 0, 8)]);
-        let out = room.path().join("run");
-        refuse_record(&out).unwrap();
-        record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), &out).unwrap();
-        assert_eq!(refuse_record(&out).unwrap_err().exit_code(), ExitCode::Refused);
-    }
-
-    #[test]
-    fn a_command_is_told_its_mount_point_and_its_status_comes_back() {
-        let command = |script: &str| CommandLine {
-            words: ["sh", "-c", script].map(String::from).to_vec(),
-            output_to_stderr: false,
-        };
-        let run = |script: &str| run_command(&command(script), Path::new("/some/where")).unwrap();
-        assert_eq!(run(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
-        assert_eq!(run("exit 7"), 7);
-        assert_eq!(run("kill -9 $$"), 137);
-        let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false };
-        assert_eq!(run_command(&missing, Path::new("/")).unwrap_err().exit_code(), ExitCode::Usage);
-    }
-}
+mod tests;

@@ -31,7 +31,7 @@ use results::Results;
 use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 
-/// The verb of this room, which leaves run directories.
+/// The verb of this crate, which leaves run directories.
 pub const VERBS: &[&dyn RunKind] = &[verb::<Study>()];
 
 /// The run that `senesce study` leaves.

@@ -185,16 +185,10 @@ impl BlockDevice {
         own.map(|folder| folder.join("bdi/read_ahead_kb")).find(|path| path.exists())
     }
 
-    /// Drops what the kernel caches of the device itself (ioctl BLKFLSBUF, include/uapi/linux/fs.h).
+    /// Drops what the kernel caches of the device itself.
     pub fn flush_buffers(&self) -> Result<(), TargetError> {
-        use std::os::fd::AsRawFd;
-        const BLKFLSBUF: libc::c_ulong = 0x1261;
         let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
-        // SAFETY: BLKFLSBUF takes no argument and the descriptor is open.
-        match unsafe { libc::ioctl(file.as_raw_fd(), BLKFLSBUF as _, 0) } {
-            0 => Ok(()),
-            _ => Err(TargetError::io("flush the buffers of", &self.path)(std::io::Error::last_os_error())),
-        }
+        senesce_sys::block::flush_buffers(&file).map_err(TargetError::errno("flush the buffers of", &self.path))
     }
 }
 

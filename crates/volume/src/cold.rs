@@ -3,9 +3,8 @@
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::holders::{Holder, Identity, holders, release_copies};
-use rustix::io::Errno;
+use senesce_sys::cache::cached_pages;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -84,38 +83,5 @@ pub(crate) fn drop_device_cache(device: &BlockDevice) -> Result<(), TargetError>
                 ));
             }
         }
-    }
-}
-
-/// Pages of a file or device that are in memory. `None`: this kernel does not tell.
-pub fn cached_pages(file: &File) -> Result<Option<u64>, Errno> {
-    /// `__NR_cachestat`, the same number on all architectures but alpha (include/uapi/asm-generic/unistd.h).
-    const CACHESTAT: libc::c_long = 451;
-    // struct cachestat_range: offset, length (0: to the end).
-    let range = [0u64, 0];
-    // struct cachestat: in the cache, dirty, under write-back, evicted, evicted lately (include/uapi/linux/mman.h).
-    let mut found = [0u64; 5];
-    // SAFETY: the call reads one range and writes one struct cachestat of five 64-bit numbers; the descriptor is open.
-    let result = unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0u32) };
-    match result {
-        0 => Ok(Some(found[0])),
-        _ => match std::io::Error::last_os_error().raw_os_error() {
-            Some(libc::ENOSYS | libc::EOPNOTSUPP) => Ok(None),
-            errno => Err(Errno::from_raw_os_error(errno.unwrap_or(libc::EIO))),
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    #[test]
-    fn pages_of_a_file_that_was_just_written_are_in_memory() {
-        let mut file = tempfile::tempfile().unwrap();
-        assert!(matches!(cached_pages(&file), Ok(None | Some(0))));
-        file.write_all(&[1; 8192]).unwrap();
-        assert!(matches!(cached_pages(&file), Ok(None | Some(1..))));
     }
 }

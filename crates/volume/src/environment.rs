@@ -76,7 +76,7 @@ fn wear(disk: &BlockDevice) -> String {
         true => (["nvme", "smart-log", "--output-format=json"], "nvme-cli"),
         false => (["smartctl", "--json=c", "--attributes"], "smartmontools"),
     };
-    let output = match file_system::run(&command, &[&path], package) {
+    let output = match file_system::programs::run(&command, &[&path], package) {
         Ok(output) if output.success => output.text,
         Ok(output) => return format!("not readable: {} {}", output.command, output.status),
         Err(error) => return format!("not readable: {error}"),

@@ -1,6 +1,7 @@
-//! The error type of this room.
+//! The error type of this crate.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -17,17 +18,9 @@ pub enum TargetError {
         /// The flag or step that would allow it.
         remedy: String,
     },
-    /// An operation on it failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = io_remedy(source))]
-    Io {
-        /// What was being done.
-        operation: String,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// A program that was run failed.
     #[error("{command} failed ({status}): {output}")]
     Program {
@@ -71,7 +64,10 @@ impl TargetError {
     /// For `map_err`: `operation` on `path` failed.
     pub fn io(operation: &str, path: &Path) -> impl FnOnce(io::Error) -> TargetError {
         let (operation, path) = (operation.to_string(), path.to_path_buf());
-        move |source| TargetError::Io { operation, path, source }
+        move |source| {
+            let remedy = io_remedy(&source);
+            IoFailure::new(operation, path, source).with_remedy(remedy).into()
+        }
     }
 
     /// The same for the error type of `rustix`.
@@ -98,8 +94,8 @@ impl TargetError {
 
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(libc::ENOSPC) => "; free some room there or choose another place",
-        Some(libc::EACCES | libc::EPERM) => "; root may be needed",
+        Some(libc::ENOSPC) => "free some space there or choose another place",
+        Some(libc::EACCES | libc::EPERM) => "root may be needed",
         _ => "",
     }
 }
@@ -108,7 +104,7 @@ impl Classify for TargetError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Refused { .. } => ExitCode::Refused,
-            Self::Io { .. } | Self::Program { .. } | Self::InvalidTrace { .. } => ExitCode::RunFailed,
+            Self::Io(_) | Self::Program { .. } | Self::InvalidTrace { .. } => ExitCode::RunFailed,
             Self::Missing { .. } => ExitCode::Missing,
             Self::Usage(_) | Self::Damaged { .. } => ExitCode::Usage,
         }

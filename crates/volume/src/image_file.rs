@@ -230,7 +230,7 @@ fn check_host_room(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>)
                 "room for the image {}: it may grow to {most}, the host's file system has {free} free; it",
                 path.display()
             ),
-            "make the image smaller, free some room or choose another place",
+            "make the image smaller, free some space or choose another place",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! What is acted on. The only room that may write to devices; everything destructive starts with a claim made here.
+//! What is acted on. The only crate that may write to devices; everything destructive starts with a claim made here.
 //!
 //! [`TargetSpec`] is what the user wrote, [`open()`] turns it into a [`MountedTarget`] (guard, lock, image, loop device,
 //! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody

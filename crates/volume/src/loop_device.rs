@@ -1,51 +1,16 @@
-//! Loop devices (loop(4), include/uapi/linux/loop.h), attached in one step and gone with their last user.
+//! Loop devices (loop(4)), attached in one step and gone with their last user.
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
 use crate::guardian::Guardian;
 use crate::throttle;
+use rustix::io::Errno;
+use senesce_sys::loop_device::{self as calls, Status};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
-const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
-const LOOP_SET_DIRECT_IO: libc::c_ulong = 0x4C08;
-const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
-const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
-const LO_FLAGS_READ_ONLY: u32 = 1;
-const LO_FLAGS_AUTOCLEAR: u32 = 4;
-
-/// `struct loop_info64`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct LoopInfo {
-    device: u64,
-    inode: u64,
-    rdevice: u64,
-    offset: u64,
-    size_limit: u64,
-    number: u32,
-    encrypt_type: u32,
-    encrypt_key_size: u32,
-    flags: u32,
-    file_name: [u8; 64],
-    crypt_name: [u8; 64],
-    encrypt_key: [u8; 32],
-    init: [u64; 2],
-}
-
-/// `struct loop_config`.
-#[repr(C)]
-struct LoopConfig {
-    descriptor: u32,
-    block_size: u32,
-    info: LoopInfo,
-    reserved: [u64; 8],
-}
 
 /// An attached loop device. It detaches when it is dropped and nothing is mounted on it; also when the process is killed,
 /// because it is attached with the autoclear flag.
@@ -76,27 +41,27 @@ impl LoopDevice {
             })?;
         // Another process may take the free device first: ask again.
         for _ in 0..256 {
-            let number = ioctl(&control, LOOP_CTL_GET_FREE, 0)
-                .map_err(TargetError::io("ask for a free loop device at", control_path))?;
+            let number = calls::free_number(&control)
+                .map_err(TargetError::errno("ask for a free loop device at", control_path))?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let mut guardian = Guardian::of_loop(&path, file)?;
             let handle = open_when_there(&path, read_only)?;
-            match configure(&handle, file, name, read_only) {
+            match calls::configure(&handle, file, name, read_only) {
                 Ok(()) => {
-                    let direct_io = ioctl(&handle, LOOP_SET_DIRECT_IO, 1).is_ok();
+                    let direct_io = calls::set_direct_io(&handle, true).is_ok();
                     let backing = backing_file(&path);
                     let attached = Self { path, handle: Some(handle), backing, direct_io, guardian };
                     throttle::lift_all(&BlockDevice::open(&attached.path)?)?;
                     return Ok(attached);
                 }
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => guardian.dismiss(),
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                Err(Errno::BUSY) => guardian.dismiss(),
+                Err(Errno::INVAL) => {
                     return Err(TargetError::missing(
                         format!("LOOP_CONFIGURE for {name}"),
                         "Linux 5.8 or newer is needed, and an image whose size is a multiple of 512 bytes",
                     ));
                 }
-                Err(error) => return Err(TargetError::io("attach the image to", &path)(error)),
+                Err(errno) => return Err(TargetError::errno("attach the image to", &path)(errno)),
             }
         }
         Err(TargetError::missing("a free loop device", "detach unused ones with losetup -d"))
@@ -116,7 +81,7 @@ impl LoopDevice {
 impl Drop for LoopDevice {
     fn drop(&mut self) {
         if let Some(handle) = self.handle.take() {
-            let _ = ioctl(&handle, LOOP_CLR_FD, 0);
+            let _ = calls::detach(&handle);
         }
         wait_while_held(&self.path, self.backing.as_deref());
         // It goes with its last user, also when that is somebody else.
@@ -129,7 +94,7 @@ pub(crate) fn detach(path: &Path, device: u64, inode: u64) -> io::Result<bool> {
     let held = backing_file(path);
     match status(path) {
         Some(info) if info.inode == inode && info.device == device => {
-            ioctl(&File::open(path)?, LOOP_CLR_FD, 0)?;
+            calls::detach(File::open(path)?)?;
             wait_while_held(path, held.as_deref());
             Ok(true)
         }
@@ -161,36 +126,6 @@ pub(crate) fn needs_root() -> TargetError {
         "run as root, or name a directory of a mounted file system as the target instead",
     )
 }
-
-fn configure(handle: &File, file: &File, name: &str, read_only: bool) -> io::Result<()> {
-    let mut file_name = [0; 64];
-    let length = name.len().min(63);
-    file_name[..length].copy_from_slice(&name.as_bytes()[..length]);
-    let flags = LO_FLAGS_AUTOCLEAR | if read_only { LO_FLAGS_READ_ONLY } else { 0 };
-    let config = LoopConfig {
-        descriptor: file.as_raw_fd() as u32,
-        block_size: 0,
-        info: LoopInfo { flags, file_name, ..EMPTY },
-        reserved: [0; 8],
-    };
-    ioctl(handle, LOOP_CONFIGURE, &raw const config as libc::c_ulong).map(|_| ())
-}
-
-const EMPTY: LoopInfo = LoopInfo {
-    device: 0,
-    inode: 0,
-    rdevice: 0,
-    offset: 0,
-    size_limit: 0,
-    number: 0,
-    encrypt_type: 0,
-    encrypt_key_size: 0,
-    flags: 0,
-    file_name: [0; 64],
-    crypt_name: [0; 64],
-    encrypt_key: [0; 32],
-    init: [0; 2],
-};
 
 /// The node of a new device may appear a moment after its number.
 fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
@@ -259,9 +194,9 @@ fn backing_device(path: &Path) -> Option<BlockDevice> {
         return Some(device);
     }
     let info = status(path)?;
-    let number = (rustix::fs::major(info.rdevice), rustix::fs::minor(info.rdevice));
+    let number = (rustix::fs::major(info.attached_device), rustix::fs::minor(info.attached_device));
     // Kernels before 5.11 tell the device of the file system for a file.
-    (info.rdevice != 0 && info.rdevice != info.device).then(|| BlockDevice::from_number(number))?
+    (info.attached_device != 0 && info.attached_device != info.device).then(|| BlockDevice::from_number(number))?
 }
 
 /// The loop devices that have something attached.
@@ -283,30 +218,13 @@ pub(crate) fn wait_until_detached(file: &File, device: &Path, path: &Path) -> Re
     Ok(true)
 }
 
-fn status(path: &Path) -> Option<LoopInfo> {
-    let handle = File::open(path).ok()?;
-    let mut info = EMPTY;
-    ioctl(&handle, LOOP_GET_STATUS64, &raw mut info as libc::c_ulong).ok()?;
-    Some(info)
-}
-
-fn ioctl(file: &File, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<i32> {
-    // SAFETY: the callers pass a value or a pointer to a live structure of the layout that the request expects.
-    match unsafe { libc::ioctl(file.as_raw_fd(), request as _, argument) } {
-        result if result >= 0 => Ok(result),
-        _ => Err(io::Error::last_os_error()),
-    }
+fn status(path: &Path) -> Option<Status> {
+    calls::status(File::open(path).ok()?).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn structures_have_the_kernels_sizes() {
-        assert_eq!(size_of::<LoopInfo>(), 232);
-        assert_eq!(size_of::<LoopConfig>(), 304);
-    }
 
     #[test]
     #[ignore = "needs loop devices"]

@@ -147,19 +147,11 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// Discards the free space of the file system (ioctl FITRIM, include/uapi/linux/fs.h). Returns the bytes discarded.
+    /// Discards the free space of the file system. Returns the bytes discarded.
     pub fn discard_free_space(&self) -> Result<Bytes, TargetError> {
-        use std::os::fd::AsRawFd;
-        const FITRIM: libc::c_ulong = 0xc018_5879;
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
-        // struct fstrim_range: start, length, least length of an extent.
-        let mut range = [0u64, u64::MAX, 0];
-        // SAFETY: FITRIM reads and writes one struct fstrim_range, three 64-bit numbers, and the descriptor is open.
-        match unsafe { libc::ioctl(root.as_raw_fd(), FITRIM as _, range.as_mut_ptr()) } {
-            0 => Ok(Bytes(range[1])),
-            _ => Err(TargetError::io("discard the free space of", path)(std::io::Error::last_os_error())),
-        }
+        senesce_sys::mounted::trim(&root).map(Bytes).map_err(TargetError::errno("discard the free space of", path))
     }
 
     /// Makes the target cold: unmounts, proves that the file system has ended and that nothing of its device is cached, mounts

@@ -187,14 +187,14 @@ fn make_and_mount<D: Rooted>(
         (existing_file_system(device, options.file_system)?, None)
     } else {
         let file_system = options.file_system.unwrap_or(FileSystem::Ext4);
-        let unwritten = if sparse { file_system.unwritten_options() } else { "" };
+        let unwritten = if sparse { file_system.entry().unwritten_options } else { "" };
         (file_system, Some(file_system.make(device, &format!("{unwritten} {}", options.mkfs_options))?))
     };
     if D::OURS && !is_allowed {
         check_marker(spec, device.path(), file_system, lock.as_ref())?;
     }
-    let inspect = if options.read_only { file_system.inspect_options() } else { "" };
-    let unwritten = if sparse && !options.read_only { file_system.unwritten_mount_options() } else { "" };
+    let inspect = if options.read_only { file_system.entry().inspect_options } else { "" };
+    let unwritten = if sparse && !options.read_only { file_system.entry().unwritten_mount_options } else { "" };
     // What is kept may be somebody else's work: a link in it must not lead our own writing out of it. Commands of the user's, which
     // get a visited target, may need links.
     let links = if D::OURS && options.keep_existing { "nosymfollow" } else { "" };
@@ -212,7 +212,7 @@ fn check_marker(
     lock: Option<&File>,
 ) -> Result<(), TargetError> {
     let lock = lock.and_then(|lock| lock.try_clone().ok());
-    let mut mount = Mount::new(device, file_system, file_system.inspect_options(), lock)?;
+    let mut mount = Mount::new(device, file_system, file_system.entry().inspect_options, lock)?;
     let checked = ClaimedDirectory::check(mount.point(), None).map_err(|error| not_ours(error, spec, mount.point()));
     mount.unmount()?;
     checked
@@ -237,7 +237,7 @@ pub(crate) fn existing_file_system(
 ) -> Result<FileSystem, TargetError> {
     let found = signature::file_system(device.file(), device.size().0, device.path())?;
     match (found, expected) {
-        (Some(name), _) => name.parse(),
+        (Some(known), _) => Ok(known),
         (None, Some(expected)) if device.device().is_zoned() => Ok(expected),
         (None, _) => Err(TargetError::damaged(device.path(), "no file system that senesce can mount was found on it")),
     }

@@ -1,19 +1,27 @@
 //! What the first and last bytes of a device or image say about its content.
 
 use crate::error::TargetError;
+use crate::file_system::FileSystem;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A magic number of a file system, volume or partition table: name, offset from the start, bytes.
+/// Name, offset, bytes.
+type Magic = (&'static str, u64, &'static [u8]);
+
+/// The file systems of the table, and the others.
+fn magics() -> impl Iterator<Item = Magic> {
+    let known = FileSystem::ALL.into_iter().map(|known| {
+        let signature = &known.entry().signature;
+        (signature.held, signature.offset, signature.magic)
+    });
+    known.chain(OTHER_MAGICS.iter().copied())
+}
+
+/// A magic number of a volume, a partition table or a file system that is not in the table: name, offset from the start, bytes.
 /// Offsets and bytes as in the kernel's `include/uapi/linux/magic.h`, the on-disk headers of each file system, and
 /// util-linux `libblkid/src/superblocks`.
-const MAGICS: &[(&str, u64, &[u8])] = &[
-    ("xfs", 0, b"XFSB"),
-    ("ext2, ext3 or ext4", 1080, &[0x53, 0xEF]),
-    ("btrfs", 0x10040, b"_BHRfS_M"),
-    ("f2fs", 1024, &[0x10, 0x20, 0xF5, 0xF2]),
-    ("nilfs2", 1030, &[0x34, 0x34]),
+const OTHER_MAGICS: &[Magic] = &[
     ("bcachefs or bcache", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca]),
     ("bcachefs", 4120, &[0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9]),
     ("erofs", 1024, &[0xe2, 0xe1, 0xf5, 0xe0]),
@@ -62,28 +70,19 @@ fn partition_starts() -> impl Iterator<Item = u64> {
     [63 * 512].into_iter().chain(first).chain(behind.into_iter().flat_map(|mib| [mib * MIB, (mib + 1) * MIB]))
 }
 
-/// Copies of superblocks that outlive the loss of the beginning of a file system of `size` bytes: name, offset, bytes. ext4: groups
-/// 1, 3, 5, 7 and 9 with sparse_super, with blocks of 1, 2 and 4 KiB (Documentation/filesystems/ext4/super.rst); btrfs: its mirrors
-/// (fs/btrfs/disk-io.h); XFS: its allocation groups, 4 by default, of 1 TiB from 4 TiB on (xfsprogs libxfs/topology.c).
-fn copies(size: u64) -> Vec<(&'static str, u64, &'static [u8])> {
-    const EXT_MAGIC: u64 = 56;
-    let groups = [1u64, 3, 5, 7, 9];
-    let ext = |block: u64| {
-        let first = u64::from(block == 1024);
-        groups.map(|group| ("ext2, ext3 or ext4", (group * block * 8 + first) * block + EXT_MAGIC, &[0x53u8, 0xEF][..]))
-    };
-    let btrfs = [64 * MIB, 1 << 38].map(|mirror| ("btrfs", mirror + 64, &b"_BHRfS_M"[..]));
-    let group = (size / 4096).div_ceil(4) * 4096;
-    let groups_of = |group: u64| [1, 2, 3].map(|number| ("xfs", number * group, &b"XFSB"[..]));
-    let xfs = groups_of(group).into_iter().chain(groups_of(1 << 40));
-    [1024, 2048, 4096].into_iter().flat_map(ext).chain(btrfs).chain(xfs).collect()
+/// Copies of superblocks that outlive the loss of the beginning of a file system of `size` bytes.
+fn copies(size: u64) -> impl Iterator<Item = Magic> {
+    FileSystem::ALL.into_iter().flat_map(move |known| {
+        let signature = &known.entry().signature;
+        (signature.copies)(size).into_iter().map(|offset| (signature.held, offset, signature.magic))
+    })
 }
 
 /// What a device of `size` bytes holds: the name of a known signature, also of a partition or of a superblock's copy, or "data
 /// of an unknown kind" when its first or last MiB is not all zero. `None`: nothing was found.
 pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
-    for (name, offset, magic) in MAGICS {
-        if matches(file, *offset, magic, size, path)? {
+    for (name, offset, magic) in magics() {
+        if matches(file, offset, magic, size, path)? {
             return Ok(Some(format!("a signature of {name}")));
         }
     }
@@ -122,11 +121,11 @@ fn magic_of_partition(file: &File, start: u64, path: &Path) -> Result<Option<&'s
     if head[..read].iter().all(|byte| *byte == 0) {
         return Ok(None);
     }
-    let is_there = |(_, offset, magic): &&(&str, u64, &[u8])| {
+    let is_there = |(_, offset, magic): &Magic| {
         let at = *offset as usize;
         head[..read].get(at..at + magic.len()) == Some(*magic)
     };
-    Ok(MAGICS.iter().find(is_there).map(|(name, ..)| *name))
+    Ok(magics().find(is_there).map(|(name, ..)| name))
 }
 
 /// How many places of a device are looked at.
@@ -166,13 +165,12 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64, path: &Path) -> Resul
     Ok(filled)
 }
 
-/// The file system whose magic number is there, by its name as in `mount -t`.
-pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<&'static str>, TargetError> {
-    let known =
-        [("ext4", 1), ("xfs", 0), ("btrfs", 2), ("f2fs", 3), ("nilfs2", 4)].map(|(name, index)| (name, MAGICS[index]));
-    for (name, (_, offset, magic)) in known {
-        if matches(file, offset, magic, size, path)? {
-            return Ok(Some(name));
+/// The file system whose superblock is there.
+pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSystem>, TargetError> {
+    for known in FileSystem::ALL {
+        let signature = &known.entry().signature;
+        if matches(file, signature.offset, signature.magic, size, path)? {
+            return Ok(Some(known));
         }
     }
     Ok(None)
@@ -232,8 +230,8 @@ mod tests {
     #[test]
     fn every_magic_is_found_and_an_empty_image_is_empty() {
         assert_eq!(found(&image_with(0, &[])), None);
-        for (name, offset, magic) in MAGICS {
-            assert!(found(&image_with(*offset, magic)).unwrap().starts_with("a signature"), "{name}");
+        for (name, offset, magic) in magics() {
+            assert!(found(&image_with(offset, magic)).unwrap().starts_with("a signature"), "{name}");
         }
         for (name, from_end, magic) in END_MAGICS {
             assert!(found(&image_with(8 * MIB - from_end, magic)).unwrap().contains("at its end"), "{name}");

@@ -1,7 +1,8 @@
 //! What can go wrong in this room.
 
 use crate::wml::Diagnostic;
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 use senesce_core::units::UnitError;
 use senesce_volume::TargetError;
 use std::io;
@@ -29,17 +30,9 @@ pub enum WorkloadError {
         /// What to do.
         remedy: String,
     },
-    /// An I/O operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
-    Io {
-        /// What was being done.
-        operation: String,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// Something it needs is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
@@ -62,11 +55,11 @@ pub enum WorkloadError {
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOSPC) => {
-            "; the workload needs more room: make it smaller with --scale or --set, or use a larger target"
+            "the workload needs more room: make it smaller with --scale or --set, or use a larger target"
         }
-        Some(libc::EMFILE) => "; raise the limit of open files with `ulimit -n`",
-        Some(libc::EROFS) => "; remount the target read-write",
-        Some(libc::EACCES | libc::EPERM) => "; choose a directory that this user may write to",
+        Some(libc::EMFILE) => "raise the limit of open files with `ulimit -n`",
+        Some(libc::EROFS) => "remount the target read-write",
+        Some(libc::EACCES | libc::EPERM) => "choose a directory that this user may write to",
         _ => "",
     }
 }
@@ -75,7 +68,11 @@ impl WorkloadError {
     /// For `map_err` on I/O: `WorkloadError::io("create", path)`.
     pub fn io<E: Into<io::Error>>(operation: impl Into<String>, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
         let (operation, path) = (operation.into(), path.into());
-        move |source| Self::Io { operation, path, source: source.into() }
+        move |source| {
+            let source = source.into();
+            let remedy = remedy(&source);
+            IoFailure::new(operation, path, source).with_remedy(remedy).into()
+        }
     }
 }
 
@@ -90,7 +87,7 @@ impl Classify for WorkloadError {
         match self {
             Self::Language(_) | Self::Usage(_) | Self::Unit(_) => ExitCode::Usage,
             Self::Outside { .. } => ExitCode::Refused,
-            Self::Io { .. } => ExitCode::RunFailed,
+            Self::Io(_) => ExitCode::RunFailed,
             Self::Missing { .. } => ExitCode::Missing,
             Self::Interrupted(_) => ExitCode::Interrupted,
             Self::Target(error) => error.exit_code(),

@@ -1,7 +1,7 @@
 //! What can go wrong before or around commands. What a zone answers to a command is a [`crate::ZoneFault`].
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
-use std::io;
+use senesce_core::IoFailure;
+use senesce_core::failure::{Classify, ExitCode};
 
 /// An error of the zoned room.
 #[derive(Debug, thiserror::Error)]
@@ -37,19 +37,9 @@ pub enum ZonedError {
         /// How to get it.
         remedy: String,
     },
-    /// A call failed.
-    #[error("{operation} {path}: {words}; {remedy}", words = errno_words(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: String,
-        /// What to look at.
-        remedy: &'static str,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// A zone objected where the run could not go on.
     #[error("{operation} of zone {zone}: {fault}; {remedy}")]
     Zone {
@@ -81,7 +71,7 @@ impl Classify for ZonedError {
             Self::Usage(_) | Self::Job { .. } | Self::Import { .. } => ExitCode::Usage,
             Self::Refused { .. } => ExitCode::Refused,
             Self::Missing { .. } => ExitCode::Missing,
-            Self::Io { .. } | Self::Zone { .. } => ExitCode::RunFailed,
+            Self::Io(_) | Self::Zone { .. } => ExitCode::RunFailed,
             Self::Target(error) => error.exit_code(),
         }
     }

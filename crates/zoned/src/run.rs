@@ -12,6 +12,7 @@ use crate::sim::model::Model;
 use crate::sim::{SimDevice, SimOptions};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Progress, Seed};
+use senesce_sys::clock::thread_cpu_time;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -213,9 +214,9 @@ pub fn run_prepared<D: ZonedDevice + ?Sized>(
     let now = device.now_ns();
     workers.iter_mut().for_each(|worker| worker.begin(now, checked.job.ramp.ns()));
     options.progress.phase("run", 0, "commands");
-    let cpu = thread_cpu_ns();
+    let cpu = thread_cpu_time();
     let interrupted = drive(device, &mut workers, &owner_of_tag, &[options.interrupt])?;
-    let cpu_ns = thread_cpu_ns().saturating_sub(cpu);
+    let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;
     let mut result = JobResult {
         device: geometry.name.clone(),
         actors: checked.actors.iter().map(ActorResult::new).collect(),
@@ -265,10 +266,4 @@ fn gather(result: &mut JobResult, checked: &CheckedJob, workers: Vec<Worker>, no
         let (queue, tally) = worker.finish(now_ns);
         result.actors[owners[queue]].tally.add(&tally);
     }
-}
-
-/// Processor time of this thread.
-pub fn thread_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -53,14 +53,10 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// Processor time of this process, client and server, in seconds.
 pub fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+    senesce_sys::clock::process_cpu_time().as_secs_f64()
 }
 
 /// Private memory of this process, in bytes: without the region, which is a shared mapping.
 pub fn private_bytes() -> Outcome<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("RssAnon:")).ok_or("/proc/self/status has no RssAnon")?;
-    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? << 10)
+    Ok(senesce_sys::memory::anonymous_bytes().ok_or("/proc/self/status has no RssAnon")?)
 }

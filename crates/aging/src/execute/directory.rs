@@ -10,6 +10,7 @@ use crate::plan::AgingPlan;
 use crate::planner::{File, Operation, OperationKind};
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
 use rustix::io::Errno;
+use senesce_core::IoFailure;
 use senesce_volume::ClaimedDirectory;
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -229,18 +230,18 @@ fn allocate(made: &OwnedFd, size: u64) -> Result<(), Errno> {
 pub(crate) fn explain(operation: &'static str, path: PathBuf, errno: Errno) -> AgingError {
     let remedy = match errno {
         Errno::NOSPC | Errno::DQUOT => {
-            "; metadata and inodes need room beside the files: lower --fullness, or declare a smaller --size"
+            "metadata and inodes need room beside the files: lower --fullness, or declare a smaller --size"
         }
-        Errno::ROFS => "; the file system turned read-only, most often after an error: see `dmesg` and check it",
-        Errno::IO | Errno::NODEV | Errno::NXIO | Errno::STALE => "; the device failed or went away: see `dmesg`",
-        Errno::MFILE | Errno::NFILE => "; raise the number of open files (`ulimit -n`) or lower --threads",
-        Errno::OPNOTSUPP => "; this file system cannot allocate without writing: use --data write or --data sparse",
-        Errno::FBIG => "; the file system has a smaller greatest file size: use --truncate-sizes",
-        Errno::EXIST => "; the directory holds a file that the plan has not made yet: was it changed from outside?",
-        Errno::NOENT => "; something that the plan made is gone: was the directory changed from outside?",
+        Errno::ROFS => "the file system turned read-only, most often after an error: see `dmesg` and check it",
+        Errno::IO | Errno::NODEV | Errno::NXIO | Errno::STALE => "the device failed or went away: see `dmesg`",
+        Errno::MFILE | Errno::NFILE => "raise the number of open files (`ulimit -n`) or lower --threads",
+        Errno::OPNOTSUPP => "this file system cannot allocate without writing: use --data write or --data sparse",
+        Errno::FBIG => "the file system has a smaller greatest file size: use --truncate-sizes",
+        Errno::EXIST => "the directory holds a file that the plan has not made yet: was it changed from outside?",
+        Errno::NOENT => "something that the plan made is gone: was the directory changed from outside?",
         _ => "",
     };
-    AgingError::Io { operation, path, source: errno.into(), remedy: remedy.into() }
+    IoFailure::new(operation, path, errno).with_remedy(remedy).into()
 }
 
 /// Name of a file as the kernel wants it, without an allocation.

@@ -173,9 +173,9 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
     let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
     assert_eq!(outcome.completed, 0);
     match outcome.result.unwrap_err() {
-        AgingError::Io { operation, path: told, source, .. } => {
-            assert_eq!((operation, told), ("create", path));
-            assert_eq!(source.kind(), std::io::ErrorKind::AlreadyExists);
+        AgingError::Io(failure) => {
+            assert_eq!((&*failure.operation, &failure.path), ("create", &path));
+            assert_eq!(failure.kind(), std::io::ErrorKind::AlreadyExists);
         }
         other => panic!("{other}"),
     }

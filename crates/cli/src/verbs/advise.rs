@@ -9,7 +9,7 @@ use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand};
 use senesce_core::{Bytes, ExitCode, Failure, Table};
-use senesce_objstore::advise::{FILE_SYSTEMS, Recommendation, Volume, recommend};
+use senesce_objstore::advise::{Recommendation, Volume, file_systems, recommend};
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ struct Objects {
     #[arg(long, default_value = "4K")]
     size: Bytes,
     /// File system the volume is to have
-    #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(FILE_SYSTEMS))]
+    #[arg(long, default_value = "ext4", value_parser = clap::builder::PossibleValuesParser::new(file_systems()))]
     fs: String,
     /// Size of the volume
     #[arg(

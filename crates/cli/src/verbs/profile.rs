@@ -158,7 +158,7 @@ impl Verb for ProfileVerb {
             Action::Table { size, json, markdown } => {
                 let make =
                     |profile| PlanSpec { truncate: Truncate::Drop, ..PlanSpec::new(profile, size, DEFAULT_SEED) };
-                let table = overview::planned(make, senesce_core::environment::cpu_seconds)?;
+                let table = overview::planned(make, || senesce_sys::clock::process_cpu_time().as_secs_f64())?;
                 if markdown { print_markdown(&table)? } else { print(&table, json)? }
             }
         }

@@ -82,3 +82,38 @@ fn the_functions_of_the_walk_are_where_it_says() {
     }
     assert!(steps >= 10, "{steps} steps");
 }
+
+/// Files with sources below a folder.
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => sources(&path, found),
+            false if path.extension().is_some_and(|kind| kind == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// What a finding calls published comes from data/published: a text of the code that names it holds no digit.
+#[test]
+fn published_numbers_are_typed_in_no_code() {
+    let mut files = Vec::new();
+    let crates = std::fs::read_dir(root().join("crates")).expect("crates").flatten();
+    crates.for_each(|entry| sources(&entry.path().join("src"), &mut files));
+    assert!(files.len() > 100, "{} files", files.len());
+    let mut looked_at = 0;
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("a source");
+        for (at, _) in text.match_indices("published: ") {
+            let rest = &text[at + "published: ".len()..];
+            let Some(rest) = rest.strip_prefix("format!(").unwrap_or(rest).trim_start().strip_prefix('"') else {
+                continue;
+            };
+            let typed = rest.split('"').next().unwrap_or_default();
+            looked_at += 1;
+            assert!(!typed.contains(|one: char| one.is_ascii_digit()), "{}: {typed}", file.display());
+        }
+    }
+    assert!(looked_at > 0, "it looks for what is not written any more");
+}

@@ -1,24 +1,17 @@
 //! What can go wrong with a run directory, in words.
 
 use super::FORMAT;
-use crate::failure::{Classify, ExitCode, errno_words};
+use crate::failure::{Classify, ExitCode};
+use crate::io_failure::IoFailure;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// What can go wrong with a run directory.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// An I/O operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = remedy(source))]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// To what.
-        path: PathBuf,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
+    /// An operation on a path failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
     /// The directory is not a run directory.
     #[error("{path} is not a run directory: it has no readable {missing}; `senesce runs` lists runs")]
     NotARun {
@@ -80,9 +73,9 @@ fn other_format(found: &str) -> String {
 
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
-        Some(28) => "; free some room there or choose another place with --out",
-        Some(30) => "; choose a place that can be written with --out",
-        Some(13) => "; check the permissions or choose another place with --out",
+        Some(28) => "free some space there or choose another place with --out",
+        Some(30) => "choose a place that can be written with --out",
+        Some(13) => "check the permissions or choose another place with --out",
         _ => "",
     }
 }
@@ -90,7 +83,7 @@ fn remedy(source: &io::Error) -> &'static str {
 impl Classify for RecordError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Io { .. } | Self::Damaged { .. } => ExitCode::RunFailed,
+            Self::Io(_) | Self::Damaged { .. } => ExitCode::RunFailed,
             Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
             Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
         }
@@ -99,5 +92,8 @@ impl Classify for RecordError {
 
 pub(super) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
     let path = path.to_path_buf();
-    move |source| RecordError::Io { operation, path, source }
+    move |source| {
+        let remedy = remedy(&source);
+        IoFailure::new(operation, path, source).with_remedy(remedy).into()
+    }
 }

@@ -10,8 +10,9 @@ use super::run::peak_rss_bytes;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
-use senesce_core::{Bytes, ExitCode, Failure, machine};
+use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_runs::run::Context;
+use senesce_sys::usage;
 use senesce_volume::ClaimedDirectory;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -108,7 +109,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     };
     let interrupt = context.interrupt;
     let mut watch = Watch::begin(execution, context)?;
-    let cpu_before = cpu_seconds();
+    let cpu_before = process_cpu_seconds();
     let witness = CommitWitness::of(root.as_fd());
     let commits_before = witness.as_ref().and_then(CommitWitness::count);
     let mut operations = own.operations(execution.from, execution.len);
@@ -268,12 +269,13 @@ fn distance(parts: &Interleaved<'_>) -> Option<f64> {
 }
 
 /// Processor seconds of this process so far: user, system.
-pub fn cpu_seconds() -> (f64, f64) {
-    machine::processor_seconds(std::process::id()).unwrap_or_default()
+pub fn process_cpu_seconds() -> (f64, f64) {
+    let used = usage::this_process();
+    (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
 /// Processor seconds since `before`.
 pub fn since(before: (f64, f64)) -> (f64, f64) {
-    let now = cpu_seconds();
+    let now = process_cpu_seconds();
     (now.0 - before.0, now.1 - before.1)
 }

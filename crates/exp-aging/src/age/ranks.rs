@@ -4,7 +4,7 @@
 use super::Age;
 use super::course::Course;
 use super::events::{Event, RankRow};
-use super::execution::{Execution, Played, Watch, cpu_seconds, data_mode, since};
+use super::execution::{Execution, Played, Watch, data_mode, process_cpu_seconds, since};
 use super::parts::{Own, PartState, parts_of};
 use super::rehearse::Rehearsed;
 use super::run::peak_rss_bytes;
@@ -232,7 +232,7 @@ fn play(
     };
     let backends: Vec<_> = backends.into_iter().map(DirectoryBackEnd::prepared).collect();
     let step = Step { cluster, root, checked: Mutex::new(Instant::now()), lost: Mutex::default() };
-    let cpu_before = cpu_seconds();
+    let cpu_before = process_cpu_seconds();
     cluster.begin_operations(assignment.from, assignment.window);
     let mut operations = own.operations(assignment.from, assignment.len);
     // Signals reach the execution through rank 0, so that all ranks stop at the same operation.

@@ -4,6 +4,7 @@ use super::course::Course;
 use super::events::Rehearsal;
 use super::parts::{PartState, Whole};
 use senesce_core::{ExitCode, Failure, Progress};
+use senesce_sys::clock::thread_cpu_time;
 use serde::{Deserialize, Serialize};
 
 const BETWEEN_LOOKS: u64 = 1 << 22;
@@ -31,7 +32,7 @@ pub fn rehearse(
         if done == 0 {
             progress.phase("planning", len * parts.len() as u64, "operations");
         }
-        let (before, from) = (thread_cpu_seconds(), planner.operations_done());
+        let (before, from) = (thread_cpu_time(), planner.operations_done());
         while planner.operations_done() < len {
             let reached = planner.operations_done();
             planner.skip_to((reached + BETWEEN_LOOKS).min(len));
@@ -46,7 +47,7 @@ pub fn rehearse(
                 break;
             }
         }
-        rehearsed.cpu_seconds += thread_cpu_seconds() - before;
+        rehearsed.cpu_seconds += (thread_cpu_time() - before).as_secs_f64();
         rehearsed.operations += planner.operations_done() - from;
         rehearsed.states.push(PartState::of(*part, &planner));
     }
@@ -72,9 +73,4 @@ impl Rehearsal {
             course: Some(course.clone()),
         })
     }
-}
-
-fn thread_cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }

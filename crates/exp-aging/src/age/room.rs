@@ -55,14 +55,9 @@ pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
 /// inodes and names. `None`: not known of this file system.
 pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
     let (capacity, files) = (summary.capacity.0, summary.files_at_most);
-    let (log, share, of_a_file) = match file_system {
-        FileSystem::Ext4 => ((capacity / 32).clamp(4 << 20, 1 << 30), capacity >> 13, 1 << 10),
-        FileSystem::Xfs => ((capacity / 2048).clamp(64 << 20, 2 << 30), capacity >> 13, 2 << 10),
-        // Each commit writes the metadata that changed to another place, and keeps them twice.
-        FileSystem::Btrfs => (256 << 20, capacity >> 10, 16 << 10),
-        FileSystem::F2fs | FileSystem::Nilfs2 => return None,
-    };
-    Some(Bytes(log + share + files * of_a_file + u64::from(summary.directories) * (16 << 10) + SLACK))
+    let known = file_system.entry().metadata?;
+    let of_volume = (known.log)(capacity) + (capacity >> known.volume_shift);
+    Some(Bytes(of_volume + files * known.of_a_file + u64::from(summary.directories) * (16 << 10) + SLACK))
 }
 
 const SLACK: u64 = 64 << 20;

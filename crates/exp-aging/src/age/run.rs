@@ -314,7 +314,5 @@ fn see_layout(target: &MountedTarget) -> LayoutSeen {
 
 /// Most memory of this process so far, in bytes.
 pub fn peak_rss_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let words = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    words.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).map_or(0, |kib| kib << 10)
+    senesce_sys::memory::peak_resident_bytes().unwrap_or(0)
 }

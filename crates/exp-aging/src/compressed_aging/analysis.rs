@@ -1,7 +1,7 @@
 //! Cells, the figure and the table of compressed agings.
 
 use super::certificate::Cell;
-use super::{Aged, Kind, Spec};
+use super::{Aged, AgingKind, Spec};
 use crate::aged_image::SeenLayout;
 use crate::equal_layouts::{all_equal, compare};
 use senesce_core::analysis::*;
@@ -25,17 +25,17 @@ pub(super) fn cells(spec: &Spec, agings: &[Aged]) -> Vec<Cell> {
 /// The cells of one profile on one file system, from the highest ceiling to the lowest.
 fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Vec<Cell> {
     let own: Vec<&Aged> = agings.iter().filter(|aged| aged.step.profile == profile && aged.step.fs == fs).collect();
-    let layouts = |kind: Kind| -> Vec<&SeenLayout> {
+    let layouts = |kind: AgingKind| -> Vec<&SeenLayout> {
         own.iter().filter(|aged| aged.step.kind == kind).map(|aged| &aged.image.layout).collect()
     };
-    let (full, half) = (layouts(Kind::Full), layouts(Kind::Half));
+    let (full, half) = (layouts(AgingKind::Full), layouts(AgingKind::Half));
     let unfinished =
-        own.iter().any(|aged| aged.step.kind == Kind::Full && (aged.virtual_t as f64) < aged.t_bound.floor());
+        own.iter().any(|aged| aged.step.kind == AgingKind::Full && (aged.virtual_t as f64) < aged.t_bound.floor());
     let stationary = unfinished.then(|| all_equal(compare(&half, &full).as_deref()) == Some(true));
     let mut turnovers = spec.turnovers.clone();
     turnovers.sort_by(|a, b| b.total_cmp(a));
     let cell = |turnovers: f64| {
-        let kind = Kind::Compressed(turnovers);
+        let kind = AgingKind::Compressed(turnovers);
         let played = own.iter().find(|aged| aged.step.kind == kind)?;
         let layouts = layouts(kind);
         let numbers = compare(&layouts, &full);

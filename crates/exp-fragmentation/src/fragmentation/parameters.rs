@@ -3,7 +3,6 @@
 use super::models::Models;
 use super::volume::{self, VolumeSource};
 use clap::{Args, ValueEnum};
-use senesce_core::environment::is_root;
 use senesce_core::{Bytes, Failure, Level, Seed, Size, Span};
 use senesce_volume::{FileSystem, TargetSpec};
 use serde::{Deserialize, Serialize};
@@ -161,7 +160,7 @@ impl Common {
     pub fn place(&self) -> Result<VolumeSource, Failure> {
         let made = |spec| Ok(VolumeSource::Made(spec));
         let place = match &self.target {
-            Target::Memory if !is_root() => Ok(VolumeSource::Directory(None)),
+            Target::Memory if !volume::mounting().are_met() => Ok(VolumeSource::Directory(None)),
             Target::Memory => made(TargetSpec::Memory { size: self.size.0 }),
             // A path that is not there is more likely a slip than a wish to fill the file system above it.
             Target::Said(TargetSpec::Directory(path)) if !path.is_dir() => Err(Failure::usage(format!(

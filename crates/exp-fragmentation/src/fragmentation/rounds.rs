@@ -5,10 +5,9 @@ use super::parameters::{Common, Spec};
 use super::point::{Clock, measured};
 use super::read::{Reads, State, read};
 use super::sketch::Sketch;
-use super::volume::Volume;
+use super::volume::{self, Volume};
 use super::{Procedure, figures};
 use senesce_core::analysis::Better;
-use senesce_core::environment::is_root;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
@@ -80,7 +79,7 @@ impl<P: Procedure> Fragmentation<P> {
         if context.recorded().events().next().is_none() {
             context.record(Event::VolumeSource(self.place.words(common.size.0)));
         }
-        if !is_root() {
+        if !volume::mounting().are_met() {
             context.caveat(
                 "measured without root: in a directory instead of fresh file systems, with the trace-free layout score",
             );

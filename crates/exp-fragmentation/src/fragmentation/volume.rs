@@ -4,7 +4,7 @@ use rand::Rng;
 use senesce_core::failure::failed;
 use senesce_core::{Bytes, Failure, Seed};
 use senesce_devmodel::{Operation, Request};
-use senesce_runs::run::{Context, Run};
+use senesce_runs::run::{Context, Needs, Run};
 use senesce_runs::tree::Tree;
 use senesce_volume::{
     BlockDevice, FileSystem, MountedTarget, OpenOptions, Remounted, TargetSpec, TraceSession, guard, open,
@@ -14,6 +14,11 @@ use std::path::{Path, PathBuf};
 
 /// Name of the file system of a directory that is used as it is.
 pub const AS_FOUND: &str = "as found";
+
+/// What fresh volumes and cold caches need; without it a directory is used as it is found.
+pub fn mounting() -> Needs {
+    Needs::root("fresh volumes are mounted")
+}
 
 /// The files lie in this folder of a volume, apart from what the file system and the guard keep in its root.
 const FOLDER: &str = "data";
@@ -178,7 +183,7 @@ impl Volume {
 
     /// Makes it cold; the words say what stayed warm.
     pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
-        if !senesce_core::environment::is_root() {
+        if !mounting().are_met() {
             self.target.sync()?;
             Tree::below(&self.folder)?.forget(&self.folder)?;
             return Ok(Some("measured without dropping the caches of directories and metadata: that needs root"));

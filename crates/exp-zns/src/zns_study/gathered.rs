@@ -2,7 +2,7 @@
 
 use super::Event;
 use super::files::Found;
-use super::keys::{Kind, Place, operation_key, place, word};
+use super::keys::{Holds, PublishedFile, operation_key, place, word};
 use super::text::{bandwidth_log, operations};
 use crate::zns::values::Values;
 use crate::zns_rocksdb::output::{percentiles, throughput};
@@ -54,10 +54,10 @@ impl Gathered {
             return Err("it is empty".into());
         }
         let place = place(path);
-        if let Kind::Database(run) = place.kind {
+        if let Holds::Database(run) = place.kind {
             return self.take_database(&place, run, text);
         }
-        if let (Kind::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
+        if let (Holds::Beside, Some(log)) = (place.kind, bandwidth_log(text)) {
             self.take_log(&place, &log);
             return Ok(());
         }
@@ -73,7 +73,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn take_fio(&mut self, place: &Place, output: &Output) -> Result<(), String> {
+    fn take_fio(&mut self, place: &PublishedFile, output: &Output) -> Result<(), String> {
         let sound = || output.jobs.iter().filter(|job| job.error == 0);
         if let (None, Some(job)) = (sound().next(), output.jobs.first()) {
             let words = errno_words(&std::io::Error::from_raw_os_error(job.error as i32));
@@ -85,13 +85,13 @@ impl Gathered {
             all.filter(|direction| direction.name != "mixed" && wanted(direction.name)).collect()
         };
         match place.kind {
-            Kind::Grid => {
+            Holds::Grid => {
                 let reads = place.key.contains("read");
                 let all = of(&|name| name == if reads { "read" } else { "write" });
                 put(self.entry(place, ""), "", &all)
                     .ok_or("it holds no I/O of the operation that its path names".into())
             }
-            Kind::Beside => {
+            Holds::Beside => {
                 let read = put(self.entry(place, ""), "", &of(&|name| name == "read"));
                 let written = put(self.entry(place, ""), "writer_", &of(&|name| name == "write"));
                 read.or(written).ok_or("it holds neither reads nor writes".into())
@@ -113,7 +113,7 @@ impl Gathered {
         }
     }
 
-    fn take_database(&mut self, place: &Place, run: u32, text: &str) -> Result<(), String> {
+    fn take_database(&mut self, place: &PublishedFile, run: u32, text: &str) -> Result<(), String> {
         let (_, benchmark) = place.key.rsplit_once(' ').unwrap_or_default();
         let name = benchmark.trim_end_matches("-limited");
         let rate =
@@ -129,7 +129,7 @@ impl Gathered {
         Ok(())
     }
 
-    fn take_log(&mut self, place: &Place, [reads, writes]: &[Vec<f64>; 2]) {
+    fn take_log(&mut self, place: &PublishedFile, [reads, writes]: &[Vec<f64>; 2]) {
         let series = if writes.is_empty() { reads } else { writes };
         let entry = self.entry(place, "");
         if entry.by_second.len() < series.len() {
@@ -141,7 +141,7 @@ impl Gathered {
         }
     }
 
-    fn entry(&mut self, place: &Place, more: &str) -> &mut Values {
+    fn entry(&mut self, place: &PublishedFile, more: &str) -> &mut Values {
         let words = format!("{}{more}", place.key);
         let key = (place.device.clone(), words.clone(), 0);
         self.points.entry(key).or_insert_with(|| Values::of(&words))

@@ -4,18 +4,18 @@ use crate::zns::condition::grid_key;
 
 /// What a file is, by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct PublishedFile {
     /// The folder of the device that it was measured on; empty: the path names none.
     pub device: String,
     /// The words of its point, or how they begin.
     pub key: String,
     /// How it is read.
-    pub kind: Kind,
+    pub kind: Holds,
 }
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum Holds {
     /// A point of the fio grid: all jobs together.
     Grid,
     /// Reads beside writes, at a rate or without limit.
@@ -28,7 +28,7 @@ pub enum Kind {
 
 /// `.../<engine>/<device>/<format>/<op>/<bs>bs/<zones>zone/<qd>.json`; below `custom/<device>` the folders of rate interference
 /// (in the artifact's spelling), `heavy` and `long`; `zbdbench/<file system>`; all others keep the words of their path.
-pub fn place(path: &str) -> Place {
+pub fn place(path: &str) -> PublishedFile {
     let parts: Vec<&str> = path.split('/').collect();
     if let Some(place) = grid(&parts) {
         return place;
@@ -43,12 +43,12 @@ pub fn place(path: &str) -> Place {
     let heavy = || named("heavy").map(|at| heavy(&parts[at..]));
     let long = || long(&parts);
     if let Some(key) = rate.or_else(heavy).or_else(long) {
-        return Place { device, key, kind: Kind::Beside };
+        return PublishedFile { device, key, kind: Holds::Beside };
     }
     if let Some((key, run)) = named("zbdbench").and_then(|at| database(&parts[at + 1..])) {
-        return Place { device, key, kind: Kind::Database(run) };
+        return PublishedFile { device, key, kind: Holds::Database(run) };
     }
-    Place { device, key: format!("file={}", word(path)), kind: Kind::Named }
+    PublishedFile { device, key: format!("file={}", word(path)), kind: Holds::Named }
 }
 
 /// A word that does not break a key.
@@ -56,7 +56,7 @@ pub fn word(text: &str) -> String {
     text.strip_suffix(".json").unwrap_or(text).replace([',', '='], ";")
 }
 
-fn grid(parts: &[&str]) -> Option<Place> {
+fn grid(parts: &[&str]) -> Option<PublishedFile> {
     let [.., engine, device, format, op, size, zones, depth] = parts else { return None };
     let depth: u64 = depth.strip_suffix(".json")?.parse().ok()?;
     let size = size.strip_suffix("bs")?;
@@ -75,16 +75,16 @@ fn grid(parts: &[&str]) -> Option<Place> {
         (_, false) => "none",
     };
     let (kind, op) = match known {
-        "write" | "append" | "randread" => (Kind::Grid, known),
-        "read" => (Kind::Grid, "seqread"),
-        _ => (Kind::Named, *op),
+        "write" | "append" | "randread" => (Holds::Grid, known),
+        "read" => (Holds::Grid, "seqread"),
+        _ => (Holds::Named, *op),
     };
     let key = match *format {
         "lbaf0" => grid_key(op, bs, depth, zones, path, 512),
         "lbaf2" => grid_key(op, bs, depth, zones, path, 4096),
         other => format!("op={op},bs={bs},qd={depth},zones={zones},path={path},lbaf={other}"),
     };
-    Some(Place { device: (*device).into(), key, kind })
+    Some(PublishedFile { device: (*device).into(), key, kind })
 }
 
 /// `zns_append_250_16`: the drive, what writes, MiB/s, depth of the reader. Without a name it is a drive that was not labelled.
@@ -227,40 +227,40 @@ mod tests {
     #[test]
     fn paths_of_the_artifacts_are_understood() {
         let of = |path: &str| {
-            let Place { device, key, kind } = place(path);
+            let PublishedFile { device, key, kind } = place(path);
             (device, key, kind)
         };
-        let is = |path: &str, device: &str, key: &str, kind: Kind| {
+        let is = |path: &str, device: &str, key: &str, kind: Holds| {
             assert_eq!(of(path), (device.to_string(), key.to_string(), kind), "{path}");
         };
         let key = "op=append,bs=4096,qd=8,zones=1,path=direct,lbaf=4096";
-        is("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json", "zns-a", key, Kind::Grid);
+        is("data/spdk/zns-a/lbaf2/append/4096bs/1zone/8.json", "zns-a", key, Holds::Grid);
         let key = "op=write,bs=512,qd=1,zones=4,path=mq-deadline,lbaf=512";
-        is("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json", "zns-a", key, Kind::Grid);
+        is("io_uring/zns-a/lbaf0/writemq/512bs/4zone/1.json", "zns-a", key, Holds::Grid);
         let key = "op=write,bs=512,qd=1,zones=4,path=none,lbaf=512";
-        is("io_uring/nvme-b/lbaf0/write/512bs/4zone/1.json", "nvme-b", key, Kind::Grid);
+        is("io_uring/nvme-b/lbaf0/write/512bs/4zone/1.json", "nvme-b", key, Holds::Grid);
         let key = "op=writerand,bs=131072,qd=1,zones=4,path=none,lbaf=lbaf3";
-        is("io_uring/nvme-a/lbaf3/writerand/128Kbs/4zone/1.json", "nvme-a", key, Kind::Named);
+        is("io_uring/nvme-a/lbaf3/writerand/128Kbs/4zone/1.json", "nvme-a", key, Holds::Named);
         let key = "drive=zoned,op=append,rate=250,qd=16";
-        is("data/custom/zns-a/rate_inteference/zns_append_250_16", "zns-a", key, Kind::Beside);
-        is("custom/rate_interference/zns_append_250_16/out.json", "rate_interference", key, Kind::Beside);
+        is("data/custom/zns-a/rate_inteference/zns_append_250_16", "zns-a", key, Holds::Beside);
+        is("custom/rate_interference/zns_append_250_16/out.json", "rate_interference", key, Holds::Beside);
         let key = "drive=unlabelled,op=write,rate=0,qd=1";
-        is("custom/zns-a/rate_inteference/0_1", "zns-a", key, Kind::Beside);
-        is("custom/zns-a/heavy/zns_0_bw.1.log", "zns-a", "drive=zoned,rate=0", Kind::Beside);
-        is("custom/zns-a/long2/zns_append_128_250.json", "zns-a", "drive=zoned,rate=250,qd=128", Kind::Beside);
-        is("custom/zns-a/long3/nvme_128_0.json", "zns-a", "drive=conventional,rate=none,qd=128", Kind::Beside);
-        is("custom/zns-a/long2/16.json", "zns-a", "drive=conventional,rate=0,qd=16", Kind::Beside);
-        is("custom/zns-a/long/finallyzns_bw.3.log", "zns-a", "drive=zoned,rate=0", Kind::Beside);
+        is("custom/zns-a/rate_inteference/0_1", "zns-a", key, Holds::Beside);
+        is("custom/zns-a/heavy/zns_0_bw.1.log", "zns-a", "drive=zoned,rate=0", Holds::Beside);
+        is("custom/zns-a/long2/zns_append_128_250.json", "zns-a", "drive=zoned,rate=250,qd=128", Holds::Beside);
+        is("custom/zns-a/long3/nvme_128_0.json", "zns-a", "drive=conventional,rate=none,qd=128", Holds::Beside);
+        is("custom/zns-a/long2/16.json", "zns-a", "drive=conventional,rate=0,qd=16", Holds::Beside);
+        is("custom/zns-a/long/finallyzns_bw.3.log", "zns-a", "drive=zoned,rate=0", Holds::Beside);
         is(
             "custom/zns-a/long2/zns_append_1_{rate}.json",
             "zns-a",
             "file=custom/zns-a/long2/zns_append_1_{rate}",
-            Kind::Named,
+            Holds::Named,
         );
         let key = "xfs-conventional readwhilewriting-limited";
-        is("data/zbdbench/xfs/readwhilewriting_writelimit_2.txt", "", key, Kind::Database(1));
-        is("data/inteference/mixratio/50_nvme_8.json", "", "file=data/inteference/mixratio/50_nvme_8", Kind::Named);
-        is("README.md", "", "file=README.md", Kind::Named);
+        is("data/zbdbench/xfs/readwhilewriting_writelimit_2.txt", "", key, Holds::Database(1));
+        is("data/inteference/mixratio/50_nvme_8.json", "", "file=data/inteference/mixratio/50_nvme_8", Holds::Named);
+        is("README.md", "", "file=README.md", Holds::Named);
     }
 
     #[test]

@@ -274,8 +274,8 @@ impl<'a> Shared<'a> {
                 let item = &self.items[index];
                 match worker.item(item) {
                     Ok(entry) => entries.push((index, entry)),
-                    Err(StoreError::Io { source, path, .. })
-                        if source.kind() == std::io::ErrorKind::NotFound && path.starts_with(self.source) =>
+                    Err(StoreError::Io(failure))
+                        if failure.kind() == std::io::ErrorKind::NotFound && failure.path.starts_with(self.source) =>
                     {
                         worker.report.vanished.push(escape(&item.path));
                     }

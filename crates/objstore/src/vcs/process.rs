@@ -4,13 +4,14 @@ use crate::error::{StoreError, io};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use senesce_core::interrupt::Interrupt;
+use senesce_sys::usage::{self, Usage};
 use senesce_volume::Guardian;
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How a command ended.
@@ -60,27 +61,26 @@ pub fn run(command: &mut Command, limit: Duration, interrupt: &Interrupt) -> Res
     let (status, usage, timed_out) = waited.map_err(io("wait for", &program))?;
     let seconds = started.elapsed().as_secs_f64();
     guardian.dismiss();
-    let time = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
     let outcome = if timed_out {
         Outcome::TimedOut
-    } else if libc::WIFSIGNALED(status) {
-        Outcome::Killed(libc::WTERMSIG(status))
-    } else if libc::WEXITSTATUS(status) == 0 {
-        Outcome::Done
     } else {
-        Outcome::Failed(libc::WEXITSTATUS(status), last_lines(&mut output))
+        match (status.code(), status.signal()) {
+            (Some(0), _) => Outcome::Done,
+            (Some(code), _) => Outcome::Failed(code, last_lines(&mut output)),
+            (None, signal) => Outcome::Killed(signal.unwrap_or(0)),
+        }
     };
     Ok(Ran {
         seconds,
-        user_seconds: time(usage.ru_utime),
-        system_seconds: time(usage.ru_stime),
-        peak_bytes: usage.ru_maxrss as u64 * 1024,
+        user_seconds: usage.user.as_secs_f64(),
+        system_seconds: usage.system.as_secs_f64(),
+        peak_bytes: usage.peak_resident_bytes,
         outcome,
     })
 }
 
 /// Waits for the end of a child, ending it at the deadline or on an interrupt; whether that was needed comes last.
-fn wait(pid: Pid, deadline: Instant, interrupt: &Interrupt) -> std::io::Result<(i32, libc::rusage, bool)> {
+fn wait(pid: Pid, deadline: Instant, interrupt: &Interrupt) -> std::io::Result<(ExitStatus, Usage, bool)> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let mut ended = false;
     while Instant::now() < deadline && !interrupt.requested() && !ended {
@@ -94,20 +94,8 @@ fn wait(pid: Pid, deadline: Instant, interrupt: &Interrupt) -> std::io::Result<(
             let _ = kill_process_group(pid, Signal::KILL);
         }
     }
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is valid, and wait4 writes only to the two places it is given.
-    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    loop {
-        // SAFETY: as above; the pid is our own child, which nobody else waits for.
-        let found = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &mut status, 0, &mut usage) };
-        if found >= 0 {
-            return Ok((status, usage, !ended));
-        }
-        let error = std::io::Error::last_os_error();
-        if error.kind() != std::io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    let (status, usage) = usage::wait(pid)?;
+    Ok((status, usage, !ended))
 }
 
 fn ends_within(handle: &OwnedFd, time: Duration) -> std::io::Result<bool> {
@@ -166,6 +154,6 @@ mod tests {
         let ran = shell("sleep 30 & sleep 30", Duration::from_millis(200));
         assert!(ran.outcome == Outcome::TimedOut && ran.seconds < 30.0, "{ran:?}");
         let missing = run(&mut Command::new("/no/such/program"), GRACE, &Interrupt::new());
-        assert!(matches!(missing, Err(StoreError::Io { operation: "run", .. })));
+        assert!(matches!(missing, Err(StoreError::Io(ref failure)) if failure.operation == "run"));
     }
 }

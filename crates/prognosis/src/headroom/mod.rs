@@ -9,7 +9,7 @@ mod ext;
 mod xfs;
 
 use senesce_layout::Room;
-use senesce_layout::room::{FreeExtent, Kind};
+use senesce_layout::room::{FreeExtent, Particulars};
 use serde::{Deserialize, Serialize};
 
 /// The sizes asked about, bytes.
@@ -128,10 +128,10 @@ fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
 /// One size.
 pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
     let estimate = match &room.kind {
-        Kind::Ext(ext) => ext::estimate(room, ext, size, user),
-        Kind::Xfs(xfs) => xfs::estimate(room, xfs, size),
-        Kind::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
-        Kind::Other => return None,
+        Particulars::Ext(ext) => ext::estimate(room, ext, size, user),
+        Particulars::Xfs(xfs) => xfs::estimate(room, xfs, size),
+        Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
+        Particulars::Other => return None,
     };
     let Estimate { files, low, high, ends_by } = estimate;
     let (files, low, high) = (files.floor() as u64, low.floor() as u64, high.ceil() as u64);
@@ -141,7 +141,7 @@ pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
 /// Free blocks that a mount for writing would not show.
 pub fn not_set_aside(room: &Room) -> u64 {
     match &room.kind {
-        Kind::Xfs(xfs) => xfs.to_set_aside,
+        Particulars::Xfs(xfs) => xfs.to_set_aside,
         _ => 0,
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use senesce_layout::room::{Btrfs, Chunks, Ext, FreeExtent, Kind, Xfs};
+use senesce_layout::room::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Xfs};
 
 fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Room {
     let blocks: u64 = free.iter().map(|extent| extent.blocks).sum();
@@ -14,7 +14,12 @@ fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Roo
         free_inodes: inodes,
         read_only: false,
         free: Some(free),
-        kind: Kind::Ext(Ext { extents: true, inline_data: false, cluster_blocks: 1, held_back_blocks: held_back }),
+        kind: Particulars::Ext(Ext {
+            extents: true,
+            inline_data: false,
+            cluster_blocks: 1,
+            held_back_blocks: held_back,
+        }),
     }
 }
 
@@ -23,7 +28,7 @@ fn pieces(length: u64, every: u64, count: u64) -> Vec<FreeExtent> {
 }
 
 fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> Room {
-    let kind = Kind::Xfs(Xfs {
+    let kind = Particulars::Xfs(Xfs {
         groups: 1,
         group_blocks: 1 << 40,
         inode_size: 512,
@@ -75,7 +80,7 @@ fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
 fn btrfs_is_as_measured_fills() {
     let room = |data: (u64, u64), metadata_used: u64, unallocated: u64| {
         let chunks = |total, used, copies| Chunks { total, used, copies };
-        let kind = Kind::Btrfs(Btrfs {
+        let kind = Particulars::Btrfs(Btrfs {
             data: chunks(data.0, data.1, 1),
             metadata: chunks(33_554_432, metadata_used, 2),
             mixed: false,

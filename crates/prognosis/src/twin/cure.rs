@@ -7,7 +7,8 @@ use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
 use crate::plan;
 use crate::sentence;
 use senesce_layout::FileRuns;
-use senesce_volume::{FileSystem, TargetError};
+use senesce_volume::TargetError;
+use senesce_volume::file_system::{Defragmenter, TwinBy};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,13 +21,13 @@ const ENOUGH: f64 = 0.85;
 /// Files in one command.
 const BATCH: usize = 256;
 
-/// The tool, with its options.
-fn tool(file_system: FileSystem) -> &'static [&'static str] {
-    match file_system {
-        FileSystem::Ext4 => &["e4defrag"],
-        FileSystem::Xfs => &["xfs_fsr", "-v"],
-        _ => &["btrfs", "filesystem", "defragment"],
-    }
+/// The tool of the twin's file system.
+fn defragmenter(laboratory: &Laboratory<'_>) -> Result<Defragmenter, PrognosisError> {
+    let file_system = laboratory.file_system;
+    file_system.entry().defragmenter.ok_or_else(|| {
+        let what = format!("a program that defragments {file_system}");
+        TargetError::missing(what, "copy everything out and back instead").into()
+    })
 }
 
 /// The whole tool until a pass gains nothing more, then the plan.
@@ -39,16 +40,16 @@ pub(super) fn try_tool(
 ) -> Result<(), PrognosisError> {
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
-    let command = format!("{} {}", whole(laboratory.file_system).join(" "), place_of_commands(target));
-    laboratory.progress.phase(&format!("{} on the twin", tool(laboratory.file_system)[0]), u64::from(passes), "passes");
+    let tool = defragmenter(laboratory)?;
+    let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
+    laboratory.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(laboratory.model)?;
     let mut last: Option<Seen> = None;
     let mut written = 0;
     for pass in 1..=passes {
         laboratory.check()?;
         let state = last.as_ref().unwrap_or(before);
-        let complaint =
-            run(&whole(laboratory.file_system), &[trial.directory().to_path_buf()], laboratory.file_system)?;
+        let complaint = run(&tool.words(), &[trial.directory().to_path_buf()], tool)?;
         let after = look(laboratory, trial.directory())?;
         let bytes = moved_bytes(&state.files, &after.files);
         written += bytes;
@@ -124,9 +125,10 @@ fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Resu
     ready_for_data(laboratory, &mut trial)?;
     let paths: Vec<PathBuf> =
         files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
+    let tool = defragmenter(laboratory)?;
     for batch in paths.chunks(BATCH) {
         laboratory.check()?;
-        run(tool(laboratory.file_system), batch, laboratory.file_system)?;
+        run(tool.command, batch, tool)?;
     }
     let after = look(laboratory, trial.directory())?;
     trial.end()?;
@@ -183,18 +185,9 @@ fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64
     }
 }
 
-/// The tool over everything.
-fn whole(file_system: FileSystem) -> Vec<&'static str> {
-    let mut words = tool(file_system).to_vec();
-    if file_system == FileSystem::Btrfs {
-        words.push("-r");
-    }
-    words
-}
-
 /// Gives what the tool complains of, if anything: by their status tools also tell of single files that they leave out, and whether
 /// they did their work is seen in the layout. One that was killed did not.
-fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<Option<String>, PrognosisError> {
+fn run(words: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option<String>, PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let ran = Command::new(words[0])
         .args(&words[1..])
@@ -218,8 +211,7 @@ fn run(words: &[&str], targets: &[PathBuf], file_system: FileSystem) -> Result<O
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let package = if file_system == FileSystem::Xfs { "xfsdump" } else { file_system.package() };
-            let remedy = format!("install the package {package} (apt-get install {package})");
+            let remedy = format!("install the package {0} (apt-get install {0})", tool.package);
             Err(TargetError::missing(format!("the program {}", words[0]), remedy).into())
         }
         Err(error) => Err(PrognosisError::io("run", words[0])(error)),
@@ -232,7 +224,7 @@ fn look(laboratory: &Laboratory<'_>, directory: &Path) -> Result<Seen, Prognosis
 
 /// Data of a twin read as zeros, which are not what the checksums of btrfs say: they are made anew.
 fn ready_for_data(laboratory: &Laboratory<'_>, trial: &mut Trial) -> Result<(), PrognosisError> {
-    if laboratory.file_system != FileSystem::Btrfs {
+    if laboratory.file_system.entry().twin != Some(TwinBy::Chunks) {
         return Ok(());
     }
     trial.forget_checksums()

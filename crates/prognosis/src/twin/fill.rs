@@ -5,7 +5,7 @@ use crate::headroom::{EndsBy, User};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_layout::Room;
-use senesce_layout::room::Kind;
+use senesce_layout::room::Particulars;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -134,8 +134,8 @@ fn filled(before: &Room, after: &Room, size: u64, user: User, (files, ended): (u
 /// Names what ran out, from what was left.
 pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> EndsBy {
     match &after.kind {
-        Kind::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
-        Kind::Ext(ext) => {
+        Particulars::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
+        Particulars::Ext(ext) => {
             let held = ext.held_back_blocks + size.div_ceil(after.block_size) + 16;
             match (ended, user) {
                 (_, User::User) if after.free_blocks > held => EndsBy::RootReserve,
@@ -144,13 +144,13 @@ pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended)
             }
         }
         // The limit of `imaxpct` is met in chunks.
-        Kind::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
-        Kind::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
+        Particulars::Xfs(_) if after.free_inodes < 64 && after.free_blocks > before.free_blocks / 100 => EndsBy::Inodes,
+        Particulars::Xfs(_) if ended == Ended::Write => EndsBy::Bytes,
         // A transaction that makes a file wants some 50 blocks for the worst case, and the last file its data.
-        Kind::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
+        Particulars::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
             EndsBy::InodeChunks
         }
-        Kind::Btrfs(found) => {
+        Particulars::Btrfs(found) => {
             let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
             // The last files may not have been written back.
             let near = size.max(1 << 20) + found.device / 100;

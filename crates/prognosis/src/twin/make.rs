@@ -4,6 +4,7 @@ use super::trial::{Trial, new_private};
 use crate::error::PrognosisError;
 use senesce_layout::ShownDirectory;
 use senesce_layout::btrfs_chunks::{self, Chunk};
+use senesce_volume::file_system::TwinBy;
 use senesce_volume::guard::{MountLine, mounts};
 use senesce_volume::{
     BlockDevice, FileSystem, Guardian, LoopDevice, ScratchDirectory, TargetError, loop_device, signature,
@@ -95,13 +96,14 @@ impl Source {
     /// There is none of which a twin can be made.
     pub fn file_system(&self) -> Result<FileSystem, PrognosisError> {
         let found = signature::file_system(&self.file, self.size, &self.path)?;
-        match found.and_then(|name| name.parse().ok()) {
-            Some(known @ (FileSystem::Ext4 | FileSystem::Xfs | FileSystem::Btrfs)) => Ok(known),
+        match found {
+            Some(known) if known.entry().twin.is_some() => Ok(known),
             _ => Err(PrognosisError::NoTwin {
                 target: self.shown.clone(),
                 reason: format!(
-                    "twins are made of ext4, xfs and btrfs; {} was found",
-                    found.unwrap_or("no file system that is known")
+                    "twins are made of {}; {} was found",
+                    twins().join(", "),
+                    found.map_or("no file system that is known", FileSystem::name)
                 ),
             }),
         }
@@ -115,19 +117,12 @@ struct Frozen {
     begun: Instant,
 }
 
-/// linux/fs.h: `_IOWR('X', 119, int)`, `_IOWR('X', 120, int)`.
-const FIFREEZE: libc::c_ulong = 0xC004_5877;
-
 impl Frozen {
     fn new(point: &Path) -> Result<Self, PrognosisError> {
-        use std::os::fd::AsRawFd;
         let directory = File::open(point).map_err(PrognosisError::io("open", point))?;
         let guardian = Guardian::of_frozen(point)?;
-        // SAFETY: FIFREEZE takes no argument that is looked at, and the descriptor is open.
-        match unsafe { libc::ioctl(directory.as_raw_fd(), FIFREEZE as _, 0) } {
-            0 => Ok(Self { directory, guardian, begun: Instant::now() }),
-            _ => Err(PrognosisError::io("freeze", point)(std::io::Error::last_os_error())),
-        }
+        senesce_sys::mounted::freeze(&directory).map_err(|errno| PrognosisError::io("freeze", point)(errno.into()))?;
+        Ok(Self { directory, guardian, begun: Instant::now() })
     }
 
     /// Lets it be written to again; gives the seconds for which it was not.
@@ -191,19 +186,25 @@ fn copy_and_check(source: &Source, file_system: FileSystem, image: &Path) -> Res
     Ok(Made { image, file_system, size: source.size, bytes, copied_by, seconds, frozen_seconds, checked_by })
 }
 
+/// The names of the file systems of which a twin can be made.
+fn twins() -> Vec<&'static str> {
+    FileSystem::ALL.into_iter().filter(|known| known.entry().twin.is_some()).map(FileSystem::name).collect()
+}
+
 fn copy(source: &Source, file_system: FileSystem, image: &Path) -> Result<String, PrognosisError> {
     if let Ok(device) = BlockDevice::open(&source.path) {
         // What the device's own cache holds may be older than what its file system wrote past it.
         let _ = device.flush_buffers();
     }
-    if file_system == FileSystem::Btrfs {
+    let twin = file_system.entry().twin;
+    if twin == Some(TwinBy::Chunks) {
         copy_chunks(source, image)?;
         return Ok("its metadata chunks".into());
     }
     let device = LoopDevice::attach(&source.file, "senesce twin of", true)?;
     let (from, to) = (device.path().to_string_lossy().into_owned(), image.to_string_lossy().into_owned());
-    match file_system {
-        FileSystem::Ext4 => {
+    match twin {
+        Some(TwinBy::E2image) => {
             program("e2image", &["-r", &from, &to], file_system)?;
             Ok("e2image -r".into())
         }

@@ -152,10 +152,9 @@ impl Laboratory<'_> {
     }
 
     fn create(&self, tried: &mut Tried) -> Result<(), PrognosisError> {
-        let users: &[User] = match self.file_system {
-            // The others keep nothing for root.
-            FileSystem::Ext4 => &[User::User, User::Root],
-            _ => &[User::Root],
+        let users: &[User] = match self.file_system.entry().keeps_space_for_root {
+            true => &[User::User, User::Root],
+            false => &[User::Root],
         };
         let trials = SIZES.into_iter().flat_map(|size| users.iter().map(move |user| (size, *user)));
         let trials: Vec<(u64, User)> = trials.collect();

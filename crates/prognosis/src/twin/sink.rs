@@ -25,7 +25,7 @@ const MAX_WRITE: u32 = 1 << 20;
 
 /// Where a block's content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Place {
+enum BlockIn {
     /// In the twin.
     #[default]
     Below,
@@ -41,7 +41,7 @@ pub struct Store {
     below: File,
     above: File,
     size: u64,
-    places: Mutex<HashMap<u64, Box<[Place; GROUP as usize]>>>,
+    places: Mutex<HashMap<u64, Box<[BlockIn; GROUP as usize]>>>,
 }
 
 impl Store {
@@ -50,8 +50,8 @@ impl Store {
         Self { below, above, size, places: Mutex::default() }
     }
 
-    fn place(places: &HashMap<u64, Box<[Place; GROUP as usize]>>, block: u64) -> Place {
-        places.get(&(block / GROUP)).map_or(Place::Below, |group| group[(block % GROUP) as usize])
+    fn place(places: &HashMap<u64, Box<[BlockIn; GROUP as usize]>>, block: u64) -> BlockIn {
+        places.get(&(block / GROUP)).map_or(BlockIn::Below, |group| group[(block % GROUP) as usize])
     }
 
     /// Reads; what lies behind the end of the image reads as zeros.
@@ -68,9 +68,9 @@ impl Store {
             let next = next.min(end);
             let part = &mut buffer[(at - offset) as usize..(next - offset) as usize];
             match place {
-                Place::Zero => part.fill(0),
-                Place::Below => read_or_zero(&self.below, part, at)?,
-                Place::Above => read_or_zero(&self.above, part, at)?,
+                BlockIn::Zero => part.fill(0),
+                BlockIn::Below => read_or_zero(&self.below, part, at)?,
+                BlockIn::Above => read_or_zero(&self.above, part, at)?,
             }
             at = next;
         }
@@ -95,7 +95,7 @@ impl Store {
 
     fn write_block(
         &self,
-        places: &mut HashMap<u64, Box<[Place; GROUP as usize]>>,
+        places: &mut HashMap<u64, Box<[BlockIn; GROUP as usize]>>,
         at: u64,
         part: &[u8],
     ) -> io::Result<()> {
@@ -104,22 +104,22 @@ impl Store {
         let zero = part.iter().all(|byte| *byte == 0);
         let whole = part.len() as u64 == BLOCK;
         let after = match (zero, whole, before) {
-            (true, true, _) | (true, false, Place::Zero) => Place::Zero,
-            (_, true, _) | (_, _, Place::Above) => {
+            (true, true, _) | (true, false, BlockIn::Zero) => BlockIn::Zero,
+            (_, true, _) | (_, _, BlockIn::Above) => {
                 self.above.write_all_at(part, at)?;
-                Place::Above
+                BlockIn::Above
             }
             (_, false, _) => {
                 let mut content = [0; BLOCK as usize];
-                if before == Place::Below {
+                if before == BlockIn::Below {
                     read_or_zero(&self.below, &mut content, block * BLOCK)?;
                 }
                 content[(at % BLOCK) as usize..][..part.len()].copy_from_slice(part);
                 self.above.write_all_at(&content, block * BLOCK)?;
-                Place::Above
+                BlockIn::Above
             }
         };
-        let group = places.entry(block / GROUP).or_insert_with(|| Box::new([Place::Below; GROUP as usize]));
+        let group = places.entry(block / GROUP).or_insert_with(|| Box::new([BlockIn::Below; GROUP as usize]));
         group[(block % GROUP) as usize] = after;
         Ok(())
     }
@@ -134,8 +134,8 @@ impl Store {
         {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
             for block in first..last {
-                let group = places.entry(block / GROUP).or_insert_with(|| Box::new([Place::Below; GROUP as usize]));
-                group[(block % GROUP) as usize] = Place::Zero;
+                let group = places.entry(block / GROUP).or_insert_with(|| Box::new([BlockIn::Below; GROUP as usize]));
+                group[(block % GROUP) as usize] = BlockIn::Zero;
             }
         }
         self.write(offset, &vec![0; (first * BLOCK - offset) as usize])?;

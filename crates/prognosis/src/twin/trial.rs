@@ -40,7 +40,7 @@ impl Trial {
             OpenOptions::new().read(true).write(true).open(&image).map_err(PrognosisError::io("open", &image))?;
         let device = LoopDevice::attach(&file, "senesce twin", false)?;
         drop(file);
-        let mount = Mount::new(device.path(), file_system, options(file_system), None)?;
+        let mount = Mount::new(device.path(), file_system, file_system.entry().copy_options, None)?;
         Ok(Self { mount, device, session: Some(session), _fuse: fuse, _scratch: scratch })
     }
 
@@ -88,14 +88,6 @@ impl Trial {
         drop(device);
         drop(session);
         Ok(())
-    }
-}
-
-/// A twin may have the identity of a mounted original.
-fn options(file_system: FileSystem) -> &'static str {
-    match file_system {
-        FileSystem::Xfs => "nouuid",
-        _ => "",
     }
 }
 

@@ -20,7 +20,7 @@ pub trait Importer: Sync {
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 }
 
-/// What can be imported into the kinds of this room.
+/// What can be imported into the kinds of this crate.
 pub const IMPORTERS: &[&dyn Importer] =
     &[&fio::Fio, &results::HYPERFINE, &results::IOR, &results::MDTEST, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
 

@@ -11,6 +11,7 @@ use senesce_core::{
     Analysis, Environment, ExitCode, Failure, Finding, Level, Plan, Progress, Record, RunDirectory, Seed, Silent,
 };
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -212,6 +213,7 @@ fn all_steps<R: Run>(
     loop {
         let mut left = R::next(spec, &context.recorded)?;
         left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
+        leave_out_what_cannot_be_done(spec, &mut left, context)?;
         if left.is_empty() {
             return Ok(failed.len());
         }
@@ -248,6 +250,25 @@ fn all_steps<R: Run>(
             }
         }
     }
+}
+
+/// Takes away the steps for which the machine has not got what they need, and says once what the record lacks without them.
+fn leave_out_what_cannot_be_done<R: Run>(
+    spec: &R::Spec,
+    left: &mut Vec<Planned<R::Step>>,
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
+    let mut lacking = BTreeSet::new();
+    left.retain(|planned| match R::step_needs(spec, &planned.step) {
+        Some((needs, without)) if !needs.are_met() => {
+            lacking.insert(without);
+            false
+        }
+        _ => true,
+    });
+    let said = context.recorded.caveats();
+    lacking.into_iter().filter(|words| !said.iter().any(|one| one == words)).for_each(|words| context.caveat(words));
+    context.keep_pending()
 }
 
 /// Where a run is among its steps.

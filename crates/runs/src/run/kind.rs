@@ -71,12 +71,12 @@ pub trait Reproducible: RunKind {
     fn reproduce(&self, level: Level, chosen: &ArgMatches, how: &Conduct<'_>) -> Result<Outcome, Failure>;
 }
 
-/// The kind of a verb, for its room's list.
+/// The kind of a verb, for the list of its crate.
 pub const fn verb<R: Run>() -> &'static dyn RunKind {
     &Of::<R>(PhantomData)
 }
 
-/// An experiment, for its room's list.
+/// An experiment, for the list of its crate.
 pub const fn experiment<R: Experiment>() -> &'static dyn Reproducible {
     &Of::<R>(PhantomData)
 }

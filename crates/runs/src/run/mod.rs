@@ -68,6 +68,12 @@ pub trait Run: Sized + 'static {
         Needs::default()
     }
 
+    /// What one step needs beside that, and what a record without the step lacks, in words ("measured without ..."): where the
+    /// machine has not got it, the step is left out, and the record says so. None: the step needs nothing more.
+    fn step_needs(_spec: &Self::Spec, _step: &Self::Step) -> Option<(Needs, &'static str)> {
+        None
+    }
+
     /// Checks the whole specification and lists the steps. Pure: writes nothing, looks at no device beyond what the check
     /// needs. `--dry-run` prints it.
     ///

@@ -35,7 +35,12 @@ impl Needs {
         self
     }
 
-    /// Whether the machine has it all.
+    /// Whether the machine has it all, for what has another way where it has not.
+    pub fn are_met(&self) -> bool {
+        self.check().is_ok()
+    }
+
+    /// Refuses what the machine cannot do.
     ///
     /// # Errors
     /// Exit code 4 with the first thing that is missing and its remedy.

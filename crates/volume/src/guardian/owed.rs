@@ -121,21 +121,11 @@ fn patiently(mut attempt: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno
     }
 }
 
-/// linux/fs.h, FITHAW: `_IOWR('X', 120, int)`. EINVAL: it is not frozen.
 fn thaw(point: &Path) -> io::Result<bool> {
-    use std::os::fd::AsRawFd;
-    const FITHAW: libc::c_ulong = 0xC004_5878;
-    let directory = match fs::File::open(point) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        other => other?,
-    };
-    // SAFETY: FITHAW takes no argument that is looked at, and the descriptor is open.
-    match unsafe { libc::ioctl(directory.as_raw_fd(), FITHAW as _, 0) } {
-        0 => Ok(true),
-        _ => match io::Error::last_os_error() {
-            error if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
-            error => Err(error),
-        },
+    match fs::File::open(point) {
+        Ok(directory) => Ok(senesce_sys::mounted::thaw(directory)?),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

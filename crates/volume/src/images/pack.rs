@@ -88,7 +88,7 @@ pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     })?;
     let manifest = PackManifest {
         size_bytes: size,
-        file_system: signature::file_system(&file, size, from)?.map(str::to_string),
+        file_system: signature::file_system(&file, size, from)?.map(|known| known.to_string()),
         program_version: env!("CARGO_PKG_VERSION").into(),
         blake3: hasher.finalize().to_hex().to_string(),
         ranges: ranges.iter().map(|range| (range.start, range.length())).collect(),

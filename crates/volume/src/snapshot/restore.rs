@@ -7,7 +7,6 @@ use crate::trace::ValidTrace;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -47,7 +46,8 @@ fn clear(medium: &Medium, range: Range) -> Result<(), TargetError> {
         return Ok(());
     }
     match medium {
-        Medium::Device(claimed) => zero_out(claimed.file(), claimed.path(), range),
+        Medium::Device(claimed) => senesce_sys::block::zero_out(claimed.file(), range.start..range.end)
+            .map_err(TargetError::errno("write zeroes to", claimed.path())),
         Medium::Image { file, path, .. } => {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             match fallocate(file, flags, range.start, range.length()) {
@@ -56,17 +56,6 @@ fn clear(medium: &Medium, range: Range) -> Result<(), TargetError> {
                 Err(errno) => Err(TargetError::errno("free a range of", path)(errno)),
             }
         }
-    }
-}
-
-/// BLKZEROOUT (include/uapi/linux/fs.h) writes zeroes by command or by itself.
-fn zero_out(file: &File, path: &Path, range: Range) -> Result<(), TargetError> {
-    const BLKZEROOUT: libc::c_ulong = 0x127F;
-    let place: [u64; 2] = [range.start, range.length()];
-    // SAFETY: the request reads two numbers of 64 bits, which live until it returns.
-    match unsafe { libc::ioctl(file.as_raw_fd(), BLKZEROOUT as _, place.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(TargetError::io("write zeroes to", path)(std::io::Error::last_os_error())),
     }
 }
 

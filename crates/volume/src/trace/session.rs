@@ -255,8 +255,7 @@ impl Collector {
 
 /// The clock of the events: CLOCK_MONOTONIC.
 fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    senesce_sys::clock::monotonic().as_nanos() as u64
 }
 
 /// One page, padded with zeroes. `false`: the buffer is empty.

@@ -6,6 +6,7 @@ use super::course::Course;
 use super::measure::Sample;
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
 use super::synchronize::Waits;
+use super::this_thread::{set_priorities, waiting_nanoseconds};
 use super::worker::{FileId, Stop, Worker};
 use crate::error::WorkloadError;
 use crate::model::FlowopKind;
@@ -13,6 +14,7 @@ use crate::result::{Interval, Repetition};
 use crate::wml::syntax::QuitMode;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
+use senesce_sys::usage;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,41 +143,10 @@ fn start<B: Backend>(
     std::thread::Builder::new().name(name).stack_size(STACK_BYTES).spawn(body).map(drop)
 }
 
-/// How long this thread waited for a processor while it could run (Documentation/scheduler/sched-stats.rst).
-fn waiting_nanoseconds() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Sets nice value and best-effort I/O priority of the calling thread.
-fn set_priorities(nice: i64, io_priority: Option<u8>) -> Result<(), String> {
-    let fail =
-        |what: &str| Err(format!("{what}: {}", senesce_core::failure::errno_words(&std::io::Error::last_os_error())));
-    // SAFETY: plain system calls on the calling thread (id 0).
-    unsafe {
-        if nice != 0 && libc::setpriority(libc::PRIO_PROCESS, 0, nice as libc::c_int) != 0 {
-            return fail(&format!("set nice={nice}"));
-        }
-        if let Some(level) = io_priority {
-            // ioprio.h: class in the bits from 13, best effort is class 2; who 1 is a process or thread.
-            let value = (2 << 13) | libc::c_int::from(level);
-            if libc::syscall(libc::SYS_ioprio_set, 1, 0, value) != 0 {
-                return fail(&format!("set ioprio={level}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// User and system time of this process in seconds.
-pub fn cpu_seconds() -> (f64, f64) {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the structure; RUSAGE_SELF cannot fail with a valid pointer.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    (seconds(usage.ru_utime), seconds(usage.ru_stime))
+/// User and system time of this process in seconds (getrusage(2)).
+pub fn process_cpu_seconds() -> (f64, f64) {
+    let used = usage::this_process();
+    (used.user.as_secs_f64(), used.system.as_secs_f64())
 }
 
 struct Measured {
@@ -203,7 +174,7 @@ impl<B: Backend> Run<'_, B> {
         let shared = self.shared.clone();
         let begin_tick = self.open_window();
         let mut course = Course::new(&shared.programs.flowops, Sample::take(&shared, self.records));
-        let mut cpu = cpu_seconds();
+        let mut cpu = process_cpu_seconds();
         shared.waits.open_gate();
         let begin = Instant::now() + self.measure.warm_up;
         let mut warm = self.measure.warm_up.is_zero();
@@ -212,7 +183,7 @@ impl<B: Backend> Run<'_, B> {
             std::thread::sleep(TICK);
             let now = Instant::now();
             if !warm && now >= begin {
-                (warm, cpu) = (true, cpu_seconds());
+                (warm, cpu) = (true, process_cpu_seconds());
             }
             self.watch();
             if self.longest().is_some_and(|time| now >= begin + time) || shared.waits.stopped() || self.all_ended() {
@@ -231,7 +202,7 @@ impl<B: Backend> Run<'_, B> {
         };
         let threads_stayed = self.threads_stay();
         let end_tick = shared.stop_counting();
-        let cpu_end = cpu_seconds();
+        let cpu_end = process_cpu_seconds();
         shared.waits.stop();
         // A thread may have ended an operation in time and count it only now.
         let left = self.wait_for_threads();

@@ -15,4 +15,5 @@ mod other_flowops;
 pub mod program;
 pub mod shared;
 pub mod synchronize;
+mod this_thread;
 pub mod worker;

@@ -1,5 +1,5 @@
 //! `zbd`: zoned block devices through the block layer: io_uring reads and writes past the page cache, BLK*ZONE ioctls
-//! (`include/uapi/linux/blkzoned.h`). Conventional block devices work too, cut into regions.
+//! . Conventional block devices work too, cut into regions.
 
 use super::buffers::Buffers;
 use super::ring::{Ring, RingOptions};
@@ -8,58 +8,18 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
+use senesce_core::IoFailure;
+use senesce_sys::zones::{self, SECTOR_BYTES, ZoneAction, ZoneReport};
 use senesce_volume::BlockDevice;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-const BLKREPORTZONE: libc::c_ulong = 0xC010_1282;
-const BLKRESETZONE: libc::c_ulong = 0x4010_1283;
-const BLKOPENZONE: libc::c_ulong = 0x4010_1286;
-const BLKCLOSEZONE: libc::c_ulong = 0x4010_1287;
-const BLKFINISHZONE: libc::c_ulong = 0x4010_1288;
-/// The ioctls count sectors of 512 bytes for every device.
-const SECTOR: u64 = 512;
 /// Regions of a conventional device.
 const REGIONS: u64 = 64;
-
-/// `struct blk_zone`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-struct KernelZone {
-    start: u64,
-    len: u64,
-    pointer: u64,
-    kind: u8,
-    condition: u8,
-    non_sequential: u8,
-    reset: u8,
-    reserved: [u8; 4],
-    capacity: u64,
-    reserved2: [u8; 24],
-}
-
-const REPORT_ZONES: usize = 256;
-
-/// `struct blk_zone_report` with room for its zones.
-#[repr(C)]
-struct KernelReport {
-    sector: u64,
-    zones: u32,
-    flags: u32,
-    entries: [KernelZone; REPORT_ZONES],
-}
-
-/// `struct blk_zone_range`.
-#[repr(C)]
-struct KernelRange {
-    sector: u64,
-    sectors: u64,
-}
 
 /// A block device.
 pub struct ZonedBlockDevice {
@@ -107,24 +67,17 @@ impl ZonedBlockDevice {
         if !self.geometry.zoned {
             return Err(ZoneFault::Unsupported);
         }
-        let request = match command.operation {
-            Operation::Open => BLKOPENZONE,
-            Operation::Close => BLKCLOSEZONE,
-            Operation::Finish => BLKFINISHZONE,
-            _ => BLKRESETZONE,
+        let action = match command.operation {
+            Operation::Open => ZoneAction::Open,
+            Operation::Close => ZoneAction::Close,
+            Operation::Finish => ZoneAction::Finish,
+            _ => ZoneAction::Reset,
         };
-        let per_block = u64::from(self.geometry.block_bytes) / SECTOR;
-        let range = KernelRange {
-            sector: u64::from(command.zone) * self.geometry.zone_blocks * per_block,
-            sectors: self.geometry.zone_blocks * per_block,
-        };
-        // SAFETY: all four requests take a `struct blk_zone_range`.
-        match unsafe { libc::ioctl(self.file.as_raw_fd(), request as _, std::ptr::from_ref(&range)) } {
-            0 => Ok(command.block),
-            _ => {
-                let errno = io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO);
-                Err(self.explain(errno, command))
-            }
+        let per_block = u64::from(self.geometry.block_bytes) / SECTOR_BYTES;
+        let sectors = self.geometry.zone_blocks * per_block;
+        match zones::act(&self.file, action, u64::from(command.zone) * sectors, sectors) {
+            Ok(()) => Ok(command.block),
+            Err(errno) => Err(self.explain(errno.raw_os_error(), command)),
         }
     }
 
@@ -161,7 +114,7 @@ fn geometry(device: &BlockDevice, file: &File, path: &str) -> Result<Geometry, Z
     let blocks = device.size().0 / block_bytes;
     let zoned = device.queue("zoned").is_some_and(|kind| kind != "none");
     let zone_blocks = match number("chunk_sectors") {
-        Some(sectors) if zoned && sectors > 0 => sectors * SECTOR / block_bytes,
+        Some(sectors) if zoned && sectors > 0 => sectors * SECTOR_BYTES / block_bytes,
         _ => (blocks / REGIONS).max(1),
     };
     let mut geometry = Geometry {
@@ -186,31 +139,25 @@ fn geometry(device: &BlockDevice, file: &File, path: &str) -> Result<Geometry, Z
 }
 
 fn report(file: &File, path: &str, geometry: &Geometry, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
-    let per_block = u64::from(geometry.block_bytes) / SECTOR;
+    let per_block = u64::from(geometry.block_bytes) / SECTOR_BYTES;
     let mut zones = Vec::with_capacity(count as usize);
-    let mut buffer =
-        Box::new(KernelReport { sector: 0, zones: 0, flags: 0, entries: [KernelZone::default(); REPORT_ZONES] });
+    let mut buffer = ZoneReport::default();
     while zones.len() < count as usize {
         let next = first + zones.len() as u32;
-        buffer.sector = geometry.start(next) * per_block;
-        buffer.zones = (count - zones.len() as u32).min(REPORT_ZONES as u32);
-        // SAFETY: the request takes a `struct blk_zone_report` followed by as many entries as its `nr_zones` says.
-        let result = unsafe { libc::ioctl(file.as_raw_fd(), BLKREPORTZONE as _, std::ptr::from_mut(&mut *buffer)) };
-        if result != 0 {
-            let source = io::Error::last_os_error();
-            let remedy = "the kernel needs CONFIG_BLK_DEV_ZONED";
-            return Err(ZonedError::Io { operation: "report the zones of", path: path.into(), remedy, source });
-        }
-        if buffer.zones == 0 {
+        let wanted = count - zones.len() as u32;
+        let found = buffer.read(file, geometry.start(next) * per_block, wanted).map_err(|errno| {
+            ZonedError::Io(
+                IoFailure::new("report the zones of", path, errno).with_remedy("the kernel needs CONFIG_BLK_DEV_ZONED"),
+            )
+        })?;
+        if found.len() == 0 {
             break;
         }
-        let entries = buffer.entries.iter().take(buffer.zones as usize).enumerate();
-        zones.extend(entries.map(|(index, zone)| ZoneInfo {
+        zones.extend(found.enumerate().map(|(index, (zone, capacity))| ZoneInfo {
             zone: next + index as u32,
             state: ZoneState::from_code(zone.condition).unwrap_or(ZoneState::Offline),
             start: zone.start / per_block,
-            // BLK_ZONE_REP_CAPACITY: older kernels leave it 0.
-            capacity: if buffer.flags & 1 == 1 { zone.capacity } else { zone.len } / per_block,
+            capacity: capacity / per_block,
             pointer: zone.pointer / per_block,
         }));
     }
@@ -287,17 +234,5 @@ impl ZonedDevice for ZonedBlockDevice {
             return Ok(super::regions(&self.geometry, first, count));
         }
         report(&self.file, &self.path, &self.geometry, first, count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn structures_have_the_kernels_sizes() {
-        assert_eq!(size_of::<KernelZone>(), 64);
-        assert_eq!(size_of::<KernelReport>(), 16 + 64 * REPORT_ZONES);
-        assert_eq!(size_of::<KernelRange>(), 16);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::ZonedError;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use senesce_core::IoFailure;
 use senesce_core::Seed;
 use std::ptr::NonNull;
 
@@ -35,11 +36,11 @@ impl Buffers {
         let base = unsafe {
             mmap_anonymous(std::ptr::null_mut(), total, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }
-        .map_err(|errno| ZonedError::Io {
-            operation: "map buffers for",
-            path: format!("{slots} commands"),
-            remedy: "reduce queue depth or request size",
-            source: errno.into(),
+        .map_err(|errno| {
+            ZonedError::Io(
+                IoFailure::new("map buffers for", format!("{slots} commands"), errno)
+                    .with_remedy("reduce queue depth or request size"),
+            )
         })?;
         let base = NonNull::new(base).ok_or_else(|| ZonedError::Usage("the kernel mapped nothing".into()))?;
         let mut buffers = Self { base, slot_bytes, total };

@@ -9,6 +9,7 @@ use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo};
 use crate::sim::HostPath;
+use senesce_core::IoFailure;
 use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
 use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
@@ -89,12 +90,9 @@ pub(super) fn not_opened(path: &Path, source: std::io::Error) -> ZonedError {
             };
             ZonedError::Missing { what: format!("permission to open {}", path.display()), remedy: remedy.into() }
         }
-        _ => ZonedError::Io {
-            operation: "open",
-            path: path.display().to_string(),
-            remedy: "`senesce doctor` lists the drives of this machine",
-            source,
-        },
+        _ => ZonedError::Io(
+            IoFailure::new("open", path, source).with_remedy("`senesce doctor` lists the drives of this machine"),
+        ),
     }
 }
 

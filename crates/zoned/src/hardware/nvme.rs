@@ -1,20 +1,19 @@
 //! `nvme`: passthrough on /dev/ngXnY by io_uring commands or by ioctl; zone reports by ioctl.
 
 use super::buffers::Buffers;
-use super::nvme_commands::{Identity, Passthrough, decode, encode, report, run_io};
+use super::nvme_commands::{Identity, decode, encode, number, report};
 use super::ring::{Ring, RingOptions, Submission};
 use crate::command::{Command, Completion, Operation};
 use crate::device::{Clock, ZonedDevice};
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, ZoneInfo, ZoneState};
 use io_uring::{cqueue, opcode, squeue, types};
+use senesce_sys::nvme::{self, NVME_URING_CMD_IO, Passthrough};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// `NVME_URING_CMD_IO`.
-const URING_CMD_IO: u32 = 0xC048_4E80;
 /// Regions of a conventional drive.
 const REGIONS: u64 = 64;
 
@@ -134,8 +133,10 @@ impl ZonedDevice for NvmeDevice {
             return Ok(());
         }
         let fd = types::Fd(self.file.as_raw_fd());
-        let entry =
-            opcode::UringCmd80::new(fd, URING_CMD_IO).cmd(body.to_uring()).build().user_data(u64::from(command.tag));
+        let entry = opcode::UringCmd80::new(fd, NVME_URING_CMD_IO)
+            .cmd(body.to_uring())
+            .build()
+            .user_data(u64::from(command.tag));
         self.in_flight[command.tag as usize] = (self.now_ns(), command);
         self.ring()?.push(entry)
     }
@@ -166,7 +167,8 @@ impl NvmeDevice {
     /// Runs one command by ioctl; its completion waits to be taken.
     fn run_now(&mut self, command: Command, mut body: Passthrough) {
         let submitted_ns = self.now_ns();
-        let result = run_io(&self.file, &mut body);
+        // SAFETY: the address is that of the tag's own buffer, which is as long as the largest transfer and lives as long as this.
+        let result = number(unsafe { nvme::run_io(&self.file, &mut body) });
         let completed_ns = self.now_ns();
         let block = if command.operation == Operation::Append { body.result } else { command.block };
         let result = decode(result, block);

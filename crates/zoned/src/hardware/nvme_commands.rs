@@ -1,55 +1,13 @@
-//! NVMe commands as the kernel's passthrough takes them (`include/uapi/linux/nvme_ioctl.h`), and the structures that
-//! answer them (NVMe Base Specification 2.0, Zoned Namespace Command Set 1.1).
+//! NVMe commands as the kernel's passthrough takes them, and the structures that answer them (NVMe Base Specification 2.0, Zoned Namespace Command Set 1.1).
 
 use crate::command::{Command, Operation, ZoneFault};
 use crate::error::ZonedError;
 use crate::geometry::{LbaFormat, ZoneInfo, ZoneState};
+use senesce_core::IoFailure;
+use senesce_sys::nvme::{self, Passthrough};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use zerocopy::IntoBytes;
-
-/// `NVME_IOCTL_ID`: the namespace's number.
-const IOCTL_ID: libc::c_ulong = 0x4E40;
-/// `NVME_IOCTL_ADMIN64_CMD`.
-const IOCTL_ADMIN64: libc::c_ulong = 0xC050_4E47;
-/// `NVME_IOCTL_IO64_CMD`.
-const IOCTL_IO64: libc::c_ulong = 0xC050_4E48;
-
-/// `struct nvme_passthru_cmd64`; without its last field it is `struct nvme_uring_cmd`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, IntoBytes)]
-pub struct Passthrough {
-    /// Operation code.
-    pub opcode: u8,
-    flags: u8,
-    reserved1: u16,
-    /// Namespace.
-    pub namespace: u32,
-    dword2: u32,
-    dword3: u32,
-    metadata: u64,
-    /// Data in memory.
-    pub address: u64,
-    metadata_len: u32,
-    /// Bytes of data.
-    pub data_len: u32,
-    /// Command dwords 10 to 15.
-    pub dwords: [u32; 6],
-    /// 0: the kernel's default.
-    pub timeout_ms: u32,
-    reserved2: u32,
-    /// Dwords 0 and 1 of the completion.
-    pub result: u64,
-}
-
-impl Passthrough {
-    /// As the 80 bytes that follow the head of a large submission entry.
-    pub fn to_uring(self) -> [u8; 80] {
-        // The kernel reads the first 72 (`struct nvme_uring_cmd`).
-        zerocopy::transmute!(self)
-    }
-}
+use std::os::fd::AsFd;
 
 /// Operation code and dwords of a command for blocks or zones.
 pub fn encode(command: &Command, namespace: u32, address: u64, block_bytes: u32) -> Passthrough {
@@ -84,15 +42,9 @@ pub fn decode(result: i32, block: u64) -> Result<u64, ZoneFault> {
     }
 }
 
-/// Runs one I/O command by ioctl.
-pub fn run_io(file: &File, command: &mut Passthrough) -> i32 {
-    ioctl(file, IOCTL_IO64, command)
-}
-
-fn ioctl(file: &File, request: libc::c_ulong, command: &mut Passthrough) -> i32 {
-    // SAFETY: the structure is the one the request number names; its data pointer is null or covers `data_len` bytes.
-    let result = unsafe { libc::ioctl(file.as_raw_fd(), request as _, std::ptr::from_mut(command)) };
-    if result < 0 { -io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO) } else { result }
+/// An NVMe status, or a negative errno, as a ring gives them too.
+pub fn number(result: senesce_sys::Result<nvme::Status>) -> i32 {
+    result.map_or_else(|errno| -errno.raw_os_error(), i32::from)
 }
 
 fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
@@ -100,7 +52,7 @@ fn failed(operation: &'static str, path: &str, result: i32) -> ZonedError {
         errno if errno < 0 => io::Error::from_raw_os_error(-errno),
         status => io::Error::other(format!("NVMe status {status:#06x}")),
     };
-    ZonedError::Io { operation, path: path.into(), remedy: "passthrough needs root and an NVMe namespace", source }
+    ZonedError::Io(IoFailure::new(operation, path, source).with_remedy("passthrough needs root and an NVMe namespace"))
 }
 
 /// What identify says about a namespace and its controller.
@@ -145,15 +97,9 @@ pub struct ZonedIdentity {
 
 fn identify(file: &File, path: &str, namespace: u32, selector: u32, set: u32) -> Result<Vec<u8>, ZonedError> {
     let mut data = vec![0u8; 4096];
-    let mut command = Passthrough {
-        opcode: 0x06,
-        namespace,
-        address: data.as_mut_ptr() as u64,
-        data_len: 4096,
-        dwords: [selector, set << 24, 0, 0, 0, 0],
-        ..Passthrough::default()
-    };
-    match ioctl(file, IOCTL_ADMIN64, &mut command) {
+    let command =
+        Passthrough { opcode: 0x06, namespace, dwords: [selector, set << 24, 0, 0, 0, 0], ..Passthrough::default() };
+    match number(nvme::run_admin_on(file, command, &mut data)) {
         0 => Ok(data),
         result => Err(failed("identify", path, result)),
     }
@@ -178,18 +124,12 @@ fn text_at(data: &[u8], at: usize, length: usize) -> String {
 impl Identity {
     /// Asks the namespace behind an open device file.
     pub fn read(file: &File, path: &str) -> Result<Self, ZonedError> {
-        // SAFETY: the request takes no argument.
-        let namespace = unsafe { libc::ioctl(file.as_raw_fd(), IOCTL_ID as _) };
-        if namespace <= 0 {
-            let source = io::Error::last_os_error();
-            return Err(ZonedError::Io {
-                operation: "ask for the namespace of",
-                path: path.into(),
-                remedy: "it must be an NVMe namespace such as /dev/ng0n1",
-                source,
-            });
-        }
-        let namespace = namespace as u32;
+        let namespace = nvme::namespace(file.as_fd()).map_err(|errno| {
+            ZonedError::Io(
+                IoFailure::new("ask for the namespace of", path, errno)
+                    .with_remedy("it must be an NVMe namespace such as /dev/ng0n1"),
+            )
+        })?;
         // Identify Namespace (CNS 00h), Identify Controller (CNS 01h): NVMe Base Specification 2.0, section 5.17.
         let space = identify(file, path, namespace, 0x00, 0)?;
         let controller = identify(file, path, 0, 0x01, 0)?;
@@ -294,16 +234,14 @@ pub fn report(
         let wanted = CHUNK.min(first + count - next);
         let bytes = 64 + 64 * wanted;
         let start = u64::from(next) * zoned.zone_blocks;
-        let mut command = Passthrough {
+        let command = Passthrough {
             opcode: 0x7A,
             namespace: identity.namespace,
-            address: data.as_mut_ptr() as u64,
-            data_len: bytes,
             // Partial report: the count in the header is of the descriptors returned.
             dwords: [start as u32, (start >> 32) as u32, bytes / 4 - 1, 1 << 16, 0, 0],
             ..Passthrough::default()
         };
-        match run_io(file, &mut command) {
+        match number(nvme::run_io_on(file, command, &mut data[..bytes as usize])) {
             0 => {}
             result => return Err(failed("report the zones of", path, result)),
         }
@@ -330,14 +268,14 @@ fn descriptor(data: &[u8], zone: u32) -> ZoneInfo {
 
 /// Formats the namespace (Format NVM, section 5.14): all data are lost.
 pub fn format(file: &File, path: &str, namespace: u32, index: u8) -> Result<(), ZonedError> {
-    let mut command = Passthrough {
+    let command = Passthrough {
         opcode: 0x80,
         namespace,
         dwords: [u32::from(index & 0x0f) | u32::from(index >> 4 & 0x3) << 12, 0, 0, 0, 0, 0],
         timeout_ms: 600_000,
         ..Passthrough::default()
     };
-    match ioctl(file, IOCTL_ADMIN64, &mut command) {
+    match number(nvme::run_admin_on(file, command, &mut [])) {
         0 => Ok(()),
         result => Err(not_formatted(path, result)),
     }
@@ -366,8 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_have_the_kernels_sizes_and_places() {
-        assert_eq!(size_of::<Passthrough>(), 80);
+    fn a_command_has_its_fields_in_the_kernels_places() {
         let command =
             Command { tag: 0, queue: 0, operation: Operation::Append, zone: 3, block: 0x1_0000_0003, blocks: 32 };
         let bytes = encode(&command, 7, 0x1000, 4096).to_uring();
@@ -384,7 +321,7 @@ mod tests {
             let error = not_formatted("/dev/ng0n1", status);
             assert!(matches!(&error, ZonedError::Missing { what, .. } if what.contains("/dev/ng0n1")), "{error}");
         }
-        assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io { .. }));
+        assert!(matches!(not_formatted("/dev/ng0n1", -libc::EACCES), ZonedError::Io(_)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::error::ZonedError;
 use io_uring::{IoUring, cqueue, squeue, types};
+use senesce_core::IoFailure;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
@@ -49,18 +50,13 @@ impl<S: squeue::EntryMarker, C: cqueue::EntryMarker> Ring<S, C> {
         if options.poll_completion {
             builder.setup_iopoll();
         }
-        let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io {
-            operation: "set up io_uring for",
-            path: path.into(),
-            remedy: "it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0; on NVMe, submission = \"ioctl\" does without",
-            source,
-        })?;
+        let ring = builder.build(commands.max(1).next_power_of_two()).map_err(|source| ZonedError::Io(IoFailure::new("set up io_uring for", path, source).with_remedy("it needs Linux 5.19 or newer and /proc/sys/kernel/io_uring_disabled = 0; on NVMe, submission = \"ioctl\" does without")))?;
         Ok(Self { ring, path: path.into(), unsent: 0 })
     }
 
     fn failed(&self, operation: &'static str, source: io::Error) -> ZonedError {
         let remedy = "look at the kernel log";
-        ZonedError::Io { operation, path: self.path.clone(), remedy, source }
+        ZonedError::Io(IoFailure::new(operation, &self.path, source).with_remedy(remedy))
     }
 
     /// Adds an entry; it is sent with the next look for completions.

@@ -6,9 +6,10 @@ use crate::geometry::{Geometry, ZoneInfo};
 use crate::job::drive::drive;
 use crate::job::worker::Worker;
 use crate::job::{ActorResult, CheckedActor, CheckedJob, JobResult, OnLostZone, Tally};
-use crate::run::{RunOptions, thread_cpu_ns};
+use crate::run::RunOptions;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use senesce_core::interrupt::Interrupt;
+use senesce_sys::clock::thread_cpu_time;
 use std::sync::Barrier;
 
 /// What a worker's thread gives back.
@@ -108,10 +109,10 @@ fn work(place: &WorkerSpec<'_>, shared: &Shared<'_>) -> Result<Done, ZonedError>
     let now = device.now_ns();
     worker.begin(now, shared.checked.job.ramp.ns());
     let owners = vec![0; worker.depth() as usize];
-    let cpu = thread_cpu_ns();
+    let cpu = thread_cpu_time();
     let mut workers = [worker];
     let interrupted = drive(&mut *device, &mut workers, &owners, &[shared.options.interrupt, shared.stop])?;
-    let cpu_ns = thread_cpu_ns() - cpu;
+    let cpu_ns = (thread_cpu_time() - cpu).as_nanos() as u64;
     let [worker] = workers;
     let stopped = worker.stopped;
     if stopped {

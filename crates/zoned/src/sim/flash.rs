@@ -4,6 +4,8 @@
 //! then it runs in segments that cannot be interrupted. Between two segments a die serves reads for a while, after which
 //! the program has a little more to do than before. A program that no read disturbs is one event.
 
+mod dispatch;
+
 use super::channel::{Channel, Load};
 use super::events::{EventKind, EventQueue};
 use super::model::{FlashModel, GarbageModel, ReadModel, at, ns};
@@ -382,107 +384,7 @@ impl Flash {
         }
         self.dispatch(now, die, events);
     }
-
-    /// Lets the running program stop at the end of its present segment.
-    fn interrupt(&mut self, now: u64, die: u32, events: &mut EventQueue) {
-        let target = &mut self.dies[die as usize];
-        let beyond_first = (now - target.segment_start).saturating_sub(target.first);
-        let passed = target.first + beyond_first.div_ceil(target.segment) * target.segment;
-        if passed >= target.work_left {
-            return;
-        }
-        target.stamp = (target.stamp + 1) & 0xff_ffff;
-        events.push(target.segment_start + passed, EventKind::Programmed, die, target.stamp);
-    }
-
-    /// Gives an idle die its next work.
-    fn dispatch(&mut self, now: u64, die: u32, events: &mut EventQueue) {
-        let may_program = now >= self.stopped_until;
-        let target = &mut self.dies[die as usize];
-        let program_waits = may_program && target.program.is_some() && target.load.is_none();
-        let in_gap = !target.interrupted || now < target.gap_start + self.gap;
-        if !target.reads.is_empty() && (!program_waits || in_gap) {
-            let Some(read) = target.reads.pop_front() else { return };
-            let suspending = target.work_left > 0 && !target.interrupted;
-            let pulse = if now < self.erasing_until { self.pulse(now, die) } else { 0 };
-            let target = &mut self.dies[die as usize];
-            let ready = now + pulse + if suspending { self.suspend } else { 0 };
-            target.busy = Busy::Reading;
-            target.reading = read;
-            target.read.0 = ready;
-            target.interrupted = true;
-            events.push(ready + self.sense[usize::from(read.slow)], EventKind::Sensed, die, 0);
-        } else if program_waits {
-            self.start_program(now, die, events);
-        }
-    }
-
-    fn start_program(&mut self, now: u64, die: u32, events: &mut EventQueue) {
-        let target = &mut self.dies[die as usize];
-        if target.work_left == 0 {
-            let garbage = target.program == Some(Program::Garbage);
-            target.work_left =
-                self.noise.near(self.program, self.program_spread) + if garbage { self.garbage_reads } else { 0 };
-            target.segment = self.noise.near(self.segment, self.segment_spread).max(1);
-            target.first = (self.first_segment * target.segment / self.segment).max(1);
-        } else {
-            target.first = target.segment;
-            target.work_left += if target.interrupted { self.redo } else { 0 };
-        }
-        target.busy = Busy::Programming;
-        target.segment_start = now;
-        target.interrupted = false;
-        target.stamp = (target.stamp + 1) & 0xff_ffff;
-        let run = if target.reads.is_empty() { target.work_left } else { target.work_left.min(target.first) };
-        events.push(now + run, EventKind::Programmed, die, target.stamp);
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::model::Model;
-    use super::*;
-
-    /// Runs until a page is sensed or sent; returns when.
-    fn until(kind: EventKind, flash: &mut Flash, events: &mut EventQueue) -> u64 {
-        while let Some(event) = events.pop() {
-            match event.kind {
-                EventKind::Programmed => flash.programmed(event.time, event.index, event.stamp, events),
-                EventKind::Loaded => flash.loaded(event.time, event.index, events),
-                EventKind::Sensed => flash.sensed(event.time, event.index, events),
-                EventKind::Sent => drop(flash.sent(event.time, event.index, events)),
-                _ => {}
-            }
-            if event.kind == kind {
-                return event.time;
-            }
-        }
-        panic!("no {kind:?}")
-    }
-
-    #[test]
-    fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
-        const US: u64 = 1000;
-        let mut model = Model::load("zn540").unwrap();
-        model.flash.load_us_per_kib = 0.0;
-        (model.flash.segment_spread, model.flash.program_spread) = (0.0, 0.0);
-        (model.flash.first_segment_us, model.flash.segment_us) = (300.0, 200.0);
-        (model.flash.suspend_us, model.read.sense_fast_us) = (10.0, 47.0);
-        let page = PageRead { slot: 0, kib: 4, slow: false };
-        for (arrival, segment_end) in [(1, 300), (299, 300), (301, 500), (650, 700)] {
-            let mut flash = Flash::new(&model.flash, &model.read, None, (0.0, 0.0), Seed(1));
-            let mut events = EventQueue::default();
-            flash.program(0, 0, Program::Extra, &mut events);
-            flash.read(arrival * US, 0, page, &mut events);
-            assert_eq!(
-                until(EventKind::Sensed, &mut flash, &mut events),
-                (segment_end + 57) * US,
-                "arrived at {arrival}"
-            );
-            // The program goes on with a segment that is not its first.
-            let resumed = until(EventKind::Sent, &mut flash, &mut events);
-            flash.read(resumed + US, 0, page, &mut events);
-            assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), resumed + 257 * US);
-        }
-    }
-}
+mod tests;

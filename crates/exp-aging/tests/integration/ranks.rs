@@ -339,7 +339,8 @@ fn limits_hold_for_ranks_too_and_are_recorded() {
     const ALONE: &str = "SENESCE_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         let own = std::env::current_exe().unwrap();
-        let words = ["--exact", "limits_hold_for_ranks_too_and_are_recorded", "--nocapture", "--include-ignored"];
+        let words =
+            ["--exact", "ranks::limits_hold_for_ranks_too_and_are_recorded", "--nocapture", "--include-ignored"];
         let output = Command::new(own).args(words).env(ALONE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");

@@ -231,7 +231,7 @@ fn the_smoke_level_of_every_experiment_completes() {
 /// The null drive stands for any drive that is not the published one and whose times are not its own.
 #[test]
 fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
-    let text = include_str!("../../../data/zoned/zn540.toml");
+    let text = include_str!("../../../../data/zoned/zn540.toml");
     let text = text.replace("name = \"zn540\"", "name = \"small\"").replace("zones = 904", "zones = 24");
     let text = text
         .replace("zone_size_mib = 2048", "zone_size_mib = 64")
@@ -262,7 +262,7 @@ fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
 /// Every experiment on a drive with few small zones and low limits.
 #[test]
 fn every_experiment_runs_on_a_small_drive() {
-    let text = include_str!("../../../data/zoned/zn540.toml").replace("zones = 904", "zones = 10");
+    let text = include_str!("../../../../data/zoned/zn540.toml").replace("zones = 904", "zones = 10");
     let text = text
         .replace("zone_size_mib = 2048", "zone_size_mib = 4")
         .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 3");

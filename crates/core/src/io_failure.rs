@@ -1,0 +1,78 @@
+//! The one error of input and output: what was being done, to what, why it failed, and what helps.
+
+use crate::failure::errno_words;
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+
+/// An operation on a path that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = behind(remedy))]
+pub struct IoFailure {
+    /// What was being done ("read").
+    pub operation: Cow<'static, str>,
+    /// To what.
+    pub path: PathBuf,
+    /// What helps ("run as root"); may be empty.
+    pub remedy: Cow<'static, str>,
+    /// Why it failed.
+    #[source]
+    pub source: io::Error,
+}
+
+impl IoFailure {
+    /// With what helps against most errors of this kind.
+    pub fn new(
+        operation: impl Into<Cow<'static, str>>,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        let source = source.into();
+        Self { operation: operation.into(), path: path.into(), remedy: usual_remedy(source.kind()).into(), source }
+    }
+
+    /// The same where something else helps; nothing is changed by an empty remedy.
+    pub fn with_remedy(mut self, remedy: impl Into<Cow<'static, str>>) -> Self {
+        let remedy = remedy.into();
+        if !remedy.is_empty() {
+            self.remedy = remedy;
+        }
+        self
+    }
+
+    /// What kind of error it is.
+    pub fn kind(&self) -> io::ErrorKind {
+        self.source.kind()
+    }
+}
+
+fn usual_remedy(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space there or choose another place",
+        io::ErrorKind::PermissionDenied => "check the permissions; root may be needed",
+        io::ErrorKind::ReadOnlyFilesystem => "remount it read-write or choose another place",
+        _ => "",
+    }
+}
+
+fn behind(remedy: &str) -> String {
+    if remedy.is_empty() { String::new() } else { format!("; {remedy}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_to_what_why_and_what_helps() {
+        let full = || IoFailure::new("write", "/mnt/a", io::Error::from_raw_os_error(28));
+        assert_eq!(
+            full().to_string(),
+            "write /mnt/a: No space left on device (ENOSPC); free some space there or choose another place"
+        );
+        let other = full().with_remedy("choose a larger --size").to_string();
+        assert_eq!(other, "write /mnt/a: No space left on device (ENOSPC); choose a larger --size");
+        let busy = IoFailure::new(format!("open {}", 1), "/dev/x", io::Error::from_raw_os_error(16)).with_remedy("");
+        assert_eq!(busy.to_string(), "open 1 /dev/x: Device or resource busy (EBUSY)");
+    }
+}

@@ -1,0 +1,189 @@
+use super::*;
+use crate::failure::{ExitCode, Failure};
+use crate::seed::Seed;
+use serde_json::json;
+use std::collections::BTreeMap;
+
+fn plan(size: &str) -> Plan {
+    Plan::of_spec("age", Seed(42), &BTreeMap::from([("size", size)])).unwrap()
+}
+
+fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
+    RunDirectory::open(path, &plan(size), &Environment::default())
+}
+
+#[test]
+fn a_record_of_another_format_is_refused_with_what_to_do() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    fs::write(path.join("format"), "1").unwrap();
+    let refused = Record::open(&path).unwrap_err();
+    assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
+    let words = |path: &Path| open(path, "1G").unwrap_err().to_string();
+    assert_eq!(words(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
+    fs::write(path.join("format"), "3").unwrap();
+    assert!(words(&path).contains("format 3; this one reads 2"), "{}", words(&path));
+}
+
+#[test]
+fn a_run_is_continued_finished_and_read_back() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!({"operations": 1})).unwrap();
+    drop(run);
+    assert!(Record::open(&path).unwrap().is_partial());
+
+    let mut run = open(&path, "1G").unwrap();
+    assert_eq!(run.earlier_events().len(), 1);
+    run.append("sample", &json!({"operations": 2})).unwrap();
+    let mut histogram = Histogram::new(3).unwrap();
+    histogram.record(1000).unwrap();
+    run.write_histogram("write", &histogram).unwrap();
+    run.finish(&json!({"operations": 2})).unwrap();
+    drop(run);
+
+    let record = Record::open(&path).unwrap();
+    assert_eq!(record.summary, Some(json!({"operations": 2})));
+    assert_eq!(record.events.len(), 2);
+    assert_eq!(record.histogram("write").unwrap().len(), 1);
+    assert!(open(&path, "1G").unwrap().is_finished());
+}
+
+#[test]
+fn another_plan_and_a_second_writer_are_refused() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    let run = open(&path, "1G").unwrap();
+    assert!(matches!(open(&path, "1G"), Err(RecordError::InUse { .. })));
+    drop(run);
+    let error = open(&path, "2G").unwrap_err();
+    assert!(error.to_string().contains("size: \"1G\" against \"2G\""), "{error}");
+}
+
+#[test]
+fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    let mut run = open(&path, "1G").unwrap();
+    for number in 0..3 {
+        run.append("sample", &json!(number)).unwrap();
+    }
+    drop(run);
+    let file = path.join("events.jsonl");
+    let whole = fs::read(&file).unwrap();
+    for cut in 1..20 {
+        fs::write(&file, &whole[..whole.len() - cut]).unwrap();
+        assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut {cut}");
+    }
+    let mut run = open(&path, "1G").unwrap();
+    run.append("sample", &json!("after")).unwrap();
+    drop(run);
+    assert_eq!(Record::open(&path).unwrap().events.len(), 3);
+
+    let mut damaged = whole;
+    damaged[30] ^= 1;
+    fs::write(&file, damaged).unwrap();
+    assert!(matches!(Record::open(&path), Err(RecordError::Damaged { line: 1, .. })));
+}
+
+#[test]
+fn events_that_belong_together_are_in_the_record_or_none_of_them() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    let event = |kind: &str, data: u32| json!({"kind": kind, "data": data});
+    let mut run = open(&path, "1G").unwrap();
+    run.append_tagged(&[event("sample", 1), event("done", 1)]).unwrap();
+    let first = fs::metadata(path.join("events.jsonl")).unwrap().len() as usize;
+    run.append_tagged(&[event("sample", 2), event("sample", 3), event("done", 2)]).unwrap();
+    drop(run);
+    let file = path.join("events.jsonl");
+    let whole = fs::read(&file).unwrap();
+    for cut in first..whole.len() {
+        fs::write(&file, &whole[..cut]).unwrap();
+        assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut at {cut}");
+    }
+    open(&path, "1G").unwrap().append_tagged(&[event("sample", 4)]).unwrap();
+    let data: Vec<Value> = Record::open(&path).unwrap().events.into_iter().map(|event| event.data).collect();
+    assert_eq!(data, [json!(1), json!(1), json!(4)]);
+}
+
+#[test]
+fn a_record_without_its_environment_is_refused() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    for damage in [Some("{"), None] {
+        match damage {
+            Some(text) => fs::write(path.join("env.json"), text).unwrap(),
+            None => fs::remove_file(path.join("env.json")).unwrap(),
+        }
+        let refused = Record::open(&path).unwrap_err().to_string();
+        assert!(refused.contains("env.json"), "{refused}");
+        assert!(open(&path, "1G").is_err());
+    }
+}
+
+#[test]
+fn links_in_a_run_directory_are_not_written_through() {
+    let room = tempfile::tempdir().unwrap();
+    let precious = room.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let path = room.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    for name in ["events.jsonl", "lock", "summary.json"] {
+        let file = path.join(name);
+        let whole = fs::read(&file).ok();
+        let _ = fs::remove_file(&file);
+        std::os::unix::fs::symlink(&precious, &file).unwrap();
+        let run = open(&path, "1G").and_then(|mut run| run.append("sample", &json!(1)));
+        assert!(run.is_err(), "{name}");
+        fs::remove_file(&file).unwrap();
+        if let Some(bytes) = whole {
+            fs::write(&file, bytes).unwrap();
+        }
+    }
+    assert_eq!(fs::read(&precious).unwrap(), b"precious");
+}
+
+#[test]
+fn a_foreign_directory_is_not_touched() {
+    let room = tempfile::tempdir().unwrap();
+    fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+    assert!(matches!(open(room.path(), "1G"), Err(RecordError::NotEmpty { .. })));
+    assert!(matches!(Record::open(room.path()), Err(RecordError::NotARun { .. })));
+    assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "nothing was made in it");
+}
+
+#[test]
+fn histograms_are_not_written_through_a_link() {
+    let room = tempfile::tempdir().unwrap();
+    let (path, outside) = (room.path().join("run"), room.path().join("outside"));
+    fs::create_dir_all(&path).unwrap();
+    fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
+    assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
+    fs::remove_file(path.join("histograms")).unwrap();
+    drop(open(&path, "1G").unwrap());
+    fs::remove_dir(path.join("histograms")).unwrap();
+    std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
+    assert!(matches!(open(&path, "1G"), Err(RecordError::NotEmpty { .. })));
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn a_record_of_devices_is_refused_and_not_read_for_ever() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("run");
+    drop(open(&path, "1G").unwrap());
+    for name in ["events.jsonl", "summary.json", "plan.toml", "format"] {
+        let file = path.join(name);
+        let whole = fs::read(&file).ok();
+        let _ = fs::remove_file(&file);
+        std::os::unix::fs::symlink("/dev/zero", &file).unwrap();
+        assert!(Record::open(&path).is_err(), "{name}");
+        fs::remove_file(&file).unwrap();
+        whole.iter().for_each(|bytes| fs::write(&file, bytes).unwrap());
+    }
+}

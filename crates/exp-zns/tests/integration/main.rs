@@ -1,0 +1,3 @@
+//! Tests of the crate over its whole surface, in one binary.
+
+mod zns_bounds;

@@ -1,0 +1,140 @@
+//! The parts of an estimate: its directories, its worst files, what breaks reads, and cures.
+
+use super::*;
+
+pub(super) fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+pub(super) fn directories(seen: &Seen) -> Vec<Directory> {
+    let mut found: HashMap<PathBuf, Directory> = HashMap::new();
+    for file in 0..seen.files.len() {
+        let top = seen.files.top_directory(file);
+        let name = if top.as_os_str().is_empty() { ".".into() } else { shown(top) };
+        let entry = found.entry(top.to_path_buf()).or_insert_with(|| Directory {
+            path: name,
+            files: 0,
+            bytes: 0,
+            pieces: 0,
+            now_seconds: 0.0,
+            ideal_seconds: 0.0,
+            rewritten_seconds: 0.0,
+        });
+        let seconds = |cost: &Cost| cost.file_ns[file] as f64 * 1e-9;
+        entry.files += 1;
+        entry.bytes += seen.bytes(file);
+        entry.pieces += seen.files.of(file).len() as u64;
+        entry.now_seconds += seconds(&seen.costs[0]);
+        entry.ideal_seconds += seconds(&seen.costs[1]);
+        entry.rewritten_seconds += seconds(&seen.costs[2]);
+    }
+    let mut all: Vec<Directory> = found.into_values().collect();
+    all.sort_by(|one, other| other.now_seconds.total_cmp(&one.now_seconds).then_with(|| one.path.cmp(&other.path)));
+    all
+}
+
+/// The files that cost most by lying in pieces, most first.
+pub(crate) fn worst(seen: &Seen) -> Vec<Worst> {
+    let [now, ideal, _] = &seen.costs;
+    let excess = |file: u32| now.file_ns[file as usize].saturating_sub(ideal.file_ns[file as usize]);
+    let mut order: Vec<u32> = (0..seen.files.len() as u32).filter(|file| excess(*file) > 0).collect();
+    order.par_sort_by_key(|file| std::cmp::Reverse(excess(*file)));
+    order.truncate(WORST);
+    let one = |file: u32| {
+        let file = file as usize;
+        Worst {
+            path: shown(&seen.files.path(file)),
+            bytes: seen.bytes(file),
+            pieces: seen.files.of(file).len() as u64,
+            now_seconds: now.file_ns[file] as f64 * 1e-9,
+            ideal_seconds: ideal.file_ns[file] as f64 * 1e-9,
+        }
+    };
+    order.into_iter().map(one).collect()
+}
+
+pub(super) fn breaks(seen: &Seen) -> Breaks {
+    let mut found = Breaks { extra_links: seen.summary.extra_links, ..Breaks::default() };
+    for file in 0..seen.files.len() {
+        let marks = seen.files.marks(file);
+        let Breaks { shared_files, shared_examples, encoded_files, encoded_examples, .. } = &mut found;
+        for (mark, count, examples) in [
+            (ExtentKind::SHARED, shared_files, shared_examples),
+            (ExtentKind::ENCODED, encoded_files, encoded_examples),
+        ] {
+            if marks.has(mark) {
+                *count += 1;
+                if examples.len() < EXAMPLES {
+                    examples.push(shown(&seen.files.path(file)));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
+/// that may not be opened.
+pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> f64 {
+    let summary = &seen.summary;
+    if summary.denied == 0 {
+        return 0.0;
+    }
+    let is_root = match place {
+        ShownDirectory::Visited(_) => true,
+        ShownDirectory::Directory(path) => is_mount_point(path),
+    };
+    let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
+    match is_root && used > 0 {
+        true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
+        false => denied_share(summary),
+    }
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let number = |path: &Path| path.metadata().map(|found| (found.dev(), found.ino()));
+    match (number(path), number(&path.join(".."))) {
+        (Ok((own, inode)), Ok((above, parent))) => own != above || inode == parent,
+        _ => false,
+    }
+}
+
+pub(super) fn changed_share(before: &Room, after: &Room) -> f64 {
+    let used = before.blocks.saturating_sub(before.free_blocks).max(1);
+    before.free_blocks.abs_diff(after.free_blocks) as f64 / used as f64
+}
+
+pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
+    let counts = [
+        (summary.denied, "directories and files may not be opened and were not seen; root sees all"),
+        (summary.vanished, "files or directories were deleted during the examination"),
+        (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
+    ];
+    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect()
+}
+
+/// What the cures bring at best.
+pub(super) fn cures(found: &Prognosis, seen: &Seen, model: &DeviceModel) -> Result<Vec<Cure>, ModelError> {
+    let in_pieces = (0..seen.files.len()).filter(|file| seen.files.of(*file).len() > 1);
+    let moved: u64 = in_pieces.map(|file| seen.bytes(file)).sum();
+    let rate = sequential_rate(model)?;
+    let one = |command: String, after: f64, bytes: u64, passes: f64| Cure {
+        verdict: sentence::verdict(found.now_seconds, after).into(),
+        pays_after_reads: pays(found.now_seconds, after, bytes as f64 * passes / rate),
+        command,
+        pass: 1,
+        seconds_after: after,
+        bytes_written: bytes,
+        bound: true,
+    };
+    let mut cures = Vec::new();
+    if let Some(command) = defragmenter(&found.file_system) {
+        // Everything that is moved is read and written.
+        let place = place_of_commands(&found.target);
+        cures.push(one(format!("{command} {place}"), found.ideal_seconds, moved, 2.0));
+    }
+    let copy = format!("copy everything out of {} and back, in the order of reading", found.target);
+    cures.push(one(copy, found.rewritten_seconds, found.bytes, 4.0));
+    Ok(cures)
+}

@@ -1,0 +1,87 @@
+use super::*;
+use senesce_core::Record;
+
+fn made_up() -> Spec {
+    Spec::Imported { format: "none".into(), source: "made up".into(), requests: 0 }
+}
+use senesce_volume::{Operation, Request};
+
+#[test]
+fn a_recorded_trace_is_analysed_from_its_record() {
+    let room = tempfile::tempdir().unwrap();
+    let out = room.path().join("run");
+    let requests = (0..50).map(|index| Request {
+        issue_ns: index * 1_000_000,
+        latency_ns: Some(90_000),
+        ..Request::new(Operation::Read, if index % 5 == 0 { index * 1000 } else { index * 8 }, 8)
+    });
+    let trace = BlockTrace::from_requests("loop7", 1 << 30, requests.collect());
+    let summary = Summary::of(&trace).unwrap();
+    record(&trace, &summary, made_up(), &Environment::default(), &out).unwrap();
+    let run = Record::open(&out).unwrap();
+    let analysis = crate::run::analyse::<BlockTraceRun>(&run).unwrap();
+    assert_eq!(analysis.result, run.summary.unwrap());
+    assert_eq!(analysis.result["requests"], 50);
+    assert!(
+        analysis.result["modelled_seconds"]["hdd"].as_f64().unwrap()
+            > analysis.result["modelled_seconds"]["ssd"].as_f64().unwrap()
+    );
+    assert_eq!(BlockTrace::load(&out.join(TRACE_FILE)).unwrap(), trace);
+}
+
+#[test]
+fn a_trace_is_timed_on_the_models_that_were_asked_for() {
+    let list = (0..40).map(|index| Request { issue_ns: index, ..Request::new(Operation::Read, index * 512, 64) });
+    let trace = BlockTrace::from_requests("loop7", 1 << 30, list.collect());
+    let model = |name: &str| (name.to_string(), DeviceModel::builtin(name).unwrap());
+    let json = Summary::on_models(&trace, &[model("ssd:fast24"), model("hdd:atlas-10k")]).unwrap().to_json();
+    let seconds = |name: &str| json["modelled_seconds"][name].as_f64().unwrap();
+    assert!(seconds("ssd:fast24") < seconds("hdd:atlas-10k"), "{json}");
+    assert_eq!(json["modelled"]["ssd:fast24"]["collision_index"], 1.0);
+}
+
+#[test]
+fn a_trace_with_holes_is_neither_scored_nor_timed() {
+    let list = vec![Request { latency_ns: Some(5), ..Request::new(Operation::Read, 0, 8) }];
+    let mut trace = BlockTrace::from_requests("loop7", 1 << 30, list);
+    trace.set_account(Some(DeviceStat { reads: 2, ..DeviceStat::default() }), vec![Problem::Lost { events: 2 }]);
+    let summary = Summary::of(&trace).unwrap();
+    assert_eq!((&summary.hdd, &summary.ssd), (&None, &None));
+    let json = summary.to_json();
+    assert_eq!(
+        (&json["valid"], &json["requests"], &json["device_stat"]["reads"]),
+        (&json!(false), &json!(1), &json!(2))
+    );
+    assert!(json["reasons"][0].as_str().unwrap().contains("lost 2 events"), "{json}");
+    for key in ["dynamic_layout_score", "latency_ns", "queue_depth"] {
+        assert_eq!(json[key], Value::Null, "{key}");
+    }
+    assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
+    let room = tempfile::tempdir().unwrap();
+    record(&trace, &summary, made_up(), &Environment::default(), &room.path().join("run")).unwrap();
+    let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&room.path().join("run")).unwrap()).unwrap();
+    assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
+    assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
+}
+
+#[test]
+fn a_record_is_not_traced_again() {
+    let room = tempfile::tempdir().unwrap();
+    let trace = BlockTrace::from_requests("loop7", 0, vec![Request::new(Operation::Read, 0, 8)]);
+    let out = room.path().join("run");
+    refuse_record(&out).unwrap();
+    record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), &out).unwrap();
+    assert_eq!(refuse_record(&out).unwrap_err().exit_code(), ExitCode::Refused);
+}
+
+#[test]
+fn a_command_is_told_its_mount_point_and_its_status_comes_back() {
+    let command =
+        |script: &str| CommandLine { words: ["sh", "-c", script].map(String::from).to_vec(), output_to_stderr: false };
+    let run = |script: &str| run_command(&command(script), Path::new("/some/where")).unwrap();
+    assert_eq!(run(r#"[ "{}" = "$SENESCE_MNT" ] && [ "{}" = /some/where ]"#), 0);
+    assert_eq!(run("exit 7"), 7);
+    assert_eq!(run("kill -9 $$"), 137);
+    let missing = CommandLine { words: vec!["no-such-program".into()], output_to_stderr: false };
+    assert_eq!(run_command(&missing, Path::new("/")).unwrap_err().exit_code(), ExitCode::Usage);
+}

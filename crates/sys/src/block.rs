@@ -1,0 +1,46 @@
+//! Block devices (include/uapi/linux/fs.h).
+
+use rustix::ioctl::{NoArg, Opcode, Setter, ioctl, opcode};
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+/// Both have no size in their number, though the second takes two numbers of 64 bits.
+const BLKFLSBUF: Opcode = opcode::none(0x12, 97);
+const BLKZEROOUT: Opcode = opcode::none(0x12, 127);
+
+/// Writes back and drops what the kernel caches of the device itself.
+///
+/// # Errors
+/// It is no block device, or only root may.
+pub fn flush_buffers(device: impl AsFd) -> crate::Result<()> {
+    // SAFETY: BLKFLSBUF takes no argument.
+    unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }
+}
+
+/// Writes zeroes to a range of bytes, by a command of the device or block by block.
+///
+/// # Errors
+/// The range is not of whole blocks, or the device failed.
+pub fn zero_out(device: impl AsFd, range: Range<u64>) -> crate::Result<()> {
+    let place = [range.start, range.end.saturating_sub(range.start)];
+    // SAFETY: BLKZEROOUT reads two numbers of 64 bits, begin and length.
+    unsafe { ioctl(device, Setter::<BLKZEROOUT, [u64; 2]>::new(place)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn numbers_are_the_headers() {
+        assert_eq!((BLKFLSBUF, BLKZEROOUT), (0x1261, 0x127F));
+    }
+
+    #[test]
+    fn a_file_is_no_device() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(flush_buffers(&file), Err(Errno::NOTTY));
+        assert_eq!(zero_out(&file, 0..512), Err(Errno::NOTTY));
+    }
+}

@@ -1,0 +1,205 @@
+//! What btrfs tells of itself (include/uapi/linux/btrfs.h).
+
+use rustix::ioctl::{Getter, Opcode, Updater, ioctl, opcode};
+use std::os::fd::AsFd;
+
+const BTRFS_IOC_TREE_SEARCH_V2: Opcode = opcode::read_write::<SearchHead>(MAGIC, 17);
+const BTRFS_IOC_SPACE_INFO: Opcode = opcode::read_write::<SpaceHead>(MAGIC, 20);
+const BTRFS_IOC_DEV_INFO: Opcode = opcode::read_write::<DeviceRequest>(MAGIC, 30);
+const BTRFS_IOC_FS_INFO: Opcode = opcode::read::<FileSystem>(MAGIC, 31);
+const MAGIC: u8 = 0x94;
+/// Bytes of items that one search gives at most.
+const SEARCH_BYTES: usize = 256 << 10;
+/// Uses of space that are told at most; there are four, each with few profiles.
+const SPACES: usize = 32;
+
+/// Where a search begins and ends: `struct btrfs_ioctl_search_key`. Bounds are inclusive.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SearchKey {
+    /// Tree; 0: the subvolume of the descriptor.
+    pub tree: u64,
+    /// Least object.
+    pub min_object: u64,
+    /// Greatest object.
+    pub max_object: u64,
+    /// Least offset, of the least object and type.
+    pub min_offset: u64,
+    /// Greatest offset, of the greatest object and type.
+    pub max_offset: u64,
+    /// Least transaction.
+    pub min_transaction: u64,
+    /// Greatest transaction.
+    pub max_transaction: u64,
+    /// Least type, of the least object.
+    pub min_type: u32,
+    /// Greatest type, of the greatest object.
+    pub max_type: u32,
+    /// Most items; after the call, those found.
+    pub items: u32,
+    /// Unused.
+    pub unused: u32,
+    /// Unused.
+    pub unused_words: [u64; 4],
+}
+
+/// `struct btrfs_ioctl_search_args_v2` without its buffer.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SearchHead {
+    key: SearchKey,
+    buffer_bytes: u64,
+}
+
+#[repr(C)]
+struct SearchRequest {
+    head: SearchHead,
+    buffer: [u8; SEARCH_BYTES],
+}
+
+/// A buffer for searches.
+pub struct TreeSearch(Box<SearchRequest>);
+
+impl Default for TreeSearch {
+    fn default() -> Self {
+        // SAFETY: all-zero bytes are a valid request; it is too large for the stack.
+        Self(unsafe { Box::new_zeroed().assume_init() })
+    }
+}
+
+impl TreeSearch {
+    /// The number of items found and their bytes, each a header of 32 bytes and its data.
+    ///
+    /// # Errors
+    /// It is no btrfs, or only root may.
+    pub fn search(&mut self, root: impl AsFd, key: SearchKey) -> crate::Result<(u32, &[u8])> {
+        self.0.head = SearchHead { key, buffer_bytes: SEARCH_BYTES as u64 };
+        // SAFETY: the kernel reads the head and writes it and at most `buffer_bytes` of the buffer.
+        unsafe { ioctl(root, Updater::<BTRFS_IOC_TREE_SEARCH_V2, SearchRequest>::new(&mut self.0)) }?;
+        Ok((self.0.head.key.items, &self.0.buffer))
+    }
+}
+
+/// Space of one use and profile: `struct btrfs_ioctl_space_info`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Space {
+    /// `BTRFS_BLOCK_GROUP_*`.
+    pub flags: u64,
+    /// Bytes allocated.
+    pub total: u64,
+    /// Bytes used.
+    pub used: u64,
+}
+
+impl Space {
+    /// For data.
+    pub const DATA: u64 = 1;
+    /// For metadata.
+    pub const METADATA: u64 = 1 << 2;
+    /// With a second copy: RAID1, DUP, RAID10.
+    pub const TWO_COPIES: u64 = 1 << 4 | 1 << 5 | 1 << 6;
+    /// With three: RAID1C3.
+    pub const THREE_COPIES: u64 = 1 << 9;
+    /// With four: RAID1C4.
+    pub const FOUR_COPIES: u64 = 1 << 10;
+    /// No chunk but what the kernel holds back.
+    pub const GLOBAL_RESERVE: u64 = 1 << 49;
+
+    /// Copies that its profile keeps.
+    pub fn copies(&self) -> u64 {
+        let kept = [(Self::TWO_COPIES, 2), (Self::THREE_COPIES, 3), (Self::FOUR_COPIES, 4)];
+        kept.into_iter().find(|(profiles, _)| self.flags & profiles != 0).map_or(1, |(_, copies)| copies)
+    }
+}
+
+/// `struct btrfs_ioctl_space_args` without its array.
+#[repr(C)]
+struct SpaceHead {
+    slots: u64,
+    total: u64,
+}
+
+#[repr(C)]
+struct SpaceRequest {
+    head: SpaceHead,
+    spaces: [Space; SPACES],
+}
+
+/// Space by use and profile.
+///
+/// # Errors
+/// It is no btrfs.
+pub fn spaces(root: impl AsFd) -> crate::Result<Vec<Space>> {
+    let head = SpaceHead { slots: SPACES as u64, total: 0 };
+    let mut request = SpaceRequest { head, spaces: [Space::default(); SPACES] };
+    // SAFETY: the kernel reads the head and writes it and at most `slots` spaces, all of which the structure has.
+    unsafe { ioctl(root, Updater::<BTRFS_IOC_SPACE_INFO, SpaceRequest>::new(&mut request)) }?;
+    Ok(request.spaces[..(request.head.total as usize).min(SPACES)].to_vec())
+}
+
+/// `struct btrfs_ioctl_fs_info_args`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct FileSystem {
+    /// The greatest number of a device.
+    pub max_device: u64,
+    /// Devices.
+    pub devices: u64,
+    uuid: [u8; 16],
+    /// Bytes of a tree block.
+    pub node_size: u32,
+    /// Bytes of a block.
+    pub block_size: u32,
+    rest: [u64; 123],
+}
+
+/// The whole file system.
+///
+/// # Errors
+/// It is no btrfs.
+pub fn file_system(root: impl AsFd) -> crate::Result<FileSystem> {
+    // SAFETY: the kernel writes one structure of this type, any bytes of which are valid.
+    unsafe { ioctl(root, Getter::<BTRFS_IOC_FS_INFO, FileSystem>::new()) }
+}
+
+/// `struct btrfs_ioctl_dev_info_args`.
+#[repr(C)]
+struct DeviceRequest {
+    number: u64,
+    uuid: [u8; 16],
+    used: u64,
+    total: u64,
+    rest: [u64; 507],
+}
+
+/// One device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// Bytes in chunks.
+    pub used: u64,
+    /// Bytes.
+    pub total: u64,
+}
+
+/// The device with a number.
+///
+/// # Errors
+/// `ENODEV`: there is none (numbers of devices that were removed are not used again). It is no btrfs.
+pub fn device(root: impl AsFd, number: u64) -> crate::Result<Device> {
+    let mut request = DeviceRequest { number, uuid: [0; 16], used: 0, total: 0, rest: [0; 507] };
+    // SAFETY: the kernel reads and writes one structure of this type.
+    unsafe { ioctl(root, Updater::<BTRFS_IOC_DEV_INFO, DeviceRequest>::new(&mut request)) }?;
+    Ok(Device { used: request.used, total: request.total })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_headers() {
+        assert_eq!((BTRFS_IOC_TREE_SEARCH_V2, BTRFS_IOC_SPACE_INFO), (0xC070_9411, 0xC010_9414));
+        assert_eq!((BTRFS_IOC_DEV_INFO, BTRFS_IOC_FS_INFO), (0xD000_941E, 0x8400_941F));
+    }
+}

@@ -1,0 +1,71 @@
+//! The kernel's errors by their words and names (errno(3)).
+
+use rustix::io::Errno;
+
+/// That of the last call that failed in this thread; only for calls of the C library that nothing wraps.
+pub(crate) fn last() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error();
+    code.map_or(Errno::IO, Errno::from_raw_os_error)
+}
+
+/// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
+pub fn errno_words(error: &std::io::Error) -> String {
+    match error.raw_os_error() {
+        Some(number) => {
+            let text = error.to_string();
+            let words = text.split(" (os error").next().unwrap_or(&text).to_string();
+            format!("{words} ({})", name(Errno::from_raw_os_error(number)))
+        }
+        None => error.to_string(),
+    }
+}
+
+/// `ENOSPC`; `errno 74` for one that is rare.
+pub fn name(errno: Errno) -> String {
+    use Errno as E;
+    let names = [
+        (E::NOSPC, "ENOSPC"),
+        (E::IO, "EIO"),
+        (E::MFILE, "EMFILE"),
+        (E::NFILE, "ENFILE"),
+        (E::ROFS, "EROFS"),
+        (E::ACCESS, "EACCES"),
+        (E::PERM, "EPERM"),
+        (E::NOENT, "ENOENT"),
+        (E::EXIST, "EEXIST"),
+        (E::NOTDIR, "ENOTDIR"),
+        (E::ISDIR, "EISDIR"),
+        (E::BUSY, "EBUSY"),
+        (E::INVAL, "EINVAL"),
+        (E::NOTSUP, "EOPNOTSUPP"),
+        (E::NOSYS, "ENOSYS"),
+        (E::NOTEMPTY, "ENOTEMPTY"),
+        (E::NODEV, "ENODEV"),
+        (E::NXIO, "ENXIO"),
+        (E::STALE, "ESTALE"),
+        (E::FBIG, "EFBIG"),
+        (E::DQUOT, "EDQUOT"),
+        (E::NOMEM, "ENOMEM"),
+        (E::NAMETOOLONG, "ENAMETOOLONG"),
+        (E::NOTTY, "ENOTTY"),
+        (E::XDEV, "EXDEV"),
+        (E::NOTCONN, "ENOTCONN"),
+    ];
+    names
+        .iter()
+        .find(|(known, _)| *known == errno)
+        .map_or_else(|| format!("errno {}", errno.raw_os_error()), |(_, name)| (*name).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errno_is_named_in_words() {
+        let words = |number| errno_words(&std::io::Error::from_raw_os_error(number));
+        assert_eq!(words(28), "No space left on device (ENOSPC)");
+        assert_eq!(words(74), "Bad message (errno 74)");
+        assert_eq!(errno_words(&std::io::Error::other("torn")), "torn");
+    }
+}

@@ -1,0 +1,55 @@
+//! Memory of the machine and of this process, in bytes (proc_meminfo(5), proc_pid_status(5), proc_pid_statm(5)).
+
+use std::fs;
+
+/// Memory of this machine; none where it does not tell.
+pub fn total_bytes() -> Option<u64> {
+    value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
+}
+
+/// Memory that can be taken without swapping, by the kernel's estimate; none where it does not tell.
+pub fn available_bytes() -> Option<u64> {
+    value_of(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+}
+
+/// The largest resident set of this process so far, what it was before execve(2) left out.
+pub fn peak_resident_bytes() -> Option<u64> {
+    value_of(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM")
+}
+
+/// Resident memory of this process that is no mapping of a file.
+pub fn anonymous_bytes() -> Option<u64> {
+    value_of(&fs::read_to_string("/proc/self/status").ok()?, "RssAnon")
+}
+
+/// Resident memory of this process.
+pub fn resident_bytes() -> Option<u64> {
+    let pages: u64 = fs::read_to_string("/proc/self/statm").ok()?.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Lines are `NAME:   NUMBER kB`, where kB means KiB.
+fn value_of(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(value.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_by_its_whole_name() {
+        let text = "MemTotalX:  1 kB\nMemTotal:       24689180 kB\nHugePages_Total:       0\n";
+        assert_eq!(value_of(text, "MemTotal"), Some(24_689_180 << 10));
+        assert_eq!((value_of(text, "HugePages_Total"), value_of(text, "SwapTotal")), (None, None));
+        assert!(available_bytes().unwrap() <= total_bytes().unwrap());
+    }
+
+    #[test]
+    fn parts_of_this_process_are_no_larger_than_its_peak() {
+        let (anonymous, resident) = (anonymous_bytes().unwrap(), resident_bytes().unwrap());
+        let peak = peak_resident_bytes().unwrap();
+        assert!(anonymous > 0 && anonymous <= peak && resident <= peak + (1 << 20), "{anonymous} {resident} {peak}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Mounted file systems, by a descriptor of something in them (include/uapi/linux/fs.h, fs/xfs/libxfs/xfs_fs.h).
+
+use rustix::io::Errno;
+use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl, opcode};
+use std::ffi::c_int;
+use std::os::fd::AsFd;
+
+const FIFREEZE: Opcode = opcode::read_write::<c_int>(b'X', 119);
+const FITHAW: Opcode = opcode::read_write::<c_int>(b'X', 120);
+const FITRIM: Opcode = opcode::read_write::<TrimRange>(b'X', 121);
+const XFS_IOC_FREE_EOFBLOCKS: Opcode = opcode::read::<EofBlocks>(b'X', 58);
+
+/// `struct fstrim_range`.
+#[repr(C)]
+struct TrimRange {
+    start: u64,
+    length: u64,
+    least_length: u64,
+}
+
+/// `struct xfs_fs_eofblocks`.
+#[repr(C)]
+struct EofBlocks {
+    version: u32,
+    flags: u32,
+    uid: u32,
+    gid: u32,
+    prid: u32,
+    pad32: u32,
+    min_file_size: u64,
+    pad64: [u64; 12],
+}
+
+/// Stops all writing to the file system, with everything written so far on its device.
+///
+/// # Errors
+/// It is frozen already, cannot be frozen, or only root may.
+pub fn freeze(directory: impl AsFd) -> crate::Result<()> {
+    // SAFETY: FIFREEZE takes no argument that is looked at.
+    unsafe { ioctl(directory, IntegerSetter::<FIFREEZE>::new_usize(0)) }
+}
+
+/// Lets a frozen file system be written to again; `false`: it is not frozen.
+///
+/// # Errors
+/// Only root may.
+pub fn thaw(directory: impl AsFd) -> crate::Result<bool> {
+    // SAFETY: FITHAW takes no argument that is looked at.
+    match unsafe { ioctl(directory, IntegerSetter::<FITHAW>::new_usize(0)) } {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Discards all free space on the device. Returns the bytes discarded.
+///
+/// # Errors
+/// File system or device cannot, or only root may.
+pub fn trim(directory: impl AsFd) -> crate::Result<u64> {
+    let mut range = TrimRange { start: 0, length: u64::MAX, least_length: 0 };
+    // SAFETY: FITRIM reads and writes one struct fstrim_range.
+    unsafe { ioctl(directory, Updater::<FITRIM, TrimRange>::new(&mut range)) }?;
+    Ok(range.length)
+}
+
+/// Waits until an xfs has freed the blocks and inodes of all files that are deleted. `false`: only root may ask for it, or it is
+/// no xfs.
+///
+/// It asks xfs to give up blocks beyond the end of files, which waits for the deletes (`xfs_blockgc_free_space`); of files larger
+/// than any, so that none gives up blocks.
+///
+/// # Errors
+/// The file system failed.
+pub fn finish_deletes_of_xfs(directory: impl AsFd) -> crate::Result<bool> {
+    const VERSION: u32 = 1;
+    const FLAG_LEAST_FILE_SIZE: u32 = 1 << 4;
+    let which = EofBlocks {
+        version: VERSION,
+        flags: FLAG_LEAST_FILE_SIZE,
+        uid: 0,
+        gid: 0,
+        prid: 0,
+        pad32: 0,
+        min_file_size: u64::MAX,
+        pad64: [0; 12],
+    };
+    // SAFETY: the kernel reads one struct xfs_fs_eofblocks.
+    match unsafe { ioctl(directory, Setter::<XFS_IOC_FREE_EOFBLOCKS, EofBlocks>::new(which)) } {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::NOTTY) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_headers() {
+        assert_eq!((FIFREEZE, FITHAW, FITRIM), (0xC004_5877, 0xC004_5878, 0xC018_5879));
+        assert_eq!(XFS_IOC_FREE_EOFBLOCKS, 0x8080_583A);
+    }
+
+    #[test]
+    fn what_is_no_file_system_of_that_kind_says_so() {
+        let pipe = rustix::pipe::pipe().unwrap().0;
+        assert_eq!(finish_deletes_of_xfs(&pipe), Ok(false));
+        assert!(trim(&pipe).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Priorities of the calling thread.
+
+use rustix::process::setpriority_process;
+
+/// Sets the nice value of the calling thread (setpriority(2)); below the one it has only with the right to.
+///
+/// # Errors
+/// It may not.
+pub fn set_thread_nice(nice: i32) -> crate::Result<()> {
+    setpriority_process(None, nice)
+}
+
+/// Sets the I/O priority of the calling thread to a level, 0 to 7, of the class best effort (ioprio_set(2)).
+///
+/// # Errors
+/// The level does not exist, or it may not.
+pub fn set_thread_io_best_effort(level: u8) -> crate::Result<()> {
+    // linux/ioprio.h: who 1 is a process or thread, and 0 the calling one; the class, 2, is in the bits from 13.
+    const WHO_PROCESS: libc::c_int = 1;
+    const BEST_EFFORT: libc::c_int = 2 << 13;
+    let value = BEST_EFFORT | libc::c_int::from(level);
+    // SAFETY: the call takes three numbers.
+    match unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0 as libc::c_int, value) } {
+        0 => Ok(()),
+        _ => Err(crate::errno::last()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn a_level_that_does_not_exist_is_refused() {
+        assert_eq!(set_thread_io_best_effort(7), Ok(()));
+        assert_eq!(set_thread_io_best_effort(8), Err(Errno::INVAL));
+    }
+}

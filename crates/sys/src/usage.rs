@@ -1,0 +1,117 @@
+//! What processes have used (getrusage(2), wait4(2), proc_pid_stat(5)).
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// What a process, or several, have used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user: Duration,
+    /// Processor time in the kernel.
+    pub system: Duration,
+    /// The largest resident set of one of them, in bytes.
+    pub peak_resident_bytes: u64,
+}
+
+impl Usage {
+    /// Processor time in user mode and in the kernel.
+    pub fn processor_time(&self) -> Duration {
+        self.user + self.system
+    }
+
+    fn of(usage: &libc::rusage) -> Self {
+        let time = |time: libc::timeval| Duration::new(time.tv_sec.max(0) as u64, time.tv_usec as u32 * 1000);
+        Self {
+            user: time(usage.ru_utime),
+            system: time(usage.ru_stime),
+            // getrusage(2): in KiB on Linux.
+            peak_resident_bytes: u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10,
+        }
+    }
+}
+
+/// Of this process, its ended threads included (`RUSAGE_SELF`).
+pub fn this_process() -> Usage {
+    ask(libc::RUSAGE_SELF)
+}
+
+/// Of the children that have ended and were waited for, and of theirs (`RUSAGE_CHILDREN`).
+pub fn ended_children() -> Usage {
+    ask(libc::RUSAGE_CHILDREN)
+}
+
+fn ask(who: libc::c_int) -> Usage {
+    // SAFETY: all-zero bytes are a valid rusage, and the call writes one structure of that type.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed::<libc::rusage>();
+        libc::getrusage(who, &raw mut usage);
+        usage
+    };
+    Usage::of(&usage)
+}
+
+/// Waits for the end of a child and tells what it and its own children used.
+///
+/// # Errors
+/// It is no child of this process, or somebody else has waited for it.
+pub fn wait(child: Pid) -> crate::Result<(ExitStatus, Usage)> {
+    let mut status = 0;
+    // SAFETY: all-zero bytes are a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: the call writes only to the two places it is given, which live until it returns.
+        let found = unsafe { libc::wait4(child.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) };
+        if found >= 0 {
+            return Ok((ExitStatus::from_raw(status), Usage::of(&usage)));
+        }
+        match crate::errno::last() {
+            Errno::INTR => {}
+            errno => return Err(errno),
+        }
+    }
+}
+
+/// User and system time of a process and its ended threads, in steps of a clock tick; none for one that is gone.
+pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
+    let (user, system) = ticks_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let in_a_second = rustix::param::clock_ticks_per_second().max(1);
+    let time = |ticks: u64| Duration::from_nanos(ticks.saturating_mul(1_000_000_000 / in_a_second));
+    Some((time(user), time(system)))
+}
+
+/// The fields 14 and 15, in clock ticks; the name of the program, field 2, is in brackets and may hold any character
+/// (proc_pid_stat(5)).
+fn ticks_of(stat: &str) -> Option<(u64, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 100 0 0 0 123 45 6 7 20 0 1 0 99 0 0";
+        assert_eq!(ticks_of(stat), Some((123, 45)));
+        assert_eq!(ticks_of("7 (a"), None);
+        assert!(of_process(std::process::id()).is_some());
+        assert_eq!(of_process(u32::MAX), None);
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "it is waited for by what is tested")]
+    fn a_child_is_waited_for_with_what_it_used() {
+        let child = std::process::Command::new("sh").args(["-c", "exit 3"]).spawn().unwrap();
+        let (status, usage) = wait(Pid::from_child(&child)).unwrap();
+        assert_eq!(status.code(), Some(3));
+        assert!(usage.peak_resident_bytes > 100 << 10, "{usage:?}");
+        assert_eq!(wait(Pid::from_child(&child)), Err(Errno::CHILD));
+        assert!(this_process().peak_resident_bytes > 0);
+    }
+}

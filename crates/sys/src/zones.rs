@@ -1,0 +1,140 @@
+//! Zones of zoned block devices (include/uapi/linux/blkzoned.h). The kernel counts sectors of 512 bytes for every device.
+
+use rustix::ioctl::{Opcode, Setter, Updater, ioctl, opcode};
+use std::os::fd::AsFd;
+
+/// Bytes of a sector.
+pub const SECTOR_BYTES: u64 = 512;
+
+const BLKREPORTZONE: Opcode = opcode::read_write::<Head>(0x12, 130);
+const BLKRESETZONE: Opcode = opcode::write::<Range>(0x12, 131);
+const BLKOPENZONE: Opcode = opcode::write::<Range>(0x12, 134);
+const BLKCLOSEZONE: Opcode = opcode::write::<Range>(0x12, 135);
+const BLKFINISHZONE: Opcode = opcode::write::<Range>(0x12, 136);
+/// Zones that one call gives at most.
+const AT_ONCE: u32 = 256;
+
+/// `struct blk_zone`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Zone {
+    /// First sector.
+    pub start: u64,
+    /// Sectors.
+    pub length: u64,
+    /// Sector of the write pointer.
+    pub pointer: u64,
+    kind: u8,
+    /// `BLK_ZONE_COND_*`: 0 no write pointer, 1 empty, ..., 0xf offline.
+    pub condition: u8,
+    non_sequential: u8,
+    reset: u8,
+    reserved: [u8; 4],
+    capacity: u64,
+    reserved2: [u8; 24],
+}
+
+/// `struct blk_zone_report` without its array.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+struct Head {
+    sector: u64,
+    zones: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct Request {
+    head: Head,
+    zones: [Zone; AT_ONCE as usize],
+}
+
+/// `struct blk_zone_range`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Range {
+    sector: u64,
+    sectors: u64,
+}
+
+/// A buffer for reports.
+pub struct ZoneReport(Box<Request>);
+
+impl Default for ZoneReport {
+    fn default() -> Self {
+        Self(Box::new(Request { head: Head::default(), zones: [Zone::default(); AT_ONCE as usize] }))
+    }
+}
+
+impl ZoneReport {
+    /// At most `most` zones from the one that holds `sector` on; fewer where they do not fit into one report, none behind the
+    /// last. Each with the sectors of it that can be written.
+    ///
+    /// # Errors
+    /// It is no zoned block device, or the kernel has no support for them.
+    pub fn read(
+        &mut self,
+        device: impl AsFd,
+        sector: u64,
+        most: u32,
+    ) -> crate::Result<impl ExactSizeIterator<Item = (&Zone, u64)>> {
+        /// The kernel has filled in capacities (since Linux 5.9).
+        const CAPACITIES: u32 = 1;
+        self.0.head = Head { sector, zones: most.min(AT_ONCE), flags: 0 };
+        // SAFETY: the kernel reads the head and writes it and at most as many zones as it says, all of which are there.
+        unsafe { ioctl(device, Updater::<BLKREPORTZONE, Request>::new(&mut self.0)) }?;
+        let found = self.0.head.zones.min(AT_ONCE) as usize;
+        let told = self.0.head.flags & CAPACITIES != 0;
+        Ok(self.0.zones[..found].iter().map(move |zone| (zone, if told { zone.capacity } else { zone.length })))
+    }
+}
+
+/// What can be done to a zone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ZoneAction {
+    /// Empty it: its data are lost.
+    Reset,
+    /// Open it explicitly.
+    Open,
+    /// Close it.
+    Close,
+    /// Make it full.
+    Finish,
+}
+
+/// Does it to the zones in a range of sectors.
+///
+/// # Errors
+/// A zone is not in a state for it, or too many are open or active.
+pub fn act(device: impl AsFd, action: ZoneAction, sector: u64, sectors: u64) -> crate::Result<()> {
+    let range = Range { sector, sectors };
+    // SAFETY: all four requests read one struct blk_zone_range.
+    unsafe {
+        match action {
+            ZoneAction::Reset => ioctl(device, Setter::<BLKRESETZONE, Range>::new(range)),
+            ZoneAction::Open => ioctl(device, Setter::<BLKOPENZONE, Range>::new(range)),
+            ZoneAction::Close => ioctl(device, Setter::<BLKCLOSEZONE, Range>::new(range)),
+            ZoneAction::Finish => ioctl(device, Setter::<BLKFINISHZONE, Range>::new(range)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn numbers_are_the_headers() {
+        assert_eq!((BLKREPORTZONE, BLKRESETZONE, BLKOPENZONE), (0xC010_1282, 0x4010_1283, 0x4010_1286));
+        assert_eq!((BLKCLOSEZONE, BLKFINISHZONE), (0x4010_1287, 0x4010_1288));
+        assert_eq!(size_of::<Request>(), 16 + 64 * AT_ONCE as usize);
+    }
+
+    #[test]
+    fn a_file_has_no_zones() {
+        let file = tempfile::tempfile().unwrap();
+        assert_eq!(ZoneReport::default().read(&file, 0, 1).err(), Some(Errno::NOTTY));
+        assert_eq!(act(&file, ZoneAction::Reset, 0, 8), Err(Errno::NOTTY));
+    }
+}

@@ -1,0 +1,219 @@
+//! The file systems that can be made: the table of what they can do, and what is done with their programs.
+
+mod offered;
+pub(crate) mod programs;
+mod table;
+
+use crate::claim::ClaimedDevice;
+use crate::error::TargetError;
+pub use offered::{DirectoryFormat, Offered};
+use programs::run;
+use senesce_core::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::str::FromStr;
+pub use table::{Defragmenter, Entry, ExtentsBy, FileSystem, FreeSpaceBy, Metadata, TwinBy};
+
+/// What its own checker said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// The command line.
+    pub command: String,
+    /// Whether the checker found nothing to complain about.
+    pub clean: bool,
+    /// What it printed.
+    pub output: String,
+}
+
+impl FileSystem {
+    /// Its name, as in `mount -t`.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// The least size that its mkfs takes without options.
+    pub fn least_size(self) -> Bytes {
+        Bytes(self.entry().least_bytes)
+    }
+
+    /// The Debian package that holds its programs.
+    pub fn package(self) -> &'static str {
+        self.entry().package
+    }
+
+    /// Its programs, with what each is for in words: one that makes it, and one that checks it if there is one.
+    pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
+        let entry = self.entry();
+        let first = |command: &'static [&'static str], words| Some((*command.first()?, format!("{words} {self}")));
+        [first(entry.mkfs, "make"), first(entry.checker, "verify on")].into_iter().flatten()
+    }
+
+    /// By what statfs(2) gives as `f_type`.
+    pub fn by_statfs_magic(magic: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| u64::from(known.entry().statfs_magic) == magic & 0xFFFF_FFFF)
+    }
+
+    /// That on which an open file or directory lies; none: another one.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn of(file: impl AsFd) -> rustix::io::Result<Option<Self>> {
+        Ok(Self::by_statfs_magic(rustix::fs::fstatfs(file)?.f_type as u64))
+    }
+
+    /// Whether the running kernel has it, built in or as a module that it can load. Without root nothing can be tried: `true`.
+    pub fn is_supported(self) -> bool {
+        // The type is looked up before the device, which does not exist: ENODEV is about the type (mount(2)).
+        let none = rustix::mount::MountFlags::empty();
+        let tried = rustix::mount::mount("senesce-no-such-device", "/", self.name(), none, None);
+        tried != Err(rustix::io::Errno::NODEV)
+    }
+
+    /// What `mkfs` says about its version.
+    pub fn mkfs_version(self) -> Result<String, TargetError> {
+        let output = run(self.entry().version, &[], self.package())?;
+        let line = output.text.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
+        Ok(line.unwrap_or("unknown").to_string())
+    }
+
+    /// Makes this file system on a claimed device; `options` are split at blanks and passed on. Returns the command.
+    pub fn make(self, device: &ClaimedDevice, options: &str) -> Result<String, TargetError> {
+        device.check_again()?;
+        let words = self.mkfs_words(options);
+        let path = device.path().to_string_lossy();
+        let arguments: Vec<&str> = words.iter().map(String::as_str).chain([&*path]).collect();
+        let output = run(&self.entry().mkfs[..1], &arguments, self.package())?;
+        match output.success {
+            true => Ok(output.command),
+            false => Err(output.failure()),
+        }
+    }
+
+    /// The options of mkfs: ours, then those of `options`.
+    fn mkfs_words(self, options: &str) -> Vec<String> {
+        let own = self.entry().mkfs[1..].iter().copied();
+        let words = own.chain(options.split_whitespace());
+        match self {
+            Self::Ext4 => merge_extended(words),
+            _ => words.map(str::to_string).collect(),
+        }
+    }
+
+    /// Runs its own checker, which writes nothing, on an unmounted device. `None`: it has no checker.
+    pub fn check(self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
+        let checker = self.entry().checker;
+        if checker.is_empty() {
+            return Ok(None);
+        }
+        let output = run(checker, &[&device.to_string_lossy()], self.package())?;
+        Ok(Some(CheckReport { command: output.command, clean: output.success, output: output.text }))
+    }
+
+    /// Its features as it tells them itself, if there is a way to ask.
+    pub fn features(self, device: &Path, mount_point: &Path) -> Option<String> {
+        let features = self.entry().features.as_ref()?;
+        let target = if features.mounted { mount_point } else { device };
+        let output = run(features.command, &[&target.to_string_lossy()], self.package()).ok()?;
+        (features.parse)(&output.text).filter(|_| output.success)
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for FileSystem {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|known| known.name()).collect();
+            TargetError::Usage(format!("'{text}' is not a file system senesce can make: it knows {}", names.join(", ")))
+        })
+    }
+}
+
+/// Makes one list of all extended options: of several `-E` mke2fs takes the last alone (misc/mke2fs.c, `PRS`), and a user's would
+/// take ours away. Within a list the last of a kind counts.
+fn merge_extended<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let (mut kept, mut extended) = (Vec::new(), Vec::<&str>::new());
+    let mut words = words.peekable();
+    while let Some(word) = words.next() {
+        let list = match word.strip_prefix("-E") {
+            Some("") => words.next(),
+            Some(list) => Some(list),
+            None => None,
+        };
+        let Some(list) = list else {
+            kept.push(word.to_string());
+            continue;
+        };
+        for option in list.split(',') {
+            let kind = |option: &str| option.split('=').next().map(str::to_string);
+            extended.retain(|known| kind(known) != kind(option));
+            extended.push(option);
+        }
+    }
+    if !extended.is_empty() {
+        kept.extend(["-E".to_string(), extended.join(",")]);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn extended_options_of_a_user_join_ours() {
+        let seed = "hash_seed=73656e65-7363-6521-8f00-000000000000";
+        let words = FileSystem::Ext4.mkfs_words("-E stride=4 -O ^has_journal -Estripe-width=8");
+        let all = format!("lazy_itable_init=0,lazy_journal_init=0,{seed},stride=4,stripe-width=8");
+        assert_eq!(words, ["-q", "-F", "-O", "^has_journal", "-E", &all]);
+        let unwritten = FileSystem::Ext4.mkfs_words(FileSystem::Ext4.entry().unwritten_options);
+        let all = format!("nodiscard,lazy_itable_init=1,lazy_journal_init=1,{seed}");
+        assert_eq!(unwritten, ["-q", "-F", "-E", &all]);
+        assert_eq!(FileSystem::F2fs.mkfs_words("-E jpg -E gif"), ["-f", "-E", "jpg", "-E", "gif"]);
+    }
+
+    #[test]
+    fn names_are_read_back_and_others_refused() {
+        for known in FileSystem::ALL {
+            assert_eq!(known.name().parse::<FileSystem>().unwrap(), known);
+            assert_eq!(serde_json::to_value(known).unwrap(), known.name(), "records and command line use one word");
+            assert_eq!(FileSystem::by_statfs_magic(known.entry().statfs_magic.into()), Some(known));
+        }
+        assert!(matches!("zfs".parse::<FileSystem>(), Err(TargetError::Usage(_))));
+        assert_eq!(FileSystem::by_statfs_magic(0x0102_1994), None);
+    }
+
+    #[test]
+    fn no_two_entries_can_be_taken_for_each_other() {
+        let distinct = |all: Vec<String>| all.iter().collect::<BTreeSet<_>>().len() == FileSystem::ALL.len();
+        let of = |text: fn(&Entry) -> String| FileSystem::ALL.map(|known| text(known.entry())).to_vec();
+        assert!(distinct(of(|entry| entry.name.into())));
+        assert!(distinct(of(|entry| entry.statfs_magic.to_string())));
+        assert!(distinct(of(|entry| format!("{:?}", (entry.signature.offset, entry.signature.magic)))));
+    }
+
+    /// A line of the table is enough: what must fit together in it is checked here, for each.
+    #[test]
+    fn every_entry_is_whole() {
+        for known in FileSystem::ALL {
+            let entry = known.entry();
+            assert!(entry.inspect_options.starts_with("ro,"), "{known}: looking at it would replay its journal");
+            assert_eq!(entry.mkfs[0], format!("mkfs.{known}"));
+            assert!(!entry.version.is_empty() && !entry.package.is_empty() && !entry.signature.magic.is_empty());
+            assert_eq!(entry.offered.is_none(), entry.offered_source.is_empty(), "{known}");
+            if let Some(offered) = entry.offered {
+                let (small, large) = (offered(1 << 30), offered(1 << 34));
+                assert!(small.bytes < large.bytes && large.bytes < 1 << 34, "{known}: {large:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The programs of file systems: started in the C locale, and what they say.
+
+use crate::error::TargetError;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A program that has ended.
+pub(crate) struct Ended {
+    pub command: String,
+    pub success: bool,
+    pub status: String,
+    pub text: String,
+}
+
+impl Ended {
+    pub(crate) fn failure(self) -> TargetError {
+        // Some programs add their whole usage to the reason.
+        let reason = self.text.split("Usage:").next().filter(|reason| !reason.trim().is_empty()).unwrap_or(&self.text);
+        let mut lines: Vec<&str> = reason.lines().filter(|line| !line.trim().is_empty()).rev().take(6).collect();
+        lines.reverse();
+        let output = lines.join(" / ");
+        TargetError::Program { command: self.command, status: self.status, output }
+    }
+}
+
+/// Runs a program without input, with its output and errors collected, in the C locale.
+pub(crate) fn run(program: &[&str], arguments: &[&str], package: &str) -> Result<Ended, TargetError> {
+    let words: Vec<&str> = program.iter().chain(arguments).copied().collect();
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .env("LC_ALL", "C")
+        .env("PATH", search_path())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => TargetError::missing(
+                format!("the program {}", words[0]),
+                format!("install the package {package} (apt-get install {package})"),
+            ),
+            _ => TargetError::io("run", Path::new(words[0]))(error),
+        })?;
+    let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    Ok(Ended {
+        command: words.join(" "),
+        success: output.status.success(),
+        status: output.status.to_string(),
+        text: text.trim().to_string(),
+    })
+}
+
+/// Users' search paths often lack the directories where file-system programs live.
+fn search_path() -> String {
+    format!("{}:/usr/sbin:/sbin:/usr/local/sbin", std::env::var("PATH").unwrap_or_else(|_| "/usr/bin:/bin".into()))
+}
+
+/// Of what dumpe2fs says.
+pub(super) fn ext4_features(text: &str) -> Option<String> {
+    let line = text.lines().find_map(|line| line.strip_prefix("Filesystem features:"))?;
+    one_line(line)
+}
+
+/// All of it.
+pub(super) fn one_line(text: &str) -> Option<String> {
+    Some(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// Of what btrfs says of a superblock.
+pub(super) fn btrfs_features(text: &str) -> Option<String> {
+    let wanted = ["csum_type", "sectorsize", "nodesize", "compat_ro_flags", "incompat_flags"];
+    let mut lines = text.lines().peekable();
+    let mut found = Vec::new();
+    while let Some(line) = lines.next() {
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next().filter(|name| wanted.contains(name)) else { continue };
+        found.push(format!("{name}={}", words.collect::<Vec<_>>().join(" ")));
+        while let Some(more) = lines.next_if(|line| line.starts_with("\t\t\t")) {
+            found.push(more.trim().trim_matches(['(', ')', '|']).trim().to_string());
+        }
+    }
+    found.retain(|word| !word.is_empty());
+    Some(found.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let error = run(&["mkfs.no-such-thing"], &[], "no-such-package").err().unwrap();
+        assert!(error.to_string().contains("no-such-package"), "{error}");
+        assert!(matches!(error, TargetError::Missing { .. }));
+    }
+}

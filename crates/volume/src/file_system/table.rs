@@ -1,0 +1,377 @@
+//! The table of the file systems: which there are, and what each can do. Whoever asks what a file system is or can asks here;
+//! one more is a line of [`file_systems!`] and an [`Entry`].
+
+use super::offered::{self, DirectoryFormat, Offered};
+use serde::{Deserialize, Serialize};
+
+/// What is known of one file system.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name, as in `mount -t` and of its kernel module.
+    pub name: &'static str,
+    /// The Debian package that holds its programs.
+    pub package: &'static str,
+    /// Makes it, with the options that are always given.
+    pub(super) mkfs: &'static [&'static str],
+    /// Says the version of that.
+    pub(super) version: &'static [&'static str],
+    /// Checks it and writes nothing; empty: it has no checker.
+    pub(super) checker: &'static [&'static str],
+    /// The least bytes that its mkfs takes without options (xfsprogs 6.1, btrfs-progs 6.2, f2fs-tools 1.15, nilfs-tools 2.2;
+    /// ext4 without a journal would do with less).
+    pub least_bytes: u64,
+    /// Tells its features, if there is a way to ask.
+    pub(super) features: Option<Features>,
+    /// Mount options that read it without replaying its journal, so that the device is never written.
+    pub inspect_options: &'static str,
+    /// Mount options for a copy whose original may be mounted too.
+    pub copy_options: &'static str,
+    /// Options of mkfs for an image whose holes read as zeros: nothing is discarded, and no table or journal zeroed.
+    pub(crate) unwritten_options: &'static str,
+    /// Mount options for such a file system: tables are not zeroed behind the run either.
+    pub(crate) unwritten_mount_options: &'static str,
+    /// What statfs(2) gives as `f_type` (include/uapi/linux/magic.h).
+    pub statfs_magic: u32,
+    /// What its superblock is known by.
+    pub(crate) signature: Signature,
+    /// The fastest way to its extents; FIEMAP is a way to those of all.
+    pub extents: ExtentsBy,
+    /// What tells its free extents.
+    pub free_space: FreeSpaceBy,
+    /// What its mkfs leaves for files, by defaults; none: not known here.
+    pub offered: Option<fn(u64) -> Offered>,
+    /// Where that is known from.
+    pub offered_source: &'static str,
+    /// Bytes of the space for data that every new inode takes; 0 where mkfs sets inodes aside.
+    pub inode_bytes: u64,
+    /// How directories take bytes.
+    pub directories: DirectoryFormat,
+    /// What it writes for itself where the data of files are only allocated; none: not known here.
+    pub metadata: Option<Metadata>,
+    /// Whether it keeps space that root alone may fill.
+    pub keeps_space_for_root: bool,
+    /// Whether a delete is complete only some time after unlink(2) has returned.
+    pub deletes_later: bool,
+    /// Whether it can have a zoned drive.
+    pub can_be_zoned: bool,
+    /// What moves the parts of files together; none: nothing is known here.
+    pub defragmenter: Option<Defragmenter>,
+    /// How its metadata alone are copied; none: not at all.
+    pub twin: Option<TwinBy>,
+}
+
+/// What a superblock is known by (the on-disk headers of each file system; util-linux libblkid/src/superblocks).
+#[derive(Debug)]
+pub(crate) struct Signature {
+    /// What a device that has it is said to hold.
+    pub(crate) held: &'static str,
+    /// Bytes from the start.
+    pub(crate) offset: u64,
+    /// What is there.
+    pub(crate) magic: &'static [u8],
+    /// Where copies have it, on a device of so many bytes.
+    pub(crate) copies: fn(u64) -> Vec<u64>,
+}
+
+/// A program that tells the features of a file system.
+#[derive(Debug)]
+pub(super) struct Features {
+    pub(super) command: &'static [&'static str],
+    /// Of a mounted one, by its mount point; else by its device.
+    pub(super) mounted: bool,
+    /// Finds them in what it says.
+    pub(super) parse: fn(&str) -> Option<String>,
+}
+
+/// A way to the extents of all files that is faster than FIEMAP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtentsBy {
+    /// The inode tables of ext4, from its device.
+    InodeTables,
+    /// The owners in the reverse map of xfs.
+    ReverseMap,
+    /// The tree search of btrfs.
+    TreeSearch,
+    /// None: FIEMAP on every file.
+    Fiemap,
+}
+
+/// What tells free extents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreeSpaceBy {
+    /// GETFSMAP.
+    Fsmap,
+    /// The tree search of btrfs.
+    TreeSearch,
+    /// Nothing.
+    Unknown,
+}
+
+/// What a file system writes for itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Metadata {
+    /// Bytes of log or journal, by those of the volume.
+    pub log: fn(u64) -> u64,
+    /// Of the volume one part in 2^n.
+    pub volume_shift: u32,
+    /// Bytes for each file.
+    pub of_a_file: u64,
+}
+
+/// A program that defragments.
+#[derive(Debug, Clone, Copy)]
+pub struct Defragmenter {
+    /// Its command, without targets.
+    pub command: &'static [&'static str],
+    /// What it needs beside to go through directories.
+    pub recursive: &'static [&'static str],
+    /// The Debian package that has it.
+    pub package: &'static str,
+}
+
+impl Defragmenter {
+    /// The command for whole directories, without them.
+    pub fn words(&self) -> Vec<&'static str> {
+        self.command.iter().chain(self.recursive).copied().collect()
+    }
+}
+
+/// How metadata are copied without data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TwinBy {
+    /// e2image.
+    E2image,
+    /// xfs_metadump and xfs_mdrestore.
+    Metadump,
+    /// The metadata chunks, byte by byte; checksums of data are made anew.
+    Chunks,
+}
+
+macro_rules! file_systems {
+    ($($(#[$text:meta])* $name:ident = $entry:ident;)*) => {
+        /// A file system that senesce can make, mount and check.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum FileSystem {
+            $($(#[$text])* $name,)*
+        }
+
+        impl FileSystem {
+            /// All of them.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+
+            /// What is known of it.
+            pub const fn entry(self) -> &'static Entry {
+                match self {
+                    $(Self::$name => &$entry,)*
+                }
+            }
+        }
+    };
+}
+
+file_systems! {
+    /// The fourth extended file system.
+    Ext4 = EXT4;
+    /// XFS.
+    Xfs = XFS;
+    /// btrfs.
+    Btrfs = BTRFS;
+    /// The flash-friendly file system.
+    F2fs = F2FS;
+    /// The log-structured file system NILFS2.
+    Nilfs2 = NILFS2;
+}
+
+const MIB: u64 = 1 << 20;
+
+static EXT4: Entry = Entry {
+    name: "ext4",
+    package: "e2fsprogs",
+    // Lazy initialisation would go on writing behind a measurement (mke2fs(8), -E lazy_itable_init). The group of a top
+    // directory, and so where its files lie, follows from its name and this seed (fs/ext4/ialloc.c, find_group_orlov),
+    // which is random where none is given: the same aging would not repeat.
+    mkfs: &[
+        "mkfs.ext4",
+        "-q",
+        "-F",
+        "-E",
+        "lazy_itable_init=0,lazy_journal_init=0,hash_seed=73656e65-7363-6521-8f00-000000000000",
+    ],
+    version: &["mkfs.ext4", "-V"],
+    checker: &["e2fsck", "-fn"],
+    least_bytes: 8 * MIB,
+    features: Some(Features { command: &["dumpe2fs", "-h"], mounted: false, parse: super::programs::ext4_features }),
+    inspect_options: "ro,noload",
+    copy_options: "",
+    unwritten_options: "-E nodiscard,lazy_itable_init=1,lazy_journal_init=1,hash_seed=73656e65-7363-6521-8f00-000000000000",
+    unwritten_mount_options: "noinit_itable",
+    statfs_magic: 0xEF53,
+    signature: Signature { held: "ext2, ext3 or ext4", offset: 1080, magic: &[0x53, 0xEF], copies: ext4_copies },
+    extents: ExtentsBy::InodeTables,
+    free_space: FreeSpaceBy::Fsmap,
+    offered: Some(offered::ext4),
+    offered_source: "defaults of mke2fs.conf and mke2fs 1.47",
+    inode_bytes: 0,
+    directories: DirectoryFormat::Blocks,
+    metadata: Some(Metadata {
+        log: |volume| (volume / 32).clamp(4 * MIB, 1 << 30),
+        volume_shift: 13,
+        of_a_file: 1 << 10,
+    }),
+    keeps_space_for_root: true,
+    deletes_later: false,
+    can_be_zoned: false,
+    defragmenter: Some(Defragmenter { command: &["e4defrag"], recursive: &[], package: "e2fsprogs" }),
+    twin: Some(TwinBy::E2image),
+};
+
+/// Groups 1, 3, 5, 7 and 9 with sparse_super, with blocks of 1, 2 and 4 KiB (Documentation/filesystems/ext4/super.rst).
+fn ext4_copies(_size: u64) -> Vec<u64> {
+    const MAGIC: u64 = 56;
+    let of = |block: u64| {
+        let first = u64::from(block == 1024);
+        [1u64, 3, 5, 7, 9].map(|group| (group * block * 8 + first) * block + MAGIC)
+    };
+    [1024, 2048, 4096].into_iter().flat_map(of).collect()
+}
+
+static XFS: Entry = Entry {
+    name: "xfs",
+    package: "xfsprogs",
+    mkfs: &["mkfs.xfs", "-q", "-f"],
+    version: &["mkfs.xfs", "-V"],
+    checker: &["xfs_repair", "-n"],
+    least_bytes: 300 * MIB,
+    features: Some(Features { command: &["xfs_info"], mounted: true, parse: super::programs::one_line }),
+    inspect_options: "ro,norecovery,nouuid",
+    copy_options: "nouuid",
+    unwritten_options: "-K",
+    unwritten_mount_options: "",
+    statfs_magic: 0x5846_5342,
+    // Its allocation groups, 4 by default, of 1 TiB from 4 TiB on (xfsprogs, libxfs/topology.c).
+    signature: Signature {
+        held: "xfs",
+        offset: 0,
+        magic: b"XFSB",
+        copies: |size| {
+            let group = (size / 4096).div_ceil(4) * 4096;
+            [group, 2 * group, 3 * group, 1 << 40, 2 << 40, 3 << 40].to_vec()
+        },
+    },
+    extents: ExtentsBy::ReverseMap,
+    free_space: FreeSpaceBy::Fsmap,
+    offered: Some(offered::xfs),
+    offered_source: offered::ESTIMATE,
+    inode_bytes: 512,
+    directories: DirectoryFormat::Xfs,
+    metadata: Some(Metadata {
+        log: |volume| (volume / 2048).clamp(64 * MIB, 2 << 30),
+        volume_shift: 13,
+        of_a_file: 2 << 10,
+    }),
+    keeps_space_for_root: false,
+    deletes_later: true,
+    can_be_zoned: false,
+    defragmenter: Some(Defragmenter { command: &["xfs_fsr", "-v"], recursive: &[], package: "xfsdump" }),
+    twin: Some(TwinBy::Metadump),
+};
+
+static BTRFS: Entry = Entry {
+    name: "btrfs",
+    package: "btrfs-progs",
+    mkfs: &["mkfs.btrfs", "-q", "-f"],
+    version: &["mkfs.btrfs", "--version"],
+    checker: &["btrfs", "check", "--readonly"],
+    least_bytes: 109 * MIB,
+    features: Some(Features {
+        command: &["btrfs", "inspect-internal", "dump-super"],
+        mounted: false,
+        parse: super::programs::btrfs_features,
+    }),
+    inspect_options: "ro,rescue=nologreplay",
+    copy_options: "",
+    unwritten_options: "-K",
+    unwritten_mount_options: "",
+    statfs_magic: 0x9123_683E,
+    // Its mirrors (fs/btrfs/disk-io.h).
+    signature: Signature {
+        held: "btrfs",
+        offset: 0x10040,
+        magic: b"_BHRfS_M",
+        copies: |_| [64 * MIB, 1 << 38].map(|mirror| mirror + 64).to_vec(),
+    },
+    extents: ExtentsBy::TreeSearch,
+    free_space: FreeSpaceBy::TreeSearch,
+    offered: Some(offered::btrfs),
+    offered_source: offered::ESTIMATE,
+    inode_bytes: 1400,
+    directories: DirectoryFormat::Blocks,
+    // Each commit writes the metadata that changed to another place, and keeps them twice.
+    metadata: Some(Metadata { log: |_| 256 * MIB, volume_shift: 10, of_a_file: 16 << 10 }),
+    keeps_space_for_root: false,
+    deletes_later: false,
+    can_be_zoned: true,
+    defragmenter: Some(Defragmenter {
+        command: &["btrfs", "filesystem", "defragment"],
+        recursive: &["-r"],
+        package: "btrfs-progs",
+    }),
+    twin: Some(TwinBy::Chunks),
+};
+
+static F2FS: Entry = Entry {
+    name: "f2fs",
+    package: "f2fs-tools",
+    mkfs: &["mkfs.f2fs", "-f"],
+    version: &["mkfs.f2fs", "-V"],
+    checker: &["fsck.f2fs", "--dry-run"],
+    least_bytes: 64 * MIB,
+    features: None,
+    inspect_options: "ro,norecovery",
+    copy_options: "",
+    unwritten_options: "-t 0",
+    unwritten_mount_options: "",
+    statfs_magic: 0xF2F5_2010,
+    signature: Signature { held: "f2fs", offset: 1024, magic: &[0x10, 0x20, 0xF5, 0xF2], copies: |_| Vec::new() },
+    extents: ExtentsBy::Fiemap,
+    free_space: FreeSpaceBy::Unknown,
+    offered: Some(offered::f2fs),
+    offered_source: offered::ESTIMATE,
+    inode_bytes: 4096,
+    directories: DirectoryFormat::Blocks,
+    metadata: None,
+    keeps_space_for_root: false,
+    deletes_later: false,
+    can_be_zoned: true,
+    defragmenter: None,
+    twin: None,
+};
+
+static NILFS2: Entry = Entry {
+    name: "nilfs2",
+    package: "nilfs-tools",
+    mkfs: &["mkfs.nilfs2", "-q", "-f"],
+    version: &["mkfs.nilfs2", "-V"],
+    checker: &[],
+    least_bytes: 129 * MIB,
+    features: None,
+    inspect_options: "ro,norecovery",
+    copy_options: "",
+    unwritten_options: "-K",
+    unwritten_mount_options: "",
+    statfs_magic: 0x3434,
+    signature: Signature { held: "nilfs2", offset: 1030, magic: &[0x34, 0x34], copies: |_| Vec::new() },
+    extents: ExtentsBy::Fiemap,
+    free_space: FreeSpaceBy::Unknown,
+    offered: None,
+    offered_source: "",
+    inode_bytes: 0,
+    directories: DirectoryFormat::Blocks,
+    metadata: None,
+    keeps_space_for_root: false,
+    deletes_later: false,
+    can_be_zoned: false,
+    defragmenter: None,
+    twin: None,
+};

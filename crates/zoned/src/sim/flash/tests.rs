@@ -1,0 +1,41 @@
+use super::super::model::Model;
+use super::*;
+
+/// Runs until a page is sensed or sent; returns when.
+fn until(kind: EventKind, flash: &mut Flash, events: &mut EventQueue) -> u64 {
+    while let Some(event) = events.pop() {
+        match event.kind {
+            EventKind::Programmed => flash.programmed(event.time, event.index, event.stamp, events),
+            EventKind::Loaded => flash.loaded(event.time, event.index, events),
+            EventKind::Sensed => flash.sensed(event.time, event.index, events),
+            EventKind::Sent => drop(flash.sent(event.time, event.index, events)),
+            _ => {}
+        }
+        if event.kind == kind {
+            return event.time;
+        }
+    }
+    panic!("no {kind:?}")
+}
+
+#[test]
+fn a_read_waits_for_the_segment_in_hand_and_the_suspension() {
+    const US: u64 = 1000;
+    let mut model = Model::load("zn540").unwrap();
+    model.flash.load_us_per_kib = 0.0;
+    (model.flash.segment_spread, model.flash.program_spread) = (0.0, 0.0);
+    (model.flash.first_segment_us, model.flash.segment_us) = (300.0, 200.0);
+    (model.flash.suspend_us, model.read.sense_fast_us) = (10.0, 47.0);
+    let page = PageRead { slot: 0, kib: 4, slow: false };
+    for (arrival, segment_end) in [(1, 300), (299, 300), (301, 500), (650, 700)] {
+        let mut flash = Flash::new(&model.flash, &model.read, None, (0.0, 0.0), Seed(1));
+        let mut events = EventQueue::default();
+        flash.program(0, 0, Program::Extra, &mut events);
+        flash.read(arrival * US, 0, page, &mut events);
+        assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), (segment_end + 57) * US, "arrived at {arrival}");
+        // The program goes on with a segment that is not its first.
+        let resumed = until(EventKind::Sent, &mut flash, &mut events);
+        flash.read(resumed + US, 0, page, &mut events);
+        assert_eq!(until(EventKind::Sensed, &mut flash, &mut events), resumed + 257 * US);
+    }
+}
