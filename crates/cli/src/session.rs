@@ -29,6 +29,9 @@ impl Session {
         tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(std::io::stderr)
+            .with_ansi(
+                std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|word| word.is_empty()),
+            )
             .without_time()
             .with_target(false)
             .init();

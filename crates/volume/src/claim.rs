@@ -240,6 +240,7 @@ impl ClaimedDevice {
         // What a killed process left on it goes first.
         guardian::sweep();
         let device = BlockDevice::open(path)?;
+        guard::check_node(&device)?;
         guard::check_unused(&device)?;
         let mut options = File::options();
         let reader = options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
@@ -254,7 +255,8 @@ impl ClaimedDevice {
 
     /// What was opened must be what was looked at: a node can be exchanged between two system calls.
     fn is_still_it(&self) -> Result<(), TargetError> {
-        match self.device.is(&self.lock) && self.device.is(&self.handle) {
+        let by_name = BlockDevice::number_of(self.path()) == Some(self.device.number());
+        match by_name && self.device.is(&self.lock) && self.device.is(&self.handle) {
             true => Ok(()),
             false => Err(TargetError::refused(
                 self.path().display(),

@@ -2,6 +2,7 @@
 
 use crate::block_device::BlockDevice;
 use crate::error::TargetError;
+use crate::holders::{Opened, writer};
 pub use crate::in_use::use_of;
 use crate::{in_use, signature, zones};
 use std::fs::{self, File};
@@ -95,15 +96,52 @@ pub(crate) fn check_signatures(file: &File, device: &BlockDevice, erase: Option<
     }
 }
 
+/// Programs that make file systems take a name. One outside of /dev, or in a folder there that everybody may write, can lead to
+/// another device when they open it.
+pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
+    let path = device.path();
+    let folders = path.ancestors().skip(1);
+    let is_ours =
+        |folder: &Path| rustix::fs::stat(folder).is_ok_and(|found| found.st_uid == 0 && found.st_mode & 0o002 == 0);
+    if path.starts_with("/dev") && folders.into_iter().all(is_ours) {
+        return Ok(());
+    }
+    let own = Path::new("/dev").join(device.name().replace('!', "/"));
+    Err(TargetError::refused(
+        path.display(),
+        "its node lies where it may be exchanged",
+        format!("name the device by its node in /dev: {}", own.display()),
+    ))
+}
+
 /// Refuses a block device in use; no flag allows it.
 pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
-    match use_of(device)? {
-        Some(found) => Err(TargetError::refused(
+    if let Some(found) = use_of(device)? {
+        return Err(TargetError::refused(
             device.path().display(),
             found,
             "unmount or release it first; no flag allows using a device that is in use",
-        )),
+        ));
+    }
+    let opened: Vec<Opened> = device.relatives()?.iter().map(|relative| Opened::Device(relative.number())).collect();
+    refuse_writer(device.path(), &opened)
+}
+
+/// Refuses an image that another process has open for writing; no flag allows it.
+pub(crate) fn check_no_writer(file: &File, path: &Path) -> Result<(), TargetError> {
+    let found = rustix::fs::fstat(file).map_err(TargetError::errno("look at", path))?;
+    let number = (rustix::fs::major(found.st_dev), rustix::fs::minor(found.st_dev));
+    refuse_writer(path, &[Opened::File(number, found.st_ino)])
+}
+
+fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<(), TargetError> {
+    match writer(opened) {
         None => Ok(()),
+        Some(holder) => Err(TargetError::refused(
+            path.display(),
+            holder.to_string(),
+            format!("{}; no flag allows using what somebody else writes", holder.remedy),
+        )),
     }
 }
 

@@ -70,6 +70,9 @@ impl ImageFile {
 
     fn prepare(file: File, path: &Path, options: ImageOptions) -> Result<Self, TargetError> {
         lock::lock(&file, path)?;
+        if !options.read_only {
+            guard::check_no_writer(&file, path)?;
+        }
         let found = Bytes(guard::check_regular(&file, path)?.size());
         let size = if options.keep { found } else { options.size.unwrap_or(found) };
         if size.0 == 0 {
@@ -84,7 +87,9 @@ impl ImageFile {
         } else {
             reopen(&file, path, options.read_only)?
         };
-        let image = Self { active, file: Some((file, path.into())), size, in_memory: options.in_memory };
+        // The result of a run in memory goes where a link leads, not into its place.
+        let real = path.canonicalize().map_err(TargetError::io("look at the image", path))?;
+        let image = Self { active, file: Some((file, real)), size, in_memory: options.in_memory };
         image.fill(options.keep, path)?;
         Ok(image)
     }
@@ -142,10 +147,25 @@ impl ImageFile {
 
     /// Writes an image held in memory into its file: the used ranges, beside the old content and renamed over it.
     pub(crate) fn keep_result(&self) -> Result<(), TargetError> {
-        let Some((_, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
+        let Some((file, path)) = self.file.as_ref().filter(|_| self.in_memory) else { return Ok(()) };
         let from = Named { file: &self.active, path: Path::new("the image in memory") };
-        write_beside(from, path, self.size.0, CopyBy::Kernel).map(|_| ())
+        if is_still_it(file, path) {
+            return write_beside(from, path, self.size.0, CopyBy::Kernel).map(|_| ());
+        }
+        let result = PathBuf::from(format!("{}.result", path.display()));
+        make_new(&result, |to| sparse::copy(from, to, self.size.0, CopyBy::Kernel))?;
+        Err(TargetError::refused(
+            path.display(),
+            "another file took its name while its image was used in memory",
+            format!("the result is in {}; move it where it belongs", result.display()),
+        ))
     }
+}
+
+/// Whether a name still leads to the file that was guarded under it.
+fn is_still_it(file: &File, path: &Path) -> bool {
+    let (Ok(ours), Ok(named)) = (file.metadata(), path.symlink_metadata()) else { return false };
+    (ours.dev(), ours.ino()) == (named.dev(), named.ino())
 }
 
 /// Copies an image to `path` so that a reader sees the old content or the new, never a part. Returns the bytes copied.

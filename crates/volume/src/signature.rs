@@ -70,7 +70,7 @@ fn partition_starts() -> impl Iterator<Item = u64> {
     [63 * 512].into_iter().chain(first).chain(behind.into_iter().flat_map(|mib| [mib * MIB, (mib + 1) * MIB]))
 }
 
-/// Copies of superblocks that outlive the loss of a disk's beginning.
+/// Copies of superblocks that outlive the loss of the beginning of a file system of `size` bytes.
 fn copies(size: u64) -> impl Iterator<Item = Magic> {
     FileSystem::ALL.into_iter().flat_map(move |known| {
         let signature = &known.entry().signature;
@@ -99,8 +99,9 @@ pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, Targ
             return Ok(Some(format!("a signature of {name} at {start}, where a partition may have begun")));
         }
     }
-    for (name, offset, magic) in copies(size) {
-        for base in [0, MIB] {
+    // Of the whole device, and of a partition from 1 MiB on to the end (DOS tables) or 1 MiB before it (GPT, aligned).
+    for (base, behind) in [(0, 0), (MIB, 0), (MIB, MIB)] {
+        for (name, offset, magic) in copies(size.saturating_sub(base + behind)) {
             if matches(file, base + offset, magic, size, path)? {
                 return Ok(Some(format!("a copy of a superblock of {name} at {}", base + offset)));
             }
@@ -260,6 +261,8 @@ mod tests {
             (8193 * 1024 + 56, &[0x53, 0xEF], "ext2, ext3 or ext4 at"),
             (64 * MIB + 64, b"_BHRfS_M", "btrfs"),
             (LARGE / 4, b"XFSB", "a copy of a superblock of xfs"),
+            (MIB + LARGE / 4 - MIB / 2, b"XFSB", "a copy of a superblock of xfs"),
+            (MIB + LARGE / 4 - MIB / 4, b"XFSB", "a copy of a superblock of xfs"),
         ] {
             let words = found(offset, bytes).unwrap_or_default();
             assert!(words.contains(name), "{name} at {offset}: {words}");

@@ -158,3 +158,20 @@ fn the_demo_shows_a_report_anywhere() {
     let html = std::fs::read_to_string(room.path().join(report)).expect("the report");
     assert!(html.starts_with("<!doctype html>"));
 }
+
+/// Whatever a directory is called: what is written to no terminal has no colours, and nothing that a terminal obeys.
+#[test]
+fn warnings_and_refusals_hold_no_control_characters() {
+    // On the root file system, which is warned of.
+    let room = tempfile::tempdir().unwrap();
+    let name = "a\u{1b}]0;title\u{7}\u{9b}31m\u{8}";
+    std::fs::create_dir(room.path().join(name)).unwrap();
+    std::fs::write(room.path().join(name).join("thesis"), "precious").unwrap();
+    for words in [vec!["bench", name, "fileserver"], vec!["age", name, "--size", "1G"], vec!["report", name]] {
+        let output = run(room.path(), &words);
+        assert!(!output.status.success(), "{words:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!said.chars().any(|sign| sign.is_control() && sign != '\n'), "{said:?}");
+        assert!(said.contains("title"), "{said:?}");
+    }
+}

@@ -6,6 +6,7 @@ mod dump;
 mod faults;
 mod model;
 mod posix;
+mod region;
 mod room;
 mod sim;
 mod threads;

@@ -249,12 +249,15 @@ static XFS: Entry = Entry {
     unwritten_options: "-K",
     unwritten_mount_options: "",
     statfs_magic: 0x5846_5342,
-    // Its allocation groups, 4 by default (mkfs.xfs(8)).
+    // Its allocation groups, 4 by default, of 1 TiB from 4 TiB on (xfsprogs, libxfs/topology.c).
     signature: Signature {
         held: "xfs",
         offset: 0,
         magic: b"XFSB",
-        copies: |size| [1, 2, 3].map(|number| number * ((size / 4096).div_ceil(4) * 4096)).to_vec(),
+        copies: |size| {
+            let group = (size / 4096).div_ceil(4) * 4096;
+            [group, 2 * group, 3 * group, 1 << 40, 2 << 40, 3 << 40].to_vec()
+        },
     },
     extents: ExtentsBy::ReverseMap,
     free_space: FreeSpaceBy::Fsmap,

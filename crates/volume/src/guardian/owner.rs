@@ -57,11 +57,44 @@ impl Owner {
             return Life::Unknown;
         }
         match stat_of(self.process) {
-            Some(('D', start)) if start == self.start_ticks && is_killed(self.process) => Life::Stuck,
-            Some((state, start)) if start == self.start_ticks && !matches!(state, 'Z' | 'X') => Life::Alive,
+            Some((_, start)) if start == self.start_ticks => life_of(&threads(self.process)),
             _ => Life::Dead,
         }
     }
+}
+
+/// A thread of a process.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    /// As in proc_pid_stat(5): 'D' waits without being woken, 'Z' and 'X' have ended.
+    state: char,
+    /// It was killed, or ends already: then SIGKILL is no longer pending (kernel/signal.c, get_signal).
+    ends: bool,
+}
+
+/// The first thread may have ended, and another may wait for an answer of the file system that it served itself.
+fn life_of(threads: &[Thread]) -> Life {
+    if threads.iter().all(|thread| matches!(thread.state, 'Z' | 'X')) {
+        return Life::Dead;
+    }
+    match threads.iter().any(|thread| thread.state == 'D' && thread.ends) {
+        true => Life::Stuck,
+        false => Life::Alive,
+    }
+}
+
+fn threads(process: u32) -> Vec<Thread> {
+    let folder = format!("/proc/{process}/task");
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let thread = |number: u32| {
+        let fields = fields(&format!("{folder}/{number}/stat"))?;
+        let state = fields.first()?.chars().next()?;
+        // Field 9; include/linux/sched.h, PF_EXITING.
+        let flags: u64 = fields.get(6)?.parse().ok()?;
+        Some(Thread { state, ends: flags & 0x4 != 0 || is_killed(&format!("{folder}/{number}/status")) })
+    };
+    numbers.filter_map(thread).collect()
 }
 
 /// `PID-START-NAMESPACE-BOOT`, the last three in hexadecimal digits: a part of a file name.
@@ -88,8 +121,8 @@ impl FromStr for Owner {
 }
 
 /// Whether SIGKILL is pending (proc_pid_status(5): a mask in hexadecimal digits, bit 0 is signal 1).
-fn is_killed(process: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+fn is_killed(status: &str) -> bool {
+    let status = fs::read_to_string(status).unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     mask >> (libc::SIGKILL - 1) & 1 == 1
@@ -104,14 +137,17 @@ fn namespace() -> u64 {
     fs::metadata("/proc/self/ns/pid").map_or(0, |found| found.ino())
 }
 
-/// State and start of a process. Its name, the second field, may hold blanks and parentheses.
+/// State and start of a process.
 pub(super) fn stat_of(process: u32) -> Option<(char, u64)> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let fields = fields(&format!("/proc/{process}/stat"))?;
+    Some((fields.first()?.chars().next()?, fields.get(19)?.parse().ok()?))
+}
+
+/// The fields of a stat file from the third, the state, on. The name, the second, may hold blanks and parentheses.
+fn fields(path: &str) -> Option<Vec<String>> {
+    let text = fs::read_to_string(path).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace();
-    let state = fields.next()?.chars().next()?;
-    // The state is field 3.
-    Some((state, fields.nth(18)?.parse().ok()?))
+    Some(rest.split_whitespace().map(str::to_string).collect())
 }
 
 #[cfg(test)]
@@ -140,6 +176,19 @@ mod tests {
         assert_eq!(Owner { start_ticks: own.start_ticks + 1, ..own.clone() }.life(), Life::Dead);
         assert_eq!(own.of_another_boot().life(), Life::Dead);
         assert_eq!(Owner { namespace: 1, ..own }.life(), Life::Unknown);
+    }
+
+    #[test]
+    fn one_thread_decides_whether_a_process_lives_or_is_stuck() {
+        let life = |threads: &[(char, bool)]| {
+            life_of(&threads.iter().map(|(state, ends)| Thread { state: *state, ends: *ends }).collect::<Vec<_>>())
+        };
+        assert_eq!(life(&[('S', false), ('D', false)]), Life::Alive);
+        assert_eq!(life(&[('D', true)]), Life::Stuck);
+        assert_eq!(life(&[('Z', true), ('D', true)]), Life::Stuck, "its first thread has ended");
+        assert_eq!(life(&[('Z', true), ('R', true)]), Life::Alive, "it is just ending");
+        assert_eq!(life(&[('Z', true), ('X', true)]), Life::Dead);
+        assert_eq!(life(&[]), Life::Dead);
     }
 
     #[test]

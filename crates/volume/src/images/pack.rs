@@ -4,6 +4,8 @@ use crate::error::TargetError;
 use crate::image_file::{make_new, refuse_existing};
 use crate::sparse::{self, Named, Range};
 use crate::{lock, signature};
+use senesce_core::Bytes;
+use senesce_core::input::open_regular;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -145,13 +147,28 @@ fn each_chunk(
 
 /// Unpacks `from` into a new file at `to`; nothing is left there when the pack is cut off or damaged.
 pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
-    let file = File::open(from).map_err(TargetError::io("open", from))?;
+    let file = open_regular(from).map_err(TargetError::io("open", from))?;
     let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();
     let mut input = BufReader::new(file);
     let manifest = PackManifest::read(&mut input, from)?;
+    check_room(&manifest, to)?;
     make_new(to, |part| read_data(&mut input, &manifest, from, part))?;
     let (size_bytes, used_bytes) = (manifest.size_bytes, manifest.used_bytes());
     Ok(PackReport { size_bytes, used_bytes, packed_bytes, blake3: manifest.blake3 })
+}
+
+/// A small pack may say that it holds more than the disk has room for, and fill it before that is noticed.
+fn check_room(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let host = rustix::fs::statvfs(folder).map_err(TargetError::errno("ask for the room in", folder))?;
+    let (free, used) = (Bytes(host.f_bavail.saturating_mul(host.f_frsize)), Bytes(manifest.used_bytes()));
+    match used <= free {
+        true => Ok(()),
+        false => Err(TargetError::missing(
+            format!("room for {}: the pack holds {used}, {} has {free} free; it", to.display(), folder.display()),
+            "free some room or choose another place",
+        )),
+    }
 }
 
 fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, part: Named) -> Result<(), TargetError> {

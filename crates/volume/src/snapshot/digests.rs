@@ -4,7 +4,7 @@ use crate::error::TargetError;
 use crate::image_file::replace;
 use crate::sparse::{Named, Range, data_ranges};
 use rayon::prelude::*;
-use std::fs;
+use senesce_core::input;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -95,7 +95,7 @@ impl Digests {
     /// Reads them back. `hash` is that of the file.
     pub(super) fn load(path: &Path, size: u64, hash: &str) -> Result<Self, TargetError> {
         // A file that is gone is as bad as a damaged one.
-        let bytes = fs::read(path).or_else(|error| match error.kind() {
+        let bytes = input::regular(path).or_else(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Ok(Vec::new()),
             _ => Err(TargetError::io("read the digests", path)(error)),
         })?;
@@ -120,7 +120,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::fs::File;
+    use std::fs::{self, File};
 
     const SIZE: u64 = 5 * CHUNK + 4096;
 

@@ -2,6 +2,7 @@
 
 use super::medium::Medium;
 use crate::error::TargetError;
+use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -88,7 +89,7 @@ impl Manifest {
     }
 
     pub(super) fn load(path: &Path) -> Result<Self, TargetError> {
-        let text = fs::read(path).map_err(TargetError::io("read", path))?;
+        let text = input::regular(path).map_err(TargetError::io("read", path))?;
         let manifest: Self = serde_json::from_slice(&text)
             .map_err(|error| TargetError::damaged(path, format!("it is no snapshot's description ({error})")))?;
         match manifest.format {

@@ -15,17 +15,18 @@ pub use manifest::{Manifest, Stamp};
 pub use proof::{Scope, Verification, Verify};
 
 use crate::error::TargetError;
-use crate::image_file::{replace, write_beside};
+use crate::image_file::{refuse_existing, replace, write_beside};
 use crate::kernel_log::KernelLog;
 use crate::loop_device::LoopDevice;
 use crate::mount::Mount;
 use crate::open::existing_file_system;
 use crate::sparse::{CopyBy, Named, Range, merge};
-use crate::trace::{BlockTrace, TraceSession, ValidTrace};
+use crate::trace::{BlockTrace, TraceSession};
 use crate::{BlockDevice, ClaimedDevice, TargetSpec};
 use digests::Digests;
 use medium::Medium;
 use proof::Proof;
+use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -124,6 +125,10 @@ impl Snapshots {
                 format!("choose another, or remove {} with its .json and .blake3", self.image_path(name).display()),
             ));
         }
+        for path in [self.image_path(name), self.digests_path(name)] {
+            // Somebody else's file, or what a killed run left: nobody can tell.
+            refuse_existing(&path)?;
+        }
         fs::create_dir_all(&self.folder).map_err(TargetError::io("make directory", &self.folder))?;
         let stamp = self.medium.stamp()?;
         let (from, path, size) = (self.medium.named(), self.image_path(name), self.medium.size());
@@ -203,7 +208,7 @@ impl Snapshots {
             return Err(ran.err().unwrap_or(in_use));
         }
         let (way, invalid) = match ran.as_ref().map(|(_, trace, _)| trace.valid()) {
-            Ok(Ok(trace)) => (Way::Altered(altered_ranges(trace, self.medium.size())), None),
+            Ok(Ok(trace)) => (Way::Altered(restore::altered_ranges(trace, self.medium.size())), None),
             Ok(Err(invalid)) => (Way::Comparison, Some(format!("the trace was not used: {invalid}"))),
             Err(_) => (Way::Comparison, None),
         };
@@ -249,7 +254,7 @@ impl Snapshots {
         act: impl FnOnce(Named) -> Result<T, TargetError>,
     ) -> Result<T, TargetError> {
         let path = self.image_path(name);
-        let file = fs::File::open(&path).map_err(TargetError::io("open the snapshot", &path))?;
+        let file = input::open_regular(&path).map_err(TargetError::io("open the snapshot", &path))?;
         act(Named { file: &file, path: &path })
     }
 
@@ -319,7 +324,12 @@ impl Snapshots {
     }
 
     fn complete_interrupted(&mut self) -> Result<(), TargetError> {
-        let Ok(name) = fs::read_to_string(self.journal_path()) else { return Ok(()) };
+        let journal = self.journal_path();
+        let name = match input::regular_text(&journal) {
+            Ok(name) => name,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(TargetError::io("read the journal of an interrupted way back,", &journal)(error)),
+        };
         let mut manifest = self.manifest(&name)?;
         let report = self.go_back(&name, &mut manifest, false)?;
         if !report.verified {
@@ -384,14 +394,4 @@ fn clone_beside(from: Named, path: &Path) -> Result<bool, TargetError> {
         Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::XDEV | Errno::NOTTY | Errno::NOSYS) => Ok(false),
         Err(errno) => Err(TargetError::errno("clone into", to.path)(errno)),
     })
-}
-
-/// Everything the trace altered, as ranges of bytes within the device.
-fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
-    let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
-    let ranges = altering.map(|request| Range {
-        start: (request.sector.saturating_mul(512)).min(size),
-        end: (request.end_sector().saturating_mul(512)).min(size),
-    });
-    merge(ranges.filter(|range| range.start < range.end).collect())
 }

@@ -2,7 +2,8 @@
 
 use super::medium::Medium;
 use crate::error::TargetError;
-use crate::sparse::{Named, Range, copy_range, data_ranges_between};
+use crate::sparse::{Named, Range, copy_range, data_ranges_between, merge};
+use crate::trace::ValidTrace;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::File;
@@ -76,4 +77,14 @@ pub(super) fn sync(medium: &Medium) -> Result<(), TargetError> {
         Medium::Device(claimed) => claimed.device().flush_buffers(),
         Medium::Image { .. } => Ok(()),
     }
+}
+
+/// Everything the trace altered, as ranges of bytes within the device.
+pub(super) fn altered_ranges(trace: ValidTrace<'_>, size: u64) -> Vec<Range> {
+    let altering = trace.iter().filter(|request| request.operation.alters() && request.sectors > 0);
+    let ranges = altering.map(|request| Range {
+        start: (request.sector.saturating_mul(512)).min(size),
+        end: (request.end_sector().saturating_mul(512)).min(size),
+    });
+    merge(ranges.filter(|range| range.start < range.end).collect())
 }

@@ -3,6 +3,7 @@
 mod cold;
 mod common;
 mod complete_traces;
+mod crafted;
 mod guard;
 mod proven_rollback;
 mod snapshots;

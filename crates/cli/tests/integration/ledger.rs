@@ -1,0 +1,73 @@
+//! The ledger of what must be undone, read from outside, and a look whether each thing is still there.
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Something that a process owes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Owed(Value);
+
+/// What is written down for a process of root.
+pub fn of(process: u32) -> Vec<Owed> {
+    let folders = fs::read_dir("/run/senesce/owners").into_iter().flatten().flatten();
+    let own = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(&format!("{process}-")));
+    let entries = own.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    // An entry may be struck out or half written while it is read.
+    let texts = entries.filter_map(|entry| fs::read(entry.path()).ok());
+    texts.filter_map(|text| serde_json::from_slice(&text).ok()).map(Owed).collect()
+}
+
+impl Owed {
+    /// What kind of thing it is.
+    pub fn kind(&self) -> &str {
+        self.text("kind")
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0[name].as_str().unwrap_or_default()
+    }
+
+    /// Whether it is still set up.
+    pub fn is_there(&self) -> bool {
+        let path = Path::new(self.text("path"));
+        match self.kind() {
+            "mount" => is_mounted(self.text("point")) || Path::new(self.text("point")).exists(),
+            "fuse-mount" => is_mounted(self.text("point")),
+            "tree" | "directory" | "control-group" => path.symlink_metadata().is_ok(),
+            "process" => self.is_running(),
+            "loop" => self.is_attached(path),
+            // `ours` is what the process had set; without it nobody can tell whose the value is.
+            "value" => self.0["ours"].as_str().is_some_and(|ours| chosen(path) == ours),
+            "mapping" => Path::new("/dev/mapper").join(self.text("name")).exists(),
+            "frozen" => false,
+            other => panic!("an entry of the kind {other:?}"),
+        }
+    }
+
+    fn is_running(&self) -> bool {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.0["process"])).unwrap_or_default();
+        let Some((_, rest)) = text.rsplit_once(')') else { return false };
+        let fields: Vec<&str> = rest.split_whitespace().collect();
+        !matches!(fields[0], "Z" | "X") && fields[19].parse().ok() == self.0["start_ticks"].as_u64()
+    }
+
+    fn is_attached(&self, device: &Path) -> bool {
+        let words = ["--noheadings", "--output", "BACK-INO"];
+        let output = Command::new("losetup").args(words).arg(device).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().ok() == self.0["inode"].as_u64()
+    }
+}
+
+fn is_mounted(point: &str) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.split(' ').nth(1) == Some(point))
+}
+
+/// The word in brackets of a choice, or the whole text.
+fn chosen(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let word = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word.to_string());
+    word.unwrap_or_else(|| text.trim().to_string())
+}

@@ -1,0 +1,127 @@
+//! What is put in the place of a target between two looks at it.
+
+use super::{MIB, attach, hash_of_data, image, run, text};
+use crate::common::room;
+use senesce_core::failure::{Classify, ExitCode};
+use senesce_volume::{
+    ClaimedDevice, ClaimedDirectory, FileSystem, LoopDevice, OpenOptions, TargetError, TargetSpec, open,
+};
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+fn refusal<T: std::fmt::Debug>(result: Result<T, TargetError>, said: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+fn facts(path: &Path) -> (u64, String) {
+    (path.metadata().unwrap().ino(), hash_of_data(path))
+}
+
+/// A device that was claimed while it was empty gets no file system once it holds something or is used.
+#[test]
+#[ignore = "needs loop devices"]
+fn a_device_is_looked_at_again_before_the_first_write() {
+    let room = room();
+    let path = image(room.path(), "disk", &[]);
+    let device = attach(&path);
+    let claimed = ClaimedDevice::claim(device.path(), None).unwrap();
+    claimed.check_again().unwrap();
+    let file = File::options().write(true).open(device.path()).unwrap();
+    file.write_all_at(b"XFSB", 8 * MIB).unwrap();
+    file.sync_all().unwrap();
+    let before = facts(&path);
+    refusal(FileSystem::Ext4.make(&claimed, ""), "a signature of xfs");
+    drop(file);
+    drop(claimed);
+    let claimed = ClaimedDevice::claim(device.path(), Some(text(device.path()))).unwrap();
+    let (_above, detach) = super::losetup(device.path(), 0);
+    refusal(FileSystem::Ext4.make(&claimed, ""), "is attached to");
+    drop(detach);
+    assert_eq!(facts(&path), before);
+}
+
+/// A node that somebody may exchange is not handed to a program that opens it by its name.
+#[test]
+#[ignore = "needs loop devices"]
+fn a_node_outside_of_dev_is_refused() {
+    let room = tempfile::tempdir().unwrap();
+    let device = attach(&image(room.path(), "disk", &[]));
+    let number = device.path().metadata().unwrap().rdev();
+    let (major, minor) = (rustix::fs::major(number).to_string(), rustix::fs::minor(number).to_string());
+    let node = room.path().join("node");
+    assert!(run(&["mknod", text(&node), "b", &major, &minor]));
+    refusal(ClaimedDevice::claim(&node, Some(text(&node))), &format!("by its node in /dev: {}", text(device.path())));
+    let link = room.path().join("link");
+    symlink(device.path(), &link).unwrap();
+    let claimed = ClaimedDevice::claim(&link, None).unwrap();
+    assert_eq!(claimed.path(), device.path(), "a link is followed once");
+}
+
+fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> {
+    let size = Some(senesce_core::Bytes::mib(16));
+    let spec = TargetSpec::Image { path: path.into(), size };
+    open(&spec, &OpenOptions { in_memory: true, ..OpenOptions::default() })
+}
+
+/// The result of a run in memory does not replace a file that was not there when the guard looked.
+#[test]
+#[ignore = "needs loop devices"]
+fn a_file_that_took_the_name_of_an_image_in_memory_is_kept() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let target = in_memory(&path).unwrap();
+    fs::rename(&path, room.path().join("moved")).unwrap();
+    fs::write(&path, "diary").unwrap();
+    let before = facts(&path);
+    refusal(target.close(), "another file took its name");
+    assert_eq!(facts(&path), before);
+    let result = PathBuf::from(format!("{}.result", path.display()));
+    assert_eq!(result.metadata().unwrap().len(), 16 * MIB, "the result of the run is kept beside it");
+}
+
+/// Where the name of an image is a link, the result goes into the file, and the link stays.
+#[test]
+#[ignore = "needs loop devices"]
+fn the_result_of_a_run_in_memory_follows_a_link() {
+    let room = room();
+    let (file, link) = (room.path().join("file"), room.path().join("link"));
+    File::create(&file).unwrap();
+    symlink(&file, &link).unwrap();
+    in_memory(&link).unwrap().close().unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(file.metadata().unwrap().len(), 16 * MIB);
+}
+
+/// The image that was opened is the one that is emptied and attached, whatever has its name meanwhile.
+#[test]
+#[ignore = "needs loop devices"]
+fn an_image_is_used_by_its_descriptor() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let spec = TargetSpec::Image { path: path.clone(), size: Some(senesce_core::Bytes::mib(16)) };
+    let target = open(&spec, &OpenOptions::default()).unwrap();
+    let moved = room.path().join("moved");
+    fs::rename(&path, &moved).unwrap();
+    fs::write(&path, "diary").unwrap();
+    fs::write(target.mount_point().join("file"), vec![7; 1 << 20]).unwrap();
+    target.close().unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"diary");
+    let again = LoopDevice::attach(&File::options().read(true).write(true).open(&moved).unwrap(), "test", false);
+    refusal(ClaimedDevice::claim(again.unwrap().path(), None), "a signature of ext2, ext3 or ext4");
+}
+
+/// A directory is listed and marked by its descriptor.
+#[test]
+fn a_link_in_the_place_of_a_directory_gets_no_marker_where_files_are() {
+    let room = room();
+    let (full, link) = (room.path().join("full"), room.path().join("link"));
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("thesis"), "precious").unwrap();
+    symlink(&full, &link).unwrap();
+    refusal(ClaimedDirectory::claim(&link, None), "is not empty");
+    refusal(ClaimedDirectory::claim(Path::new("/"), None), "is not empty");
+    assert_eq!(fs::read_dir(&full).unwrap().count(), 1);
+}

@@ -1,0 +1,63 @@
+//! File systems as their own mkfs makes them, whose first and last MiB were zeroed as `wipefs` and `dd` leave them.
+
+use super::{Holds, MIB, Situation, claim_device, hash_of_data, judge, losetup, run, text};
+use crate::common::room;
+use senesce_volume::LoopDevice;
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+const SIZE: u64 = 320 * MIB;
+
+/// Makes a file system from `start` on, on a disk that it fills up to its end or 1 MiB before it.
+fn make(disk: &Path, words: &[&str], start: u64, behind: u64) {
+    File::create(disk).unwrap().set_len(SIZE - behind).unwrap();
+    let (device, detach) = losetup(disk, start);
+    assert!(run(&[words, &[text(&device)]].concat()), "{words:?}");
+    drop(detach);
+    File::options().write(true).open(disk).unwrap().set_len(SIZE).unwrap();
+}
+
+/// Zeroes the ends of the disk and of the file system.
+fn zero_ends(disk: &Path, start: u64, behind: u64) {
+    let file = File::options().write(true).open(disk).unwrap();
+    let zeros = vec![0; MIB as usize];
+    for place in [0, start, SIZE - MIB - behind, SIZE - MIB] {
+        file.write_all_at(&zeros, place).unwrap();
+    }
+}
+
+fn are_refused(words: &[&str], name: &'static str, said: &'static str) {
+    let room = room();
+    for (start, behind) in [(0, 0), (MIB, 0), (MIB, MIB)] {
+        let disk = room.path().join(format!("disk-{start}-{behind}"));
+        make(&disk, words, start, behind);
+        zero_ends(&disk, start, behind);
+        let before = (disk.metadata().unwrap().ino(), hash_of_data(&disk));
+        let device = LoopDevice::attach(&File::options().read(true).write(true).open(&disk).unwrap(), name, false);
+        let device = device.unwrap();
+        let target = device.path().to_path_buf();
+        judge(&Situation { name, target, answer: Holds, said, _held: vec![] }, claim_device);
+        drop(device);
+        assert_eq!((disk.metadata().unwrap().ino(), hash_of_data(&disk)), before, "{name} from {start} on");
+    }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn ext4_with_zeroed_ends_is_refused() {
+    are_refused(&["mkfs.ext4", "-q", "-F", "-b", "4096"], "ext4 with blocks of 4 KiB", "ext2, ext3 or ext4 at");
+    are_refused(&["mkfs.ext4", "-q", "-F", "-b", "1024"], "ext4 with blocks of 1 KiB", "ext2, ext3 or ext4 at");
+}
+
+#[test]
+#[ignore = "needs loop devices, XFS"]
+fn xfs_with_zeroed_ends_is_refused() {
+    are_refused(&["mkfs.xfs", "-q", "-f"], "xfs", "copy of a superblock of xfs at");
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn btrfs_with_zeroed_ends_is_refused() {
+    are_refused(&["mkfs.btrfs", "-q", "-f"], "btrfs", "copy of a superblock of btrfs at");
+}

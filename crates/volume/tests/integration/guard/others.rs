@@ -1,0 +1,121 @@
+//! What other processes and other parts of the kernel do with a device or an image, where no mount can be seen.
+
+use super::{
+    Answer, Free, Never, Situation, attach, claim_device, claim_image, image, judge, mkfs, mount, run, state, text,
+    undo,
+};
+use crate::common::room;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A process that is ended when this is dropped.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A process of `words`, once it has said that it is ready.
+fn process(words: &[&str]) -> Box<Process> {
+    let mut child = Command::new(words[0]).args(&words[1..]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n", "{words:?}");
+    Box::new(Process(child))
+}
+
+/// A shell that has a file open (`3<FILE` or `3<>FILE`).
+fn holding(how: &str, path: &Path) -> Box<Process> {
+    process(&["sh", "-c", &format!("exec 3{how}\"$1\"; echo ready; exec sleep 600"), "sh", text(path)])
+}
+
+fn situation(name: &'static str, target: PathBuf, answer: Answer, said: &'static str) -> Situation {
+    Situation { name, target, answer, said, _held: vec![] }
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_another_process_writes_is_refused() {
+    let room = room();
+    let device = attach(&image(room.path(), "device", &[]));
+    let target = device.path().to_path_buf();
+    let file = image(room.path(), "image", &[]);
+    let before = state(room.path());
+    let writer = holding("<>", &target);
+    judge(&situation("a device that another process writes", target.clone(), Never, "open for writing"), claim_device);
+    drop(writer);
+    let reader = holding("<", &target);
+    judge(&situation("a device that another process reads", target, Free, ""), claim_device);
+    drop(reader);
+    let writer = holding("<>", &file);
+    judge(&situation("an image that another process writes", file, Never, "open for writing"), claim_image);
+    drop(writer);
+    assert_eq!(state(room.path()), before);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn mounts_that_cannot_be_seen_are_found_by_the_kernel() {
+    let room = room();
+    let make = |name: &str| {
+        let device = attach(&image(room.path(), name, &[]));
+        mkfs(device.path());
+        device
+    };
+    let elsewhere = make("elsewhere");
+    let point = room.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let script = "mount -o ro \"$1\" \"$2\" && echo ready; exec sleep 600";
+    let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh"];
+    let namespace = process(&[&words[..], &[text(elsewhere.path()), text(&point)]].concat());
+
+    let detached = make("detached");
+    let lazily = room.path().join("lazily");
+    fs::create_dir(&lazily).unwrap();
+    assert!(run(&["mount", "-o", "ro", text(detached.path()), text(&lazily)]));
+    let user = File::open(&lazily).unwrap();
+    assert!(run(&["umount", "--lazy", text(&lazily)]));
+
+    let journal = attach(&image(room.path(), "journal", &[]));
+    assert!(run(&["mkfs.ext4", "-q", "-F", "-b", "4096", "-O", "journal_dev", text(journal.path())]));
+    let served = attach(&image(room.path(), "served", &[]));
+    let external = format!("device={}", text(journal.path()));
+    let options = ["-E", "lazy_itable_init=0", "-b", "4096", "-J", &external];
+    assert!(run(&[&["mkfs.ext4", "-q", "-F"], &options[..], &[text(served.path())]].concat()));
+    let mounted = mount(served.path(), room.path(), "served-point", "ro");
+
+    rustix::fs::sync();
+    let before = state(room.path());
+    for (name, target, said) in [
+        ("mounted in another mount namespace alone", elsewhere.path(), "in use"),
+        ("unmounted lazily, with a directory open", detached.path(), "in use"),
+        ("the external journal of a mounted ext4", journal.path(), "in use"),
+    ] {
+        judge(&situation(name, target.into(), Never, said), claim_device);
+    }
+    assert_eq!(state(room.path()), before);
+    drop((namespace, user, mounted));
+}
+
+#[test]
+#[ignore = "needs loop devices, Btrfs"]
+fn the_second_device_of_a_mounted_btrfs_is_refused() {
+    let room = room();
+    let devices = ["first", "second"].map(|name| attach(&image(room.path(), name, &[])));
+    let [first, second] = [devices[0].path(), devices[1].path()];
+    assert!(run(&["mkfs.btrfs", "-q", "-f", "-d", "single", text(first), text(second)]));
+    assert!(run(&["btrfs", "device", "scan", text(first), text(second)]));
+    let mounted = mount(first, room.path(), "point", "ro");
+    rustix::fs::sync();
+    let before = state(room.path());
+    judge(&situation("the first device", first.into(), Never, "is mounted on"), claim_device);
+    judge(&situation("the second device", second.into(), Never, "belongs to the mounted btrfs"), claim_device);
+    assert_eq!(state(room.path()), before);
+    drop(mounted);
+    let _ = undo(&["btrfs", "device", "scan", "--forget", text(first)]);
+}
