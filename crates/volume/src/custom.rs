@@ -2,7 +2,8 @@
 
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
-use crate::file_system::{CheckReport, Ended, run};
+use crate::file_system::CheckReport;
+use crate::file_system::programs::{Ended, run};
 use std::path::Path;
 
 /// Commands for the shell. `$DEVICE` is the device, `$MNT` the directory on which it is mounted.

@@ -87,7 +87,10 @@ impl Mount {
     }
 
     /// Lets the checker of what is mounted here at other times look at its device. `None`: it has none.
-    pub(crate) fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
+    ///
+    /// # Errors
+    /// The checker is missing.
+    pub fn check(&self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => file_system.check(device),
             Kind::Custom(custom) => custom.check(device),

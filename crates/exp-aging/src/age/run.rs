@@ -182,7 +182,7 @@ fn open_target(spec: &AgeSpec, continues: bool, erase: Option<String>) -> Result
         size: spec.size,
         erase: erase.clone(),
         keep_existing: continues,
-        read_only: false,
+        ..OpenOptions::default()
     };
     let target = open(&words.parse::<TargetSpec>()?, &options)?;
     // Other shards of the plan may have begun.

@@ -70,9 +70,8 @@ impl Trial {
     /// # Errors
     /// The checker is missing.
     pub fn check(mut self) -> Result<Option<senesce_volume::CheckReport>, PrognosisError> {
-        let file_system = self.mount.file_system();
         self.mount.unmount()?;
-        let report = file_system.check(self.device.path())?;
+        let report = self.mount.check(self.device.path())?;
         self.end()?;
         Ok(report)
     }

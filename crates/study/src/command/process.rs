@@ -91,7 +91,7 @@ fn watched(
     let begun = Instant::now();
     let mut child = command.spawn()?;
     let pid = Pid::from_child(&child);
-    let mut guardian = Guardian::of_process(child.id()).map_err(io::Error::other)?;
+    let mut guardian = Guardian::of_group(&mut child).map_err(io::Error::other)?;
     let out = collect(child.stdout.take());
     let errors = collect(child.stderr.take());
     let waited = wait(pid, begun, limit, interrupt, tick);

@@ -79,7 +79,7 @@ fn root_of(folder: &Path, layer: u32) -> std::path::PathBuf {
 }
 
 fn size_of(layer: u32, number: u32) -> usize {
-    let size = if number % 16 == 0 { LARGE } else { SMALL };
+    let size = if number.is_multiple_of(16) { LARGE } else { SMALL };
     (size - u64::from((layer * 31 + number * 17) % 1024)) as usize
 }
 

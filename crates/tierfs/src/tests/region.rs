@@ -72,7 +72,7 @@ fn to_region(region: &Region, call: &Call) -> Vec<u8> {
 /// The same on a slice; `None`: a place outside, or of no word.
 fn to_model(model: &mut [u8], call: &Call) -> Option<Vec<u8>> {
     let range = |at: usize, length: usize| Some(at..at.checked_add(length)?);
-    let word = |at: usize| if at % 8 == 0 { range(at, 8) } else { None };
+    let word = |at: usize| if at.is_multiple_of(8) { range(at, 8) } else { None };
     let block_at = |block: u32| range(block as usize * BLOCK, BLOCK);
     match call {
         Call::Read(at, length) => return Some(model.get(range(*at, *length)?)?.to_vec()),
