@@ -4,7 +4,6 @@
 //! likes, because nobody else changes them. Its write-back cache stays off: a write is durable when write(2) returns.
 
 mod answer;
-mod coherence;
 mod linger;
 mod new_file;
 
@@ -13,8 +12,6 @@ use crate::format::{BLOCK, MAX_NAME, ROOT_INO};
 use crate::fs::TierFs;
 use crate::namespace::NewInode;
 use answer::{TTL, attributes, done, entry, errno, file_attr, file_type, nanoseconds, new_inode, number, xattr};
-pub use coherence::Coherence;
-use coherence::is_direct;
 use fuser::{
     Errno, FileHandle, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
     ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
@@ -41,14 +38,13 @@ pub const SCRUB_XATTR: &str = "senesce.tier.scrub";
 pub struct Adapter {
     fs: Arc<TierFs>,
     linger: Arc<Linger>,
-    coherence: Arc<Coherence>,
     new_files: NewFiles,
 }
 
 impl Adapter {
-    /// Serves `fs`. Threads wait for requests as `linger` says; `coherence` answers direct writes.
-    pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>, coherence: Arc<Coherence>) -> Self {
-        Self { fs, linger, coherence, new_files: NewFiles::on_this_kernel(false) }
+    /// Serves `fs`. Threads wait for requests as `linger` says.
+    pub fn new(fs: Arc<TierFs>, linger: Arc<Linger>) -> Self {
+        Self { fs, linger, new_files: NewFiles::on_this_kernel(false) }
     }
 
     fn serve(&self) -> Answering<'_> {
@@ -229,13 +225,10 @@ impl Filesystem for Adapter {
         _handle: FileHandle,
         offset: u64,
         size: u32,
-        flags: OpenFlags,
+        _flags: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        if !is_direct(flags.0) {
-            self.fs.note_pages(number(ino));
-        }
         thread_local!(static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) });
         BUFFER.with_borrow_mut(|buffer| {
             let size = size as usize;
@@ -257,20 +250,14 @@ impl Filesystem for Adapter {
         offset: u64,
         data: &[u8],
         flags: WriteFlags,
-        open: OpenFlags,
+        _open: OpenFlags,
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let clear_setid = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let fs = self.serve();
-        let new = passed_the_cache(handle, flags);
-        let direct = is_direct(open.0) && !flags.contains(WriteFlags::FUSE_WRITE_CACHE);
-        if !new && !direct {
-            fs.note_pages(number(ino));
-        }
-        let uncapped = if new { fs.drop_capability(number(ino)) } else { Ok(()) };
+        let uncapped = if passed_the_cache(handle, flags) { fs.drop_capability(number(ino)) } else { Ok(()) };
         match uncapped.and_then(|()| fs.write(number(ino), offset, data, clear_setid)) {
-            Ok(len) if direct => self.coherence.answer(&fs, number(ino), len as u32, reply),
             Ok(len) => reply.written(len as u32),
             Err(error) => reply.error(errno(error)),
         }

@@ -106,7 +106,6 @@ impl TierFs {
         }
         self.free_xattrs(&inode);
         slot.blocks.store(0, Ordering::Relaxed);
-        slot.cached.store(0, Ordering::Relaxed);
         self.table.give([ino]);
         self.return_inode_blocks();
     }

@@ -4,7 +4,7 @@ use crate::cold::{ColdStore, Latency, LatencyCold};
 use crate::error::{TierError, io_error};
 use crate::format::{BLOCK, Identity};
 use crate::fs::{Mode, TierFs};
-use crate::fuse::{Adapter, Coherence, Linger, SCRUB_XATTR, STATS_XATTR};
+use crate::fuse::{Adapter, Linger, SCRUB_XATTR, STATS_XATTR};
 use crate::nvm::{MappedNvm, Nvm};
 use crate::open::{Options, format_region};
 use crate::pair;
@@ -124,13 +124,9 @@ pub fn serve_with(
 }
 
 fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
-    let (linger, coherence) = (Arc::new(Linger::default()), Arc::new(Coherence::default()));
-    let session = Session::new(
-        Adapter::new(fs.clone(), linger.clone(), coherence.clone()),
-        &request.mount_point,
-        &config(request, allow),
-    )?;
-    coherence.start(fs.clone(), session.notifier());
+    let linger = Arc::new(Linger::default());
+    let session =
+        Session::new(Adapter::new(fs.clone(), linger.clone()), &request.mount_point, &config(request, allow))?;
     linger.at(session.as_fd().try_clone_to_owned()?, request.threads);
     Ok(session)
 }

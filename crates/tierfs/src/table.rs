@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// What is known of an inode in memory only: 32 bytes.
+/// What is known of an inode in memory only: 24 bytes.
 #[derive(Default)]
 pub struct Slot {
     /// Readers of the file's tree and attributes share it, writers and the evictor's swing own it.
@@ -21,8 +21,6 @@ pub struct Slot {
     pub blocks: AtomicU32,
     /// Counts changes of the file's content, so that a fetched block is known to be current.
     pub version: AtomicU32,
-    /// Requests since the kernel's pages of the file were last dropped that may have left pages there.
-    pub cached: AtomicU32,
 }
 
 const SEGMENT: usize = 4096;

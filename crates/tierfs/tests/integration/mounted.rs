@@ -3,14 +3,11 @@
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
 use senesce_tierfs::Options;
-use senesce_tierfs::cold::AlignedBuffer;
 use senesce_tierfs::pair::{MakeRequest, check_pair, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server, scrub};
 use std::fs::File;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Mounts a small file system in `room`.
@@ -136,109 +133,6 @@ fn times_before_1970_keep_their_fraction() {
         assert_eq!((found.mtime(), found.mtime_nsec()), (seconds, fraction));
     }
     server.stop().unwrap();
-}
-
-#[test]
-#[ignore = "needs FUSE"]
-fn a_buffered_reader_sees_what_asynchronous_direct_writes_left() {
-    const BLOCKS: usize = 64;
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
-    let path = mount_point.join("shared");
-    std::fs::write(&path, vec![0; BLOCKS * 4096]).unwrap();
-    let direct = File::options().write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
-    let queue = Queue::new();
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let reader = File::open(&path).unwrap();
-            let mut data = vec![0; 16 * 4096];
-            while !done.load(Ordering::Relaxed) {
-                for at in (0..BLOCKS * 4096).step_by(data.len()) {
-                    reader.read_exact_at(&mut data, at as u64).unwrap();
-                }
-            }
-        });
-        let stale = (1..=30u8).find_map(|round| {
-            queue.write_all(&direct, BLOCKS, round);
-            let seen = std::fs::read(&path).unwrap();
-            let wrong = seen.iter().position(|byte| *byte != round)?;
-            Some(format!("round {round}: byte {wrong} is that of round {}", seen[wrong]))
-        });
-        done.store(true, Ordering::Relaxed);
-        assert_eq!(stale, None);
-    });
-    drop(direct);
-    server.stop().unwrap();
-}
-
-/// Asynchronous writes by the kernel's own interface (io_submit(2)).
-struct Queue(libc::c_ulong);
-
-/// `struct iocb` of include/uapi/linux/aio_abi.h, little-endian.
-#[repr(C)]
-#[derive(Default, Clone, Copy)]
-struct Request {
-    data: u64,
-    key: u32,
-    rw_flags: u32,
-    opcode: u16,
-    priority: i16,
-    descriptor: u32,
-    buffer: u64,
-    bytes: u64,
-    offset: i64,
-    reserved: u64,
-    flags: u32,
-    notify: u32,
-}
-
-impl Queue {
-    const DEPTH: usize = 16;
-
-    fn new() -> Self {
-        let mut context: libc::c_ulong = 0;
-        // SAFETY: the kernel writes one word.
-        let made = unsafe { libc::syscall(libc::SYS_io_setup, Self::DEPTH, &mut context) };
-        assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
-        Self(context)
-    }
-
-    /// Fills the file with `stamp`, several blocks in flight.
-    fn write_all(&self, file: &File, blocks: usize, stamp: u8) {
-        const PWRITE: u16 = 1;
-        let mut buffer = AlignedBuffer::new(1);
-        buffer.fill(stamp);
-        for first in (0..blocks).step_by(Self::DEPTH) {
-            let requests: Vec<Request> = (first..first + Self::DEPTH)
-                .map(|block| Request {
-                    opcode: PWRITE,
-                    descriptor: file.as_raw_fd() as u32,
-                    buffer: buffer.as_ptr() as u64,
-                    bytes: 4096,
-                    offset: block as i64 * 4096,
-                    ..Request::default()
-                })
-                .collect();
-            let pointers: Vec<*const Request> = requests.iter().map(std::ptr::from_ref).collect();
-            let mut events = [[0u64; 4]; Self::DEPTH];
-            // SAFETY: requests, buffer and room for the events live until all have ended.
-            let (sent, ended) = unsafe {
-                let sent = libc::syscall(libc::SYS_io_submit, self.0, pointers.len(), pointers.as_ptr());
-                let none = std::ptr::null::<libc::timespec>();
-                (sent, libc::syscall(libc::SYS_io_getevents, self.0, sent, sent, events.as_mut_ptr(), none))
-            };
-            assert_eq!((sent, ended), (Self::DEPTH as i64, Self::DEPTH as i64));
-            assert!(events.iter().all(|event| event[2] == 4096), "{events:?}");
-        }
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: nothing is in flight.
-        unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
-    }
 }
 
 #[test]
