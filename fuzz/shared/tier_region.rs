@@ -70,7 +70,10 @@ fn sound() -> &'static [u8] {
         let nvm = format_region(Box::new(buffer), &Identity { pair: [7; 16], blocks: BLOCKS, slots: SLOTS });
         let fs =
             TierFs::open(nvm.expect("format"), Box::new(Zeros), Path::new("image"), &Options::default()).expect("open");
-        let new = |mode| NewInode { mode, uid: 0, gid: 0, rdev: 0, target: b"file" };
+        let new = |mode: u32| {
+            let target: &[u8] = if mode & libc::S_IFMT == libc::S_IFLNK { b"file" } else { b"" };
+            NewInode { mode, uid: 0, gid: 0, rdev: 0, target }
+        };
         let file = fs.create(ROOT_INO, b"file", &new(libc::S_IFREG | 0o644)).expect("create").ino;
         fs.write(file, 0, &[0; 20 * BLOCK], false).expect("write");
         fs.evict(8);

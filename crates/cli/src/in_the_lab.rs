@@ -34,14 +34,14 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// The words without `--lab`; those behind `--` belong to another command.
+/// The words without our `--lab`, the first: one behind the verb belongs to that.
 fn words(all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
-    let (mut kept, mut is_ours) = (Vec::new(), true);
+    let (mut kept, mut is_found) = (Vec::new(), false);
     for word in all {
         let word = word.into_string().map_err(|_| Failure::usage("--lab: the words of the command must be UTF-8"))?;
-        is_ours &= word != "--";
-        if !(is_ours && word == "--lab") {
-            kept.push(word);
+        match !is_found && word == "--lab" {
+            true => is_found = true,
+            false => kept.push(word),
         }
     }
     Ok(kept)
@@ -61,7 +61,7 @@ pub fn hinted(failure: Failure) -> Failure {
     if !wants_root || !is_set_up() {
         return failure;
     }
-    Failure::new(ExitCode::Missing, format!("{failure}; or run it in the lab's guest: the same command with --lab"))
+    Failure::new(ExitCode::Missing, format!("{failure}; or run it in the lab's guest: senesce --lab VERB ..."))
 }
 
 fn is_set_up() -> bool {
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn only_our_own_flag_is_taken_away() {
-        let all = ["age", "--lab", "image:a", "--", "senesce", "--lab"].map(OsString::from);
-        assert_eq!(words(all.into_iter()).unwrap(), ["age", "image:a", "--", "senesce", "--lab"]);
+        let all = ["--lab", "reproduce", "frag-intra", "--lab", "f2fs"].map(OsString::from);
+        assert_eq!(words(all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--lab", "f2fs"]);
     }
 
     #[test]

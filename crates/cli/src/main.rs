@@ -54,10 +54,10 @@ fn command() -> Command {
         .arg(flag("quiet", 'q', "No progress display"))
         .arg(flag("verbose", 'v', "More messages on standard error").action(ArgAction::Count))
         .arg(
-            Arg::new("lab")
+            // Before the verb alone: an experiment has a parameter of this name.
+            Arg::new(IN_THE_LAB)
                 .long("lab")
                 .help("Do it in the lab's guest, which needs no root here; its records are where they would be")
-                .global(true)
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -73,6 +73,9 @@ fn command() -> Command {
 fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
     Arg::new(name).long(name).short(short).help(help).global(true).action(ArgAction::SetTrue)
 }
+
+/// Id of `--lab`.
+const IN_THE_LAB: &str = "in the lab";
 
 fn main() -> std::process::ExitCode {
     senesce_volume::guardian::enter_if_guardian();
@@ -98,7 +101,7 @@ fn main() -> std::process::ExitCode {
         eprintln!("senesce: {failure}");
         return code(failure.exit_code());
     }
-    if matches.get_flag("lab") {
+    if matches.get_flag(IN_THE_LAB) {
         return ended(in_the_lab::run(name, arguments, &session), &session);
     }
     // What killed processes left; `doctor --sweep` does it itself, to tell what it finds.

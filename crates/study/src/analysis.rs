@@ -350,7 +350,7 @@ fn result(results: &Results) -> Value {
     };
     let mut all = json!({
         "study": results.spec.name,
-        "runs_done": results.progress.0,
+        "runs_done": results.progress.0 - results.failed.len(),
         "runs_planned": results.progress.1,
         "runs_failed": results.failed.len(),
         "overhead_seconds": {

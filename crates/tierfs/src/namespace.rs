@@ -184,7 +184,7 @@ impl TierFs {
         if inode.is_device() {
             inode.size = u64::from(new.rdev);
         }
-        if !new.target.is_empty() {
+        if new.mode & libc::S_IFMT == libc::S_IFLNK && !new.target.is_empty() {
             let mut change = self.begin(1, false)?;
             let block = change.take()?;
             // SAFETY: the block is fresh.

@@ -195,7 +195,12 @@ impl Walker<'_> {
         if inode.root.height() > MAX_HEIGHT || inode.root.is_cold() || !self.valid(inode.root.plain()) {
             return self.problem(ino, Fix::Tree(ino), format!("directory {ino} has a malformed root"));
         }
-        let blocks = (inode.size / B) as u32;
+        let blocks = inode.size / B;
+        if blocks > self.region.blocks() {
+            let text = format!("directory {ino} has {blocks} blocks, more than the memory that holds it");
+            return self.problem(ino, Fix::Tree(ino), text);
+        }
+        let blocks = blocks as u32;
         let mut names = Names::new(inode.root, blocks);
         let mut subdirectories = 0;
         for index in 0..blocks {

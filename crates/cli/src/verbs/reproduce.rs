@@ -77,7 +77,7 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
         return Ok(exit);
     }
     eprintln!(
-        "senesce: nothing could be measured here; the findings say why. Do it again where that is not so, with --again (or --lab)"
+        "senesce: nothing could be measured here; the findings say why. Do it again where that is not so, with --again (or in the lab: senesce --lab reproduce ...)"
     );
     Ok(ExitCode::RunFailed.into())
 }
@@ -89,7 +89,9 @@ fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
     if outcome.exit_code() != ExitCode::Done || !is_untested {
         return Ok(false);
     }
-    Ok(measurements::of(&REGISTRY, &Record::open(&outcome.path)?)?.is_empty())
+    let record = Record::open(&outcome.path)?;
+    let did_nothing = record.events.iter().all(|event| event.kind != "done");
+    Ok(did_nothing && measurements::of(&REGISTRY, &record)?.is_empty())
 }
 
 /// Prints a plan.

@@ -74,7 +74,7 @@ fn a_twin_is_refused_where_it_would_not_be_one() {
     let empty = image.room().join("empty");
     std::fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
     let error = twin::make(&empty, &image.room().join("none"), false).unwrap_err();
-    assert!(error.to_string().contains("ext4, xfs and btrfs"), "{error}");
+    assert!(error.to_string().contains("ext4, xfs, btrfs"), "{error}");
     assert!(!image.room().join("none").exists());
 }
 

@@ -160,7 +160,8 @@ impl Program {
             }
             How::Exited(_) => ended.trouble(),
         };
-        let full = free(target)? < FULL;
+        // What wrote beyond the end may have removed it again.
+        let full = free(target)? < FULL || ended.errors.contains("No space left on device");
         if full {
             let words = format!(
                 "it filled the volume (ENOSPC); {}",

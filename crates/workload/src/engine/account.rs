@@ -10,6 +10,8 @@ use std::path::Path;
 
 /// The time of operations and of threads may differ by this share: what a thread does between two operations.
 const TOLERANCE: f64 = 0.2;
+/// What a thread's beginning and end add to its time: the kernel's accounts of it go by ticks, and it is woken a tick or two late.
+const BEGIN_AND_END_SECONDS: f64 = 0.01;
 
 /// What a run says of itself in two ways.
 pub struct Account<'a> {
@@ -54,7 +56,8 @@ impl Account<'_> {
         let busy = nanoseconds as f64 / 1e9;
         let whole = self.thread_seconds;
         let elsewhere = self.waiting_seconds.map(|waiting| waiting + self.cut_seconds + self.cpu_seconds.0);
-        let lost = elsewhere.is_some_and(|elsewhere| busy + elsewhere < whole * (1.0 - TOLERANCE));
+        let unseen = BEGIN_AND_END_SECONDS * threads as f64;
+        let lost = elsewhere.is_some_and(|elsewhere| busy + elsewhere + unseen < whole * (1.0 - TOLERANCE));
         (lost || busy > whole * 1.01).then(|| {
             format!(
                 "operations took {busy:.3} s in all, which {threads} threads that do nothing else had {whole:.3} s for \
@@ -116,6 +119,25 @@ mod tests {
         let flowops = kinds.iter().map(|kind| (format!("{kind:?}"), *kind)).collect();
         let program = super::super::program::Program { instances: threads, ..Default::default() };
         Programs { flowops, list: vec![program], ..Programs::default() }
+    }
+
+    #[test]
+    fn a_run_of_a_few_ticks_is_not_judged_by_them() {
+        let programs = programs(&[FlowopKind::ReadWholeFile], 2);
+        let latencies = Latencies::new(1);
+        latencies.record(0, 500_000);
+        let counted = Sample { counters: vec![[1, 0, 500_000]], latencies: latencies.snapshot() };
+        let found = |thread_seconds| Account {
+            programs: &programs,
+            counted: &counted,
+            thread_seconds,
+            cut_seconds: 0.0,
+            waiting_seconds: Some(0.0),
+            cpu_seconds: (0.0, 0.0),
+            threads_stayed: true,
+        };
+        assert_eq!(found(0.011).contradiction(), None);
+        assert!(found(0.2).contradiction().is_some());
     }
 
     /// A run of 1 s of which each flowop was executed so many times, at so many ns.
