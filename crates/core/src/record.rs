@@ -28,7 +28,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Version of the run directory's format, in the file `format`.
 pub const FORMAT: u32 = 2;
@@ -269,13 +269,20 @@ fn own_file() -> OpenOptions {
     options
 }
 
+/// A child that this process is about to start holds its locks until its program begins.
+const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+
 fn lock(path: &Path) -> Result<File, RecordError> {
     let name = path.join("lock");
     let file = own_file().write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
-    match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(RecordError::InUse { path: path.into() }),
-        Err(errno) => Err(io_error("lock", &name)(errno.into())),
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(LOCK_PATIENCE / 50),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RecordError::InUse { path: path.into() }),
+            Err(errno) => return Err(io_error("lock", &name)(errno.into())),
+        }
     }
 }
 

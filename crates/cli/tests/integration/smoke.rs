@@ -62,7 +62,7 @@ fn what_only_prints_works_anywhere() {
 }
 
 /// What claims ask for and no run at the smoke scale has: experiment, metric, and what measures it.
-const BEYOND_SMOKE: [(&str, &str, &str); 12] = [
+const BEYOND_SMOKE: [(&str, &str, &str); 13] = [
     ("age-convergence", "aging rate", "a file system that is aged"),
     ("age-convergence", "operations that differ", "two plans of one seed"),
     ("age-convergence", "runs that fall short with a fair coin", "many plans"),
@@ -72,6 +72,7 @@ const BEYOND_SMOKE: [(&str, &str, &str); 12] = [
     ("frag-intra", "device requests after mounting", "a file system that works after mounting"),
     ("free-space", "share of free space", "the histogram of free space"),
     ("free-space", "free extents", "a quick run: several profiles and ages"),
+    ("object-dirs", "store time", "a quick run: a fill of 1 GiB"),
     ("zns-finish", "padding_mib", "a quick run: two occupancies"),
     ("zns-heavy", "writer_cv", "a quick run: several seconds"),
     ("zns-heavy", "iops", "a quick run: readers beside the writers"),
