@@ -1,4 +1,4 @@
-//! A directory entry: word 1 is the inode number with the entry's sum above it, or [`FREE`](entry::FREE); word 2, sealed by
+//! A directory entry: word 1 is the inode number with the entry's sum above it, or `FREE`; word 2, sealed by
 //! itself, holds the record's length, the name's length and the type; the name follows. Records are 8-aligned and fill
 //! their block.
 

@@ -1,5 +1,5 @@
 //! The table of the file systems: which there are, and what each can do. Whoever asks what a file system is or can asks here;
-//! one more is a line of [`file_systems!`] and an [`Entry`].
+//! one more is a line of `file_systems!` and an [`Entry`].
 
 use super::offered::{self, DirectoryFormat, Offered};
 use serde::{Deserialize, Serialize};
