@@ -6,6 +6,7 @@ use senesce_study::{EXAMPLE, Study, StudySpec};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Conducts a study into `room/run`.
 pub fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
@@ -14,9 +15,23 @@ pub fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Fa
     conduct::<Study>(&spec, Seed(spec.seed), &how)
 }
 
-/// A folder of the test's own.
-pub fn room() -> tempfile::TempDir {
-    tempfile::tempdir().expect("room")
+/// A folder of the test's own, and the process for it alone: a study ends all processes that a program of the user's left behind,
+/// and would take those of another test for them.
+pub struct Room {
+    directory: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Room {
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+pub fn room() -> Room {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    Room { directory: tempfile::tempdir().expect("room"), _alone }
 }
 
 /// The reasons of the failed runs by workload or file system.
