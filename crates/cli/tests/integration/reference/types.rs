@@ -207,9 +207,11 @@ pub fn arguments(of: &Type) -> Vec<&Type> {
     let Some(PathArguments::AngleBracketed(inner)) = path.segments.last().map(|segment| &segment.arguments) else {
         return Vec::new();
     };
-    let of_type = |one| match one {
-        &GenericArgument::Type(ref inner) => Some(inner),
-        _ => None,
-    };
+    fn of_type(argument: &GenericArgument) -> Option<&Type> {
+        match argument {
+            GenericArgument::Type(inner) => Some(inner),
+            _ => None,
+        }
+    }
     inner.args.iter().filter_map(of_type).collect()
 }
