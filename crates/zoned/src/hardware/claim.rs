@@ -12,7 +12,7 @@ use crate::sim::HostPath;
 use senesce_core::IoFailure;
 use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
 use std::fs::File;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -156,8 +156,35 @@ fn identity_of(path: &Path) -> String {
 /// Whether its zones are as an earlier part of the same run left them. The regions of a conventional drive tell nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
+    Ok(device.geometry().zoned && left.is_found(&leftover_of(path, &mut *device, &identity_of(path))?))
+}
+
+/// What the zones of a drive hold now.
+fn leftover_of(path: &Path, device: &mut dyn ZonedDevice, identity: &str) -> Result<Leftover, ZonedError> {
     let zones = device.report(0, device.geometry().zones)?;
-    Ok(device.geometry().zoned && *left == Leftover::of(&identity_of(path), &zones))
+    let block_bytes = device.geometry().block_bytes as usize;
+    // Past the cache, which does not see what passthrough writes.
+    let direct = || {
+        let path = block_path(path).ok_or(std::io::ErrorKind::NotFound)?;
+        File::options().read(true).custom_flags(libc::O_DIRECT).open(path)
+    };
+    let mut opened = None;
+    Ok(Leftover::of(identity, &zones, |block| {
+        let file = match &opened {
+            Some(file) => file,
+            None => opened.insert(direct()?),
+        };
+        read_block(file, block, block_bytes)
+    }))
+}
+
+/// A logical block, into memory that is aligned to it.
+fn read_block(file: &File, block: u64, block_bytes: usize) -> std::io::Result<Vec<u8>> {
+    let mut memory = vec![0; 2 * block_bytes];
+    let skip = memory.as_ptr().align_offset(block_bytes);
+    let content = &mut memory[skip..skip + block_bytes];
+    file.read_exact_at(content, block * block_bytes as u64)?;
+    Ok(content.to_vec())
 }
 
 /// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
@@ -276,7 +303,11 @@ impl ClaimedDrive {
         if allowed || self.is_ours {
             return Ok(());
         }
-        let since = if left.is_some() { "; they are not as this run left them" } else { "" };
+        let since = match left {
+            None => "",
+            Some(left) if left.content.is_none() => "; whether this run wrote them cannot be read",
+            Some(_) => "; they are not as this run left them",
+        };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {
             target: identities[0].clone(),
@@ -309,8 +340,7 @@ impl ClaimedDrive {
     /// When the drive does not report them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
-        let zones = device.report(0, device.geometry().zones)?;
-        Ok(Leftover::of(&self.identity, &zones))
+        leftover_of(&self.path, &mut *device, &self.identity)
     }
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
