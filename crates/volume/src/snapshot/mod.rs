@@ -110,6 +110,9 @@ impl Snapshots {
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
+        if let Some(found) = senesce_core::output::obstacle(&folder) {
+            return Err(TargetError::Usage(found.to_string()));
+        }
         let mut snapshots = Self { folder, medium, erase: erase.map(str::to_string), note: None };
         snapshots.complete_interrupted()?;
         Ok(snapshots)
