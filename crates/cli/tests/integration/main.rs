@@ -18,6 +18,7 @@ mod prognosis;
 mod smoke;
 mod study;
 mod tutorials;
+mod user;
 mod words;
 mod zns;
 mod zoned_drive;
