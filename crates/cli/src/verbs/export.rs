@@ -69,6 +69,14 @@ fn all_measurements(exports: &[Exported]) -> String {
 }
 
 fn write_files(one: &Exported, directory: &Path, output: Output) -> Result<(), Failure> {
+    // Its name is ours and can be known before: the user named the folder around it.
+    if directory.is_symlink() {
+        let words = format!(
+            "refused to write into {}: it is a symbolic link; remove it, or name another folder",
+            directory.display()
+        );
+        return Err(Failure::new(ExitCode::Refused, words));
+    }
     output::directory(directory)?;
     let write = |name: String, format, bytes: &[u8]| output.write(&directory.join(name), format, bytes);
     write("measurements.csv".into(), Format::Csv, csv::table(&one.measurements).as_bytes())?;

@@ -307,3 +307,16 @@ fn an_image_whose_link_leads_nowhere_is_refused_and_the_link_stays() {
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(link.symlink_metadata().unwrap().is_symlink());
 }
+
+#[test]
+fn files_are_not_exported_through_a_planted_folder() {
+    let room = room();
+    record(room.path());
+    for folder in ["precious", "files"] {
+        fs::create_dir(room.path().join(folder)).unwrap();
+    }
+    symlink(room.path().join("precious"), room.path().join("files/run")).unwrap();
+    let ended = run(room.path(), &["export", "run", "--files", "files"]);
+    assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(fs::read_dir(room.path().join("precious")).unwrap().count(), 0);
+}

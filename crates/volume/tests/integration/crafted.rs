@@ -199,3 +199,20 @@ fn a_link_of_an_image_that_leads_nowhere_stays() {
     assert!(error.to_string().contains("leads nowhere"), "{error}");
     assert!(link.symlink_metadata().unwrap().is_symlink());
 }
+
+#[test]
+fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
+    let room = room();
+    let (path, secret) = (room.path().join("a.img"), room.path().join("secret"));
+    image(&path);
+    fs::write(&secret, "root:$6$hash").unwrap();
+    let spec = TargetSpec::Image { path, size: None };
+    let folder = room.path().join("a.img.snapshots");
+    fs::create_dir(&folder).unwrap();
+    let refused = || Snapshots::of(&spec, None).err().unwrap().to_string();
+    std::os::unix::fs::symlink(&secret, folder.join("journal")).unwrap();
+    assert!(refused().contains("symbolic link") && !refused().contains("hash"), "{}", refused());
+    fs::remove_file(folder.join("journal")).unwrap();
+    fs::hard_link(&secret, folder.join("journal")).unwrap();
+    assert!(refused().contains("names no snapshot") && !refused().contains("hash"), "{}", refused());
+}

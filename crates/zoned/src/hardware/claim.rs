@@ -2,17 +2,16 @@
 
 use super::block::ZonedBlockDevice;
 use super::leftover::Leftover;
+use super::looking::found_on;
 use super::nvme::{NvmeDevice, first_with_data};
 use super::ring::RingOptions;
-use crate::command::{Command, Completion};
-use crate::device::{Clock, ZonedDevice};
+use crate::device::ZonedDevice;
 use crate::error::ZonedError;
-use crate::geometry::{Geometry, ZoneInfo};
 use crate::sim::HostPath;
 use senesce_core::IoFailure;
 use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -156,35 +155,7 @@ fn identity_of(path: &Path) -> String {
 /// Whether its zones are as an earlier part of the same run left them. The regions of a conventional drive tell nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
-    Ok(device.geometry().zoned && left.is_found(&leftover_of(path, &mut *device, &identity_of(path))?))
-}
-
-/// What the zones of a drive hold now.
-fn leftover_of(path: &Path, device: &mut dyn ZonedDevice, identity: &str) -> Result<Leftover, ZonedError> {
-    let zones = device.report(0, device.geometry().zones)?;
-    let block_bytes = device.geometry().block_bytes as usize;
-    // Past the cache, which does not see what passthrough writes.
-    let direct = || {
-        let path = block_path(path).ok_or(std::io::ErrorKind::NotFound)?;
-        File::options().read(true).custom_flags(libc::O_DIRECT).open(path)
-    };
-    let mut opened = None;
-    Ok(Leftover::of(identity, &zones, |block| {
-        let file = match &opened {
-            Some(file) => file,
-            None => opened.insert(direct()?),
-        };
-        read_block(file, block, block_bytes)
-    }))
-}
-
-/// A logical block, into memory that is aligned to it.
-fn read_block(file: &File, block: u64, block_bytes: usize) -> std::io::Result<Vec<u8>> {
-    let mut memory = vec![0; 2 * block_bytes];
-    let skip = memory.as_ptr().align_offset(block_bytes);
-    let content = &mut memory[skip..skip + block_bytes];
-    file.read_exact_at(content, block * block_bytes as u64)?;
-    Ok(content.to_vec())
+    Ok(device.geometry().zoned && left.is_found(&found_on(&mut *device, block_path(path), &identity_of(path))?))
 }
 
 /// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
@@ -340,7 +311,7 @@ impl ClaimedDrive {
     /// When the drive does not report them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
-        leftover_of(&self.path, &mut *device, &self.identity)
+        found_on(&mut *device, block_path(&self.path), &self.identity)
     }
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
@@ -364,49 +335,6 @@ impl ClaimedDrive {
         let mut device = NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?;
         self.check_again()?;
         device.format(block_bytes)
-    }
-}
-
-/// A device with the claim that allows its use.
-pub struct Owned {
-    device: Box<dyn ZonedDevice>,
-    _drive: ClaimedDrive,
-}
-
-impl Owned {
-    /// Keeps the claim as long as the handle.
-    pub fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
-        Self { device, _drive: drive }
-    }
-}
-
-impl ZonedDevice for Owned {
-    fn geometry(&self) -> &Geometry {
-        self.device.geometry()
-    }
-
-    fn clock(&self) -> Clock {
-        self.device.clock()
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.device.now_ns()
-    }
-
-    fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
-        self.device.reserve(commands, transfer_bytes)
-    }
-
-    fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
-        self.device.submit(command)
-    }
-
-    fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
-        self.device.next(until_ns)
-    }
-
-    fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
-        self.device.report(first, count)
     }
 }
 
