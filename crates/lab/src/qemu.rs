@@ -3,9 +3,11 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error};
 use crate::kernel::{Kernel, cache_folder};
+use senesce_core::output::NewFile;
 use senesce_volume::guest::SERIAL;
 use serde::Serialize;
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -204,8 +206,15 @@ pub fn probe_accelerator(
             cache.display()
         ));
     }
-    fs::write(&cache, found.word()).map_err(io_error("write", &cache))?;
+    remember(&cache, found.word()).map_err(io_error("write", &cache))?;
     Ok(found)
+}
+
+/// The cache is the user's, and this may be root: a link there is replaced and not written through.
+fn remember(path: &Path, word: &str) -> io::Result<()> {
+    let new = NewFile::beside(path)?;
+    new.file().write_all(word.as_bytes())?;
+    new.replace()
 }
 
 fn boots(mut child: Child) -> bool {

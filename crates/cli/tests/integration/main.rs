@@ -19,6 +19,7 @@ mod reference;
 mod smoke;
 mod study;
 mod tutorials;
+mod user;
 mod words;
 mod zns;
 mod zoned_drive;

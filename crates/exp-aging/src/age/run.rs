@@ -159,7 +159,8 @@ fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> 
         _ => return open_target(spec, continues, said),
     };
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
-    let is_new = !path.exists();
+    // A link that leads nowhere is there too, and is not ours to remove.
+    let is_new = path.symlink_metadata().is_err();
     let erase = context.may_erase(&image)?;
     let opened = open_target(spec, continues, erase);
     if opened.is_err() && is_new {
