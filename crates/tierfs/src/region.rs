@@ -1,8 +1,9 @@
 //! Typed access to the memory. Who may touch what is decided by the locks of the inodes; words are atomic.
 
-use crate::format::{BLOCK, Inode, Pointer, SUMS_FIRST, inode};
+use crate::format::{BLOCK, Identity, Inode, Pointer, SUMS_FIRST, inode};
 use crate::nvm::Nvm;
 use crc32c::{crc32c, crc32c_append};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The region: blocks of [`BLOCK`] bytes, addressed by byte offset or block number.
@@ -24,6 +25,13 @@ impl Region {
     pub fn new(nvm: Box<dyn Nvm>) -> Self {
         let (base, len) = (nvm.base(), nvm.len() / BLOCK * BLOCK);
         Self { nvm, base, len, damage: AtomicU64::new(0) }
+    }
+
+    /// As much of a memory as the file system in it has; the memory is known to be large enough.
+    pub fn of(nvm: Box<dyn Nvm>, identity: &Identity) -> Self {
+        let mut region = Self::new(nvm);
+        region.len = region.len.min(identity.blocks as usize * BLOCK);
+        region
     }
 
     /// Blocks there are.
@@ -168,10 +176,10 @@ impl Region {
 
     /// Makes a node without children of a fresh block.
     pub fn clear_node(&self, block: u32) {
-        let hole = Pointer::HOLE.seal();
-        for child in 0..BLOCK / 8 {
-            self.store(byte(block) + child * 8, hole);
-        }
+        static HOLES: LazyLock<[u64; BLOCK / 8]> = LazyLock::new(|| [Pointer::HOLE.seal().to_le(); BLOCK / 8]);
+        let holes: &[u8; BLOCK] = zerocopy::transmute_ref!(&*HOLES);
+        // SAFETY: the block is fresh.
+        unsafe { self.write(byte(block), holes) };
     }
 
     /// Counts a structure with a wrong sum.

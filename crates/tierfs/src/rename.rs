@@ -80,6 +80,7 @@ impl TierFs {
     pub fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
         check_name(name)?;
         check_name(to_name)?;
+        self.changeable()?;
         let _topology = self.topology.lock();
         let (from_directory, to_directory) = (self.directory(parent)?, self.directory(to)?);
         let from = End { parent, directory: &from_directory, name };
