@@ -3,7 +3,7 @@
 use crate::error::FsResult;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Inode, inode};
 use crate::region::{Region, byte};
-use crc32c::{crc32c, crc32c_append};
+use crate::sum;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -224,11 +224,7 @@ fn active_copy(offset: usize, flags: u32) -> usize {
 
 /// The selector of the inode at `offset`: `low` and the sum of place, `low` and copy. A free inode has no copy.
 fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) -> u64 {
-    let mut head = [0; 12];
-    head[..8].copy_from_slice(&(offset as u64).to_le_bytes());
-    head[8..].copy_from_slice(&low.to_le_bytes());
-    let sum = crc32c(&head);
-    let sum = copy.map_or(sum, |words| crc32c_append(sum, zerocopy::transmute_ref!(words) as &[u8; inode::COPY_BYTES]));
+    let sum = sum::of_words(offset as u64, low, copy.map_or(&[], |words| &words[..]));
     u64::from(low) | u64::from(sum) << 32
 }
 

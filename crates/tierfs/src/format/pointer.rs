@@ -1,6 +1,6 @@
 //! Pointers to blocks.
 
-use crc32c::crc32c;
+use crate::sum;
 
 /// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
 /// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole. As it is stored in a node, bits 32..=59 hold
@@ -32,7 +32,7 @@ impl Pointer {
 
     /// The word to store in a node.
     pub fn seal(self) -> u64 {
-        let check = u64::from(crc32c(&self.0.to_le_bytes()));
+        let check = u64::from(sum::of_word(self.0));
         self.0 | check << CHECK_SHIFT & CHECK_MASK
     }
 
