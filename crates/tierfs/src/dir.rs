@@ -296,6 +296,7 @@ impl TierFs {
     /// Removes an entry.
     pub(crate) fn remove_entry(&self, names: &mut Names, position: u32, name: &[u8]) -> FsResult<()> {
         self.region.commit(self.record_at(names, position)?, entry::FREE);
+        self.settled()?;
         self.forget_entry(names, position, name);
         Ok(())
     }

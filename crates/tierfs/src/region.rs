@@ -70,10 +70,13 @@ impl Region {
         self.word(offset).store(value.to_le(), Ordering::Release);
     }
 
-    /// Stores a word and persists it: a commit.
+    /// Stores a word and persists it: a commit. After a persist that failed nothing is stored: what the word would make valid may
+    /// not be durable.
     pub fn commit(&self, offset: usize, value: u64) {
-        self.store(offset, value);
-        self.persist(offset, 8);
+        if !self.nvm.failed() {
+            self.store(offset, value);
+            self.persist(offset, 8);
+        }
     }
 
     /// Copies out of the region.

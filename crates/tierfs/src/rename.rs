@@ -101,6 +101,7 @@ impl TierFs {
             None => self.prepare_entry(to.parent, target, to.name, moved.kind)?,
         };
         self.commit_rename(&source, other.as_deref().unwrap_or(&source), moved, position, to.name)?;
+        self.settled()?;
         if replaced.is_none() {
             let target = other.as_deref_mut().unwrap_or(&mut source);
             target.insert(self.directories.hash(to.name), position);

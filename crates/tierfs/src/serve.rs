@@ -209,8 +209,9 @@ fn config(request: &MountRequest, allow: Allow) -> Config {
 /// What a mount shows as its source: the region.
 fn source(memory: &Memory) -> String {
     match memory {
-        Memory::File(path) => path.display().to_string(),
-        Memory::Anonymous(_) => "senesce-tier".into(),
+        // A comma would end the option in which the helper program is told.
+        Memory::File(path) if !path.to_string_lossy().contains([',', '\\']) => path.display().to_string(),
+        _ => "senesce-tier".into(),
     }
 }
 

@@ -152,13 +152,13 @@ fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32
 
 #[test]
 fn set_user_id_goes_with_the_first_byte_that_changes() {
-    let old = |fs: &TierFs, a: u32| drop(fs.write(a, 0, &[1; 3 * 4096], false).unwrap());
+    let old = |fs: &TierFs, a: u32| assert!(fs.write(a, 0, &[1; 3 * 4096], false).unwrap() > 0);
     let judge = |attr: Attr, content: Vec<u8>| {
         assert!(attr.mode & libc::S_ISUID == 0 || content.iter().all(|byte| *byte == 1), "{attr:?}");
     };
-    crash_in(old, |fs, a| drop(fs.write(a, 4096, &[2; 4096], true).unwrap()), judge);
-    crash_in(old, |fs, a| drop(fs.write(a, 8, &[2; 8], true).unwrap()), judge);
-    crash_in(old, |fs, a| drop(fs.write(a, 100, &[2; 6000], true).unwrap()), judge);
+    crash_in(old, |fs, a| assert!(fs.write(a, 4096, &[2; 4096], true).unwrap() > 0), judge);
+    crash_in(old, |fs, a| assert!(fs.write(a, 8, &[2; 8], true).unwrap() > 0), judge);
+    crash_in(old, |fs, a| assert!(fs.write(a, 100, &[2; 6000], true).unwrap() > 0), judge);
 }
 
 #[test]
@@ -167,6 +167,6 @@ fn sizes_and_times_that_are_set_together_come_together() {
     let judge = |attr: Attr, _: Vec<u8>| {
         assert_eq!(attr.size == 100, attr.mtime == 5 && attr.mode & 0o7777 == 0o600, "{attr:?}");
     };
-    let old = |fs: &TierFs, a: u32| drop(fs.write(a, 0, &[1; 3 * 4096], false).unwrap());
+    let old = |fs: &TierFs, a: u32| assert!(fs.write(a, 0, &[1; 3 * 4096], false).unwrap() > 0);
     crash_in(old, move |fs, a| assert_eq!(fs.set_attr(a, &set).unwrap().mtime, 5), judge);
 }
