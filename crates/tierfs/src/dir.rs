@@ -4,7 +4,7 @@ use crate::error::FsResult;
 use crate::file::B;
 use crate::format::{BLOCK, Pointer, entry, unsealed};
 use crate::fs::{Change, TierFs};
-use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, read_record};
+use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, inode_named, read_record};
 use crate::region::byte;
 use crate::table;
 use crate::tree::{Cursor, Edit, Visible, most_blocks};
@@ -186,12 +186,13 @@ impl TierFs {
             if indexed.hash != hash {
                 return false;
             }
-            match self.record_at(names, indexed.position).and_then(|at| self.intact_record(at)) {
-                Ok(record) if record.ino != 0 && record.name() == name => {
-                    found = Some(Entry { ino: record.ino, kind: record.kind, position: indexed.position });
-                }
-                Ok(_) => {}
-                Err(error) => damaged = Some(error),
+            let position = indexed.position;
+            let at = self.record_at(names, position);
+            let named = at.ok().and_then(|at| inode_named(&self.region, at, name));
+            found = named.map(|(ino, kind)| Entry { ino, kind, position });
+            if found.is_none() {
+                // Another name with the same hash, or damage.
+                damaged = at.and_then(|at| self.intact_record(at)).err().or(damaged);
             }
             found.is_some()
         });

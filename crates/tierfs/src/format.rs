@@ -189,16 +189,8 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// A word that holds `value` and, in its upper half, a checksum of it that no small change leaves right.
-///
-/// The polynomial of CRC32C, bit by bit, so that constants can be made of it.
 pub const fn sealed(value: u32) -> u64 {
-    const REFLECTED: u32 = 0x82f6_3b78;
-    let (mut sum, mut bit) = (!value, 0);
-    while bit < 32 {
-        sum = sum >> 1 ^ if sum & 1 == 1 { REFLECTED } else { 0 };
-        bit += 1;
-    }
-    value as u64 | (!sum as u64) << 32
+    value as u64 | (sum::constant(value as u64, 32) as u64) << 32
 }
 
 /// The value of a sealed word, if the word is intact.
