@@ -4,9 +4,7 @@ use crate::check::{Judged, judge};
 use crate::cold::ColdStore;
 use crate::error::TierError;
 use crate::evict::Evictor;
-use crate::format::{
-    BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, SUMS_FIRST, superblock,
-};
+use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, SUMS_FIRST, superblock};
 use crate::fs::{Change, Mode, Promotion, TierFs, now};
 use crate::nvm::Nvm;
 use crate::region::Region;

@@ -217,7 +217,11 @@ impl Walker<'_> {
                 Met::Block(block) => subdirectories += self.names_in(ino, (index, block), &mut names),
                 Met::Again(at) => {
                     let fix = at.map_or(Fix::Tree(ino), |at| Fix::Word(at, Pointer::HOLE));
-                    self.problem(ino, fix, format!("the pointer to block {index} of directory {ino} is referenced twice"));
+                    self.problem(
+                        ino,
+                        fix,
+                        format!("the pointer to block {index} of directory {ino} is referenced twice"),
+                    );
                 }
             }
         });

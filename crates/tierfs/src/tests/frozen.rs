@@ -52,7 +52,10 @@ fn nothing_that_a_failed_persist_gave_up_is_used_again() {
         let report = check(anonymous(&nvm.durable()), None, Path::new("image")).unwrap();
         assert!(report.problems.is_empty() && !report.clean, "after {persists} persists: {report:?}");
         let after = dump(&open_image(&nvm.durable(), &cold, &Options::default()).unwrap()).unwrap();
-        assert!([1, 2].iter().any(|seed| after["/a"].content == pattern(5 * BLOCK, *seed)), "after {persists} persists");
+        assert!(
+            [1, 2].iter().any(|seed| after["/a"].content == pattern(5 * BLOCK, *seed)),
+            "after {persists} persists"
+        );
     }
     assert!(failures > 4, "{failures}");
 }
