@@ -19,7 +19,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aged_image_copy::AgedImageCopy>(),
 ];
 
-/// A value under its conditions.
+/// A value that a model told, under its conditions.
 ///
 /// # Errors
 /// A value that is not finite.
@@ -30,7 +30,7 @@ fn measured(
     value: f64,
     conditions: &[(&str, &str)],
 ) -> Result<Measurement, Failure> {
-    let one = Measurement::new(metric, unit, better, value)?;
+    let one = Measurement::new(metric, unit, better, value)?.modelled();
     Ok(conditions.iter().fold(one, |one, (name, word)| one.under(name, *word)))
 }
 
