@@ -187,7 +187,7 @@ impl LabRun {
             .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
             .collect();
         environment.push(("PATH".into(), own.map_or(path.clone(), |own| format!("{own}:{path}"))));
-        environment.push(("SENESCE_LAB".into(), accelerator.word().into()));
+        environment.push((machine::LAB.into(), accelerator.word().into()));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
             probe: false,

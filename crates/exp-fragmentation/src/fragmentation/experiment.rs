@@ -61,6 +61,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
     const KIND: &'static str = P::ID;
     const PUBLISHED: &'static str = P::PUBLISHED;
     const CLAIMS: &'static str = P::CLAIMS;
+    const KNOWS_GUESTS: bool = true;
     type Spec = Spec<P::Parameters>;
     type Event = Event;
     type Step = Step;

@@ -4,9 +4,9 @@ use super::models::{self, Models};
 use super::parameters::Common;
 use super::point::{Point, Reading, Traced, read_ahead_words};
 use super::volume::Volume;
-use senesce_core::Failure;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
+use senesce_core::{Failure, machine};
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::cold::{self, ColdAccount, NotCold};
 use senesce_runs::tree::check;
@@ -89,6 +89,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
         fs: state.fs.into(),
         round: state.round,
         aged: state.aged,
+        emulated: machine::is_emulated(),
         files: cold.files,
         allocated_bytes: cold.allocated_bytes,
         write_seconds: state.write_seconds,
