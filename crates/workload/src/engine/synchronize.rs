@@ -193,7 +193,7 @@ impl EventGenerator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Barrier};
 
     #[test]
     fn events_come_at_the_rate_and_five_seconds_are_saved() {
@@ -213,12 +213,19 @@ mod tests {
         let index = waits.add_semaphore("s", 2);
         waits.post("s", 2, true);
         let waits = Arc::new(waits);
+        let begun = Arc::new(Barrier::new(2));
         let poster = {
-            let waits = waits.clone();
-            std::thread::spawn(move || waits.post("s", 3, true))
+            let (waits, begun) = (waits.clone(), begun.clone());
+            std::thread::spawn(move || {
+                begun.wait();
+                waits.post("s", 3, true);
+            })
         };
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!poster.is_finished(), "there is no room for 3");
+        begun.wait();
+        for _ in 0..1000 {
+            std::thread::yield_now();
+            assert!(!poster.is_finished(), "there is no room for 3");
+        }
         waits.take(index, 5);
         poster.join().unwrap();
     }
@@ -236,14 +243,18 @@ mod tests {
             Box::new(|waits| waits.post("s", 1, true)),
             Box::new(move |waits| waits.sleep_until(far)),
         ];
+        let begun = Arc::new(Barrier::new(jobs.len() + 1));
         let threads: Vec<_> = jobs
             .into_iter()
             .map(|job| {
-                let waits = waits.clone();
-                std::thread::spawn(move || job(&waits))
+                let (waits, begun) = (waits.clone(), begun.clone());
+                std::thread::spawn(move || {
+                    begun.wait();
+                    job(&waits);
+                })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(20));
+        begun.wait();
         waits.stop();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }

@@ -1,6 +1,6 @@
 //! How runs end: interrupted, without files, on a full, deleted or read-only file system, with thousands of threads.
 
-use crate::common::{Room, operations, run, time, try_run, valid, workload};
+use crate::common::{OnceAtWork, Room, operations, run, time, try_run, valid, workload};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_volume::{OpenOptions, TargetSpec};
@@ -26,11 +26,8 @@ fn an_interrupted_run_keeps_its_numbers_and_says_so() {
     let (interrupt, workload) = (Interrupt::new(), workload(READER));
     let bench = Bench::prepare(&workload, room.claimed(), time(60_000), &Silent, &interrupt).unwrap();
     let later = interrupt.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(400));
-        later.request();
-    });
-    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let at_work = OnceAtWork::new(move || later.request());
+    let result = bench.run(room.claimed(), &at_work, &interrupt).unwrap().repetition;
     assert!(
         result.interrupted && result.seconds < 60.0 && !result.valid && result.ops > 0 && result.ops_per_second > 0.0
     );
@@ -77,13 +74,12 @@ fn a_deleted_directory_ends_the_run_with_its_path() {
     let (interrupt, workload) = (Interrupt::new(), workload(READER));
     let bench = Bench::prepare(&workload, room.claimed(), time(10_000), &Silent, &interrupt).unwrap();
     let victim = room.entry("set");
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(200));
+    let at_work = OnceAtWork::new(move || {
         while victim.exists() {
             let _ = std::fs::remove_dir_all(&victim);
         }
     });
-    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let result = bench.run(room.claimed(), &at_work, &interrupt).unwrap().repetition;
     let reason = result.reason.unwrap();
     assert!(!result.valid && result.io_failed && reason.contains("openat") && reason.contains("ENOENT"), "{reason}");
     assert!(result.ops > 0, "what was done before is kept");
@@ -116,14 +112,14 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
     let text = WRITER.replace("appendfile name=a, fd=1, iosize=64k", "write name=a, fd=1, iosize=4k, random");
     let bench = Bench::prepare(&workload(&text), target.directory(), time(20_000), &Silent, &interrupt).unwrap();
     let point = target.mount_point().to_path_buf();
-    let aborting = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
+    let (tell, said) = std::sync::mpsc::channel();
+    let at_work = OnceAtWork::new(move || {
         // ext4 turns read-only under open files this way; a plain `remount,ro` is refused while files are open.
-        std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()
+        tell.send(std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()).unwrap();
     });
-    let result = bench.run(target.directory(), &Silent, &interrupt).unwrap().repetition;
+    let result = bench.run(target.directory(), &at_work, &interrupt).unwrap().repetition;
     let reason = result.reason.unwrap_or_default();
-    let said = aborting.join().unwrap().unwrap();
+    let said = said.recv().unwrap().unwrap();
     assert!(
         !result.valid && result.io_failed && (reason.contains("EROFS") || reason.contains("EIO")),
         "{reason} {said:?}"

@@ -1,11 +1,12 @@
 //! What the integration tests share.
 
 use senesce_core::interrupt::Interrupt;
-use senesce_core::progress::Silent;
+use senesce_core::progress::{Progress, Silent};
 use senesce_volume::ClaimedDirectory;
 use senesce_workload::{Bench, Finished, Length, Options, Repetition, Workload, WorkloadError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A directory that goes away with the test, in memory where there is room for it.
@@ -33,6 +34,29 @@ impl Room {
     /// The path of an entry of a file set.
     pub fn entry(&self, path: &str) -> PathBuf {
         self.path().join(path)
+    }
+}
+
+/// Does something once: as soon as an interval of the run has operations.
+pub struct OnceAtWork<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> OnceAtWork<F> {
+    pub fn new(act: F) -> Self {
+        Self(Mutex::new(Some(act)))
+    }
+}
+
+impl<F: FnOnce() + Send> Progress for OnceAtWork<F> {
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
+    fn say(&self, _message: &str) {}
+
+    fn position(&self, _done: u64, note: &str) {
+        if note.starts_with("0 ops/s") {
+            return;
+        }
+        if let Some(act) = self.0.lock().unwrap().take() {
+            act();
+        }
     }
 }
 
