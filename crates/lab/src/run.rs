@@ -70,6 +70,9 @@ const READER_GONE: u8 = 141;
 
 impl LabRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
+    ///
+    /// # Errors
+    /// When the guest does not boot, ends without an exit status, or exceeds its time limit; when the user stops it.
     pub fn run(
         &self,
         interrupt: &Interrupt,

@@ -50,6 +50,9 @@ pub struct Watched<'a> {
 
 impl Watched<'_> {
     /// Forwards output until the guest ends, the user or a limit ends it, or nobody reads any more.
+    ///
+    /// # Errors
+    /// When the guest cannot be waited for, or its output cannot be passed on.
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
@@ -141,6 +144,9 @@ pub fn started(control: &Path) -> bool {
 }
 
 /// The command's exit status, or why there is none.
+///
+/// # Errors
+/// Why there is none: it did not boot, ran out of memory, or ended by itself.
 pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let said = said(console);
     // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".

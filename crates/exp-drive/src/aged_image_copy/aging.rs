@@ -32,6 +32,9 @@ pub struct Aged {
 
 impl Aged {
     /// Ages until so many bytes were written, then reads everything cold.
+    ///
+    /// # Errors
+    /// When the volume cannot be made, written or read cold, or the user stops it.
     pub fn make(
         target: &TargetSpec,
         fs: FileSystem,

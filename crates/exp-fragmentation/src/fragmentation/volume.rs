@@ -177,11 +177,17 @@ impl Volume {
     }
 
     /// Writes everything back.
+    ///
+    /// # Errors
+    /// When what was written does not reach the device.
     pub fn sync(&self) -> Result<(), Failure> {
         Ok(self.target.sync()?)
     }
 
     /// Makes it cold; the words say what stayed warm.
+    ///
+    /// # Errors
+    /// When the file system stays alive somewhere, or cannot be mounted again.
     pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
         if !mounting().are_met() {
             self.target.sync()?;
@@ -197,12 +203,18 @@ impl Volume {
     }
 
     /// Sets read-ahead; after a remount it must be set again.
+    ///
+    /// # Errors
+    /// When there is no device of its own, or it does not take the number.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
         self.target.set_read_ahead(kib)?;
         Ok(())
     }
 
     /// Undoes the mount; a warning of the kernel is an error.
+    ///
+    /// # Errors
+    /// When it cannot be unmounted, or the kernel warned of it meanwhile.
     pub fn close(self) -> Result<(), Failure> {
         senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)
