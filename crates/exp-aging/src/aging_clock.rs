@@ -200,7 +200,6 @@ fn pace(spec: &Spec, step: &Step, context: &Context<'_, AgingClock>) -> Result<f
     Ok(known.image.operations as f64 / known.image.seconds.max(1e-3) / spec.slowed)
 }
 
-
 /// The values of all agings, and how far each lies from the first of the same plan.
 fn measurements(agings: &[Aged]) -> Vec<Measurement> {
     let mut measured = Vec::new();

@@ -189,11 +189,11 @@ mod tests {
 
     /// How the watch over a sleeping process ends that was started `ago`.
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let begin = Instant::now().checked_sub(ago).unwrap();
-        let console = room.path().join("console");
-        let mut watched = Watched { child, control: room.path(), console: &console, begin, boot_seconds };
+        let console = temporary.path().join("console");
+        let mut watched = Watched { child, control: temporary.path(), console: &console, begin, boot_seconds };
         let checked = watched.check_limits(limit);
         watched.child.kill().unwrap();
         watched.child.wait().unwrap();

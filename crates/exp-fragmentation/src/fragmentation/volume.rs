@@ -33,11 +33,11 @@ pub enum VolumeSource {
 }
 
 impl VolumeSource {
-    /// Where the copies are made while the volume that ages is in use; `room` is the run directory.
+    /// Where the copies are made while the volume that ages is in use; `run` is the run directory.
     ///
     /// # Errors
     /// When there is space for one volume only.
-    pub fn second(&self, room: &Path) -> Result<Self, Failure> {
+    pub fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
             Self::Made(spec) => Err(Failure::usage(format!(
@@ -48,7 +48,7 @@ impl VolumeSource {
                 name.push("-copy");
                 Ok(Self::Directory(Some(name.into())))
             }
-            Self::Directory(None) => Ok(Self::Directory(Some(room.join("copy")))),
+            Self::Directory(None) => Ok(Self::Directory(Some(run.join("copy")))),
         }
     }
 

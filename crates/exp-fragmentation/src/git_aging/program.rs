@@ -116,11 +116,11 @@ mod tests {
     #[test]
     #[ignore = "needs git"]
     fn a_folder_that_is_no_repository_or_has_no_commits_is_a_wrong_word() {
-        let room = tempfile::tempdir().unwrap();
-        let git = Git::at_home(&room.path().join("home"));
-        let refused = || git.commits(room.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
+        let temporary = tempfile::tempdir().unwrap();
+        let git = Git::at_home(&temporary.path().join("home"));
+        let refused = || git.commits(temporary.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
         assert_eq!(refused().exit_code(), ExitCode::Usage);
-        git.run(room.path(), &["init", "-q"], &Interrupt::new()).unwrap();
+        git.run(temporary.path(), &["init", "-q"], &Interrupt::new()).unwrap();
         assert_eq!(refused().exit_code(), ExitCode::Usage, "no commits");
     }
 }

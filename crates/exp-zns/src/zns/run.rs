@@ -1,10 +1,10 @@
 //! An experiment of the study as a run: its drives, its points, their repetitions.
 
-use super::{Parameters, ZnsStudy};
 use super::compare;
 use super::drives::{Drives, Fitting, Used, used};
 use super::measure::{self, Measured, Point};
 use super::values::{Values, measurement};
+use super::{Parameters, ZnsStudy};
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};

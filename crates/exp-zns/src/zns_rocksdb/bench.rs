@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn a_second_attempt_is_not_read_as_the_first() {
         use std::io::Write;
-        let room = tempfile::tempdir().unwrap();
-        let report = room.path().join("f2fs-zns-overwrite.txt");
+        let temporary = tempfile::tempdir().unwrap();
+        let report = temporary.path().join("f2fs-zns-overwrite.txt");
         for rate in [100, 200] {
             let (mut out, mut errors) = fresh_report(&report).unwrap();
             writeln!(errors, "Set seed to 42").unwrap();

@@ -173,9 +173,9 @@ fn finish() {
 
 #[test]
 fn open_close() {
-    let room = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let spec = defaults::<ZnsOpenClose>(Level::Quick);
-    let path = room.path().join("run");
+    let path = temporary.path().join("run");
     conduct::<Zns<ZnsOpenClose>>(&spec, Seed(42), &Conduct::quietly(&path)).unwrap();
     let recorded = Recorded::<Zns<ZnsOpenClose>>::of(&Record::open(&path).unwrap()).unwrap();
     let values = recorded
@@ -216,13 +216,13 @@ fn reset_interference() {
 }
 
 fn smoke<S: ZnsStudy>() {
-    let room = tempfile::tempdir().unwrap();
-    let how = Conduct::quietly(room.path());
+    let temporary = tempfile::tempdir().unwrap();
+    let how = Conduct::quietly(temporary.path());
     let outcome = conduct::<Zns<S>>(&S::Spec::defaults(Level::Smoke), Seed(42), &how).unwrap();
     assert!(!outcome.analysis.figures.is_empty() && !outcome.analysis.findings.is_empty(), "{}", S::ID);
-    let before = Record::open(room.path()).unwrap().events.len();
+    let before = Record::open(temporary.path()).unwrap().events.len();
     let again = conduct::<Zns<S>>(&S::Spec::defaults(Level::Smoke), Seed(42), &how).unwrap();
-    assert_eq!((again.state, Record::open(room.path()).unwrap().events.len()), (State::WasDone, before));
+    assert_eq!((again.state, Record::open(temporary.path()).unwrap().events.len()), (State::WasDone, before));
 }
 
 #[test]
@@ -241,13 +241,13 @@ fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
         .replace("zone_size_mib = 2048", "zone_size_mib = 64")
         .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 48");
     let text = text.replace("max_open = 14", "max_open = 6").replace("max_active = 14", "max_active = 6");
-    let room = tempfile::tempdir().unwrap();
-    let model = room.path().join("small.toml");
+    let temporary = tempfile::tempdir().unwrap();
+    let model = temporary.path().join("small.toml");
     std::fs::write(&model, text).unwrap();
     let device = format!("sim:{}", model.display());
     let run = |device: &str, name: &str| {
         let spec = GridSpec { device: device.into(), ..GridSpec::defaults(Level::Smoke) };
-        conduct::<Zns<ZnsInterZone>>(&spec, Seed(42), &Conduct::quietly(&room.path().join(name))).unwrap().analysis
+        conduct::<Zns<ZnsInterZone>>(&spec, Seed(42), &Conduct::quietly(&temporary.path().join(name))).unwrap().analysis
     };
     let verdict = |analysis: &senesce_core::Analysis, id: &str| {
         analysis.findings.iter().find(|finding| finding.id == id).unwrap().verdict
@@ -272,8 +272,8 @@ fn every_experiment_runs_on_a_small_drive() {
         .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 3");
     let text = text.replace("max_open = 14", "max_open = 3").replace("max_active = 14", "max_active = 3");
     let text = text.replace("formats = [512, 4096]", "formats = [512]");
-    let room = tempfile::tempdir().unwrap();
-    let model = room.path().join("small.toml");
+    let temporary = tempfile::tempdir().unwrap();
+    let model = temporary.path().join("small.toml");
     std::fs::write(&model, text).unwrap();
     let device = format!("sim:{}", model.display());
     let time = senesce_core::Span::from_millis(20);
@@ -301,8 +301,8 @@ fn every_experiment_runs_on_a_small_drive() {
 }
 
 fn completes<S: ZnsStudy>(spec: S::Spec) {
-    let room = tempfile::tempdir().unwrap();
-    let outcome = conduct::<Zns<S>>(&spec, Seed(42), &Conduct::quietly(room.path())).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let outcome = conduct::<Zns<S>>(&spec, Seed(42), &Conduct::quietly(temporary.path())).unwrap();
     assert_eq!(outcome.state, State::Done, "{}", S::ID);
     let points = outcome.analysis.result["points"].as_array().unwrap();
     assert!(!points.is_empty(), "{}", S::ID);

@@ -10,12 +10,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 /// A directory that goes away with the test, in memory where there is room for it.
-pub struct Room {
+pub struct TemporaryTarget {
     directory: tempfile::TempDir,
     claimed: ClaimedDirectory,
 }
 
-impl Room {
+impl TemporaryTarget {
     pub fn new() -> Self {
         let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
         let directory = tempfile::tempdir_in(place).unwrap();
@@ -78,13 +78,17 @@ pub fn time(milliseconds: u64) -> Options {
     }
 }
 
-pub fn try_run(room: &Room, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
+pub fn try_run(temporary: &TemporaryTarget, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
     let interrupt = Interrupt::new();
-    Bench::prepare(workload, room.claimed(), options, &Silent, &interrupt)?.run(room.claimed(), &Silent, &interrupt)
+    Bench::prepare(workload, temporary.claimed(), options, &Silent, &interrupt)?.run(
+        temporary.claimed(),
+        &Silent,
+        &interrupt,
+    )
 }
 
-pub fn run(room: &Room, text: &str, options: Options) -> Repetition {
-    try_run(room, &workload(text), options).unwrap_or_else(|error| panic!("{error}")).repetition
+pub fn run(temporary: &TemporaryTarget, text: &str, options: Options) -> Repetition {
+    try_run(temporary, &workload(text), options).unwrap_or_else(|error| panic!("{error}")).repetition
 }
 
 pub fn valid(repetition: Repetition) -> Repetition {
