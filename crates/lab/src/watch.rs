@@ -17,13 +17,21 @@ const BOOT_CPU_LIMIT: Duration = Duration::from_secs(60);
 /// A guest that sleeps for ever uses no processor time: this is by the clock, and bears a host with a load of forty.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// The user's time limit, over all boots together.
+/// The user's time limit, over all boots together. What the guest could not use, because others had the host's processors,
+/// does not count: a limit is to end a guest that hangs, on a busy host too.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// When the run began.
     pub since: Instant,
     /// How long it may take.
     pub length: Duration,
+}
+
+impl Limit {
+    /// Whether so much time of which the guest `waited` for a processor is too much.
+    fn is_over(&self, elapsed: Duration, waited: impl FnOnce() -> Duration) -> bool {
+        elapsed > self.length && elapsed.saturating_sub(waited()) > self.length
+    }
 }
 
 /// How the watch over a guest ended.
@@ -90,7 +98,8 @@ impl Watched<'_> {
         let ended = |end, what: String, remedy: &str| {
             Err(LabError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
         };
-        if let Some(limit) = limit.filter(|limit| limit.since.elapsed() > limit.length) {
+        let waited = || usage::longest_wait_of(self.child.id()).unwrap_or_default();
+        if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), waited)) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
             return ended(GuestEnd::TimeLimit, what, "give it more time with --time-limit");
         }
@@ -209,6 +218,16 @@ mod tests {
         let limit = |length| Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length });
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT / 2)), Some(GuestEnd::TimeLimit));
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT * 2)), None);
+    }
+
+    #[test]
+    fn a_time_limit_counts_no_time_that_the_host_had_for_others() {
+        let seconds = Duration::from_secs;
+        let limit = Limit { since: Instant::now(), length: seconds(60) };
+        assert!(!limit.is_over(seconds(59), || panic!("nobody asks before")));
+        assert!(limit.is_over(seconds(61), || seconds(0)));
+        assert!(!limit.is_over(seconds(100), || seconds(50)));
+        assert!(limit.is_over(seconds(120), || seconds(50)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod ledger;
 mod objects;
 mod outputs;
 mod prognosis;
+mod reference;
 mod smoke;
 mod study;
 mod tutorials;
