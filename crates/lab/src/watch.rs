@@ -58,6 +58,9 @@ pub struct Watched<'a> {
 
 impl Watched<'_> {
     /// Forwards output until the guest ends, the user or a limit ends it, or nobody reads any more.
+    ///
+    /// # Errors
+    /// When the guest cannot be waited for, or its output cannot be passed on.
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
@@ -150,6 +153,9 @@ pub fn started(control: &Path) -> bool {
 }
 
 /// The command's exit status, or why there is none.
+///
+/// # Errors
+/// Why there is none: it did not boot, ran out of memory, or ended by itself.
 pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let said = said(console);
     // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
@@ -192,11 +198,11 @@ mod tests {
 
     /// How the watch over a sleeping process ends that was started `ago`.
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let begin = Instant::now().checked_sub(ago).unwrap();
-        let console = room.path().join("console");
-        let mut watched = Watched { child, control: room.path(), console: &console, begin, boot_seconds };
+        let console = temporary.path().join("console");
+        let mut watched = Watched { child, control: temporary.path(), console: &console, begin, boot_seconds };
         let checked = watched.check_limits(limit);
         watched.child.kill().unwrap();
         watched.child.wait().unwrap();

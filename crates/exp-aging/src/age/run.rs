@@ -5,7 +5,7 @@ use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
-use super::room::{check_room, writes};
+use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, ranks};
 use senesce_aging::{Leftover, Summary, leftovers};
@@ -222,7 +222,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     let rehearsal = rehearsal(course, context)?;
     let planning_seconds = begun.elapsed().as_secs_f64();
     if !start.continues {
-        check_room(&rehearsal, target.directory().path())?;
+        check_space(&rehearsal, target.directory().path())?;
     }
     let execution = Execution {
         course,
@@ -232,7 +232,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         seconds_before: start.seconds,
         planning_seconds,
         fill: rehearsal.summary.files,
-        room: &|| target.room(),
+        free: &|| target.room(),
         writes: writes(&course.spec, &rehearsal.summary),
     };
     let executed = execution::run(&execution, target.directory(), context);
