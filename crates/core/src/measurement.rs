@@ -28,6 +28,9 @@ pub struct Measurement {
     /// Whether it is one of the few by which its workload is judged; all others are described.
     #[serde(default, skip_serializing_if = "is_false")]
     pub primary: bool,
+    /// Whether it is a time or a rate of the machine; `None`: its unit tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<bool>,
     /// The value. What was not measured is no measurement.
     pub value: Finite,
 }
@@ -41,12 +44,19 @@ impl Measurement {
         NoValue: From<V::Error>,
     {
         let (metric, unit, value) = (metric.to_string(), unit.to_string(), value.try_into()?);
-        Ok(Self { metric, unit, better, condition: BTreeMap::new(), image: 0, repetition: 0, primary: false, value })
+        let (condition, timing) = (BTreeMap::new(), None);
+        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, timing, value })
     }
 
     /// The same under one more condition.
     pub fn under(mut self, name: &str, value: impl Into<String>) -> Self {
         self.condition.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same, said to be a time or a rate of the machine, or to be none.
+    pub fn timing(mut self, is_timing: bool) -> Self {
+        self.timing = Some(is_timing);
         self
     }
 

@@ -66,9 +66,13 @@ fn nature(name: &str) -> Option<(&'static str, Better)> {
     NATURES.iter().find(|(ending, ..)| name.ends_with(ending)).map(|(_, unit, better)| (*unit, *better))
 }
 
-/// Whether a value is a time or a rate that was measured, which mean nothing under emulation. Layout does, and so does the time
-/// that a model takes for traced requests; a modelled throughput holds the processor's time too.
+/// Whether a value is a time or a rate that was measured, which mean nothing under emulation: as it says itself, else by its
+/// unit. Layout does, and so does the time that a model takes for traced requests; a modelled throughput holds the processor's
+/// time too.
 pub fn is_timing(measurement: &Measurement) -> bool {
+    if let Some(said) = measurement.timing {
+        return said;
+    }
     let is_time = measurement.unit.split('/').any(|part| ["s", "ms", "us", "ns"].contains(&part));
     let is_of_requests = measurement.metric.contains(MODELLED) && !measurement.metric.starts_with(THROUGHPUT);
     is_time && !is_of_requests
