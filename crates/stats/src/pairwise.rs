@@ -164,10 +164,13 @@ impl Pairwise {
     fn exceptions(&self, groups: &[Vec<usize>]) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
         for group in groups {
-            let pairs = group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
-            all.extend(pairs.filter(|(one, other)| self.is_apart(*one, *other)).map(|(one, other)| {
-                if self.is_better(one, other) { (one, other) } else { (other, one) }
-            }));
+            let pairs =
+                group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
+            all.extend(
+                pairs
+                    .filter(|(one, other)| self.is_apart(*one, *other))
+                    .map(|(one, other)| if self.is_better(one, other) { (one, other) } else { (other, one) }),
+            );
         }
         all
     }

@@ -221,7 +221,10 @@ mod tests {
         assert_eq!(cells, [Value::Null, json!(words[0]), json!(words[1])]);
         assert_eq!(
             sentences(&result),
-            ["ext4 is best.", "2 comparisons are undecided: no number of repetitions would decide all, whatever the budget."]
+            [
+                "ext4 is best.",
+                "2 comparisons are undecided: no number of repetitions would decide all, whatever the budget."
+            ]
         );
     }
 

@@ -43,7 +43,8 @@ pub(crate) fn places(spec: &StudySpec, systems: &BTreeSet<usize>) -> String {
         places.entry(place(spec, one)).or_default().push(&one.name);
     }
     let alone = places.len() == 1;
-    let words = places.into_iter().map(|(place, names)| if alone { place } else { format!("{}: {place}", names.join(", ")) });
+    let words =
+        places.into_iter().map(|(place, names)| if alone { place } else { format!("{}: {place}", names.join(", ")) });
     words.collect::<Vec<_>>().join("; ")
 }
 

@@ -30,7 +30,9 @@ pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String>
 
 fn whole(word: &str, folder: &Path) -> Result<String, String> {
     let found = word.replace(FOLDER, &folder.to_string_lossy());
-    match word.strip_prefix(FOLDER).is_some_and(|rest| !rest.contains(char::is_whitespace)) && !Path::new(&found).exists() {
+    match word.strip_prefix(FOLDER).is_some_and(|rest| !rest.contains(char::is_whitespace))
+        && !Path::new(&found).exists()
+    {
         true => Err(format!("{word}: there is no {found}")),
         false => Ok(found),
     }
@@ -67,7 +69,10 @@ mod tests {
             of("command = ['sh', '-c', 'cat $SENESCE_STUDY/data >out']").unwrap()[2],
             format!("cat {} >out", path("data"))
         );
-        assert_eq!(of("command = ['fio', '--name=data', 'job.fio']").unwrap(), ["fio", "--name=data", &path("job.fio")]);
+        assert_eq!(
+            of("command = ['fio', '--name=data', 'job.fio']").unwrap(),
+            ["fio", "--name=data", &path("job.fio")]
+        );
         assert!(of("command = ['cp', '$SENESCE_STUDY/none', '.']").unwrap_err().contains("there is no"));
     }
 

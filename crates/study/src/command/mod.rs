@@ -164,7 +164,8 @@ impl Program {
             How::Exited(_) => ended.trouble(),
         };
         // What wrote beyond the end may have removed it again.
-        let full = Space::of(target)?.is_some_and(|space| space.free < FULL) || ended.errors.contains("No space left on device");
+        let full = Space::of(target)?.is_some_and(|space| space.free < FULL)
+            || ended.errors.contains("No space left on device");
         if full {
             let words = format!(
                 "it filled the volume (ENOSPC); {}",

@@ -127,7 +127,9 @@ impl<'a> Store<'a> {
         let expected = (self.objects.len(), self.objects.values().sum::<usize>());
         match (count, bytes) == expected {
             true => Ok(()),
-            false => Err(wrong(format!("the store holds {count} objects of {bytes} bytes, and should hold {expected:?}"))),
+            false => {
+                Err(wrong(format!("the store holds {count} objects of {bytes} bytes, and should hold {expected:?}")))
+            }
         }
     }
 }

@@ -31,14 +31,11 @@ fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
 #[test]
 fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
     let spec = StudySpec::parse("t", STUDY).unwrap();
-    let idle =
-        |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
+    let idle = |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
     assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
     assert!(idle(90.0).is_empty());
     assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
-    assert!(
-        is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false)
-    );
+    assert!(is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false));
 }
 
 #[test]
@@ -70,12 +67,14 @@ fn a_workload_is_judged_by_its_own_first_metric() {
 
 #[test]
 fn an_image_that_became_another_one_is_named() {
-    let facts = |fs: usize, key: &str| ImageFacts { key: key.into(), ..ImageFacts::unseen(ImageId { fs, state: 0, image: 0 }) };
+    let facts =
+        |fs: usize, key: &str| ImageFacts { key: key.into(), ..ImageFacts::unseen(ImageId { fs, state: 0, image: 0 }) };
     let made = [facts(0, "a"), facts(1, "b"), facts(0, "a"), facts(1, "c")];
     let again = remade(&made.iter().collect::<Vec<_>>());
     assert_eq!(again.iter().map(|id| id.fs).collect::<Vec<_>>(), [1]);
     let spec = StudySpec::parse("t", STUDY).unwrap();
-    let results = Results { remade: again, ..Results::gather(spec, Vec::new(), Vec::new(), BTreeMap::new(), Vec::new()) };
+    let results =
+        Results { remade: again, ..Results::gather(spec, Vec::new(), Vec::new(), BTreeMap::new(), Vec::new()) };
     let caveats = crate::analysis_of(&results).caveats;
     assert!(caveats.iter().any(|words| words.contains("image 0 of xfs, fresh")), "{caveats:?}");
 }
