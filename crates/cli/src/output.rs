@@ -45,6 +45,11 @@ impl Output {
         if self.force { Replace::Anything } else { Replace::SameFormat }
     }
 
+    /// Whether the user allowed the loss of whatever an output file holds.
+    pub fn replaces(self) -> bool {
+        self.force
+    }
+
     /// Refuses what [`Self::write`] would refuse, before the work is done; `likely` is the beginning of what will be written.
     pub fn check(self, file: Option<&Path>, format: Format, likely: &[u8]) -> Result<(), Failure> {
         Ok(file.map_or(Ok(()), |file| output::check(file, format, likely, self.replace()))?)

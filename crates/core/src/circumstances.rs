@@ -45,9 +45,14 @@ pub fn seconds_since_1970(date: &str) -> Option<u64> {
     Some(moment.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs())
 }
 
+/// A moment as `run.date` names it.
+pub fn date_of(moment: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(moment).to_string()
+}
+
 /// The facts at the beginning of a run.
 pub fn at_start(facts: &mut Environment) {
-    facts.put("run.date", humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+    facts.put("run.date", date_of(SystemTime::now()));
     facts.put("machine.host", rustix::system::uname().nodename().to_string_lossy());
     if let Some(commit) = COMMIT.get() {
         facts.put("program.commit", commit);

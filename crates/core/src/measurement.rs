@@ -51,6 +51,9 @@ pub struct Measurement {
     /// What its seconds were told by, where it is a time or a rate.
     #[serde(default, skip_serializing_if = "Seconds::is_of_the_machine")]
     pub seconds: Seconds,
+    /// Whether it is a time or a rate at all, where its unit does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing: Option<bool>,
     /// The value. What was not measured is no measurement.
     pub value: Finite,
 }
@@ -64,13 +67,19 @@ impl Measurement {
         NoValue: From<V::Error>,
     {
         let (metric, unit, value) = (metric.to_string(), unit.to_string(), value.try_into()?);
-        let (condition, seconds) = (BTreeMap::new(), Seconds::Machine);
-        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, value })
+        let (condition, seconds, timing) = (BTreeMap::new(), Seconds::Machine, None);
+        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, timing, value })
     }
 
     /// The same under one more condition.
     pub fn under(mut self, name: &str, value: impl Into<String>) -> Self {
         self.condition.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same, said to be a time or a rate of the machine, or to be none.
+    pub fn timing(mut self, is_timing: bool) -> Self {
+        self.timing = Some(is_timing);
         self
     }
 
@@ -97,7 +106,7 @@ impl Measurement {
     /// Whether it is a time or a rate that was taken with a clock: under emulation it means nothing. Layout does, and so does the
     /// time that a model takes for traced requests.
     pub fn is_timing(&self) -> bool {
-        self.seconds != Seconds::Model && is_time(&self.unit)
+        self.timing.unwrap_or_else(|| self.seconds != Seconds::Model && is_time(&self.unit))
     }
 
     /// The condition in words: `fs=ext4 state=aged`.

@@ -2,7 +2,7 @@
 
 use senesce_core::analysis::Better;
 use senesce_stats::ratio::Interval;
-use senesce_stats::{Decision, Direction, Verdict};
+use senesce_stats::{Decision, Direction, Unit, Verdict};
 use serde_json::{Map, Value, json};
 
 /// The direction that verdicts take; `None`: no direction is better.
@@ -14,7 +14,8 @@ pub fn direction(better: Better) -> Option<Direction> {
     }
 }
 
-/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`; null where there is none.
+/// `ratio`, `low`, `high`, `confidence`, `verdict`, `words`, `detectable`, `repetitions_needed`, and as `counted` of what that
+/// many are needed; null where there is none.
 pub fn fields(decision: &Decision) -> Map<String, Value> {
     let (detectable, needed) = match &decision.verdict {
         Verdict::Undecided { detectable, repetitions_needed } => (json!(detectable), json!(repetitions_needed)),
@@ -25,6 +26,7 @@ pub fn fields(decision: &Decision) -> Map<String, Value> {
     fields.insert("words".into(), json!(decision.words()));
     fields.insert("detectable".into(), detectable);
     fields.insert("repetitions_needed".into(), needed);
+    fields.insert("counted".into(), json!(decision.unit.map(Unit::plural)));
     fields
 }
 

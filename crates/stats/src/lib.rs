@@ -38,7 +38,7 @@ pub use describe::{
 pub use floor::Floor;
 pub use gate::{Gate, gate, gate_all};
 pub use median::{Middle, median_interval, middle};
-pub use pairwise::{Flip, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
+pub use pairwise::{Class, Flip, OrderChange, Pair, Pairwise, flip, grouped, pairs_of, pairwise};
 pub use ratio::{Interval, Ratio};
 pub use sequential::{Goal, Sequential, Step};
 pub use series::{drift, outliers, steady_state};

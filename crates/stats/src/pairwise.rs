@@ -12,10 +12,21 @@ use serde::{Deserialize, Serialize};
 pub struct Pair {
     /// Index of the treatment whose mean is over the other's.
     pub first: usize,
-    /// Index of the other.
+    /// Index of the other, above the first.
     pub second: usize,
     /// The first against the second.
     pub decision: Decision,
+    /// The first over the second by all values there are; those behind a decision that was made early are fewer.
+    pub value: Option<f64>,
+}
+
+/// Treatments each of which can be held against each other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Class {
+    /// Indices of the treatments, the best first.
+    pub order: Vec<usize>,
+    /// Letters by place in `order`: treatments that share one cannot be told apart.
+    pub letters: Vec<String>,
 }
 
 /// All pairs under one metric.
@@ -23,10 +34,8 @@ pub struct Pair {
 pub struct Pairwise {
     /// The pairs, first < second.
     pub pairs: Vec<Pair>,
-    /// Treatments of which any pair can be tested, the best first.
-    pub order: Vec<usize>,
-    /// Letters by place in `order`: treatments that share one cannot be told apart.
-    pub letters: Vec<String>,
+    /// Classes of two treatments and more. What is in none has no pair that can be tested; nothing is said across classes.
+    pub classes: Vec<Class>,
 }
 
 /// Number of pairs of `count` treatments.
@@ -48,68 +57,102 @@ pub fn pairwise(
     let pairs = (0..count).flat_map(|first| (first + 1..count).map(move |second| (first, second)));
     let judged = pairs.map(|(first, second)| {
         let decision = decide(&ratio(first, second), rule, error_each);
-        Pair { first, second, decision }
+        Pair { first, second, value: decision.interval.map(|interval| interval.value), decision }
     });
     grouped(count, judged.collect(), rule.direction)
 }
 
 /// Order and groups of `count` treatments from pairs that are judged already, whatever their intervals cost.
 pub fn grouped(count: usize, pairs: Vec<Pair>, direction: Direction) -> Pairwise {
-    let mut scores = vec![(0.0, 0); count];
-    for pair in &pairs {
-        let Some(interval) = pair.decision.interval else { continue };
-        let log_ratio = interval.value.ln();
-        for (treatment, score) in [(pair.first, log_ratio), (pair.second, -log_ratio)] {
-            scores[treatment].0 += score;
-            scores[treatment].1 += 1;
-        }
-    }
-    let order = order_of(&scores, direction);
-    let place = |treatment: usize| order.iter().position(|one| *one == treatment);
-    let told = pairs.iter().filter(|pair| pair.decision.verdict.is_difference());
-    let apart: Vec<(usize, usize)> = told.filter_map(|pair| Some((place(pair.first)?, place(pair.second)?))).collect();
-    let letters = letters::letters(order.len(), &letters::groups(order.len(), &apart));
-    Pairwise { pairs, order, letters }
-}
-
-/// By the mean logarithm of the ratios to the others.
-fn order_of(scores: &[(f64, usize)], direction: Direction) -> Vec<usize> {
-    let score = |treatment: usize| scores[treatment].0 / scores[treatment].1 as f64;
-    let mut order: Vec<usize> = (0..scores.len()).filter(|treatment| scores[*treatment].1 > 0).collect();
-    order.sort_by(|&a, &b| match direction {
-        Direction::HigherIsBetter => score(b).total_cmp(&score(a)),
-        Direction::LowerIsBetter => score(a).total_cmp(&score(b)),
-    });
-    order
+    let mut found = Pairwise { pairs, classes: Vec::new() };
+    found.classes = found.comparable(count).into_iter().map(|members| found.class(members, direction)).collect();
+    found
 }
 
 impl Pairwise {
-    /// Whether the verdict tells two treatments apart.
-    pub fn is_apart(&self, one: usize, other: usize) -> bool {
-        let is_it = |pair: &Pair| (pair.first, pair.second) == (one.min(other), one.max(other));
-        self.pairs.iter().any(|pair| is_it(pair) && pair.decision.verdict.is_difference())
+    fn pair(&self, one: usize, other: usize) -> Option<&Pair> {
+        self.pairs.iter().find(|pair| (pair.first, pair.second) == (one.min(other), one.max(other)))
     }
 
-    /// "ext4 = xfs > btrfs", the best first, with one name per treatment. ">" stands where everything before it is told apart from everything behind it;
-    /// pairs between "=" that are told apart all the same are named: "a = b = c, but a > c".
-    pub fn words(&self, names: &[&str]) -> String {
-        let mut words = String::new();
-        for (place, &treatment) in self.order.iter().enumerate() {
-            if place > 0 {
-                words += if self.splits_before(place) { " > " } else { " = " };
+    /// Sets of treatments of which every pair has an interval: "=" between others would say that they were compared.
+    fn comparable(&self, count: usize) -> Vec<Vec<usize>> {
+        let has_interval = |one, other| self.pair(one, other).is_some_and(|pair| pair.decision.interval.is_some());
+        let mut sets: Vec<Vec<usize>> = Vec::new();
+        for treatment in 0..count {
+            match sets.iter_mut().find(|set| set.iter().all(|other| has_interval(*other, treatment))) {
+                Some(set) => set.push(treatment),
+                None => sets.push(vec![treatment]),
             }
-            words += names[treatment];
         }
-        let exceptions = self.exceptions();
+        sets.retain(|set| set.len() > 1);
+        sets
+    }
+
+    fn class(&self, members: Vec<usize>, direction: Direction) -> Class {
+        let score = |treatment: usize| {
+            let others = members.iter().filter(|other| **other != treatment);
+            others.map(|other| self.log_ratio(treatment, *other)).sum::<f64>()
+        };
+        let mut order = members.clone();
+        order.sort_by(|&a, &b| match direction {
+            Direction::HigherIsBetter => score(b).total_cmp(&score(a)),
+            Direction::LowerIsBetter => score(a).total_cmp(&score(b)),
+        });
+        let places = (0..order.len()).flat_map(|a| (a + 1..order.len()).map(move |b| (a, b)));
+        let apart: Vec<(usize, usize)> = places.filter(|(a, b)| self.is_apart(order[*a], order[*b])).collect();
+        let letters = letters::letters(order.len(), &letters::groups(order.len(), &apart));
+        Class { order, letters }
+    }
+
+    fn log_ratio(&self, one: usize, other: usize) -> f64 {
+        let Some(pair) = self.pair(one, other) else { return 0.0 };
+        let value = pair.value.or(pair.decision.interval.map(|interval| interval.value)).unwrap_or(1.0);
+        if pair.first == one { value.ln() } else { -value.ln() }
+    }
+
+    /// Whether a verdict says that the first is better.
+    fn is_better(&self, one: usize, other: usize) -> bool {
+        self.pair(one, other).is_some_and(|pair| match pair.decision.verdict {
+            Verdict::Better => pair.first == one,
+            Verdict::Worse => pair.first == other,
+            _ => false,
+        })
+    }
+
+    /// Whether the verdict tells two treatments apart.
+    pub fn is_apart(&self, one: usize, other: usize) -> bool {
+        self.is_better(one, other) || self.is_better(other, one)
+    }
+
+    /// "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty where no pair can be tested.
+    pub fn words(&self, names: &[&str]) -> String {
+        if self.classes.is_empty() {
+            return String::new();
+        }
+        let of_classes = self.classes.iter().map(|class| self.class_words(class, names));
+        let is_alone = |treatment: &usize| !self.classes.iter().any(|class| class.order.contains(treatment));
+        let alone = (0..names.len()).filter(is_alone).map(|treatment| names[treatment].to_string());
+        of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ")
+    }
+
+    /// "ext4 = xfs > btrfs", the best first. ">" stands where everything before it is better by its verdict than everything
+    /// behind it; what else is told apart is named: "a = b = c, but a > c".
+    pub fn class_words(&self, class: &Class, names: &[&str]) -> String {
+        let groups = self.groups(class);
+        let of_group = |group: &Vec<usize>| group.iter().map(|one| names[*one]).collect::<Vec<_>>().join(" = ");
+        let words = groups.iter().map(of_group).collect::<Vec<_>>().join(" > ");
+        let exceptions = self.exceptions(&groups);
         let named: Vec<String> = exceptions.iter().map(|(a, b)| format!("{} > {}", names[*a], names[*b])).collect();
         if named.is_empty() { words } else { format!("{words}, but {}", named.join(", ")) }
     }
 
-    /// The treatments in order, cut where everything before is told apart from everything behind.
-    pub fn groups(&self) -> Vec<Vec<usize>> {
+    /// The treatments of a class in order, cut where everything before is better than everything behind.
+    pub fn groups(&self, class: &Class) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        for (place, treatment) in self.order.iter().enumerate() {
-            match groups.last_mut().filter(|_| !self.splits_before(place)) {
+        for (place, treatment) in class.order.iter().enumerate() {
+            let (before, behind) = class.order.split_at(place);
+            let splits = before.iter().all(|one| behind.iter().all(|other| self.is_better(*one, *other)));
+            match groups.last_mut().filter(|_| !splits) {
                 Some(last) => last.push(*treatment),
                 None => groups.push(vec![*treatment]),
             }
@@ -117,18 +160,17 @@ impl Pairwise {
         groups
     }
 
-    fn splits_before(&self, place: usize) -> bool {
-        let (before, behind) = self.order.split_at(place);
-        before.iter().all(|one| behind.iter().all(|other| self.is_apart(*one, *other)))
-    }
-
-    /// Pairs told apart although no split lies between them, the better first.
-    fn exceptions(&self) -> Vec<(usize, usize)> {
+    /// Pairs told apart although no split lies between them, the better first: the verdict's word, whatever the order.
+    fn exceptions(&self, groups: &[Vec<usize>]) -> Vec<(usize, usize)> {
         let mut all = Vec::new();
-        for group in self.groups() {
+        for group in groups {
             let pairs =
                 group.iter().enumerate().flat_map(|(k, one)| group[k + 1..].iter().map(move |two| (*one, *two)));
-            all.extend(pairs.filter(|(one, other)| self.is_apart(*one, *other)));
+            all.extend(
+                pairs
+                    .filter(|(one, other)| self.is_apart(*one, *other))
+                    .map(|(one, other)| if self.is_better(one, other) { (one, other) } else { (other, one) }),
+            );
         }
         all
     }
@@ -211,26 +253,57 @@ mod tests {
     fn what_cannot_be_told_apart_is_drawn_together() {
         let arms = [arm(60.0, 0.02), arm(100.0, 0.02), arm(99.0, 0.02), Err(Untestable::NotFinite)];
         let found = judged(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.words(&NAMES), "ext4 = xfs > btrfs");
-        assert_eq!(found.letters, ["a", "a", "b"]);
-        assert_eq!(found.groups(), [vec![1, 2], vec![0]]);
+        assert_eq!(found.words(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
+        assert_eq!(found.classes[0].letters, ["a", "a", "b"]);
+        assert_eq!(found.groups(&found.classes[0]), [vec![1, 2], vec![0]]);
         assert_eq!(found.pairs.len(), 6);
         assert_eq!(found.pairs[2].decision.verdict.word(), "not-testable");
-        assert_eq!(judged(&arms, Direction::LowerIsBetter).words(&NAMES), "btrfs > xfs = ext4");
+        assert_eq!(judged(&arms, Direction::LowerIsBetter).words(&NAMES[..3]), "btrfs > xfs = ext4");
     }
 
     #[test]
     fn a_chain_never_says_more_than_the_pairs() {
         let arms = [arm(90.0, 0.07), arm(100.0, 0.07), arm(95.0, 0.07)];
         let found = judged(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.words(&NAMES), "ext4 = xfs = btrfs, but ext4 > btrfs");
-        assert_eq!(found.letters, ["a", "ab", "b"]);
+        assert_eq!(found.words(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
+        assert_eq!(found.classes[0].letters, ["a", "ab", "b"]);
+    }
+
+    #[test]
+    fn nothing_is_said_across_what_cannot_be_compared() {
+        // Two of this machine and two of a guest.
+        let centres = [100.0, 80.0, 10.0, 10.0];
+        let ratio = |a: usize, b: usize| match a / 2 == b / 2 {
+            true => Ok(Ratio::of(&arm(centres[a], 0.02).unwrap(), &arm(centres[b], 0.02).unwrap())),
+            false => Err(Untestable::Other("a guest against this machine".into())),
+        };
+        let found = pairwise(4, ratio, Rule::new(Direction::HigherIsBetter), 0.01);
+        assert_eq!(found.words(&["a", "b", "c", "d"]), "a > b, not comparable with c = d");
+        assert_eq!(found.classes.iter().map(|class| class.order.clone()).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3]]);
+    }
+
+    #[test]
+    fn a_verdict_that_was_made_early_is_not_turned_round_by_later_values() {
+        let early = |value: f64| Ratio::of(&arm(value, 0.001).unwrap(), &arm(1.0, 0.001).unwrap());
+        let pair = |first, second, decided: f64, value: f64| Pair {
+            first,
+            second,
+            decision: decide(&Ok(early(decided)), Rule::new(Direction::HigherIsBetter), 0.01),
+            value: Some(value),
+        };
+        // a over b and c over b and a over c, decided at different looks; by all values b is the best by a hair.
+        let pairs = vec![pair(0, 1, 1.03, 0.999), pair(0, 2, 1.22, 1.2), pair(1, 2, 1.3, 1.202)];
+        let found = grouped(3, pairs, Direction::HigherIsBetter);
+        assert_eq!(found.words(&["a", "b", "c"]), "b = a > c, but a > b");
+        // By the frozen ratios alone, b would come first: the values so far order them.
+        let pairs = vec![pair(0, 1, 1.03, 1.04), pair(0, 2, 1.22, 1.25), pair(1, 2, 1.3, 1.2)];
+        assert_eq!(grouped(3, pairs, Direction::HigherIsBetter).words(&["a", "b", "c"]), "a > b > c");
     }
 
     #[test]
     fn nothing_and_one_have_no_order() {
         assert_eq!(judged(&[], Direction::HigherIsBetter).words(&NAMES), "");
-        assert!(judged(&[arm(1.0, 0.1)], Direction::HigherIsBetter).order.is_empty());
+        assert!(judged(&[arm(1.0, 0.1)], Direction::HigherIsBetter).classes.is_empty());
         assert_eq!((pairs_of(0), pairs_of(1), pairs_of(4)), (0, 0, 6));
     }
 

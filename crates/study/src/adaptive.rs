@@ -32,7 +32,8 @@ pub fn next_runs(spec: &StudySpec, events: &[RunEvent], failed: &[FailedRun]) ->
     let mut replay = Replay::new(spec, events, failed);
     match replay.play() {
         Some(missing) => missing,
-        None => replay.failed.into_iter().collect(),
+        None if replay.has_time() => replay.failed.into_keys().collect(),
+        None => Vec::new(),
     }
 }
 
@@ -45,7 +46,7 @@ pub fn answers(spec: &StudySpec, events: &[RunEvent], failed: &[FailedRun]) -> V
     let answers = replay.questions.iter().zip(decisions).filter_map(|(question, decision)| {
         let what = replay.metrics.get(&question.sample.workload)?;
         let ratio = verdicts::ratio(spec, &cells, &replay.censored, *question, &what.metric);
-        Some(Answer::new(spec, *question, what, ratio, decision))
+        Some(Answer::new(spec, &cells, *question, what, ratio, decision))
     });
     answers.collect()
 }
@@ -55,7 +56,10 @@ struct Replay<'a> {
     spec: &'a StudySpec,
     events: &'a [RunEvent],
     done: BTreeSet<RunId>,
-    failed: BTreeSet<RunId>,
+    /// Runs that failed, and the seconds that they took.
+    failed: BTreeMap<RunId, f64>,
+    /// Cells of which no run of the last look succeeded: nothing more is asked of them.
+    dead: BTreeSet<CellId>,
     censored: Censored,
     questions: Vec<Question>,
     /// The metric of each workload that has a result.
@@ -81,8 +85,8 @@ impl<'a> Replay<'a> {
         let course = Sequential::new(rules, spec.repetitions as usize, Goal::Verdict, error);
         let done = events.iter().map(|event| event.id).collect();
         let censored = verdicts::censored(failed);
-        let failed = failed.iter().map(|failed| failed.id).collect();
-        Self { spec, events, done, failed, censored, questions, metrics, course }
+        let failed = failed.iter().map(|failed| (failed.id, failed.seconds)).collect();
+        Self { spec, events, done, failed, dead: BTreeSet::new(), censored, questions, metrics, course }
     }
 
     /// Looks at what there is to be looked at; the runs that the next look lacks, `None` when no look is left.
@@ -94,6 +98,7 @@ impl<'a> Replay<'a> {
             if !missing.is_empty() {
                 return Some(missing);
             }
+            self.bury(have, size);
             let ratios = self.ratios(size);
             step = self.course.look(&ratios, last);
             if last {
@@ -109,7 +114,7 @@ impl<'a> Replay<'a> {
         if have == 0 {
             return (wanted, false);
         }
-        let left = self.spec.most_seconds() - self.within(have).map(|event| event.seconds).sum::<f64>();
+        let left = self.spec.most_seconds() - self.seconds(have, |_| true);
         let size = have.saturating_add((left / self.seconds_of_a_repetition(have)).max(0.0) as u32);
         if size < wanted { (size, true) } else { (wanted, false) }
     }
@@ -117,28 +122,53 @@ impl<'a> Replay<'a> {
     /// What one more repetition of all open cells takes, by what the repetitions so far took.
     fn seconds_of_a_repetition(&self, have: u32) -> f64 {
         let open = self.open_cells();
-        let seconds: f64 =
-            self.within(have).filter(|event| open.contains(&cell_of(event.id))).map(|one| one.seconds).sum();
-        (seconds / f64::from(have)).max(1e-3)
+        (self.seconds(have, |id| open.contains(&cell_of(id))) / f64::from(have)).max(1e-3)
     }
 
+    /// What some runs of the first `size` repetitions took; those that failed took time as well.
+    fn seconds(&self, size: u32, counts: impl Fn(RunId) -> bool) -> f64 {
+        let done = self.events.iter().map(|event| (event.id, event.seconds));
+        let failed = self.failed.iter().map(|(id, seconds)| (*id, *seconds));
+        let of = done.chain(failed).filter(|(id, _)| self.is_within(*id, size) && counts(*id));
+        of.map(|(_, seconds)| seconds).sum()
+    }
+
+    fn has_time(&self) -> bool {
+        self.seconds(self.spec.repetitions, |_| true) < self.spec.most_seconds()
+    }
+
+    /// Gives up the open cells all of whose runs failed since the look at `have` repetitions.
+    fn bury(&mut self, have: u32, size: u32) {
+        if size > have {
+            let is_newer = |id: RunId| self.is_within(id, size) && !self.is_within(id, have);
+            let living: BTreeSet<CellId> =
+                self.done.iter().filter(|id| is_newer(**id)).map(|id| cell_of(*id)).collect();
+            let dead: Vec<CellId> = self.open_cells().into_iter().filter(|cell| !living.contains(cell)).collect();
+            self.dead.extend(dead);
+        }
+    }
+
+    /// The cells of questions that are neither decided nor given up.
     fn open_cells(&self) -> BTreeSet<CellId> {
         let ends = |index: usize| [self.questions[index].sample, self.questions[index].reference];
-        self.course.open().into_iter().flat_map(ends).collect()
+        let asked = self.course.open().into_iter().map(ends);
+        asked.filter(|ends| !ends.iter().any(|end| self.dead.contains(end))).flatten().collect()
     }
 
     fn missing(&self, size: u32) -> Vec<RunId> {
         let open = self.open_cells();
         let all = runs(&StudySpec { repetitions: size, ..self.spec.clone() });
         let left = all.into_iter().filter(|id| open.contains(&cell_of(*id)));
-        left.filter(|id| !self.done.contains(id) && !self.failed.contains(id)).collect()
+        left.filter(|id| !self.done.contains(id) && !self.failed.contains_key(id)).collect()
     }
 
     /// The runs of the first `size` repetitions.
     fn within(&self, size: u32) -> impl Iterator<Item = &'a RunEvent> + use<'a, '_> {
-        let is_within =
-            move |event: &&RunEvent| event.id.repetition < repetitions_of(self.spec, event.id.on.state, size);
-        self.events.iter().filter(is_within)
+        self.events.iter().filter(move |event| self.is_within(event.id, size))
+    }
+
+    fn is_within(&self, id: RunId, size: u32) -> bool {
+        id.repetition < repetitions_of(self.spec, id.on.state, size)
     }
 
     fn cells(&self, size: u32) -> Vec<Cell> {
@@ -243,12 +273,56 @@ scale = 0.1
         assert_eq!(word(&answers, 0, 2), "better");
     }
 
+    fn failed(id: RunId, seconds: f64) -> FailedRun {
+        FailedRun { id, reason: "it did not end within its timeout".into(), seconds }
+    }
+
+    /// Plays a study in which runs of the second file system fail from a repetition on, after so many seconds; the runs of each.
+    fn failing_from(repetition: u32, seconds: f64) -> [usize; 3] {
+        let spec = StudySpec::parse("t", STUDY).unwrap();
+        let (mut events, mut failures): (Vec<RunEvent>, Vec<FailedRun>) = Default::default();
+        let mut tried = [0; 3];
+        loop {
+            let next = next_runs(&spec, &events, &failures);
+            if next.iter().all(|id| failures.iter().any(|failed| failed.id == *id)) {
+                let spent: f64 = events.iter().map(|event| event.seconds).sum::<f64>()
+                    + failures.iter().map(|failed| failed.seconds).sum::<f64>();
+                assert!(spent < spec.most_seconds() + 1.0 || next.is_empty(), "no retry after {spent} s");
+                return tried;
+            }
+            for id in next {
+                tried[id.on.fs] += 1;
+                if id.on.fs == 1 && id.repetition >= repetition {
+                    failures.push(failed(id, seconds));
+                } else {
+                    // Two that differ by little and vary much are never decided.
+                    let value = 100.0 * (1.0 + 0.2 * f64::from(id.repetition % 3));
+                    let metrics = vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()];
+                    events.push(RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: None });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_that_fail_take_their_time_of_the_whole() {
+        // The first look takes 5 of each: 10 s of what succeeds and 4000 s of what does not, and the hour is over.
+        assert_eq!(failing_from(0, 800.0), [5, 5, 5]);
+    }
+
+    #[test]
+    fn a_cell_that_fails_throughout_a_look_is_given_up() {
+        let tried = failing_from(1, 1.0);
+        assert_eq!(tried[1], 5 + 2, "at the second look, where all that it adds failed: {tried:?}");
+        assert!(tried[0] > 100, "the other two go on: {tried:?}");
+    }
+
     #[test]
     fn what_failed_is_not_waited_for_and_is_done_again_at_the_end() {
         let spec = StudySpec::parse("t", STUDY).unwrap();
         let first = next_runs(&spec, &[], &[]);
         assert_eq!(first.len(), 15);
-        let failed: Vec<FailedRun> = first.iter().map(|id| FailedRun { id: *id, reason: "no room".into() }).collect();
+        let failed: Vec<FailedRun> = first.iter().map(|id| failed(*id, 1.0)).collect();
         let mut again = next_runs(&spec, &[], &failed);
         let mut first = first;
         again.sort();

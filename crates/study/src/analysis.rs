@@ -77,6 +77,17 @@ fn caveats(results: &Results) -> Vec<String> {
     if asked < senesce_stats::arm::LEAST_VALUES {
         caveats.push(format!("{asked} values of a cell: too few for any verdict"));
     }
+    if !results.remade.is_empty() {
+        let name = |id: &crate::matrix::ImageId| {
+            let (fs, state) = (&results.spec.file_system[id.fs].name, &results.spec.state[id.state].name);
+            format!("image {} of {fs}, {state}", id.image)
+        };
+        let names: Vec<String> = results.remade.iter().map(name).collect();
+        caveats.push(format!(
+            "made anew as another image when the study went on, so that runs of two images count as those of one: {}",
+            names.join("; ")
+        ));
+    }
     if !results.failed.is_empty() {
         caveats.push(format!("{} runs failed; the table of failed runs says why", results.failed.len()));
         let names = |cell| {

@@ -5,9 +5,11 @@ use crate::subject::modelled_by;
 use crate::verdicts::{Answer, Change, Order};
 use senesce_core::analysis::Table;
 use senesce_runs::decided::{change_words, fields};
-use senesce_stats::Verdict;
+use senesce_stats::arm::Unit;
 use senesce_stats::pairwise::OrderChange;
+use senesce_stats::{Decision, Verdict};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Most parts of the sentence of one kind; the tables have all.
 const PARTS: usize = 4;
@@ -60,7 +62,7 @@ fn order_words(results: &Results, order: &Order) -> String {
 
 /// The order in words, also where no pair of it can be tested.
 fn order_or_none(results: &Results, order: &Order) -> String {
-    match order.pairwise.order.is_empty() {
+    match order.pairwise.classes.is_empty() {
         true => "no pair can be tested".into(),
         false => order.words(&results.spec),
     }
@@ -87,18 +89,15 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
 
 /// Why no difference is told: all are equivalent, or how much could have been found.
 fn nothing_found(results: &Results) -> String {
-    let verdicts = || results.answers.iter().map(|answer| &answer.decision.verdict);
+    let decisions = || results.answers.iter().map(|answer| &answer.decision);
+    let verdicts = || decisions().map(|decision| &decision.verdict);
     if results.answers.is_empty() {
         return "one cell was measured, and there is nothing to compare it with".into();
     }
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
         return "all cells that are compared are equivalent".into();
     }
-    let open = verdicts().filter_map(|verdict| match verdict {
-        Verdict::Undecided { detectable, repetitions_needed } => Some((*detectable, *repetitions_needed)),
-        _ => None,
-    });
-    let open: Vec<(f64, Option<u64>)> = open.collect();
+    let open: Vec<(f64, (&str, Option<u64>))> = decisions().filter_map(undecided).collect();
     let tested = verdicts().filter(|verdict| !matches!(verdict, Verdict::NotTestable { .. })).count();
     if tested == 0 {
         let why = verdicts().find_map(|verdict| match verdict {
@@ -114,17 +113,35 @@ fn nothing_found(results: &Results) -> String {
         );
     }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
-    let needed = open.iter().map(|(_, needed)| *needed).try_fold(0, |most, needed| Some(most.max(needed?)));
-    let needed = match needed {
-        Some(needed) => format!("{needed} repetitions of a cell would decide"),
-        None => "no number of repetitions would decide all".into(),
-    };
     format!(
-        "no difference was told: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {needed}",
+        "no difference was told: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {}",
         open.len(),
         results.answers.len(),
-        (reach - 1.0) * 100.0
+        (reach - 1.0) * 100.0,
+        needed_words(open.iter().map(|(_, needed)| *needed))
     )
+}
+
+/// What an undecided comparison could have found, what it counts, and how many of that would decide it.
+fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> {
+    match decision.verdict {
+        Verdict::Undecided { detectable, repetitions_needed } => {
+            Some((detectable, (decision.unit.unwrap_or(Unit::Repetition).plural(), repetitions_needed)))
+        }
+        _ => None,
+    }
+}
+
+/// What would decide all of several comparisons, each by what it counts and how many of that; `None`: no number would.
+pub(crate) fn needed_words<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
+    let mut most: BTreeMap<&str, u64> = BTreeMap::new();
+    for (units, needed) in open {
+        let Some(needed) = needed else { return format!("no number of {units} would decide all") };
+        let most = most.entry(units).or_default();
+        *most = needed.max(*most);
+    }
+    let words: Vec<String> = most.iter().map(|(units, needed)| format!("{needed} {units}")).collect();
+    format!("{} of a cell would decide", words.join(" and "))
 }
 
 /// `answer`, `pairs`, `ages`, `groups` and `order_changes` of the result.
@@ -134,7 +151,7 @@ pub(crate) fn json(results: &Results) -> Map<String, Value> {
     all.insert("answer".into(), json!(sentence(results)));
     all.insert("pairs".into(), of(true).map(|answer| pair(results, answer)).collect());
     all.insert("ages".into(), of(false).map(|answer| age(results, answer)).collect());
-    all.insert("groups".into(), results.orders.iter().map(|order| group(results, order)).collect());
+    all.insert("groups".into(), results.orders.iter().flat_map(|order| groups(results, order)).collect());
     all.insert("order_changes".into(), results.changes.iter().map(|one| order_change(results, one)).collect());
     all
 }
@@ -164,12 +181,21 @@ fn with_decision(mut row: Value, answer: &Answer) -> Value {
     row
 }
 
-fn group(results: &Results, order: &Order) -> Value {
+/// One entry for each class of what can be compared; a single one without groups where nothing can.
+fn groups(results: &Results, order: &Order) -> Vec<Value> {
     let spec = &results.spec;
-    json!({
-        "workload": spec.workload[order.workload].name, "state": spec.state[order.state].name, "metric": order.metric,
-        "words": order_or_none(results, order), "groups": order.groups(spec),
-    })
+    let entry = |words: String, groups: Vec<Vec<&str>>| {
+        json!({
+            "workload": spec.workload[order.workload].name, "state": spec.state[order.state].name, "metric": order.metric,
+            "words": words, "groups": groups,
+        })
+    };
+    let classes = &order.pairwise.classes;
+    if classes.is_empty() {
+        return vec![entry(order_or_none(results, order), Vec::new())];
+    }
+    let names = order.names(spec);
+    classes.iter().map(|class| entry(order.pairwise.class_words(class, &names), order.groups(spec, class))).collect()
 }
 
 fn order_change(results: &Results, change: &Change) -> Value {
@@ -212,7 +238,7 @@ pub(crate) fn words(answer: &Answer) -> String {
 
 /// Groups that cannot be told apart.
 pub(crate) fn groups_table(results: &Results) -> Table {
-    let title = "Order of the file systems: = could not be told apart, > is better";
+    let title = "Order of the file systems: = could not be told apart, > is better; nothing is said across what cannot be compared";
     let mut table = Table::new("groups", title, &["workload", "metric", "state", "order"]);
     for order in &results.orders {
         let spec = &results.spec;
@@ -228,9 +254,9 @@ pub(crate) fn groups_table(results: &Results) -> Table {
 
 /// Whether age changes the order of each pair.
 pub(crate) fn changes_table(results: &Results) -> Table {
-    let columns = ["workload", "metric", "pair", "state", "the order", "probability that it differs"];
-    let title = format!("Does the order change against '{}'?", results.spec.state[0].name);
-    let mut table = Table::new("order-changes", &title, &columns);
+    let columns = ["workload", "metric", "pair", "state", "against", "the order", "probability that it differs"];
+    let title = "Does the order change against the first state of both?";
+    let mut table = Table::new("order-changes", title, &columns);
     for change in &results.changes {
         let (a, b) = systems(results, change);
         table.row(vec![
@@ -238,6 +264,7 @@ pub(crate) fn changes_table(results: &Results) -> Table {
             json!(change.metric),
             json!(format!("{a} and {b}")),
             json!(results.spec.state[change.after.sample.state].name),
+            json!(results.spec.state[change.before.sample.state].name),
             json!(change.change.word()),
             json!(change.probability),
         ]);

@@ -99,10 +99,10 @@ impl Factor {
                     one.insert("of".into(), Value::String(format!("{}, {label}", text_of(&entry, "of"))));
                 } else if of_cells {
                     let mut cell = Table::from_iter([("file_system".to_string(), Value::String(new.clone()))]);
-                    set(&mut cell, &self.path, value.clone());
+                    self.set(&mut cell, &self.path, value.clone())?;
                     cells.push(Value::Table(cell));
                 } else {
-                    set(&mut one, &self.path, value.clone());
+                    self.set(&mut one, &self.path, value.clone())?;
                 }
                 renamed.push((name.clone(), new));
                 spread.push(Value::Table(one));
@@ -116,6 +116,28 @@ impl Factor {
         let all: Vec<Value> = all.into_iter().chain(cells).collect();
         if !all.is_empty() {
             study.insert("cell".into(), Value::Array(all));
+        }
+        Ok(())
+    }
+
+    /// Sets a key, nested tables between; variables of a workload are text.
+    fn set(&self, table: &mut Table, path: &[String], value: Value) -> Result<(), String> {
+        match path {
+            [] => {}
+            [key] => drop(table.insert(key.clone(), value)),
+            [key, rest @ ..] => {
+                let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+                let value = match value {
+                    Value::String(_) => value,
+                    other if key == "set" => Value::String(other.to_string()),
+                    other => other,
+                };
+                let Value::Table(inner) = inner else {
+                    let rest = rest.join(".");
+                    return Err(format!("factor '{}': {key} = {inner} holds no key '{rest}'", self.name));
+                };
+                self.set(inner, rest, value)?;
+            }
         }
         Ok(())
     }
@@ -171,25 +193,6 @@ fn label_of(name: &str, value: &Value) -> String {
         other => other.to_string(),
     };
     format!("{name} {text}").replace(['=', '\n'], " ")
-}
-
-/// Sets a key, nested tables between; variables of a workload are text.
-fn set(table: &mut Table, path: &[String], value: Value) {
-    match path {
-        [] => {}
-        [key] => drop(table.insert(key.clone(), value)),
-        [key, rest @ ..] => {
-            let inner = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
-            let value = match value {
-                Value::String(_) => value,
-                other if key == "set" => Value::String(other.to_string()),
-                other => other,
-            };
-            if let Value::Table(inner) = inner {
-                set(inner, rest, value);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -270,6 +273,8 @@ cpus = 1.5
         assert!(study("key = 'state.fullness'\nof = 'agd'\nvalues = [0.5, 0.6]").unwrap_err().contains("no such"));
         assert!(study("key = 'state.fulness'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err().contains("fulness"));
         assert!(study("key = 'state.fullness'\nvalue = 1\nvalues = [0.5, 0.6]").unwrap_err().contains("did you mean"));
+        let through_a_number = study("key = 'state.fullness.most'\nof = 'aged'\nvalues = [0.5, 0.6]").unwrap_err();
+        assert!(through_a_number.contains("fullness = 0.4 holds no key 'most'"), "{through_a_number}");
         assert!(
             study("key = 'state.seed'\nof = 'fresh'\nlabels = ['a']\nvalues = [1, 2]").unwrap_err().contains("labels")
         );

@@ -3,7 +3,9 @@
 use crate::analysis::layout_pairs;
 use crate::pair_figures;
 use crate::results::{Cell, Results};
+use crate::spec::{FileSystemSpec, StudySpec};
 use senesce_core::analysis::*;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn of(results: &Results) -> Vec<Figure> {
     let mut figures = Vec::new();
@@ -27,7 +29,44 @@ pub(crate) fn device(results: &Results, cells: &[&Cell]) -> String {
             cell.what.metric.rsplit(", ").next().unwrap_or("modelled"),
             results.spec.size
         ),
-        None => format!("image of {} on a loop device{}", results.spec.size, in_the_lab(results, cells)),
+        None => {
+            let systems = cells.iter().map(|cell| cell.id.fs).collect();
+            format!("{}{}", places(&results.spec, &systems), in_the_lab(results, cells))
+        }
+    }
+}
+
+/// On what file systems are measured, those on the same together.
+pub(crate) fn places(spec: &StudySpec, systems: &BTreeSet<usize>) -> String {
+    let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for one in systems.iter().map(|fs| &spec.file_system[*fs]) {
+        places.entry(place(spec, one)).or_default().push(&one.name);
+    }
+    let alone = places.len() == 1;
+    let words =
+        places.into_iter().map(|(place, names)| if alone { place } else { format!("{}: {place}", names.join(", ")) });
+    words.collect::<Vec<_>>().join("; ")
+}
+
+fn place(spec: &StudySpec, fs: &FileSystemSpec) -> String {
+    match &fs.device {
+        Some(device) => format!("image of {} copied onto {}", spec.size, device.display()),
+        None if fs.is_zoned() => format!("zoned drive of {}", spec.size),
+        None => format!("image of {} on a loop device", spec.size),
+    }
+}
+
+/// The name of the first state of these cells, where all file systems have the same one.
+fn reference(results: &Results, cells: &[&Cell]) -> Option<String> {
+    let mut first: BTreeMap<usize, usize> = BTreeMap::new();
+    for cell in cells {
+        let state = first.entry(cell.id.fs).or_insert(cell.id.state);
+        *state = cell.id.state.min(*state);
+    }
+    let states: BTreeSet<usize> = first.into_values().collect();
+    match states.len() {
+        1 => states.first().map(|state| results.spec.state[*state].name.clone()),
+        _ => None,
     }
 }
 
@@ -36,7 +75,7 @@ fn in_the_lab(results: &Results, cells: &[&Cell]) -> String {
     let spec = &results.spec;
     let is_there =
         |cell: &&&Cell| spec.lab_kernel(cell.id.fs, cell.id.state, &spec.workload[cell.id.workload].name).is_some();
-    let names: std::collections::BTreeSet<&str> =
+    let names: BTreeSet<&str> =
         cells.iter().filter(is_there).map(|cell| spec.file_system[cell.id.fs].name.as_str()).collect();
     if names.is_empty() {
         return String::new();
@@ -119,7 +158,11 @@ fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
         better: what.better,
         kind: FigureKind::Scatter {
             x: Axis::linear("Tree layout score"),
-            y: Axis::linear(&format!("{} relative to '{}'", capitalised(&what.metric), results.spec.state[0].name)),
+            y: Axis::linear(&format!(
+                "{} relative to {}",
+                capitalised(&what.metric),
+                reference(results, cells).map_or_else(|| "the first state of each".into(), |name| format!("'{name}'"))
+            )),
             series: series.filter(|one| !one.points.is_empty()).collect(),
         },
     })
@@ -138,4 +181,49 @@ fn free_space(results: &Results) -> Option<Figure> {
         .collect();
     (!states.is_empty())
         .then(|| senesce_layout::analysis::free_space_figure(&states, &format!("images of {}", results.spec.size)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::runs;
+    use crate::matrix_run::RunEvent;
+    use senesce_core::Measurement;
+
+    /// What a study with 5 runs of each cell leaves, in which every state doubles the throughput.
+    fn results(changes: &str) -> Results {
+        let text = format!(
+            "name = 't'\nsize = '1G'\nrepetitions = 5\n[[file_system]]\nkind = 'ext4'\ndevice = '/dev/sdx'\n[[file_system]]\n\
+             kind = 'xfs'\n[[state]]\nkind = 'fresh'\n[[state]]\nkind = 'write-once'\nprofile = 'agrawal'\n[[state]]\n\
+             kind = 'aged'\nprofile = 'agrawal'\n[[workload]]\npersonality = 'webserver'\nscale = 0.1\n{changes}"
+        );
+        let spec = StudySpec::parse("t", &text).unwrap();
+        let event = |id: crate::matrix::RunId| {
+            let value = f64::from(1 << id.on.state) * (1.0 + 0.01 * f64::from(id.repetition));
+            let metrics = vec![Measurement::new("throughput", "operations/s", Better::Higher, value).unwrap()];
+            RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: None }
+        };
+        let events = runs(&spec).into_iter().map(event).collect();
+        Results::gather(spec, events, Vec::new(), BTreeMap::new(), Vec::new())
+    }
+
+    #[test]
+    fn figures_say_on_what_it_was_measured() {
+        let figures = of(&results(""));
+        let words = "ext4: image of 1 GiB copied onto /dev/sdx; xfs: image of 1 GiB on a loop device";
+        for id in ["webserver-throughput", "pairs-0"] {
+            assert_eq!(figures.iter().find(|figure| figure.id == id).unwrap().device, words, "{id}");
+        }
+    }
+
+    #[test]
+    fn the_reference_is_the_first_state_that_is_there() {
+        let skipped = results("[[cell]]\nstate = 'fresh'\nskip = true\n");
+        let cells: Vec<&Cell> = skipped.judged.iter().collect();
+        assert_eq!(reference(&skipped, &cells).as_deref(), Some("write-once"));
+        let changes = crate::answer::changes_table(&skipped);
+        assert!(!changes.title.contains("fresh") && changes.rows[0][4] == "write-once", "{changes:?}");
+        let mixed = results("[[cell]]\nfile_system = 'xfs'\nstate = 'fresh'\nskip = true\n");
+        assert_eq!(reference(&mixed, &mixed.judged.iter().collect::<Vec<_>>()), None);
+    }
 }

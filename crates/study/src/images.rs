@@ -1,8 +1,11 @@
 //! The images of a study: made once, kept in the store by what shapes them, restored before every run.
 
+mod content;
+
 use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{FileSystemSpec, StateKind, StudySpec};
 use crate::zoned::ZonedDrives;
+use content::content;
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
 use senesce_core::failure::errno_words;
@@ -148,7 +151,8 @@ impl Images {
                 let target = self.open_restored(fs)?;
                 let seen = look(target.mount_point(), id, key.clone());
                 // One that is not known may not tell where its files lie.
-                let facts = if fs.custom().is_some() { seen.or(Ok(unseen(id, key))) } else { seen }?;
+                let unseen = ImageFacts { key, ..ImageFacts::unseen(id) };
+                let facts = if fs.custom().is_some() { seen.or(Ok(unseen)) } else { seen }?;
                 target.close()?;
                 facts
             }
@@ -283,51 +287,6 @@ fn survivors(plan: &Arc<AgingPlan>) -> impl Iterator<Item = Operation> + use<> {
     files.into_iter().map(|file| Operation { kind: OperationKind::Create, file })
 }
 
-/// Everything that shapes an image, as text.
-fn content(spec: &StudySpec, id: ImageId) -> Result<String, Failure> {
-    let (fs, state) = (&spec.file_system[id.fs], &spec.state[id.state]);
-    let version = match fs.custom() {
-        Some(custom) => format!("{custom:?}"),
-        None => fs.kind().map_err(Failure::usage)?.mkfs_version()?,
-    };
-    let kernel =
-        senesce_core::Environment::capture().0.get("kernel.release").map(ToString::to_string).unwrap_or_default();
-    let mut text = format!(
-        "senesce image 1\nfile system {} mkfs {} ({}) mount {}\nkernel {kernel}\nsize {}\nstate {}\n",
-        fs.kind,
-        fs.mkfs,
-        version,
-        fs.mount,
-        spec.size.0,
-        state.kind.word(),
-    );
-    if is_planned(state) {
-        let plan = aging_plan(spec, state, id.image)?;
-        let threads = if state.kind == StateKind::Aged { spec.threads } else { 1 };
-        text += &format!(
-            "profile {}\nplan {:?}\ndata {:?}\nchurn {:?}\nseed {}\nthreads {threads}\nprogram {}\n",
-            plan.spec().profile.to_toml(),
-            plan.summary(),
-            spec.source(state).data,
-            plan.spec().churn,
-            plan.spec().seed.0,
-            senesce_core::circumstances::commit().unwrap_or(env!("CARGO_PKG_VERSION")),
-        );
-    }
-    if state.kind == StateKind::Image {
-        text += &hash_of(&state.path)?;
-    }
-    Ok(text)
-}
-
-fn hash_of(path: &str) -> Result<String, Failure> {
-    let failed = |error: std::io::Error| Failure::new(ExitCode::Usage, format!("read {path}: {}", errno_words(&error)));
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let mut hasher = blake3::Hasher::new();
-    std::io::copy(&mut file, &mut hasher).map_err(failed)?;
-    Ok(hasher.finalize().to_hex().to_string())
-}
-
 fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     let summary = Layout::of(path)?;
     Ok(ImageFacts {
@@ -344,19 +303,21 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     })
 }
 
-/// An image of which nothing is told.
-fn unseen(id: ImageId, key: String) -> ImageFacts {
-    ImageFacts {
-        id,
-        key,
-        from_store: false,
-        seconds: 0.0,
-        overwrites: 0.0,
-        files: 0,
-        static_layout_score: None,
-        tree_layout_score: None,
-        extents_per_file: None,
-        free_space: None,
+impl ImageFacts {
+    /// An image of which nothing is told.
+    pub(crate) fn unseen(id: ImageId) -> Self {
+        Self {
+            id,
+            key: String::new(),
+            from_store: false,
+            seconds: 0.0,
+            overwrites: 0.0,
+            files: 0,
+            static_layout_score: None,
+            tree_layout_score: None,
+            extents_per_file: None,
+            free_space: None,
+        }
     }
 }
 

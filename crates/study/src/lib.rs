@@ -34,7 +34,7 @@ pub use support::needs;
 
 use matrix::RunId;
 use results::Results;
-use senesce_core::{Analysis, Failure, Measurement, Plan, Seed};
+use senesce_core::{Analysis, ExitCode, Failure, Measurement, Plan, Seed};
 use senesce_runs::run::{Context, Needs, Planned, Recorded, Run, RunKind, verb};
 
 /// A study that runs as it is.
@@ -86,6 +86,11 @@ impl Run for Study {
 
     fn end(self, _spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         self.0.end(context)
+    }
+
+    fn exit_code(_spec: &StudySpec, recorded: &Recorded<Self>) -> ExitCode {
+        // One that is over because its time is may have runs that failed and are not tried again.
+        if recorded.failures().is_empty() { ExitCode::Done } else { ExitCode::RunFailed }
     }
 
     fn analyse(spec: &StudySpec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {

@@ -272,6 +272,8 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     for workload in &spec.workload {
         let missing = Subject::of(workload)?.missing();
         found.extend(missing.map(|words| format!("workload '{}' is not testable here: {words}", workload.name)));
+        let left = crate::command::files::left_behind(workload).into_iter();
+        found.extend(left.map(|words| format!("workload '{}': {words}", workload.name)));
     }
     for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
         if fs.is_zoned() && state.kind == StateKind::Aged {

@@ -17,7 +17,7 @@ use senesce_volume::{
     AppliedLimits, ClaimedDevice, Limits, MountedTarget, OpenOptions, TargetSpec, TraceSession, open,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
@@ -179,7 +179,6 @@ impl Matrix {
             }
         }
         context.add_environment(&facts)?;
-        let known: BTreeSet<ImageId> = context.recorded().events().filter_map(image_of).collect();
         let mut new = Vec::new();
         for id in wanted {
             if !images.is_stored(&self.spec, *id)? {
@@ -197,7 +196,9 @@ impl Matrix {
             if provided.is_err() {
                 context.check_interrupt()?;
             }
-            if let (Ok(facts), false) = (&provided, known.contains(id)) {
+            if let Ok(facts) = &provided
+                && is_new(context.recorded().events(), facts)
+            {
                 context.record_now(Event::Image(facts.clone()))?;
             }
             let provided = provided.map_err(|failure| format!("its image could not be made: {failure}"));
@@ -208,11 +209,13 @@ impl Matrix {
     }
 }
 
-fn image_of(event: &Event) -> Option<ImageId> {
-    match event {
-        Event::Image(facts) => Some(facts.id),
-        Event::Run(_) => None,
-    }
+/// Whether a record does not have this image, or had another one in its place last.
+fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
+    let last = recorded.rev().find_map(|event| match event {
+        Event::Image(known) if known.id == facts.id => Some(known.key == facts.key),
+        _ => None,
+    });
+    last != Some(true)
 }
 
 /// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
@@ -372,4 +375,21 @@ fn words(spec: &StudySpec, id: RunId) -> String {
         id.repetition,
         if id.twin { " (again, as a control)" } else { "" }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_that_was_made_anew_is_recorded_anew() {
+        let facts = |fs: usize, key: &str| ImageFacts {
+            key: key.into(),
+            ..ImageFacts::unseen(ImageId { fs, state: 0, image: 0 })
+        };
+        let record = [facts(0, "a"), facts(1, "b"), facts(0, "c")].map(Event::Image);
+        let is_new = |fs: usize, key: &str| is_new(record.iter(), &facts(fs, key));
+        assert_eq!([is_new(0, "c"), is_new(1, "b"), is_new(2, "a")], [false, false, true]);
+        assert!(is_new(0, "a") && is_new(1, "c"), "its facts are those of another image");
+    }
 }

@@ -1,5 +1,6 @@
 //! Pairs of file systems as a figure: every ratio with its interval.
 
+use crate::figures::places;
 use crate::results::Results;
 use crate::verdicts::Answer;
 use senesce_core::analysis::*;
@@ -29,6 +30,7 @@ fn figure(index: usize, results: &Results, metric: &str) -> Figure {
         ratios.intervals.push((interval.low, interval.high));
     }
     ratios.labels = of.iter().map(|answer| answer.decision.verdict.word().to_string()).collect();
+    let systems = of.iter().flat_map(|answer| [answer.question.sample.fs, answer.question.reference.fs]).collect();
     let same = (0..of.len()).map(|place| (place as f64, 1.0)).collect();
     Figure {
         id: format!("pairs-{index}"),
@@ -36,7 +38,7 @@ fn figure(index: usize, results: &Results, metric: &str) -> Figure {
         caption: "Ratio of the geometric means with its interval; all intervals of the study hold together. One that crosses 1 does \
                   not tell the two apart."
             .into(),
-        device: format!("images of {}", results.spec.size),
+        device: places(&results.spec, &systems),
         better: of.first().map_or(Better::Neither, |answer| answer.what.better),
         kind: FigureKind::Scatter {
             x: Axis::categories("", names),

@@ -42,6 +42,8 @@ pub struct FailedRun {
     pub id: RunId,
     /// Why.
     pub reason: String,
+    /// Seconds that its tries took.
+    pub seconds: f64,
 }
 
 /// Everything that a study measured.
@@ -54,6 +56,8 @@ pub struct Results {
     pub others: Vec<Cell>,
     /// Images.
     pub images: BTreeMap<ImageId, ImageFacts>,
+    /// Images that were made more than once, as another image each time.
+    pub remade: BTreeSet<ImageId>,
     /// Like measured against like.
     pub controls: Vec<Control>,
     /// Every question under every judged metric.
@@ -95,7 +99,10 @@ pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> i
 /// The runs of `spec` that failed and were not done since.
 pub fn failed_runs<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<FailedRun> {
     let failures = recorded.failures().into_iter();
-    let failed = failures.filter_map(|(id, reason)| Some(FailedRun { id: id?, reason: reason.to_string() }));
+    let failed = failures.filter_map(|(id, reason)| {
+        let (id, reason) = (id?, reason.to_string());
+        Some(FailedRun { id, reason, seconds: recorded.failed_seconds(&id) })
+    });
     failed.filter(|failed| spec.holds(failed.id)).collect()
 }
 
@@ -115,11 +122,13 @@ impl Results {
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
         let events: Vec<RunEvent> = runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
         let failed = failed_runs(&spec, recorded);
-        let images = recorded.events().filter_map(|event| match event {
-            Event::Image(facts) if spec.holds_image(facts.id) => Some((facts.id, facts.clone())),
+        let made = recorded.events().filter_map(|event| match event {
+            Event::Image(facts) if spec.holds_image(facts.id) => Some(facts),
             _ => None,
         });
-        let images = images.collect();
+        let made: Vec<&ImageFacts> = made.collect();
+        let remade = remade(&made);
+        let images = made.into_iter().map(|facts| (facts.id, facts.clone())).collect();
         let lab = recorded.guests().map(|guest| LabCells {
             kernel: guest.kernel.clone(),
             accelerator: guest.accelerator.clone(),
@@ -127,7 +136,7 @@ impl Results {
         });
         let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
         let times = fact(ESTIMATED).zip(fact(TOOK));
-        Self { times, ..Self::gather(spec, events, failed, images, lab.collect()) }
+        Self { times, remade, ..Self::gather(spec, events, failed, images, lab.collect()) }
     }
 
     pub(crate) fn gather(
@@ -159,9 +168,22 @@ impl Results {
             failed,
             overhead_seconds,
             times: None,
+            remade: BTreeSet::new(),
             spec,
         }
     }
+}
+
+/// Images of which the record has several with different keys.
+fn remade(made: &[&ImageFacts]) -> BTreeSet<ImageId> {
+    let mut first: BTreeMap<ImageId, &str> = BTreeMap::new();
+    let mut remade = BTreeSet::new();
+    for facts in made {
+        if *first.entry(facts.id).or_insert(&facts.key) != facts.key {
+            remade.insert(facts.id);
+        }
+    }
+    remade
 }
 
 /// Cells under the metrics that are judged, and under all others.
@@ -297,79 +319,4 @@ impl Results {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use senesce_core::analysis::Better;
-
-    const STUDY: &str = r#"
-name = "t"
-size = "512M"
-models = ["850-evo"]
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-[[state]]
-kind = "fresh"
-[[workload]]
-personality = "webserver"
-"#;
-
-    fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
-        let metric = |name: &str, value| Measurement::new(name, "operations/s", Better::Higher, value).unwrap();
-        RunEvent {
-            id: RunId { on: ImageId { fs, state: 0, image: 0 }, workload: 0, repetition: 0, twin },
-            metrics: vec![metric(THROUGHPUT, measured), metric("throughput, modelled 850-evo", modelled)],
-            overhead_seconds: 0.1,
-            seconds: 1.0,
-            guest: None,
-        }
-    }
-
-    #[test]
-    fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
-        let spec = StudySpec::parse("t", STUDY).unwrap();
-        let idle =
-            |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
-        assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
-        assert!(idle(90.0).is_empty());
-        assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
-        assert!(
-            is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false)
-        );
-    }
-
-    #[test]
-    fn what_an_emulator_took_is_kept_apart() {
-        let on = |guest: Option<&str>| RunEvent { guest: guest.map(str::to_string), ..event(0, false, 1.0, 1.0) };
-        let cell = |events: &[RunEvent]| cells(events).remove(0);
-        assert!(cell(&[on(Some("kvm")), on(Some("tcg"))]).emulated);
-        let kvm = cell(&[on(Some("kvm")), on(Some("kvm"))]);
-        assert!(kvm.in_guest && !kvm.emulated && kvm.has_bar());
-        assert!(!cell(&[on(Some("tcg")), on(Some("tcg"))]).has_bar());
-        assert!(!cell(&[on(None)]).in_guest);
-    }
-
-    #[test]
-    fn a_workload_is_judged_by_its_own_first_metric() {
-        let metric = |name: &str| Measurement::new(name, "s", Better::Lower, 1.0).unwrap();
-        let of = |workload: usize, names: [&str; 2]| {
-            let own = event(0, false, 1.0, 1.0);
-            RunEvent { id: RunId { workload, ..own.id }, metrics: names.map(metric).to_vec(), ..own }
-        };
-        let events = [of(0, ["wall time", "size"]), of(1, ["printed", "wall time"])];
-        let (judged, others) = judged_and_others(&events, &BTreeSet::new());
-        let names = |cells: &[Cell]| -> Vec<(usize, String)> {
-            cells.iter().map(|cell| (cell.id.workload, cell.what.metric.clone())).collect()
-        };
-        assert_eq!(names(&judged), [(0, "wall time".to_string()), (1, "printed".to_string())]);
-        assert_eq!(names(&others), [(0, "size".to_string()), (1, "wall time".to_string())]);
-    }
-
-    #[test]
-    fn a_single_value_has_no_bar() {
-        let one = cells(&[event(0, false, 1.0, 1.0)]);
-        let two = cells(&[event(0, false, 1.0, 1.0), event(0, false, 2.0, 2.0)]);
-        assert!(one.iter().all(|cell| !cell.has_bar()) && two.iter().all(Cell::has_bar));
-    }
-}
+mod tests;

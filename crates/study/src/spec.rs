@@ -2,13 +2,15 @@
 
 use crate::adaptive;
 use crate::check::with_suggestion;
+use crate::command::files;
 use crate::factor;
 use crate::matrix::{ImageId, RunId};
 use crate::questions::{default_repetitions, too_few};
+use senesce_core::failure::errno_words;
 use senesce_core::plan::count_runs;
 use senesce_core::{Bytes, Failure, Span};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use crate::entries::{CUSTOM, CellSpec, FileSystemSpec, StateKind, StateSpec, WorkloadSpec};
 
@@ -147,6 +149,7 @@ impl StudySpec {
         change(&mut spec);
         spec.count().map_err(|problem| named(&problem))?;
         spec.fill_names();
+        spec.resolve_files(origin).map_err(|problem| named(&problem))?;
         spec.spread_kernels();
         spec.spread_device();
         spec.check().map_err(|problem| named(&problem))?;
@@ -158,6 +161,17 @@ impl StudySpec {
             spec.count().map_err(|problem| named(&problem))?;
         }
         too_few(&spec).map_or(Ok(spec), |problem| Err(named(&problem)))
+    }
+
+    /// Names files of the folder in which the study lies by their whole paths.
+    fn resolve_files(&mut self, origin: &str) -> Result<(), String> {
+        let folder = Path::new(origin).parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_words(&error))?;
+        for one in &mut self.workload {
+            let resolved = files::resolve(one, &folder);
+            resolved.map_err(|problem| format!("workload '{}': {problem}", one.name))?;
+        }
+        Ok(())
     }
 
     /// Seconds of all runs after which an undecided study ends.

@@ -5,7 +5,7 @@ use crate::results::{Cell, FailedRun};
 use crate::spec::{StateKind, StudySpec};
 use senesce_core::Measurement;
 use senesce_runs::decided::direction;
-use senesce_stats::pairwise::{OrderChange, Pair, Pairwise, grouped, probability_of_change};
+use senesce_stats::pairwise::{Class, OrderChange, Pair, Pairwise, grouped, probability_of_change};
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +76,7 @@ pub fn judge_all(spec: &StudySpec, cells: &[Cell], censored: &Censored) -> Vec<A
             let Some(direction) = direction(what.better) else { continue };
             let ratio = ratio(spec, cells, censored, question, &what.metric);
             let decision = decide(&ratio, Rule::new(direction), error);
-            answers.push(Answer::new(spec, question, what, ratio, decision));
+            answers.push(Answer::new(spec, cells, question, what, ratio, decision));
         }
     }
     answers
@@ -108,7 +108,7 @@ pub fn ratio(
              smaller"
         )));
     }
-    let find = |id: CellId| cells.iter().find(|cell| cell.id == id && cell.what.metric == metric);
+    let find = |id: CellId| find(cells, id, metric);
     let missing = |id: CellId| {
         let (fs, state, workload) = spec.names((id.fs, id.state, id.workload));
         Untestable::Other(format!("{fs} / {state} / {workload} has no result"))
@@ -121,6 +121,10 @@ pub fn ratio(
     // A state that is always the same has one image, and its repetitions are all that varies.
     let alike = reference.groups.len() == 1 && !varies(spec, question.reference.state);
     Ok(if alike { Ratio { unit, ..ratio } } else { ratio })
+}
+
+fn find<'a>(cells: &'a [Cell], id: CellId, metric: &str) -> Option<&'a Cell> {
+    cells.iter().find(|cell| cell.id == id && cell.what.metric == metric)
 }
 
 /// Whether another image of the state would be another one.
@@ -140,15 +144,18 @@ fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
 }
 
 impl Answer {
-    /// A question with its decision.
+    /// A question about `cells` with its decision.
     pub fn new(
         spec: &StudySpec,
+        cells: &[Cell],
         question: Question,
         what: &Measurement,
         ratio: Result<Ratio, Untestable>,
         decision: Decision,
     ) -> Self {
-        let alone = |id: CellId| varies(spec, id.state) && spec.images == 1;
+        // Of several images that were asked for all but one may have failed.
+        let has_one = |id: CellId| find(cells, id, &what.metric).is_some_and(|cell| cell.groups.len() == 1);
+        let alone = |id: CellId| varies(spec, id.state) && has_one(id);
         let one_image = alone(question.sample) || alone(question.reference);
         Self { question, what: what.clone(), ratio: ratio.ok(), decision, one_image }
     }
@@ -180,6 +187,7 @@ fn order((workload, state, metric): (usize, usize, &str), pairs: &[&Answer]) -> 
         first: place(answer.question.sample.fs),
         second: place(answer.question.reference.fs),
         decision: answer.decision.clone(),
+        value: answer.ratio.map(|ratio| ratio.value()),
     });
     let direction = of.first().and_then(|answer| direction(answer.what.better)).unwrap_or(Direction::HigherIsBetter);
     let pairwise = grouped(systems.len(), judged.collect(), direction);
@@ -197,10 +205,11 @@ impl Order {
         self.systems.iter().map(|fs| spec.file_system[*fs].name.as_str()).collect()
     }
 
-    /// The groups by name, the best first.
-    pub fn groups<'a>(&self, spec: &'a StudySpec) -> Vec<Vec<&'a str>> {
+    /// The groups of a class by name, the best first.
+    pub fn groups<'a>(&self, spec: &'a StudySpec, class: &Class) -> Vec<Vec<&'a str>> {
         let names = self.names(spec);
-        self.pairwise.groups().into_iter().map(|group| group.into_iter().map(|place| names[place]).collect()).collect()
+        let groups = self.pairwise.groups(class).into_iter();
+        groups.map(|group| group.into_iter().map(|place| names[place]).collect()).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the command line must do, tried from outside.
 
+mod advise;
 mod age;
 mod age_trouble;
 mod architecture;

@@ -8,7 +8,14 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 pub(super) fn analysis(comparison: &Comparison) -> Analysis {
-    let tables = vec![environment(comparison), settings(comparison), metrics(comparison)];
+    let (described, judged): (Vec<&Row>, Vec<&Row>) = comparison.rows.iter().partition(|row| row.described.is_some());
+    let further = format!("{} more, described and not judged", described.len());
+    let tables = [
+        environment(comparison),
+        settings(comparison),
+        metrics("metrics", "Judged metrics", &judged),
+        metrics("described", &further, &described),
+    ];
     let result = json!({
         "reference": names(&comparison.reference),
         "sample": names(&comparison.sample),
@@ -20,7 +27,7 @@ pub(super) fn analysis(comparison: &Comparison) -> Analysis {
         "gate": comparison.options.fail_on_regression.map(|_| comparison.gate()),
     });
     Analysis {
-        title: format!("{} against {}", names(&comparison.sample).join(", "), names(&comparison.reference).join(", ")),
+        title: sides(comparison),
         summary: summary(comparison),
         figures: figures(comparison),
         tables: tables.into_iter().filter(|table| !table.rows.is_empty()).collect(),
@@ -98,10 +105,10 @@ fn settings(comparison: &Comparison) -> Table {
     table
 }
 
-fn metrics(comparison: &Comparison) -> Table {
+fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
     let columns = ["metric", "condition", "reference", "sample", "unit", "ratio", "interval", "values", "verdict"];
-    let mut table = Table::new("metrics", "Every metric under every condition", &columns);
-    for row in &comparison.rows {
+    let mut table = Table::new(id, title, &columns);
+    for row in rows {
         let mean = |groups: &[Vec<f64>]| senesce_stats::mean_of_means(groups).map_or(Value::Null, |mean| json!(mean));
         let interval = row.decision.as_ref().and_then(|decision| decision.interval);
         let count = |groups: &[Vec<f64>]| groups.iter().map(Vec::len).sum::<usize>();
@@ -169,7 +176,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
             title: format!("{}: sample over reference", what.metric),
             caption: "Ratio of the geometric means with its interval, which holds for all judged metrics together. One that crosses 1 shows no difference; one inside 0.98 to 1.02 shows that there is none that matters."
                 .into(),
-            device: names_of_devices(comparison),
+            device: sides(comparison),
             better: what.better,
             kind: FigureKind::Scatter {
                 x: Axis::categories("", names.collect()),
@@ -181,6 +188,13 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
     figures
 }
 
-fn names_of_devices(comparison: &Comparison) -> String {
-    format!("{} against {}", names(&comparison.sample).join(", "), names(&comparison.reference).join(", "))
+/// Runs of a side beyond which only the first and the last are named.
+const MOST_NAMES: usize = 4;
+
+fn sides(comparison: &Comparison) -> String {
+    let words = |paths: &[PathBuf]| match &names(paths)[..] {
+        [first, .., last] if paths.len() > MOST_NAMES => format!("{first} to {last} ({} runs)", paths.len()),
+        all => all.join(", "),
+    };
+    format!("{} against {}", words(&comparison.sample), words(&comparison.reference))
 }

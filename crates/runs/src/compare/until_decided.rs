@@ -7,13 +7,15 @@ use crate::measurements;
 use crate::registry::Registry;
 use crate::run::{Conduct, State, interrupted};
 use rand::Rng;
+use senesce_core::failure::errno_words;
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
 use serde_json::json;
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Rounds beyond which nothing of interest is decided.
@@ -32,7 +34,7 @@ pub fn compare_until_decided(
     max_time: Duration,
     how: &Conduct<'_>,
 ) -> Result<Comparison, Failure> {
-    let mut times = RoundTimes::read(room);
+    let mut times = RoundTimes::read(room)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
     let mut course = Course::new(goal);
     let mut last: Option<[Record; 2]> = None;
@@ -44,7 +46,7 @@ pub fn compare_until_decided(
         let first = (order.next_u64() & 1) as usize;
         for side in [first, 1 - first] {
             let (plan, name) = [(reference, "reference"), (sample, "sample")][side];
-            let out = room.join(format!("{name}-{number:04}"));
+            let out = room.join(run_name(name, number));
             let seed = reference.seed.child(&format!("compare/round/{number}"));
             both[side] = Some(run_once(registry, plan, seed, &out, how)?);
         }
@@ -57,14 +59,23 @@ pub fn compare_until_decided(
     let mut caveats = comparable(&[&first, &base], options)?;
     caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
     Ok(Comparison {
-        sample: vec![room.join("sample")],
-        reference: vec![room.join("reference")],
+        sample: runs_in(room, "sample", course.rounds()),
+        reference: runs_in(room, "reference", course.rounds()),
         environment: base.environment.differences(&first.environment),
         settings: base.plan.differences(&first.plan),
         rows: course.rows(options),
         caveats,
         options: options.clone(),
     })
+}
+
+/// The name of the directory of a run.
+fn run_name(side: &str, round: usize) -> String {
+    format!("{side}-{round:04}")
+}
+
+fn runs_in(room: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
+    (0..rounds).map(|round| room.join(run_name(side, round))).collect()
 }
 
 /// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
@@ -76,9 +87,31 @@ struct RoundTimes {
 impl RoundTimes {
     const FILE: &str = "round-seconds.json";
 
-    fn read(room: &Path) -> Self {
-        let text = senesce_core::input::regular(&room.join(Self::FILE)).unwrap_or_default();
-        Self { seconds: serde_json::from_slice(&text).unwrap_or_default() }
+    /// Longer than any round (seconds).
+    const LONGEST: f64 = 1e8;
+
+    fn read(room: &Path) -> Result<Self, Failure> {
+        let file = room.join(Self::FILE);
+        let refuse = |problem: &str| {
+            Err(Failure::usage(format!(
+                "{}: {problem}; without it the looks at these rounds would not be those that were paid for: put it back, or name \
+                 another --out and measure anew",
+                file.display()
+            )))
+        };
+        let text = match senesce_core::input::regular(&file) {
+            Ok(text) => text,
+            // A first round that was cut off leaves none.
+            Err(error) if error.kind() == ErrorKind::NotFound && !room.join(run_name("reference", 1)).exists() => {
+                return Ok(Self { seconds: Vec::new() });
+            }
+            Err(error) => return refuse(&errno_words(&error)),
+        };
+        match serde_json::from_slice::<Vec<f64>>(&text) {
+            Ok(seconds) if seconds.iter().all(|one| (0.0..=Self::LONGEST).contains(one)) => Ok(Self { seconds }),
+            Ok(_) => refuse("it holds what is no time of a round"),
+            Err(error) => refuse(&format!("it is damaged ({error})")),
+        }
     }
 
     /// Time of the first `rounds` rounds.
@@ -302,12 +335,32 @@ mod tests {
     #[test]
     fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
         let room = tempfile::tempdir().unwrap();
-        let mut times = RoundTimes::read(room.path());
+        let mut times = RoundTimes::read(room.path()).unwrap();
         times.add(0, Duration::from_secs(3), room.path()).unwrap();
         times.add(1, Duration::from_secs(4), room.path()).unwrap();
-        let mut again = RoundTimes::read(room.path());
+        let mut again = RoundTimes::read(room.path()).unwrap();
         again.add(0, Duration::from_millis(1), room.path()).unwrap();
         assert_eq!([0, 1, 2].map(|rounds| again.of(rounds).as_secs()), [0, 3, 7]);
+    }
+
+    #[test]
+    fn times_that_are_damaged_or_gone_are_no_reason_to_look_anew() {
+        let room = tempfile::tempdir().unwrap();
+        let refused = || RoundTimes::read(room.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
+        for text in ["[1.0, -2.0]", "[1e300]", "[3.0, ", "{}"] {
+            std::fs::write(room.path().join(RoundTimes::FILE), text).unwrap();
+            assert!(refused().contains("another --out"), "{text}: {}", refused());
+        }
+        std::fs::remove_file(room.path().join(RoundTimes::FILE)).unwrap();
+        assert_eq!(refused(), "", "nothing was measured yet");
+        std::fs::create_dir(room.path().join("reference-0001")).unwrap();
+        assert!(refused().contains("another --out"), "{}", refused());
+    }
+
+    #[test]
+    fn the_runs_of_all_rounds_are_named() {
+        let runs = runs_in(Path::new("room"), "sample", 2);
+        assert_eq!(runs, ["room/sample-0000", "room/sample-0001"].map(PathBuf::from));
     }
 
     #[test]

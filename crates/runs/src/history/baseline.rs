@@ -15,6 +15,8 @@ pub struct Against {
     pub run: usize,
     /// Those of the baseline.
     pub baseline: Vec<usize>,
+    /// What is to be said of the time of the run, where it did not begin after all of its baseline.
+    pub time: Option<&'static str>,
     /// What came out, or why they do not compare.
     pub found: Result<Comparison, String>,
 }
@@ -55,7 +57,16 @@ fn found(registry: &Registry, entries: &[Entry], run: usize, baseline: Vec<usize
         compare(registry, &[open(&run)?], &reference, options)
     };
     let found = comparison().map_err(|failure| failure.to_string());
-    Against { run, baseline, found }
+    Against { run, time: time(entries, run, &baseline), baseline, found }
+}
+
+/// Dates of one form are in the order of their text.
+fn time(entries: &[Entry], run: usize, baseline: &[usize]) -> Option<&'static str> {
+    let date = |index: usize| entries[index].date.as_deref();
+    if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {
+        return Some("not dated: which is newer is not known");
+    }
+    baseline.iter().any(|index| date(*index) >= date(run)).then_some("older than the newest of its baseline")
 }
 
 fn no_baseline(entries: &[Entry], name: &str) -> Failure {
@@ -75,7 +86,8 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
     let mut table = Table::new("baseline", &title, &columns);
     for one in found {
-        let (run, runs) = (json!(entries[one.run].name()), json!(one.baseline.len()));
+        let time = one.time.map_or_else(String::new, |words| format!(" ({words})"));
+        let (run, runs) = (json!(format!("{}{time}", entries[one.run].name())), json!(one.baseline.len()));
         match &one.found {
             Err(why) => table.row(vec![run, runs, Value::Null, Value::Null, Value::Null, Value::Null, json!(why)]),
             Ok(comparison) => {
@@ -102,7 +114,7 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
 pub(super) fn json(entries: &[Entry], found: &[Against]) -> Value {
     let of = |one: &Against| {
         let baseline: Vec<_> = one.baseline.iter().map(|index| &entries[*index].run).collect();
-        let mut all = json!({"run": entries[one.run].run, "baseline": baseline});
+        let mut all = json!({"run": entries[one.run].run, "baseline": baseline, "time": one.time});
         match &one.found {
             Ok(comparison) => all["metrics"] = comparison.analysis().result["metrics"].take(),
             Err(why) => all["error"] = json!(why),
@@ -110,4 +122,24 @@ pub(super) fn json(entries: &[Entry], found: &[Against]) -> Value {
         all
     };
     found.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_run_that_is_older_than_its_baseline_is_said_to_be() {
+        let entry = |date: Option<&str>| {
+            let unread = Entry::of(Path::new("no such run"));
+            Entry { date: date.map(str::to_string), ..unread }
+        };
+        let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];
+        let entries: Vec<Entry> = dates.map(entry).into();
+        assert_eq!(time(&entries, 3, &[1, 2]), None);
+        assert!(time(&entries, 2, &[1, 3]).unwrap().starts_with("older"));
+        assert!(time(&entries, 3, &[0, 1]).unwrap().starts_with("not dated"));
+        assert!(time(&entries, 0, &[1]).unwrap().starts_with("not dated"));
+    }
 }

@@ -1,6 +1,6 @@
 //! The course of each metric over the runs that did the same on the same machine.
 
-use super::{Entry, Measured};
+use super::{Entry, Measured, State};
 use rayon::prelude::*;
 use senesce_core::Measurement;
 use senesce_core::analysis::Better;
@@ -106,23 +106,29 @@ impl Course {
     }
 }
 
-/// All courses, and the runs whose values could not be read.
+/// All courses, and the runs that are on none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Courses {
     /// By kind, setting, machine, metric and condition.
     pub courses: Vec<Course>,
-    /// Index of a run, and why.
+    /// Index of a run whose values could not be read, and why.
     pub unread: Vec<(usize, String)>,
+    /// Runs that are not complete: what they measured is a part.
+    pub partial: Vec<usize>,
+    /// Runs of which nobody knows when they were.
+    pub undated: Vec<usize>,
 }
 
 impl Courses {
-    /// Of the values of all runs in the list.
+    /// Of the values of all complete runs in the list that have a date.
     pub fn of(entries: &[Entry], measured: &[Measured]) -> Self {
-        let mut unread = Vec::new();
+        let (mut unread, mut partial, mut undated) = (Vec::new(), Vec::new(), Vec::new());
         let mut groups: BTreeMap<Key, (&Measurement, Vec<Point>)> = BTreeMap::new();
         for (run, (entry, values)) in entries.iter().zip(measured).enumerate() {
             match values {
                 Err(why) => unread.push((run, why.clone())),
+                Ok(_) if entry.state != State::Complete => partial.push(run),
+                Ok(_) if entry.date.is_none() => undated.push(run),
                 Ok(values) => {
                     for (key, (first, point)) in points(run, entry, values) {
                         groups.entry(key).or_insert_with(|| (first, Vec::new())).1.push(point);
@@ -132,7 +138,7 @@ impl Courses {
         }
         let groups: Vec<_> = groups.into_iter().collect();
         let courses = groups.into_par_iter().map(|(key, (first, points))| Course::found(key, first, points)).collect();
-        Self { courses, unread }
+        Self { courses, unread, partial, undated }
     }
 
     /// Courses that are long enough to have a change point found.
@@ -176,4 +182,38 @@ fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<
         Some((key, (first, Point { run, value, values })))
     };
     images.into_iter().filter_map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn entry(name: &str, date: Option<&str>, state: State) -> Entry {
+        let text = |text: &str| Some(text.to_string());
+        let date = date.map(str::to_string);
+        Entry { run: PathBuf::from(name), date, kind: text("fio"), state, ..Entry::of(Path::new("no such run")) }
+    }
+
+    #[test]
+    fn only_complete_runs_with_a_date_are_on_a_course() {
+        let day = |day: u32| format!("2026-01-{day:02}T03:00:00Z");
+        let entries = [
+            entry("undated", None, State::Complete),
+            entry("first", Some(&day(1)), State::Complete),
+            entry("interrupted", Some(&day(2)), State::Partial),
+            entry("last", Some(&day(3)), State::Complete),
+        ];
+        let values: Vec<Measured> = [90.0, 100.0, 5.0, 101.0]
+            .map(|value| Ok(vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()]))
+            .into();
+        let courses = Courses::of(&entries, &values);
+        assert_eq!(courses.courses.len(), 1);
+        assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
+        assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
+        let caveats = super::super::analysis(&entries, &courses, None).caveats.join("\n");
+        assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
+        let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
+        assert!(!scraped.contains("history_value{"), "{scraped}");
+    }
 }

@@ -47,7 +47,7 @@ impl State {
     }
 }
 
-/// One run in the list. What its record does not say is `None`: imported results know no date and no machine.
+/// One run in the list. What its record does not say is `None`: imported results know no machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Entry {
     /// Its directory.

@@ -179,6 +179,12 @@ fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
         let name = entries[*first].name();
         caveats.push(format!("{} could not be read; the first is {name}: {why}", counted(courses.unread.len(), "run")));
     }
+    for (left_out, why) in [(&courses.partial, "not complete"), (&courses.undated, "without a date")] {
+        if let Some(first) = left_out.first() {
+            let (count, name) = (counted(left_out.len(), "run"), entries[*first].name());
+            caveats.push(format!("on no course, as {why}: {count}, the first of which is {name}"));
+        }
+    }
     let drawable = courses.courses.iter().filter(|course| is_drawable(course)).count();
     if drawable > MOST_FIGURES {
         caveats.push(format!(

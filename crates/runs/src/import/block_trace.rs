@@ -48,7 +48,9 @@ impl Importer for BlockTraces {
             requests: trace.len() as u64,
         };
         // Nothing is known of the machine that it was recorded on.
-        trace::record(&trace, &Summary::of(&trace)?, spec, &Environment::default(), out)
+        let mut environment = Environment::default();
+        super::date(&mut environment, &path, None);
+        trace::record(&trace, &Summary::of(&trace)?, spec, &environment, out)
     }
 }
 

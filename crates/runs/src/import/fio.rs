@@ -81,7 +81,8 @@ impl Importer for Fio {
             source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
         };
-        let (imported, histograms) = imported(&output, spec)?;
+        let (mut imported, histograms) = imported(&output, spec)?;
+        super::date(&mut imported.environment, source, output.timestamp);
         let nothing_counts = imported.measurements.is_empty();
         import_with(out, imported, |directory| {
             histograms.iter().try_for_each(|(name, histogram)| Ok(directory.write_histogram(name, histogram)?))

@@ -4,9 +4,11 @@ pub mod block_trace;
 pub mod fio;
 pub mod results;
 
+use senesce_core::circumstances::date_of;
 use senesce_core::failure::errno_words;
-use senesce_core::{ExitCode, Failure};
+use senesce_core::{Environment, ExitCode, Failure};
 use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Turns a foreign file into a run directory.
 pub trait Importer: Sync {
@@ -35,6 +37,19 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
         ))
     })
 }
+
+/// Says when results were measured: as their file tells (seconds since 1970), else when the file was written last.
+pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
+    let written = || source.metadata().and_then(|found| found.modified()).ok();
+    let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
+    if let Some(moment) = told.or_else(written) {
+        facts.put("run.date", date_of(moment));
+        facts.put("run.date_from", if told.is_some() { "the results" } else { "the time of their file" });
+    }
+}
+
+/// The end of the year 9999, beyond which no date is written.
+const LATEST_SECONDS: u64 = 253_402_300_799;
 
 /// The text of a foreign file.
 pub fn read_text(source: &Path) -> Result<String, Failure> {

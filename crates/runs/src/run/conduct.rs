@@ -192,7 +192,7 @@ fn execute<R: Run>(spec: &R::Spec, only: Option<&[Value]>, context: &mut Context
     let done = all_steps(&mut session, spec, only, context);
     let ended = session.end(spec, context).and_then(|()| context.keep_pending());
     if let Err(failure) = &ended {
-        fail(None, failure, context)?;
+        fail(None, failure, 0.0, context)?;
     }
     let failed = done?;
     ended?;
@@ -240,7 +240,7 @@ fn all_steps<R: Run>(
                     if failure.exit_code() == ExitCode::Interrupted || context.interrupt.requested() {
                         return Err(interrupted());
                     }
-                    fail(Some(&planned.step), &failure, context)?;
+                    fail(Some(&planned.step), &failure, begun.elapsed().as_secs_f64(), context)?;
                     if !R::GOES_ON {
                         return Err(failure);
                     }
@@ -316,7 +316,12 @@ fn value_of<S: serde::Serialize>(step: &S) -> Value {
     serde_json::to_value(step).unwrap_or(Value::Null)
 }
 
-fn fail<R: Run>(step: Option<&R::Step>, failure: &Failure, context: &mut Context<'_, R>) -> Result<(), Failure> {
+fn fail<R: Run>(
+    step: Option<&R::Step>,
+    failure: &Failure,
+    seconds: f64,
+    context: &mut Context<'_, R>,
+) -> Result<(), Failure> {
     // What refuses before anything was done is no part of a record.
     let is_refusal = matches!(failure.exit_code(), ExitCode::Usage | ExitCode::Refused | ExitCode::Missing);
     if is_refusal && !R::GOES_ON && context.recorded.entries.is_empty() {
@@ -326,7 +331,7 @@ fn fail<R: Run>(step: Option<&R::Step>, failure: &Failure, context: &mut Context
     if context.cluster.is_some_and(|cluster| cluster.ending().is_some()) {
         return Ok(());
     }
-    context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string() }))
+    context.note(Common::Failed(Failed { step: step.map(value_of), reason: failure.to_string(), seconds }))
 }
 
 /// The analysis of a record: what its kind makes of it, what the environment and the run say, what failed.

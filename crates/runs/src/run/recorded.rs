@@ -52,6 +52,9 @@ pub struct Failed {
     pub step: Option<Value>,
     /// Why, in words.
     pub reason: String,
+    /// How long it took; 0 where a record does not tell.
+    #[serde(default)]
+    pub seconds: f64,
 }
 
 /// A guest that ran.
@@ -229,6 +232,16 @@ impl<R: Run> Recorded<R> {
         failures.retain(|(step, _)| step.as_ref().is_none_or(|step| !self.done.contains(&step.to_string())));
         let typed = |step: &Option<Value>| step.as_ref().and_then(|step| R::Step::deserialize(step).ok());
         failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
+    }
+
+    /// Seconds that all tries of a step took that failed.
+    pub fn failed_seconds(&self, step: &R::Step) -> f64 {
+        let step = serde_json::to_value(step).ok();
+        let of = |common: &Common| match common {
+            Common::Failed(failed) if failed.step == step => Some(failed.seconds),
+            _ => None,
+        };
+        self.common().filter_map(of).sum()
     }
 
     /// Whether the user ended the last part of the run.

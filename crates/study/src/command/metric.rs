@@ -4,6 +4,7 @@ use regex::Regex;
 use senesce_core::analysis::Better;
 use senesce_core::{Measurement, NoValue};
 use senesce_runs::import::fio::format;
+use senesce_runs::measurements::MODELLED;
 use serde::{Deserialize, Serialize};
 
 /// How a command is measured.
@@ -39,6 +40,9 @@ pub struct Printed {
     /// Name of the metric.
     #[serde(default = "printed")]
     pub name: String,
+    /// Whether it is a time or a rate, which means nothing under emulation; said to be none, it is judged there too.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub timing: bool,
 }
 
 /// Which values of a printed number are better.
@@ -64,8 +68,27 @@ fn printed() -> String {
     "printed".into()
 }
 
+fn yes() -> bool {
+    true
+}
+
+// Serde wants a reference.
+fn is_true(flag: &bool) -> bool {
+    *flag
+}
+
 /// Name of the time from start to end.
 pub const WALL_TIME: &str = "wall time";
+
+/// Name of the time until everything is written back.
+pub const TIME_WITH_SYNC: &str = "time with sync";
+
+/// Names of what the device was written and read, and of what the files grew by.
+pub const WRITTEN: &str = "written to the device";
+/// See [`WRITTEN`].
+pub const READ: &str = "read from the device";
+/// See [`WRITTEN`].
+pub const GROWTH: &str = "growth of the files";
 
 /// A clock that is read twice, and a program that rounds its own time, may differ by so much (seconds, and share).
 const SLACK_SECONDS: f64 = 0.05;
@@ -78,7 +101,7 @@ impl MetricSpec {
     /// In words.
     pub fn check(&self) -> Result<(), String> {
         match self {
-            Self::Printed(printed) => pattern(printed).map(drop),
+            Self::Printed(printed) => name(&printed.name).and_then(|()| pattern(printed).map(drop)),
             Self::Named(_) => Ok(()),
         }
     }
@@ -100,6 +123,18 @@ impl MetricSpec {
         }
         found.push(wall);
         Ok(found)
+    }
+}
+
+/// Values of one name are one metric: that of another account of the run would be mixed with it.
+fn name(name: &str) -> Result<(), String> {
+    let known = [WALL_TIME, TIME_WITH_SYNC, WRITTEN, READ, GROWTH];
+    match name.trim() {
+        "" => Err("metric: name is empty; leave it out, or say what is printed".into()),
+        name if known.contains(&name) || name.contains(MODELLED) => {
+            Err(format!("metric: name = \"{name}\" is what senesce calls a value of its own; choose another"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -128,7 +163,8 @@ fn number(printed: &Printed, seconds: f64, out: &str, errors: &str) -> Result<Me
     };
     let value: f64 = word.parse().map_err(|_| format!("'{}' matches '{word}', which is no number", printed.regex))?;
     plausible(&printed.name, &printed.unit, value, seconds)?;
-    Measurement::new(&printed.name, &printed.unit, printed.better.into(), value).map_err(|error| error.to_string())
+    let one = Measurement::new(&printed.name, &printed.unit, printed.better.into(), value);
+    one.map(|one| one.timing(printed.timing)).map_err(|error| error.to_string())
 }
 
 /// A program cannot have taken longer than it ran. Other units have no second account.
@@ -214,6 +250,27 @@ mod tests {
     #[test]
     fn a_bad_pattern_is_found_before_the_start() {
         assert!(spec("metric = { regex = '(', unit = 's', better = 'lower' }").check().unwrap_err().contains("regex"));
+    }
+
+    #[test]
+    fn a_name_of_our_own_is_refused() {
+        let named = |name: &str| {
+            spec(&format!("metric = {{ regex = '1', unit = 's', better = 'lower', name = '{name}' }}")).check()
+        };
+        for name in ["", "  ", "wall time", "time with sync", "growth of the files", "read from the device"] {
+            assert!(named(name).is_err(), "{name}");
+        }
+        assert!(named("throughput, modelled 850-evo").is_err());
+        assert_eq!(named("transactions"), Ok(()));
+    }
+
+    #[test]
+    fn what_is_printed_is_a_timing_unless_said() {
+        let one = |more: &str| {
+            let text = format!("metric = {{ regex = '[0-9]+', unit = 'IOPS', better = 'higher'{more} }}");
+            spec(&text).read(1.0, "42", "").unwrap().remove(0)
+        };
+        assert!(one("").is_timing() && !one(", timing = false").is_timing());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A workload that is a program of the user's: run in the mounted volume, measured by its time or by what it prints.
 
+pub mod files;
 pub mod metric;
 pub mod process;
 
@@ -112,7 +113,7 @@ impl Program {
         ready(target)?;
         let device = target.block_device_info();
         let counted = || device.as_ref().and_then(|device| DeviceStat::of(device).ok());
-        let (before, used_before) = (counted(), used(target)?);
+        let (before, space_before) = (counted(), Space::of(target)?);
         let begun = Instant::now();
         let ended = self.one(&self.command, target, seed, progress, interrupt)?;
         target.sync()?;
@@ -123,12 +124,14 @@ impl Program {
             metrics.push(Measurement::new(name, unit, Better::Neither, value)?);
             Ok(())
         };
-        add("time with sync", "s", synced)?;
+        add(metric::TIME_WITH_SYNC, "s", synced)?;
         if let (Some(before), Some(after)) = (before, counted()) {
-            add("written to the device", "bytes", after.since(&before).write_bytes as f64)?;
-            add("read from the device", "bytes", after.since(&before).read_bytes as f64)?;
+            add(metric::WRITTEN, "bytes", after.since(&before).write_bytes as f64)?;
+            add(metric::READ, "bytes", after.since(&before).read_bytes as f64)?;
         }
-        add("growth of the files", "bytes", used(target)? as f64 - used_before as f64)?;
+        if let (Some(before), Some(after)) = (space_before, Space::of(target)?) {
+            add(metric::GROWTH, "bytes", after.used as f64 - before.used as f64)?;
+        }
         Ok((metrics, synced))
     }
 
@@ -144,7 +147,7 @@ impl Program {
         progress.phase(&words.join(" "), 0, "seconds");
         let point = target.mount_point();
         let mut command = Command::new(&words[0]);
-        command.args(words[1..].iter().map(|word| absolute(word)));
+        command.args(&words[1..]);
         command.current_dir(point).env(VOLUME, point).env(SEED, seed.0.to_string());
         let mut tick = |elapsed: Duration| progress.position(elapsed.as_secs(), "");
         let ended = process::run(&mut command, self.timeout, interrupt, &mut tick).map_err(|error| {
@@ -161,7 +164,8 @@ impl Program {
             How::Exited(_) => ended.trouble(),
         };
         // What wrote beyond the end may have removed it again.
-        let full = free(target)? < FULL || ended.errors.contains("No space left on device");
+        let full = Space::of(target)?.is_some_and(|space| space.free < FULL)
+            || ended.errors.contains("No space left on device");
         if full {
             let words = format!(
                 "it filled the volume (ENOSPC); {}",
@@ -197,36 +201,37 @@ pub fn is_installed(name: &str) -> bool {
 
 /// fio prints what we read when it is told to.
 fn for_fio(mut command: Vec<String>, metric: &MetricSpec) -> Vec<String> {
-    let is_fio = Path::new(&command[0]).file_name().is_some_and(|name| name == "fio");
     let is_told = command.iter().any(|word| word.starts_with("--output-format"));
-    if *metric == MetricSpec::Named(Named::Fio) && is_fio && !is_told {
+    if *metric == MetricSpec::Named(Named::Fio) && is_fio(&command[0]) && !is_told {
         command.insert(1, "--output-format=json".into());
     }
     command
 }
 
-/// The program runs in the volume: a file that is there where the study was started is named in full.
-fn absolute(word: &str) -> String {
-    let path = Path::new(word);
-    match path.is_relative() && path.is_file() {
-        true => std::path::absolute(path).map_or_else(|_| word.into(), |path| path.to_string_lossy().into_owned()),
-        false => word.into(),
+fn is_fio(program: &str) -> bool {
+    Path::new(program).file_name().is_some_and(|name| name == "fio")
+}
+
+/// Room of a volume (bytes).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Space {
+    used: u64,
+    free: u64,
+}
+
+impl Space {
+    fn of(target: &MountedTarget) -> Result<Option<Self>, Failure> {
+        let path = target.mount_point();
+        let found = rustix::fs::statvfs(path)
+            .map_err(|errno| senesce_core::failure::failed("ask for the space of", path)(errno.into()))?;
+        Ok(Self::from_blocks(found.f_blocks, found.f_bfree, found.f_frsize))
     }
-}
 
-fn used(target: &MountedTarget) -> Result<u64, Failure> {
-    space(target, |found| (found.f_blocks - found.f_bfree) * found.f_frsize)
-}
-
-fn free(target: &MountedTarget) -> Result<u64, Failure> {
-    space(target, |found| found.f_bfree * found.f_frsize)
-}
-
-fn space(target: &MountedTarget, of: impl Fn(rustix::fs::StatVfs) -> u64) -> Result<u64, Failure> {
-    let path = target.mount_point();
-    let found = rustix::fs::statvfs(path)
-        .map_err(|errno| senesce_core::failure::failed("ask for the space of", path)(errno.into()))?;
-    Ok(of(found))
+    /// `None` where a file system does not tell: one in user space answers with zeroes unless it was taught better.
+    fn from_blocks(blocks: u64, free: u64, size: u64) -> Option<Self> {
+        let used = blocks.checked_sub(free).filter(|_| blocks > 0)?;
+        Some(Self { used: used.checked_mul(size)?, free: free.checked_mul(size)? })
+    }
 }
 
 #[cfg(test)]
@@ -258,8 +263,10 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named_in_full_and_other_words_stay() {
-        assert!(absolute("Cargo.toml").starts_with('/'));
-        assert_eq!((absolute("-q"), absolute("/etc/passwd")), ("-q".into(), "/etc/passwd".into()));
+    fn a_volume_that_does_not_tell_its_space_is_not_full() {
+        assert_eq!(Space::from_blocks(0, 0, 0), None);
+        assert_eq!(Space::from_blocks(10, 12, 4096), None, "more free than there is");
+        assert_eq!(Space::from_blocks(u64::MAX, 0, 4096), None);
+        assert_eq!(Space::from_blocks(10, 4, 512), Some(Space { used: 3072, free: 2048 }));
     }
 }

@@ -4,6 +4,7 @@ mod build;
 mod database;
 mod layers;
 mod log;
+mod objects;
 
 use crate::command::process::{self, How};
 use crate::spec::WorkloadSpec;
@@ -30,14 +31,16 @@ enum Kind {
     Database,
     ContainerLayers,
     FsyncLog,
+    Objects,
 }
 
 /// Name, what it is, and bytes that it writes and seconds that it takes at scale 1, both roughly.
-const KINDS: [(&str, Kind, u64, f64); 4] = [
+const KINDS: [(&str, Kind, u64, f64); 5] = [
     ("build", Kind::Build, 24 << 20, 5.0),
     ("database", Kind::Database, 16 << 20, 4.0),
     ("container-layers", Kind::ContainerLayers, 96 << 20, 3.0),
     ("fsync-log", Kind::FsyncLog, 16 << 20, 2.0),
+    ("objects", Kind::Objects, 32 << 20, 3.0),
 ];
 
 /// The directory in the volume in which they work.
@@ -94,7 +97,7 @@ impl Ready {
         let needed = match self.kind {
             Kind::Build => ("cc", "gcc"),
             Kind::Database => ("sqlite3", "sqlite3"),
-            Kind::ContainerLayers | Kind::FsyncLog => return None,
+            Kind::ContainerLayers | Kind::FsyncLog | Kind::Objects => return None,
         };
         (!crate::command::is_installed(needed.0)).then_some(needed)
     }
@@ -123,6 +126,7 @@ impl Ready {
             Kind::Database => database::run(&place),
             Kind::ContainerLayers => layers::run(&place),
             Kind::FsyncLog => log::run(&place),
+            Kind::Objects => objects::run(&place),
         }
     }
 }

@@ -7,14 +7,15 @@ use crate::session::{Session, runs_directory};
 use crate::verbs::carry::show_record;
 use crate::verbs::report::output_failed;
 use clap::Args;
+use senesce_core::failure::errno_words;
 use senesce_core::output::Format;
-use senesce_core::{Bytes, Failure, Seed, Span};
+use senesce_core::{Bytes, ExitCode, Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, State, conduct};
 use senesce_study::advise::{self, Asked, PURPOSES, Purpose};
 use senesce_study::{Study, StudySpec};
 use senesce_volume::FileSystem;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct Fs {
@@ -60,6 +61,10 @@ pub struct Fs {
 impl Fs {
     pub fn run(self, session: &Session) -> Result<Exit, Failure> {
         let purpose = Purpose::named(&self.purpose).ok_or_else(|| Failure::usage("name a purpose"))?;
+        if let (Some((program, package)), false) = (purpose.missing(), self.dry_run) {
+            let words = format!("{} is measured with {program}: apt-get install {package}", purpose.name);
+            return Err(Failure::new(ExitCode::Missing, words));
+        }
         let file_systems = if self.candidates.is_empty() { possible() } else { self.candidates.clone() };
         if file_systems.len() < 2 {
             return Err(Failure::usage(format!(
@@ -71,7 +76,7 @@ impl Fs {
         let text = advise::study(&Asked { purpose, file_systems, size, budget, device });
         let file = self.study.clone().unwrap_or_else(|| format!("advise-{}.toml", purpose.name).into());
         let spec = StudySpec::parse(&file.to_string_lossy(), &text)?;
-        self.output.write(&file, Format::Text, text.as_bytes())?;
+        self.keep(&file, &text)?;
         if !purpose.note.is_empty() {
             eprintln!("note: {}", purpose.note);
         }
@@ -113,6 +118,26 @@ impl Fs {
             eprintln!("measured before; this is the result of {}", outcome.path.display());
         }
         Ok(show_record(&outcome))
+    }
+
+    /// Writes the study; one that is there and was changed is the user's, and stays.
+    fn keep(&self, file: &Path, text: &str) -> Result<(), Failure> {
+        let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file() && found.len() > 0);
+        if !is_file || self.output.replaces() {
+            return self.output.write(file, Format::Text, text.as_bytes());
+        }
+        match std::fs::read(file) {
+            Ok(found) if found == text.as_bytes() => Ok(()),
+            Ok(_) => Err(Failure::new(
+                ExitCode::Refused,
+                format!(
+                    "{0} is there and is another study; run it with `senesce study {0}`, name another file with --study, or allow \
+                     its loss with --force",
+                    file.display()
+                ),
+            )),
+            Err(error) => Err(Failure::usage(format!("read {}: {}", file.display(), errno_words(&error)))),
+        }
     }
 }
 

@@ -11,6 +11,8 @@ pub struct Output {
     pub version: String,
     /// When it was taken, as fio writes it.
     pub time: String,
+    /// The same in seconds since 1970, where the file has it.
+    pub timestamp: Option<u64>,
     /// Global options.
     pub options: BTreeMap<String, String>,
     /// Names of disks below.
@@ -66,6 +68,8 @@ struct RawOutput {
     version: String,
     #[serde(default)]
     time: String,
+    #[serde(default)]
+    timestamp: Option<u64>,
     #[serde(rename = "global options", default)]
     options: BTreeMap<String, Value>,
     #[serde(default)]
@@ -138,6 +142,7 @@ pub fn parse(text: &str) -> Result<Output, String> {
     Ok(Output {
         version: raw.version,
         time: raw.time.trim().to_string(),
+        timestamp: raw.timestamp.filter(|seconds| *seconds > 0),
         options: plain(raw.options),
         disks: raw.disk_util.into_iter().map(|disk| disk.name).filter(|name| !name.is_empty()).collect(),
         jobs: raw.jobs.into_iter().map(job).collect::<Result<_, _>>()?,

@@ -63,7 +63,8 @@ impl Importer for Format {
             source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
         };
-        let Found { measurements, environment, caveats } = found;
+        let Found { measurements, mut environment, caveats } = found;
+        super::date(&mut environment, source, None);
         import::<Results>(out, Imported { spec, environment, events: Vec::new(), measurements, caveats })
     }
 }

@@ -1,0 +1,87 @@
+//! Records gathered by cell.
+
+use super::*;
+use senesce_core::analysis::Better;
+
+const STUDY: &str = r#"
+name = "t"
+size = "512M"
+models = ["850-evo"]
+[[file_system]]
+kind = "ext4"
+[[file_system]]
+kind = "xfs"
+[[state]]
+kind = "fresh"
+[[workload]]
+personality = "webserver"
+"#;
+
+fn event(fs: usize, twin: bool, measured: f64, modelled: f64) -> RunEvent {
+    let metric = |name: &str, value| Measurement::new(name, "operations/s", Better::Higher, value).unwrap();
+    RunEvent {
+        id: RunId { on: ImageId { fs, state: 0, image: 0 }, workload: 0, repetition: 0, twin },
+        metrics: vec![metric(THROUGHPUT, measured), metric("throughput, modelled 850-evo", modelled)],
+        overhead_seconds: 0.1,
+        seconds: 1.0,
+        guest: None,
+    }
+}
+
+#[test]
+fn a_drive_that_keeps_up_is_judged_by_its_own_work() {
+    let spec = StudySpec::parse("t", STUDY).unwrap();
+    let idle = |modelled: f64| idle_models(&spec, &[event(0, false, 100.0, 100.0), event(1, false, 100.0, modelled)]);
+    assert_eq!(idle(100.0), BTreeSet::from([(0, "850-evo".to_string())]));
+    assert!(idle(90.0).is_empty());
+    assert!(is_telling("drive time, modelled 850-evo", true) && !is_telling("throughput, modelled 850-evo", true));
+    assert!(is_telling("throughput, modelled 850-evo", false) && is_telling("cold read time, modelled 850-evo", false));
+}
+
+#[test]
+fn what_an_emulator_took_is_kept_apart() {
+    let on = |guest: Option<&str>| RunEvent { guest: guest.map(str::to_string), ..event(0, false, 1.0, 1.0) };
+    let cell = |events: &[RunEvent]| cells(events).remove(0);
+    assert!(cell(&[on(Some("kvm")), on(Some("tcg"))]).emulated);
+    let kvm = cell(&[on(Some("kvm")), on(Some("kvm"))]);
+    assert!(kvm.in_guest && !kvm.emulated && kvm.has_bar());
+    assert!(!cell(&[on(Some("tcg")), on(Some("tcg"))]).has_bar());
+    assert!(!cell(&[on(None)]).in_guest);
+}
+
+#[test]
+fn a_workload_is_judged_by_its_own_first_metric() {
+    let metric = |name: &str| Measurement::new(name, "s", Better::Lower, 1.0).unwrap();
+    let of = |workload: usize, names: [&str; 2]| {
+        let own = event(0, false, 1.0, 1.0);
+        RunEvent { id: RunId { workload, ..own.id }, metrics: names.map(metric).to_vec(), ..own }
+    };
+    let events = [of(0, ["wall time", "size"]), of(1, ["printed", "wall time"])];
+    let (judged, others) = judged_and_others(&events, &BTreeSet::new());
+    let names = |cells: &[Cell]| -> Vec<(usize, String)> {
+        cells.iter().map(|cell| (cell.id.workload, cell.what.metric.clone())).collect()
+    };
+    assert_eq!(names(&judged), [(0, "wall time".to_string()), (1, "printed".to_string())]);
+    assert_eq!(names(&others), [(0, "size".to_string()), (1, "wall time".to_string())]);
+}
+
+#[test]
+fn an_image_that_became_another_one_is_named() {
+    let facts =
+        |fs: usize, key: &str| ImageFacts { key: key.into(), ..ImageFacts::unseen(ImageId { fs, state: 0, image: 0 }) };
+    let made = [facts(0, "a"), facts(1, "b"), facts(0, "a"), facts(1, "c")];
+    let again = remade(&made.iter().collect::<Vec<_>>());
+    assert_eq!(again.iter().map(|id| id.fs).collect::<Vec<_>>(), [1]);
+    let spec = StudySpec::parse("t", STUDY).unwrap();
+    let results =
+        Results { remade: again, ..Results::gather(spec, Vec::new(), Vec::new(), BTreeMap::new(), Vec::new()) };
+    let caveats = crate::analysis_of(&results).caveats;
+    assert!(caveats.iter().any(|words| words.contains("image 0 of xfs, fresh")), "{caveats:?}");
+}
+
+#[test]
+fn a_single_value_has_no_bar() {
+    let one = cells(&[event(0, false, 1.0, 1.0)]);
+    let two = cells(&[event(0, false, 1.0, 1.0), event(0, false, 2.0, 2.0)]);
+    assert!(one.iter().all(|cell| !cell.has_bar()) && two.iter().all(Cell::has_bar));
+}
