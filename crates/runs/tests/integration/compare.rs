@@ -164,3 +164,19 @@ fn a_gate_that_cannot_tell_does_what_was_said() {
     assert_eq!(exit(WhenUndecided::Skip), ExitCode::Done);
     assert_eq!(exit(WhenUndecided::Pass), ExitCode::Done);
 }
+
+#[test]
+fn judged_metrics_come_before_those_that_are_described() {
+    let room = tempfile::tempdir().unwrap();
+    let mut records =
+        [("base", &BASE), ("slow", &SLOW)].map(|(name, values)| run(room.path(), name, values, "6.1", "memory:1G"));
+    for event in records.iter_mut().flat_map(|record| &mut record.events) {
+        event.data["primary"] = (event.data["metric"] == "throughput").into();
+    }
+    let [base, slow] = records;
+    let analysis = compare(&REGISTRY, &[slow], &[base], &gate()).unwrap().analysis();
+    let tables: Vec<(&str, &str)> =
+        analysis.tables.iter().map(|one| (&*one.id, one.rows[0][0].as_str().unwrap())).collect();
+    assert_eq!(tables, [("metrics", "throughput"), ("described", "layout score")]);
+    assert!(analysis.tables[1].title.starts_with("1 more, described"), "{}", analysis.tables[1].title);
+}

@@ -1,5 +1,6 @@
 //! What a study is read from, and what it leaves.
 
+mod advice;
 mod foreign;
 mod open;
 mod truth;

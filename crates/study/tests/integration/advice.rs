@@ -1,0 +1,17 @@
+//! What advice says is left to decide.
+
+use senesce_study::advise::{pairs, sentences};
+use serde_json::{Value, json};
+
+fn undecided(counted: &str, needed: Value) -> Value {
+    json!({"verdict": "undecided", "counted": counted, "repetitions_needed": needed})
+}
+
+#[test]
+fn what_is_counted_is_what_is_needed_more_of() {
+    let result = json!({"answer": "a.", "pairs": [undecided("images", json!(8)), undecided("repetitions", json!(30))]});
+    let words: Vec<Value> = pairs(&result).rows.iter().map(|row| row[7].clone()).collect();
+    assert_eq!(words, ["8 images of a cell would decide", "30 repetitions of a cell would decide"]);
+    let said = sentences(&result);
+    assert!(said[1].contains("8 images and 30 repetitions of a cell would decide; give a larger --budget"), "{said:?}");
+}
