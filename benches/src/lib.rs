@@ -1,1 +1,1 @@
-//! Benchmarks of senesce: criterion benches and ratio programs, see `benches/README.md`.
+//! Benchmarks of senesce: ratio programs, see `benches/README.md`.

@@ -5,7 +5,9 @@ use crate::judge::{Context, cases};
 use crate::rule::{Holds, Rule};
 use crate::sample::Evidence;
 use crate::truth::{Case, Truth, combine};
+use senesce_core::measurement::Seconds;
 use senesce_core::{Finding, Level, Measurement, Verdict};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// What rules must know about a run beside its values.
@@ -18,7 +20,8 @@ pub struct Facts {
     pub model: Option<String>,
     /// Whether every value is that of a deterministic program, so that repetitions would say the same.
     pub deterministic: bool,
-    /// Whether the processor was emulated (TCG): times are then the emulator's and decide nothing.
+    /// Whether every time is that of an emulated processor (TCG) or drive and decides nothing; where only some are, their
+    /// [`Seconds`] say so.
     pub emulated: bool,
     /// Whether it had the rights of root.
     pub root: bool,
@@ -93,19 +96,22 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     {
         return not_testable(format!("it speaks of {drive}; this run used {}", listed(&facts.drives)));
     }
+    let (measurements, emulators) = &told_by_real_clocks(measurements, facts);
     let published = claim.published.numbers(&set.rows);
     let evidence = Evidence { measurements, exact: &set.exact, all_exact: facts.deterministic, by_round: set.by_round };
-    if facts.emulated && timed(claim, set, measurements) {
-        return not_testable("times under an emulated processor are the emulator's".into());
-    }
     if let Some(note) = other_unit(claim, set, measurements) {
         return not_testable(note);
     }
     let context = Context { evidence, published: &published, rows: &set.rows };
     let cases = cases(&claim.rule, &context);
+    let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
     let Some(truth) = combine(&cases, &claim.holds) else {
-        return not_testable(unmeasured(claim, facts));
+        return not_testable(match emulators.is_empty() {
+            true => unmeasured(claim, facts),
+            false => "times under an emulated processor are the emulator's".into(),
+        });
     };
+    let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are left out" };
     let measured = words(&cases);
     let (truth, control) = controlled(claim, truth, &context);
     let absent = absent(claim, measurements);
@@ -118,7 +124,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         Truth::Open(why) if facts.level == Level::Smoke => (Verdict::Undecided, format!("{why} (at smoke scale)")),
         Truth::Open(why) => (Verdict::Undecided, why),
     };
-    Judgement { verdict, measured, note: sentences([why, control, absent, alone]) }
+    Judgement { verdict, measured, note: sentences([why, control, absent, alone, left_out.into()]) }
 }
 
 /// The truth where the control holds; open where what was measured twice certainly differs from itself. And what the
@@ -142,20 +148,28 @@ fn told_model(facts: &Facts) -> String {
     format!("{} was fitted to this or told it", facts.model.as_deref().unwrap_or("the model"))
 }
 
-/// Whether the values that decide a claim are times or rates.
-fn timed(claim: &Claim, set: &ClaimSet, measurements: &[Measurement]) -> bool {
-    const UNITS: [&str; 5] = ["s", "ms", "us", "µs", "ns"];
-    let is_time = |unit: &str| unit.split('/').any(|part| UNITS.contains(&part.trim()));
-    let tabled = match &claim.rule {
-        Rule::Table { .. } => set.rows.iter().any(|row| is_time(&row.published.unit)),
-        _ => false,
-    };
-    tabled
-        || claim
-            .rule
-            .selections()
+/// The values that say something, and those that the clock of an emulated processor told.
+fn told_by_real_clocks<'a>(
+    measurements: &'a [Measurement],
+    facts: &Facts,
+) -> (Cow<'a, [Measurement]>, Vec<Measurement>) {
+    let is_emulators = |one: &Measurement| one.is_timing() && (facts.emulated || one.seconds == Seconds::Emulator);
+    if !measurements.iter().any(is_emulators) {
+        return (Cow::Borrowed(measurements), Vec::new());
+    }
+    let (emulators, real) = measurements.iter().cloned().partition(is_emulators);
+    (Cow::Owned(real), emulators)
+}
+
+/// Whether a claim is decided on such a value.
+fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
+    match &claim.rule {
+        Rule::Table { rows, .. } => set
+            .rows
             .iter()
-            .any(|selection| selection.of(measurements).iter().any(|one| is_time(&one.unit)))
+            .any(|row| rows.admits(&row.published.metric, &row.words()) && row.published.metric == one.metric),
+        rule => rule.selections().iter().any(|selection| selection.admits(&one.metric, &one.condition)),
+    }
 }
 
 /// That a value was measured in another unit than it was published in, which no tolerance bridges.

@@ -26,6 +26,7 @@ mod registry;
 mod session;
 mod table;
 mod text_table;
+mod user;
 mod verbs;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -61,6 +62,13 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(
+            // Before the verb alone, as above.
+            Arg::new(USER)
+                .long("user")
+                .value_name("NAME")
+                .help("As root: do it without root's rights, as this user; for all that needs no root"),
+        )
+        .arg(
             Arg::new("label")
                 .long("label")
                 .value_name("TEXT")
@@ -77,6 +85,9 @@ fn flag(name: &'static str, short: char, help: &'static str) -> Arg {
 /// Id of `--lab`.
 const IN_THE_LAB: &str = "in the lab";
 
+/// Id of `--user`.
+const USER: &str = "as another user";
+
 fn main() -> std::process::ExitCode {
     senesce_volume::guardian::enter_if_guardian();
     senesce_lab::guest::enter_if_guest();
@@ -88,6 +99,10 @@ fn main() -> std::process::ExitCode {
             return code(failure.exit_code());
         }
     };
+    if let Some(Err(failure)) = matches.get_one::<String>(USER).map(|name| user::become_user(name)) {
+        eprintln!("senesce: {failure}");
+        return code(failure.exit_code());
+    }
     circumstances::set_commit(env!("SENESCE_COMMIT"));
     if let Some(label) = matches.get_one::<String>("label") {
         circumstances::set_label(label.clone());

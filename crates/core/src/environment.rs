@@ -37,7 +37,7 @@ impl Environment {
         facts.put_file("cgroup.cpu_max", "/sys/fs/cgroup/cpu.max");
         facts.0.insert("process.root".into(), is_root().into());
         // The lab sets it in its guest: numbers taken under emulation must say so.
-        if let Ok(accelerator) = std::env::var("SENESCE_LAB") {
+        if let Some(accelerator) = crate::machine::lab_accelerator() {
             facts.put("lab.accelerator", accelerator);
         }
         facts

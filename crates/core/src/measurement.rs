@@ -8,6 +8,26 @@ use std::collections::BTreeMap;
 /// Kind of the events that hold a [`Measurement`].
 pub const EVENT: &str = "measurement";
 
+/// What tells the seconds in a value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Seconds {
+    /// The clock of the machine.
+    #[default]
+    Machine,
+    /// A model, from requests or counts: the same on whatever machine these were taken.
+    Model,
+    /// The clock of an emulated processor, which says nothing of a real one.
+    Emulator,
+}
+
+impl Seconds {
+    // Serde wants a reference.
+    fn is_of_the_machine(&self) -> bool {
+        *self == Self::Machine
+    }
+}
+
 /// One measured value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
@@ -28,7 +48,10 @@ pub struct Measurement {
     /// Whether it is one of the few by which its workload is judged; all others are described.
     #[serde(default, skip_serializing_if = "is_false")]
     pub primary: bool,
-    /// Whether it is a time or a rate of the machine; `None`: its unit tells.
+    /// What its seconds were told by, where it is a time or a rate.
+    #[serde(default, skip_serializing_if = "Seconds::is_of_the_machine")]
+    pub seconds: Seconds,
+    /// Whether it is a time or a rate at all, where its unit does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<bool>,
     /// The value. What was not measured is no measurement.
@@ -44,8 +67,8 @@ impl Measurement {
         NoValue: From<V::Error>,
     {
         let (metric, unit, value) = (metric.to_string(), unit.to_string(), value.try_into()?);
-        let (condition, timing) = (BTreeMap::new(), None);
-        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, timing, value })
+        let (condition, seconds, timing) = (BTreeMap::new(), Seconds::Machine, None);
+        Ok(Self { metric, unit, better, condition, image: 0, repetition: 0, primary: false, seconds, timing, value })
     }
 
     /// The same under one more condition.
@@ -66,11 +89,36 @@ impl Measurement {
         self
     }
 
+    /// The same, told by a model.
+    pub fn modelled(mut self) -> Self {
+        self.seconds = Seconds::Model;
+        self
+    }
+
+    /// The same, taken under emulation. What a model tells stays what it is.
+    pub fn under_emulation(mut self) -> Self {
+        if self.seconds == Seconds::Machine {
+            self.seconds = Seconds::Emulator;
+        }
+        self
+    }
+
+    /// Whether it is a time or a rate that was taken with a clock: under emulation it means nothing. Layout does, and so does the
+    /// time that a model takes for traced requests.
+    pub fn is_timing(&self) -> bool {
+        self.timing.unwrap_or_else(|| self.seconds != Seconds::Model && is_time(&self.unit))
+    }
+
     /// The condition in words: `fs=ext4 state=aged`.
     pub fn condition_words(&self) -> String {
         let words: Vec<String> = self.condition.iter().map(|(name, value)| format!("{name}={value}")).collect();
         words.join(" ")
     }
+}
+
+/// Whether a unit is a time, or a rate over or of one ("ms", "s/GiB", "operations/s").
+pub fn is_time(unit: &str) -> bool {
+    unit.split('/').any(|part| ["s", "ms", "us", "µs", "ns"].contains(&part.trim()))
 }
 
 // Serde wants a reference.
@@ -95,6 +143,24 @@ mod tests {
         let cost = |seconds, gib| Measurement::new("cost", "s/GiB", Better::Lower, Finite::per(seconds, gib)?);
         assert_eq!(cost(3.0, 1.5).unwrap().value.get(), 2.0);
         assert!(cost(0.0, 0.0).is_err());
+    }
+
+    #[test]
+    fn only_times_that_a_clock_told_are_timings() {
+        let timing = |unit: &str| Measurement::new("m", unit, Better::Lower, 1.0).unwrap().is_timing();
+        assert!(["s", "us", "s/GiB", "operations/s", "MB / s"].into_iter().all(timing));
+        assert!(!["", "bytes", "extents/file"].into_iter().any(timing));
+        assert!(!time(1.0).unwrap().modelled().is_timing());
+    }
+
+    #[test]
+    fn a_model_says_the_same_under_emulation() {
+        assert_eq!(time(1.0).unwrap().under_emulation().seconds, Seconds::Emulator);
+        assert_eq!(time(1.0).unwrap().modelled().under_emulation().seconds, Seconds::Model);
+        let back =
+            |one: &Measurement| serde_json::from_value::<Measurement>(serde_json::to_value(one).unwrap()).unwrap();
+        let marked = time(1.0).unwrap().under_emulation();
+        assert_eq!(back(&marked), marked);
     }
 
     #[test]

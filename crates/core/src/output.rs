@@ -3,9 +3,11 @@
 //! `-` is standard output. A pipe, a terminal or a character device is written into. A regular file is replaced only if it
 //! holds the format that is being written, or when the user allowed it; a link, a directory, a socket and a block device never.
 
+mod directory;
 mod format;
 mod new_file;
 
+pub use directory::{Obstacle, directory, obstacle};
 pub use format::Format;
 pub use new_file::NewFile;
 
@@ -52,6 +54,9 @@ pub enum OutputError {
         /// The directory.
         path: PathBuf,
     },
+    /// A directory is wanted where something else is.
+    #[error(transparent)]
+    NoDirectory(Obstacle),
 }
 
 impl OutputError {
@@ -65,8 +70,12 @@ impl Classify for OutputError {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Refused { .. } => ExitCode::Refused,
+            // Its folder is missing, or is none: the words are wrong, not the disk.
+            Self::Io(failure) if matches!(failure.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                ExitCode::Usage
+            }
             Self::Io(_) => ExitCode::RunFailed,
-            Self::Directory { .. } => ExitCode::Usage,
+            Self::Directory { .. } | Self::NoDirectory(_) => ExitCode::Usage,
         }
     }
 }
@@ -74,6 +83,7 @@ impl Classify for OutputError {
 fn io_remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::NotFound => "make its folder first",
+        io::ErrorKind::NotADirectory => "what should be its folder is a file; choose another place",
         io::ErrorKind::StorageFull => "free some space there or choose another place",
         io::ErrorKind::PermissionDenied => "check the permissions or choose another place",
         _ => "",

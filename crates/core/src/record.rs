@@ -16,7 +16,7 @@ pub use overview::Overview;
 use crate::environment::Environment;
 use crate::input;
 use crate::io_failure::IoFailure;
-use crate::output::NewFile;
+use crate::output::{self, NewFile};
 use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
@@ -66,6 +66,9 @@ impl RunDirectory {
     /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
     /// with another plan is refused.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
+        if let Some(found) = output::obstacle(path) {
+            return Err(RecordError::NoDirectory(found));
+        }
         refuse_foreign(path)?;
         let histograms = path.join("histograms");
         fs::create_dir_all(&histograms).map_err(io_error("make run directory", path))?;

@@ -1,28 +1,29 @@
 //! How long each profile must be played until the file system has its age (technical report CMU-PDL-16-105, overwrites
 //! until convergence).
 
+mod rates;
 mod values;
 
+pub use rates::{Executed, Pace};
+
 use clap::Args;
-use senesce_aging::{
-    AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
-};
+use senesce_aging::profile::AgeRow;
+use senesce_aging::{AgingPlan, Churn, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::*;
 use senesce_core::parameter::real;
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_sys::clock::thread_cpu_time;
-use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The experiment.
 pub struct AgeConvergence;
 
-const PROFILES: [&str; 8] = ["agrawal", "meyer", "douceur", "wang_os", "wang_lanl", "dabre", "grundman", "pramod"];
+const PROFILES: [&str; 9] =
+    ["agrawal", "meyer", "douceur", "wang_os", "wang_lanl", "dabre", "grundman", "pramod", EVEN_AGES];
 
 /// What is planned and played.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
@@ -34,6 +35,9 @@ pub struct Spec {
     /// profiles that are also played on ext4 in memory (needs root)
     #[arg(long, value_delimiter = ',', value_parser = PROFILES)]
     pub execute: Vec<String>,
+    /// times that the rate of aging is measured on each file system, by one thread and by two (needs root)
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub rates: u32,
     /// size of the volume
     #[arg(long)]
     pub size: Size,
@@ -57,7 +61,11 @@ pub struct PlayedOut {
     t_end: u64,
     overwrites: f64,
     overwrites_churn_by_bins: Option<f64>,
+    /// With churn by bins at the size and fullness at which the released tool was measured.
+    overwrites_as_the_tool: Option<f64>,
     truncated_bins: usize,
+    /// Operations in which two plans of one seed differ, of the first [`COMPARED`].
+    operations_that_differ: u64,
     rmse_age: f64,
     rmse_size: f64,
     rmse_depth: f64,
@@ -72,14 +80,6 @@ pub struct PlayedOut {
     plan_cpu_seconds: f64,
     /// Overwrites and RMSE of the relative ages on the way.
     course: Vec<(f64, f64)>,
-}
-
-/// A profile, played on a file system.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Executed {
-    profile: String,
-    operations: u64,
-    seconds: f64,
 }
 
 /// What happened.
@@ -100,6 +100,8 @@ pub enum Step {
     Plan(String),
     /// A profile is played on a file system.
     Execute(String),
+    /// A short aging is played on a file system for its rate alone.
+    Rate(Pace),
 }
 
 impl Run for AgeConvergence {
@@ -123,12 +125,14 @@ impl Run for AgeConvergence {
             }
         }
         plans.extend(plays);
+        plans.extend(rates::steps(spec.rates));
         Ok(plans)
     }
 
     fn step_needs(_spec: &Spec, step: &Step) -> Option<(Needs, &'static str)> {
         let without = "measured without playing the plans: loop devices need root";
-        matches!(step, Step::Execute(_)).then(|| (Needs::root("plans are played on loop devices"), without))
+        matches!(step, Step::Execute(_) | Step::Rate(_))
+            .then(|| (Needs::root("plans are played on loop devices"), without))
     }
 
     fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
@@ -144,8 +148,12 @@ impl Run for AgeConvergence {
             }
             Step::Execute(name) => {
                 let executed = play(spec, name, context)?;
-                values::rate(&executed, THREADS).into_iter().for_each(|one| context.measure(one));
+                values::rate(&executed, &Pace::of_play(THREADS)).into_iter().for_each(|one| context.measure(one));
                 context.record(Event::Executed(executed));
+            }
+            Step::Rate(pace) => {
+                let executed = pace.play(context)?;
+                values::rate(&executed, pace).into_iter().for_each(|one| context.measure(one));
             }
         }
         Ok(())
@@ -183,10 +191,13 @@ impl Experiment for AgeConvergence {
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         let all = || names(&PROFILES);
-        let all_but_douceur = PROFILES.into_iter().filter(|name| *name != "douceur").map(str::to_string).collect();
+        let all_but = |left_out: &[&str]| {
+            PROFILES.into_iter().filter(|name| !left_out.contains(name)).map(str::to_string).collect::<Vec<_>>()
+        };
         Spec {
-            profiles: level.of([names(&["agrawal", "meyer"]), all(), all()]),
-            execute: level.of([names(&["meyer"]), all_but_douceur, all()]),
+            profiles: level.of([names(&["agrawal", "meyer", EVEN_AGES]), all(), all()]),
+            execute: level.of([names(&["meyer"]), all_but(&["douceur", EVEN_AGES]), all_but(&[EVEN_AGES])]),
+            rates: level.of([0, 5, 5]),
             size: Size(Bytes(1_000_000_000)),
             fullness: 0.8,
         }
@@ -194,19 +205,57 @@ impl Experiment for AgeConvergence {
 }
 
 fn aging_plan(spec: &Spec, seed: Seed, name: &str, churn: Churn) -> Result<AgingPlan, Failure> {
+    plan_of(named(name)?, spec.size.0, spec.fullness, seed, churn)
+}
+
+fn plan_of(profile: Profile, capacity: Bytes, fullness: f64, seed: Seed, churn: Churn) -> Result<AgingPlan, Failure> {
     let spec = PlanSpec {
-        fullness: Some(spec.fullness),
+        fullness: Some(fullness),
         churn,
         truncate: Truncate::Drop,
-        ..PlanSpec::new(Profile::builtin(name)?, spec.size.0, seed)
+        ..PlanSpec::new(profile, capacity, seed)
     };
     Ok(AgingPlan::new(&spec)?)
+}
+
+/// Sizes and depths of Agrawal, and as many age bins, all alike in width and share.
+const EVEN_AGES: &str = "uniform";
+
+fn named(name: &str) -> Result<Profile, Failure> {
+    if name != EVEN_AGES {
+        return Ok(Profile::builtin(name)?);
+    }
+    let like = Profile::builtin("agrawal")?;
+    let ages = (1..=like.ages.len()).map(|edge| AgeRow { edge: edge as f64, weight: 1.0 }).collect();
+    Ok(Profile { name: EVEN_AGES.into(), ages, ..like })
+}
+
+/// The released tool was measured on a volume of this size, filled so far.
+const TOOL_SIZE: Bytes = Bytes::gib(1);
+const TOOL_FULLNESS: f64 = 0.6;
+
+/// So many operations of two plans are compared one by one.
+const COMPARED: usize = 5_000_000;
+
+/// In how many operations two plans of one seed differ.
+fn operations_that_differ(spec: &Spec, name: &str, seed: Seed) -> Result<u64, Failure> {
+    let plan = || Ok::<_, Failure>(Arc::new(aging_plan(spec, seed, name, Churn::Profile)?));
+    let (mut first, mut second) = (plan()?.operations().take(COMPARED), plan()?.operations().take(COMPARED));
+    let mut differing = 0;
+    loop {
+        match (first.next(), second.next()) {
+            (None, None) => return Ok(differing),
+            (ours, theirs) => differing += u64::from(ours != theirs),
+        }
+    }
 }
 
 /// Streams a whole plan and measures on the way, at moments that grow by equal factors.
 fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<PlayedOut, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
-    let bins = aging_plan(spec, context.seed, name, Churn::Bins).ok().map(|plan| plan.summary().overwrites);
+    let overwrites = |plan: Result<AgingPlan, Failure>| plan.ok().map(|plan| plan.summary().overwrites);
+    let bins = overwrites(aging_plan(spec, context.seed, name, Churn::Bins));
+    let tool = overwrites(plan_of(named(name)?, TOOL_SIZE, TOOL_FULLNESS, context.seed, Churn::Bins));
     let (begin, begin_cpu) = (plan.summary().files.max(1), thread_cpu_time());
     context.progress.phase(&format!("plan {name}"), plan.len(), "operations");
     let mut planner = plan.operations();
@@ -230,6 +279,8 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
         t_end: summary.t_end,
         overwrites: measures.overwrites,
         overwrites_churn_by_bins: bins,
+        overwrites_as_the_tool: tool,
+        operations_that_differ: operations_that_differ(spec, name, context.seed)?,
         truncated_bins: summary.truncated.len(),
         rmse_age: measures.rmse.age,
         rmse_size: measures.rmse.size,
@@ -247,21 +298,7 @@ fn follow(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Res
 
 fn play(spec: &Spec, name: &str, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
     let plan = Arc::new(aging_plan(spec, context.seed, name, Churn::Profile)?);
-    // Metadata and the journal need room beside the declared size.
-    let size = senesce_core::Bytes(spec.size.bytes().div_ceil(1 << 20) * (1152 << 10));
-    let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(FileSystem::Ext4))?;
-    let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), Data::Fallocate);
-    context.progress.phase(&format!("age by {name}"), plan.len(), "operations");
-    let options = ExecuteOptions { threads: THREADS, ..ExecuteOptions::default() };
-    let outcome = execute(&mut plan.operations(), &back_end, &options, context.interrupt, &mut |planner, done| {
-        context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
-        ControlFlow::Continue(())
-    });
-    if outcome.result? != Stop::Finished {
-        context.check_interrupt()?;
-    }
-    target.close()?;
-    Ok(Executed { profile: name.into(), operations: outcome.completed, seconds: outcome.seconds })
+    Pace::of_play(THREADS).play_plan(&plan, name, context)
 }
 
 fn summary(planned: &[PlayedOut]) -> String {

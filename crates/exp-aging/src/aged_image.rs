@@ -7,7 +7,7 @@ use senesce_core::{ExitCode, Failure};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::kernel_log::fail_on;
-use senesce_runs::run::{Context, Run, interrupted};
+use senesce_runs::run::{Context, Recorded, Run, interrupted};
 use senesce_sys::clock::process_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -30,6 +30,22 @@ pub struct AgedImage {
     /// The layout.
     pub layout: SeenLayout,
 }
+
+/// What an experiment that compares agings records of each, with what it must know of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+pub enum Event<A> {
+    /// An aging and its layout.
+    Aged(Box<A>),
+}
+
+/// All agings of a record.
+pub fn agings<A: Clone, R: Run<Event = Event<A>>>(recorded: &Recorded<R>) -> Vec<A> {
+    recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
+}
+
+/// About what a create or delete on a file system in memory takes.
+pub const SECONDS_PER_OPERATION: f64 = 30e-6;
 
 /// A layout in the numbers by which two of them are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 
 mod analysis;
 
-use crate::aged_image::{AgedImage, age_image};
+use crate::aged_image::{AgedImage, Event, SECONDS_PER_OPERATION, age_image, agings};
 use clap::Args;
 use senesce_aging::{AgingPlan, Clock, CommitShare, Limit, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::{Analysis, Better};
@@ -59,14 +59,6 @@ pub struct Step {
     slowed: bool,
 }
 
-/// What was seen.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
-pub enum Event {
-    /// An aging and its layout.
-    Aged(Box<Aged>),
-}
-
 /// An aging and its layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aged {
@@ -80,7 +72,7 @@ impl Run for AgingClock {
     const CLAIMS: &'static str = include_str!("../../../data/published/aging-clock.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
-    type Event = Event;
+    type Event = Event<Aged>;
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
@@ -157,9 +149,6 @@ impl Experiment for AgingClock {
     }
 }
 
-/// About what a create or delete on a file system in memory takes.
-const SECONDS_PER_OPERATION: f64 = 30e-6;
-
 /// One step for each file system and share.
 fn each(spec: &Spec, step: impl Fn(FileSystem, CommitShare) -> Planned<Step>) -> impl Iterator<Item = Planned<Step>> {
     spec.fs
@@ -209,10 +198,6 @@ fn pace(spec: &Spec, step: &Step, context: &Context<'_, AgingClock>) -> Result<f
         Failure::new(ExitCode::RunFailed, "the aging at full speed is missing: run the same command again")
     })?;
     Ok(known.image.operations as f64 / known.image.seconds.max(1e-3) / spec.slowed)
-}
-
-fn agings(recorded: &Recorded<AgingClock>) -> Vec<Aged> {
-    recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
 }
 
 /// The values of all agings, and how far each lies from the first of the same plan.

@@ -3,7 +3,7 @@
 mod analysis;
 pub mod certificate;
 
-use crate::aged_image::{AgedImage, age_image};
+use crate::aged_image::{AgedImage, Event, SECONDS_PER_OPERATION, age_image, agings};
 use clap::Args;
 use senesce_aging::{AgingPlan, Compression, Limit, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::{Analysis, Better};
@@ -66,14 +66,6 @@ pub struct Step {
     aging: u32,
 }
 
-/// What was seen.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
-pub enum Event {
-    /// An aging and its layout.
-    Aged(Box<Aged>),
-}
-
 /// An aging, what it stands for, and its layout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Aged {
@@ -91,7 +83,7 @@ impl Run for CompressedAging {
     const CLAIMS: &'static str = include_str!("../../../data/published/compressed-aging.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
-    type Event = Event;
+    type Event = Event<Aged>;
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
@@ -169,9 +161,6 @@ impl Experiment for CompressedAging {
     }
 }
 
-/// About what a create or delete on a file system in memory takes.
-const SECONDS_PER_OPERATION: f64 = 30e-6;
-
 impl AgingKind {
     fn words(self) -> String {
         match self {
@@ -226,8 +215,4 @@ fn plan_to(
         compression,
         ..PlanSpec::new(Profile::load(profile)?, spec.size.0, seed)
     })?)
-}
-
-fn agings(recorded: &Recorded<CompressedAging>) -> Vec<Aged> {
-    recorded.events().map(|Event::Aged(aged)| (**aged).clone()).collect()
 }

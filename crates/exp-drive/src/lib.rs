@@ -1,5 +1,7 @@
 //! Published experiments on what happens inside a drive: which die holds a page, what cleaning costs, what a copy leaves behind.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 pub mod aged_image_copy;
 pub mod fragment_size_distance;
 pub mod ssd_alignment;
@@ -19,7 +21,7 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
     experiment::<aged_image_copy::AgedImageCopy>(),
 ];
 
-/// A value under its conditions.
+/// A value that a model told, under its conditions.
 ///
 /// # Errors
 /// A value that is not finite.
@@ -30,7 +32,7 @@ fn measured(
     value: f64,
     conditions: &[(&str, &str)],
 ) -> Result<Measurement, Failure> {
-    let one = Measurement::new(metric, unit, better, value)?;
+    let one = Measurement::new(metric, unit, better, value)?.modelled();
     Ok(conditions.iter().fold(one, |one, (name, word)| one.under(name, *word)))
 }
 

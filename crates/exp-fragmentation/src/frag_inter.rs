@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn a_tree_of_one_file_has_no_order() {
-        let room = tempfile::tempdir().unwrap();
-        std::fs::write(room.path().join("one"), "1").unwrap();
-        let failure = order(room.path().to_str().unwrap()).unwrap_err();
+        let temporary = tempfile::tempdir().unwrap();
+        std::fs::write(temporary.path().join("one"), "1").unwrap();
+        let failure = order(temporary.path().to_str().unwrap()).unwrap_err();
         assert!(failure.to_string().contains("at least two"), "{failure}");
     }
 

@@ -143,11 +143,11 @@ impl Procedure for Source {
         Ok(numbers.iter().enumerate().map(round).collect())
     }
 
-    /// The user's repository, or a made-up one in `room`.
-    fn begin(own: &Parameters, seed: Seed, room: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
-        let (git, wanted) = (Git::at_home(&room.join("home")), own.pulls + 1);
+    /// The user's repository, or a made-up one in `scratch`.
+    fn begin(own: &Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure> {
+        let (git, wanted) = (Git::at_home(&scratch.join("home")), own.pulls + 1);
         let (repository, branch) = match own.repository.as_str() {
-            "" => (room.join("repository"), "main"),
+            "" => (scratch.join("repository"), "main"),
             text => (PathBuf::from(text), "HEAD"),
         };
         if own.repository.is_empty() {

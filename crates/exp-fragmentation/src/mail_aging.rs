@@ -230,15 +230,15 @@ mod tests {
     use senesce_runs::tree::Tree;
 
     fn state(cycles: u64) -> Vec<(PathBuf, Vec<u8>)> {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let (boxes, messages, longest, operations) = (3, 4, Size(Bytes(100)), 20);
         let own = Parameters { boxes, messages, longest, operations, ..Load::defaults(Level::Smoke) };
         let load = Load { own, seed: Seed(1) };
         let mut store = load.start();
         for round in 0..=cycles {
-            load.advance(&mut store, room.path(), round, &Interrupt::new()).unwrap();
+            load.advance(&mut store, temporary.path(), round, &Interrupt::new()).unwrap();
         }
-        let mut files = Tree::below(room.path()).unwrap().contents(room.path()).unwrap();
+        let mut files = Tree::below(temporary.path()).unwrap().contents(temporary.path()).unwrap();
         files.sort();
         files
     }

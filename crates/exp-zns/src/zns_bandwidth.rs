@@ -2,11 +2,11 @@
 
 use crate::zns::compare::Comparison;
 use crate::zns::condition::{grid_key, grid_keys, grid_points};
-use crate::zns::drives::{Drives, Names};
+use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::{Grid, GridSpec, ZnsStudy};
-use senesce_core::{Axis, Better, Failure, Figure, Level};
+use senesce_core::{Axis, Better, Failure, Figure};
 
 /// Bandwidth.
 pub struct ZnsBandwidth;
@@ -20,18 +20,6 @@ impl ZnsStudy for ZnsBandwidth {
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-bandwidth.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-bandwidth.claims.toml");
     type Spec = GridSpec;
-
-    fn defaults(level: Level) -> GridSpec {
-        GridSpec::defaults(level)
-    }
-
-    fn drives(spec: &GridSpec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: None }
-    }
-
-    fn repetitions(spec: &GridSpec) -> u32 {
-        spec.repetitions
-    }
 
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let grid = spec.grid;

@@ -2,12 +2,12 @@
 
 use crate::zns::ZnsStudy;
 use crate::zns::compare::Comparison;
-use crate::zns::drives::{Drives, Names};
+use crate::zns::drives::Drives;
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::Derived;
 use crate::zns_reset::{FillSpec, PUBLISHED_CAPACITY, fillings, timed_actor};
-use senesce_core::{Axis, Better, Failure, Figure, Level};
+use senesce_core::{Axis, Better, Failure, Figure};
 use senesce_zoned::Operation;
 use senesce_zoned::job::{Activity, Job};
 
@@ -25,18 +25,6 @@ impl ZnsStudy for ZnsFinish {
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-finish.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-finish.claims.toml");
     type Spec = FillSpec;
-
-    fn defaults(level: Level) -> FillSpec {
-        FillSpec::defaults(level)
-    }
-
-    fn drives(spec: &FillSpec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: None }
-    }
-
-    fn repetitions(spec: &FillSpec) -> u32 {
-        spec.repetitions
-    }
 
     fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let mut points = Vec::new();

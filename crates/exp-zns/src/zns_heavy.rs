@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::{Derived, Values};
-use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, once, ramp};
+use crate::zns::{Grid, LoadSpec, Parameters, ZnsStudy};
 use clap::Args;
 use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series, Span};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Rate, Span as JobSpan, Zones};
@@ -24,7 +24,7 @@ fn key(drive: &str, rate: u64) -> String {
 
 /// Four writers of 1 MiB, or as many and as large as the drive takes; and how that differs from four of 1 MiB.
 fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<String>), Failure> {
-    let time = Some(JobSpan(spec.time.0));
+    let time = Some(JobSpan(spec.load.points.time.0));
     let (writing, reading, half) = halves(drive, ZONES)?;
     let geometry = &drive.geometry;
     let limit = u64::from(geometry.transfer_limit / geometry.block_bytes * geometry.block_bytes);
@@ -50,7 +50,7 @@ fn job(rate: u64, worn: bool, spec: &Spec, drive: &Survey) -> Result<(Job, Vec<S
     };
     let wear = Preparation { step: PrepareStep::Wear, zones: Zones::Count(1), to: 1.0 };
     let prepare = worn.then(|| vec![wear]);
-    Ok((Job { ramp: JobSpan(spec.ramp.0), prepare, ..Job::of(vec![reader, writers]) }, adapted))
+    Ok((Job { ramp: JobSpan(spec.load.points.ramp.0), prepare, ..Job::of(vec![reader, writers]) }, adapted))
 }
 
 /// Standard deviation over mean of the bandwidth of each second.
@@ -67,28 +67,28 @@ fn variation(by_second: &[f64]) -> Option<f64> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Spec {
-    /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
-    #[arg(long)]
-    pub device: String,
-    /// conventional drive to compare with; none leaves it out
-    #[arg(long)]
-    pub conventional: String,
-    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
-    #[arg(long)]
-    pub grid: Grid,
-    /// how long each point is measured
-    #[arg(long)]
-    pub time: Span,
-    /// how long each point runs before counting begins
-    #[arg(long)]
-    pub ramp: Span,
+    /// drives, grid, times
+    #[command(flatten)]
+    pub load: LoadSpec,
     /// queue depth of the reader of 4 KiB beside the writers
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub read_depth: u32,
-    /// how often every point is measured; a real drive needs 5 for verdicts
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    #[serde(default = "once")]
-    pub repetitions: u32,
+}
+
+impl Parameters for Spec {
+    fn defaults(level: Level) -> Self {
+        let mut load = LoadSpec::defaults(level);
+        load.points.time = Span::from_millis(level.of([1000, 60_000, 1_200_000]));
+        Self { load, read_depth: level.of([4, 4, 32]) }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        self.load.drives()
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.load.repetitions()
+    }
 }
 
 impl ZnsStudy for ZnsHeavy {
@@ -101,28 +101,8 @@ impl ZnsStudy for ZnsHeavy {
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-heavy.claims.toml");
     type Spec = Spec;
 
-    fn defaults(level: Level) -> Spec {
-        Spec {
-            device: ZONED.into(),
-            conventional: CONVENTIONAL.into(),
-            grid: Grid::of(level),
-            time: Span::from_millis(level.of([1000, 60_000, 1_200_000])),
-            ramp: ramp(level),
-            read_depth: level.of([4, 4, 32]),
-            repetitions: 1,
-        }
-    }
-
-    fn drives(spec: &Spec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: (spec.conventional != "none").then_some(&*spec.conventional) }
-    }
-
-    fn repetitions(spec: &Spec) -> u32 {
-        spec.repetitions
-    }
-
     fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
-        let rates: &[u64] = if spec.grid <= Grid::Figure { &[0] } else { &[250, 750, 1115, 0] };
+        let rates: &[u64] = if spec.load.points.grid <= Grid::Figure { &[0] } else { &[250, 750, 1115, 0] };
         let mut points = Vec::new();
         let both = [("zoned", Some(&drives.zoned)), ("conventional", drives.conventional.as_ref())];
         for (name, drive) in both.into_iter().filter_map(|(name, drive)| Some((name, drive?))) {

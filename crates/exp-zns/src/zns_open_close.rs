@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::Values;
-use crate::zns::{ZONED, Zns, ZnsStudy, once};
+use crate::zns::{Parameters, ZONED, Zns, ZnsStudy, once};
 use clap::Args;
 use senesce_core::{Axis, Better, Failure, Figure, FigureKind, Level, Mark, Series};
 use senesce_runs::run::Context;
@@ -39,6 +39,20 @@ pub struct Spec {
     pub repetitions: u32,
 }
 
+impl Parameters for Spec {
+    fn defaults(level: Level) -> Self {
+        Self { device: ZONED.into(), zones: level.of([4, 40, 452]), rounds: level.of([1, 1, 4]), repetitions: 1 }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        Names { zoned: &self.device, conventional: None }
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+}
+
 impl ZnsStudy for ZnsOpenClose {
     const ID: &'static str = "zns-open-close";
     const TITLE: &'static str = "Zoned drive: cost of opening and closing zones";
@@ -48,18 +62,6 @@ impl ZnsStudy for ZnsOpenClose {
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-open-close.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-open-close.claims.toml");
     type Spec = Spec;
-
-    fn defaults(level: Level) -> Spec {
-        Spec { device: ZONED.into(), zones: level.of([4, 40, 452]), rounds: level.of([1, 1, 4]), repetitions: 1 }
-    }
-
-    fn drives(spec: &Spec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: None }
-    }
-
-    fn repetitions(spec: &Spec) -> u32 {
-        spec.repetitions
-    }
 
     fn points(_spec: &Spec, _drives: &Drives) -> Result<Vec<Point>, Failure> {
         Ok(Vec::new())

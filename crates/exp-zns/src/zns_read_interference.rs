@@ -2,15 +2,13 @@
 
 use crate::zns::compare::Comparison;
 use crate::zns::condition::{Condition, grid_keys};
-use crate::zns::drives::{Drives, Names, halves};
+use crate::zns::drives::{Drives, halves};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{CONVENTIONAL, Grid, ZONED, ZnsStudy, once, ramp, time};
-use clap::Args;
-use senesce_core::{Axis, Better, Bytes, Failure, Figure, Level, Span};
+use crate::zns::{Grid, LoadSpec, ZnsStudy};
+use senesce_core::{Axis, Better, Bytes, Failure, Figure};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Rate, Span as JobSpan};
 use senesce_zoned::survey::Survey;
-use serde::{Deserialize, Serialize};
 
 /// Reads under writes.
 pub struct ZnsReadInterference;
@@ -31,8 +29,8 @@ fn keeps(condition: &Condition, grid: Grid) -> bool {
     }
 }
 
-fn job(condition: &Condition, spec: &Spec, drive: &Survey) -> Result<Job, Failure> {
-    let time = Some(JobSpan(spec.time.0));
+fn job(condition: &Condition, spec: &LoadSpec, drive: &Survey) -> Result<Job, Failure> {
+    let time = Some(JobSpan(spec.points.time.0));
     let (writing, reading, _) = halves(drive, ZONES)?;
     let reader = ActorSpec {
         qd: condition.number("qd") as u32,
@@ -54,32 +52,7 @@ fn job(condition: &Condition, spec: &Spec, drive: &Survey) -> Result<Job, Failur
     if condition.number("rate") > 0 {
         actors.push(writer);
     }
-    Ok(Job { ramp: JobSpan(spec.ramp.0), ..Job::of(actors) })
-}
-
-/// Its parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
-    /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
-    #[arg(long)]
-    pub device: String,
-    /// conventional drive to compare with; none leaves it out
-    #[arg(long)]
-    pub conventional: String,
-    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
-    #[arg(long)]
-    pub grid: Grid,
-    /// how long each point is measured
-    #[arg(long)]
-    pub time: Span,
-    /// how long each point runs before counting begins
-    #[arg(long)]
-    pub ramp: Span,
-    /// how often every point is measured; a real drive needs 5 for verdicts
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    #[serde(default = "once")]
-    pub repetitions: u32,
+    Ok(Job { ramp: JobSpan(spec.points.ramp.0), ..Job::of(actors) })
 }
 
 impl ZnsStudy for ZnsReadInterference {
@@ -90,29 +63,10 @@ impl ZnsStudy for ZnsReadInterference {
     const PAGE: &'static str = include_str!("../../../docs/experiments/zns-read-interference.md");
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-read-interference.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-read-interference.claims.toml");
-    type Spec = Spec;
+    type Spec = LoadSpec;
 
-    fn defaults(level: Level) -> Spec {
-        Spec {
-            device: ZONED.into(),
-            conventional: CONVENTIONAL.into(),
-            grid: Grid::of(level),
-            time: time(level),
-            ramp: ramp(level),
-            repetitions: 1,
-        }
-    }
-
-    fn drives(spec: &Spec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: (spec.conventional != "none").then_some(&*spec.conventional) }
-    }
-
-    fn repetitions(spec: &Spec) -> u32 {
-        spec.repetitions
-    }
-
-    fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
-        let grid = spec.grid;
+    fn points(spec: &LoadSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
+        let grid = spec.points.grid;
         let mut keys = grid_keys(Self::PUBLISHED, |condition| keeps(condition, grid))?;
         if grid == Grid::Wide {
             keys.extend([1, 8, 64].iter().flat_map(|qd| [25, 150, 750].map(|rate| key("zoned", "write", rate, *qd))));

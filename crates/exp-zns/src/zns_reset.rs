@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, zones};
 use crate::zns::figures::{Chart, Line};
 use crate::zns::measure::{Measured, Point};
-use crate::zns::{Grid, ZONED, ZnsStudy, once};
+use crate::zns::{Grid, Parameters, ZONED, ZnsStudy, once};
 use clap::Args;
 use senesce_core::{Axis, Better, Failure, Figure, Level};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Preparation, PrepareStep, Span};
@@ -36,9 +36,8 @@ pub struct FillSpec {
     pub repetitions: u32,
 }
 
-impl FillSpec {
-    /// The parameters of a level.
-    pub fn defaults(level: Level) -> Self {
+impl Parameters for FillSpec {
+    fn defaults(level: Level) -> Self {
         Self {
             device: ZONED.into(),
             grid: Grid::of(level),
@@ -46,6 +45,14 @@ impl FillSpec {
             rounds: level.of([1, 5, 3]),
             repetitions: 1,
         }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        Names { zoned: &self.device, conventional: None }
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.repetitions
     }
 }
 
@@ -96,18 +103,6 @@ impl ZnsStudy for ZnsReset {
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-reset.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-reset.claims.toml");
     type Spec = FillSpec;
-
-    fn defaults(level: Level) -> FillSpec {
-        FillSpec::defaults(level)
-    }
-
-    fn drives(spec: &FillSpec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: None }
-    }
-
-    fn repetitions(spec: &FillSpec) -> u32 {
-        spec.repetitions
-    }
 
     fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let (device, drive) = (&*drives.zoned.name, &drives.zoned);

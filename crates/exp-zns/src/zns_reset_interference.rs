@@ -4,7 +4,7 @@ use crate::zns::compare::Comparison;
 use crate::zns::drives::{Drives, Names, halves, zones};
 use crate::zns::measure::{Measured, Point};
 use crate::zns::values::Derived;
-use crate::zns::{ZONED, ZnsStudy, once, ramp};
+use crate::zns::{Parameters, ZONED, ZnsStudy, once, ramp};
 use clap::Args;
 use senesce_core::{Axis, Better, Bytes, Failure, Figure, FigureKind, Level, Mark, Series, Span};
 use senesce_zoned::job::{Activity, ActorSpec, Job, Span as JobSpan};
@@ -67,6 +67,25 @@ pub struct Spec {
     pub repetitions: u32,
 }
 
+impl Parameters for Spec {
+    fn defaults(level: Level) -> Self {
+        Self {
+            device: ZONED.into(),
+            time: Span::from_millis(level.of([300, 10_000, 60_000])),
+            ramp: ramp(level),
+            repetitions: 1,
+        }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        Names { zoned: &self.device, conventional: None }
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+}
+
 impl ZnsStudy for ZnsResetInterference {
     const ID: &'static str = "zns-reset-interference";
     const TITLE: &'static str = "Zoned drive: resets beside reads, writes and appends";
@@ -75,23 +94,6 @@ impl ZnsStudy for ZnsResetInterference {
     const PUBLISHED: &'static str = include_str!("../../../data/published/zns-reset-interference.csv");
     const CLAIMS: &'static str = include_str!("../../../data/published/zns-reset-interference.claims.toml");
     type Spec = Spec;
-
-    fn defaults(level: Level) -> Spec {
-        Spec {
-            device: ZONED.into(),
-            time: Span::from_millis(level.of([300, 10_000, 60_000])),
-            ramp: ramp(level),
-            repetitions: 1,
-        }
-    }
-
-    fn drives(spec: &Spec) -> Names<'_> {
-        Names { zoned: &spec.device, conventional: None }
-    }
-
-    fn repetitions(spec: &Spec) -> u32 {
-        spec.repetitions
-    }
 
     fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {
         let time = JobSpan(spec.time.0);

@@ -28,26 +28,41 @@ impl<W: Write> Archive<W> {
     }
 
     /// A folder.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
     pub fn directory(&mut self, name: &str) -> io::Result<()> {
         self.member(name, DIRECTORY, &[], (0, 0))
     }
 
     /// An executable file.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
     pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         self.member(name, EXECUTABLE, content, (0, 0))
     }
 
     /// A symbolic link.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
     pub fn symlink(&mut self, name: &str, target: &str) -> io::Result<()> {
         self.member(name, SYMLINK, target.as_bytes(), (0, 0))
     }
 
     /// A character device; the kernel opens `/dev/console` for the first process.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
     pub fn character_device(&mut self, name: &str, major: u32, minor: u32) -> io::Result<()> {
         self.member(name, CHARACTER_DEVICE, &[], (major, minor))
     }
 
     /// Ends the archive.
+    ///
+    /// # Errors
+    /// When the archive cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         self.member("TRAILER!!!", 0, &[], (0, 0))?;
         Ok(self.out)
@@ -94,6 +109,9 @@ impl<W: Write> Archive<W> {
 }
 
 /// Writes the guest's first files: `/init` is this very program with its shared libraries; the modules are those needed to see the host's files.
+///
+/// # Errors
+/// When a program, library or module of it cannot be read, or the archive cannot be written.
 pub fn write(path: &Path, kernel: &Kernel, job: &Job) -> Result<(), LabError> {
     let wrong = || io_error("write initramfs", path);
     let file = io::BufWriter::new(File::create(path).map_err(wrong())?);

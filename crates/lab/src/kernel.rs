@@ -44,6 +44,9 @@ impl Kernel {
     }
 
     /// Which modules there are and in which order they load.
+    ///
+    /// # Errors
+    /// When the tree of modules cannot be read.
     pub fn index(&self) -> Result<ModuleIndex, LabError> {
         let path = self.folder.join("modules.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -52,6 +55,9 @@ impl Kernel {
 }
 
 /// `$XDG_CACHE_HOME/senesce/lab`, else `~/.cache/senesce/lab`.
+///
+/// # Errors
+/// When neither variable nor home folder is known.
 pub fn cache_folder() -> Result<PathBuf, LabError> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()).map(PathBuf::from).or_else(home);
@@ -62,6 +68,9 @@ pub fn cache_folder() -> Result<PathBuf, LabError> {
 }
 
 /// The kernels in the cache, newest release first.
+///
+/// # Errors
+/// When the cache cannot be read.
 pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
     let folder = cache_folder()?.join("kernels");
     let mut kernels: Vec<Kernel> = fs::read_dir(&folder)
@@ -76,6 +85,9 @@ pub fn cached_kernels() -> Result<Vec<Kernel>, LabError> {
 }
 
 /// A cached kernel by release, or the newest.
+///
+/// # Errors
+/// When there is none, or none of that release.
 pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
     let kernels = cached_kernels()?;
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.version.clone()).collect();
@@ -89,6 +101,9 @@ pub fn choose(release: Option<&str>) -> Result<Kernel, LabError> {
 }
 
 /// Puts a kernel into the cache; one that is there already is kept unless `again`.
+///
+/// # Errors
+/// When the kernel cannot be fetched, unpacked or put into the cache.
 pub fn setup(source: &KernelSource, again: bool, tell: &dyn Fn(&str)) -> Result<Kernel, LabError> {
     let kernels = cache_folder()?.join("kernels");
     fs::create_dir_all(&kernels).map_err(io_error("make folder", &kernels))?;

@@ -49,6 +49,9 @@ pub struct ModuleIndex {
 
 impl ModuleIndex {
     /// Resolves [`BOOT`] and [`ON_DEMAND`] from the tree below `folder` (`lib/modules/VERSION`).
+    ///
+    /// # Errors
+    /// When a module or its list of dependencies cannot be read.
     pub fn resolve(folder: &Path) -> Result<Self, LabError> {
         let mut files = HashMap::new();
         collect(folder, &mut files)?;
@@ -152,6 +155,9 @@ pub fn canonical(name: &str) -> String {
 }
 
 /// The bytes of a module file, unpacked.
+///
+/// # Errors
+/// When the file cannot be read, or its compression is not known here.
 pub fn read_module(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = fs::read(path).map_err(io_error("read module", path))?;
     let damaged = |problem: String| LabError::Kernel { path: path.into(), problem };

@@ -10,6 +10,9 @@ const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
 /// Extracts `vmlinux` from a `vmlinuz`; an ELF file is returned as it is.
+///
+/// # Errors
+/// In words, what is no kernel image, or a compression that is not known here.
 pub fn extract(image: &[u8]) -> Result<Vec<u8>, String> {
     if image.starts_with(b"\x7fELF") {
         return Ok(image.to_vec());
@@ -50,6 +53,9 @@ fn unpack_zstd(payload: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Unpacks one xz stream; bytes after it are ignored.
+///
+/// # Errors
+/// In words, where the stream is damaged.
 pub fn unpack_xz(payload: &[u8]) -> Result<Vec<u8>, String> {
     let mut unpacked = Vec::with_capacity(payload.len() * 4);
     liblzma::read::XzDecoder::new(payload).read_to_end(&mut unpacked).map_err(|error| format!("xz: {error}"))?;

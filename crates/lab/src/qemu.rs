@@ -3,9 +3,11 @@
 use crate::drive::{Drive, DriveKind};
 use crate::error::{LabError, io_error};
 use crate::kernel::{Kernel, cache_folder};
+use senesce_core::output::NewFile;
 use senesce_volume::guest::SERIAL;
 use serde::Serialize;
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -56,6 +58,9 @@ pub struct Machine<'a> {
 
 impl Machine<'_> {
     /// Starts QEMU. It is killed by the kernel when this process' calling thread ends, so call it from the main thread.
+    ///
+    /// # Errors
+    /// When QEMU is not there or cannot be started.
     pub fn start(&self) -> Result<Child, LabError> {
         let errors = self.console.with_extension("qemu");
         let log = File::create(&errors).map_err(io_error("create", &errors))?;
@@ -163,6 +168,9 @@ pub fn kvm_refused() -> Option<String> {
 
 /// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once. A fall-back
 /// to translated instructions is told when the user can do something about it or hears of it for the first time.
+///
+/// # Errors
+/// When QEMU cannot be started at all; that KVM does not boot is an answer and no error.
 pub fn probe_accelerator(
     kernel: &Kernel,
     initramfs: &Path,
@@ -204,8 +212,15 @@ pub fn probe_accelerator(
             cache.display()
         ));
     }
-    fs::write(&cache, found.word()).map_err(io_error("write", &cache))?;
+    remember(&cache, found.word()).map_err(io_error("write", &cache))?;
     Ok(found)
+}
+
+/// The cache is the user's, and this may be root: a link there is replaced and not written through.
+fn remember(path: &Path, word: &str) -> io::Result<()> {
+    let new = NewFile::beside(path)?;
+    new.file().write_all(word.as_bytes())?;
+    new.replace()
 }
 
 fn boots(mut child: Child) -> bool {
@@ -228,6 +243,9 @@ pub fn version() -> Option<String> {
 }
 
 /// Installs QEMU with apt when root on a Debian system; otherwise names the package.
+///
+/// # Errors
+/// When this is no Debian system, the user is not root, or apt fails.
 pub fn install(tell: &dyn Fn(&str)) -> Result<(), LabError> {
     if version().is_some() {
         return Ok(());

@@ -70,6 +70,9 @@ const READER_GONE: u8 = 141;
 
 impl LabRun {
     /// Boots, runs, forwards the command's output to `out` and `errors`, and returns its exit status.
+    ///
+    /// # Errors
+    /// When the guest does not boot, ends without an exit status, or exceeds its time limit; when the user stops it.
     pub fn run(
         &self,
         interrupt: &Interrupt,
@@ -187,7 +190,7 @@ impl LabRun {
             .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
             .collect();
         environment.push(("PATH".into(), own.map_or(path.clone(), |own| format!("{own}:{path}"))));
-        environment.push(("SENESCE_LAB".into(), accelerator.word().into()));
+        environment.push((machine::LAB.into(), accelerator.word().into()));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
             probe: false,

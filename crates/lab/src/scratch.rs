@@ -12,6 +12,9 @@ pub struct Scratch {
 
 impl Scratch {
     /// Makes it in `$TMPDIR`: drives are large.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
     pub fn new() -> Result<Self, LabError> {
         let folder = ScratchDirectory::large("lab")?;
         let console = folder.path().join("console");

@@ -17,13 +17,21 @@ const BOOT_CPU_LIMIT: Duration = Duration::from_secs(60);
 /// A guest that sleeps for ever uses no processor time: this is by the clock, and bears a host with a load of forty.
 const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
-/// The user's time limit, over all boots together.
+/// The user's time limit, over all boots together. What the guest could not use, because others had the host's processors,
+/// does not count: a limit is to end a guest that hangs, on a busy host too.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// When the run began.
     pub since: Instant,
     /// How long it may take.
     pub length: Duration,
+}
+
+impl Limit {
+    /// Whether so much time of which the guest `waited` for a processor is too much.
+    fn is_over(&self, elapsed: Duration, waited: impl FnOnce() -> Duration) -> bool {
+        elapsed > self.length && elapsed.saturating_sub(waited()) > self.length
+    }
 }
 
 /// How the watch over a guest ended.
@@ -50,6 +58,9 @@ pub struct Watched<'a> {
 
 impl Watched<'_> {
     /// Forwards output until the guest ends, the user or a limit ends it, or nobody reads any more.
+    ///
+    /// # Errors
+    /// When the guest cannot be waited for, or its output cannot be passed on.
     pub fn watch(
         &mut self,
         interrupt: &Interrupt,
@@ -87,7 +98,8 @@ impl Watched<'_> {
         let ended = |end, what: String, remedy: &str| {
             Err(LabError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
         };
-        if let Some(limit) = limit.filter(|limit| limit.since.elapsed() > limit.length) {
+        let waited = || usage::longest_wait_of(self.child.id()).unwrap_or_default();
+        if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), waited)) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
             return ended(GuestEnd::TimeLimit, what, "give it more time with --time-limit");
         }
@@ -141,6 +153,9 @@ pub fn started(control: &Path) -> bool {
 }
 
 /// The command's exit status, or why there is none.
+///
+/// # Errors
+/// Why there is none: it did not boot, ran out of memory, or ended by itself.
 pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let said = said(console);
     // The kernel's own words; a limit that a command set itself reads "Memory cgroup out of memory".
@@ -183,11 +198,11 @@ mod tests {
 
     /// How the watch over a sleeping process ends that was started `ago`.
     fn ended(ago: Duration, boot_seconds: Option<f64>, limit: Option<Limit>) -> Option<GuestEnd> {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let child = std::process::Command::new("sleep").arg("100").spawn().unwrap();
         let begin = Instant::now().checked_sub(ago).unwrap();
-        let console = room.path().join("console");
-        let mut watched = Watched { child, control: room.path(), console: &console, begin, boot_seconds };
+        let console = temporary.path().join("console");
+        let mut watched = Watched { child, control: temporary.path(), console: &console, begin, boot_seconds };
         let checked = watched.check_limits(limit);
         watched.child.kill().unwrap();
         watched.child.wait().unwrap();
@@ -203,6 +218,16 @@ mod tests {
         let limit = |length| Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length });
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT / 2)), Some(GuestEnd::TimeLimit));
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT * 2)), None);
+    }
+
+    #[test]
+    fn a_time_limit_counts_no_time_that_the_host_had_for_others() {
+        let seconds = Duration::from_secs;
+        let limit = Limit { since: Instant::now(), length: seconds(60) };
+        assert!(!limit.is_over(seconds(59), || panic!("nobody asks before")));
+        assert!(limit.is_over(seconds(61), || seconds(0)));
+        assert!(!limit.is_over(seconds(100), || seconds(50)));
+        assert!(limit.is_over(seconds(120), || seconds(50)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::output::OutputError;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,9 @@ pub enum StoreError {
     /// What a command of another program must not leave behind could not be written down.
     #[error(transparent)]
     Target(#[from] senesce_volume::TargetError),
+    /// What should be a directory is none.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// The run was asked to stop.
     #[error("interrupted; the store holds the snapshots made before, nothing of this one")]
     Interrupted,
@@ -84,6 +88,7 @@ impl Classify for StoreError {
                 ExitCode::Usage
             }
             Self::Target(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
             Self::Interrupted => ExitCode::Interrupted,
         }
     }

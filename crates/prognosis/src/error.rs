@@ -2,6 +2,7 @@
 
 use senesce_core::IoFailure;
 use senesce_core::failure::{Classify, ExitCode};
+use senesce_core::output::OutputError;
 use senesce_devmodel::ModelError;
 use senesce_layout::LayoutError;
 use senesce_volume::TargetError;
@@ -32,6 +33,9 @@ pub enum PrognosisError {
     /// An operation on a path failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
+    /// An output cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// No twin can be made of this.
     #[error("no twin can be made of {target}: {reason}")]
     NoTwin {
@@ -69,6 +73,7 @@ impl Classify for PrognosisError {
             Self::Layout(error) => error.exit_code(),
             Self::Target(error) => error.exit_code(),
             Self::Model(error) => error.exit_code(),
+            Self::Output(error) => error.exit_code(),
             Self::Io(failure) if failure.kind() == io::ErrorKind::NotFound => ExitCode::Usage,
             // What is there already is never replaced.
             Self::Io(failure) if failure.kind() == io::ErrorKind::AlreadyExists => ExitCode::Refused,

@@ -3,6 +3,7 @@
 use crate::error::PrognosisError;
 use crate::estimate::Prognosis;
 use crate::headroom::{Creatable, User};
+use senesce_core::output;
 use serde::{Deserialize, Serialize};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -64,7 +65,7 @@ pub struct Trend {
 /// # Errors
 /// The directory cannot be made, or its file not be read or written.
 pub fn keep(directory: &Path, found: &Prognosis) -> Result<Vec<Kept>, PrognosisError> {
-    std::fs::create_dir_all(directory).map_err(PrognosisError::io("make directory", directory))?;
+    output::directory(directory)?;
     let path = directory.join(FILE);
     let mut file = OpenOptions::new()
         .read(true)

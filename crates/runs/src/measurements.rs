@@ -66,31 +66,10 @@ fn nature(name: &str) -> Option<(&'static str, Better)> {
     NATURES.iter().find(|(ending, ..)| name.ends_with(ending)).map(|(_, unit, better)| (*unit, *better))
 }
 
-/// Whether a value is a time or a rate that was measured, which mean nothing under emulation: as it says itself, else by its
-/// unit. Layout does, and so does the time that a model takes for traced requests; a modelled throughput holds the processor's
-/// time too.
-pub fn is_timing(measurement: &Measurement) -> bool {
-    if let Some(said) = measurement.timing {
-        return said;
-    }
-    let is_time = measurement.unit.split('/').any(|part| ["s", "ms", "us", "ns"].contains(&part));
-    let is_of_requests = measurement.metric.contains(MODELLED) && !measurement.metric.starts_with(THROUGHPUT);
-    is_time && !is_of_requests
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn times_of_requests_are_no_times_of_the_processor() {
-        let is_timing =
-            |metric: &str, unit: &str| is_timing(&Measurement::new(metric, unit, Better::Lower, 1.0).unwrap());
-        assert!(is_timing("cold read time", "s/GiB") && is_timing("mean time", "us") && is_timing("throughput", "1/s"));
-        assert!(is_timing("throughput, modelled 850-evo", "operations/s"));
-        assert!(!is_timing("drive time, modelled 850-evo", "us/operation") && !is_timing("layout score", ""));
-    }
 
     #[test]
     fn named_numbers_become_measurements_and_others_do_not() {
@@ -99,6 +78,6 @@ mod tests {
         collect("", &result, &mut found);
         let names: Vec<&str> = found.iter().map(|one| one.metric.as_str()).collect();
         assert_eq!(names, ["ops_per_second", "rmse.age"]);
-        assert!(is_timing(&found[0]) && !is_timing(&found[1]));
+        assert!(found[0].is_timing() && !found[1].is_timing());
     }
 }

@@ -282,7 +282,7 @@ fn one<R: Run>(
     let mut metrics = measured.metrics;
     metrics.extend(modelled);
     let metrics = metrics.into_iter().map(|one| under(spec, id, one)).collect();
-    let guest = std::env::var("SENESCE_LAB").ok();
+    let guest = senesce_core::machine::lab_accelerator();
     Ok(RunEvent { id, metrics, overhead_seconds: overhead, seconds: begun.elapsed().as_secs_f64(), guest })
 }
 

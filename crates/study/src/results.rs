@@ -10,7 +10,7 @@ use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
 use crate::verdicts::{self, Answer, Change, Order};
 use senesce_core::Measurement;
-use senesce_runs::measurements::{MODELLED, THROUGHPUT, is_timing};
+use senesce_runs::measurements::{MODELLED, THROUGHPUT};
 use senesce_runs::run::{Recorded, Run};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Interval, Mean, mean_of_means};
@@ -84,7 +84,7 @@ pub struct Results {
 /// emulator's, and left out.
 pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> Vec<Measurement> {
     let runs = runs_of(recorded).filter(|event| !event.id.twin);
-    let kept = |event: &RunEvent, one: &Measurement| !(event.is_emulated() && is_timing(one));
+    let kept = |event: &RunEvent, one: &Measurement| !(event.is_emulated() && one.is_timing());
     runs.flat_map(|event| event.metrics.iter().filter(move |one| kept(event, one)).cloned()).collect()
 }
 
@@ -253,7 +253,7 @@ impl RunEvent {
 impl Cell {
     /// Whether a figure may show it: a single value, or an emulator's time, has no bar.
     pub fn has_bar(&self) -> bool {
-        self.in_order.len() > 1 && !(self.emulated && is_timing(&self.what))
+        self.in_order.len() > 1 && !(self.emulated && self.what.is_timing())
     }
 
     /// The geometric mean over its images with the 95 % interval of it alone; with too few values for one, or values that

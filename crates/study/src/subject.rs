@@ -213,13 +213,16 @@ impl Subject {
         let each = busy / measured.amount;
         match self {
             Self::Ready(_) | Self::Program(_) => {
-                [metric("time of the drive", "s", Better::Lower, busy)].into_iter().collect()
+                [metric("time of the drive", "s", Better::Lower, busy).map(Measurement::modelled)].into_iter().collect()
             }
-            Self::ColdRead => [metric("cold read time", "s/GiB", Better::Lower, each)].into_iter().collect(),
+            Self::ColdRead => [metric("cold read time", "s/GiB", Better::Lower, each).map(Measurement::modelled)]
+                .into_iter()
+                .collect(),
             _ => closed_loop_rate(measured.amount as u64, busy, measured.seconds)
                 .map(|rate| metric(THROUGHPUT, "operations/s", Better::Higher, rate))
                 .into_iter()
-                .chain([metric(DRIVE_TIME, "us/operation", Better::Lower, each * 1e6)])
+                // Beside requests the throughput holds the processor's time, the drive's own does not.
+                .chain([metric(DRIVE_TIME, "us/operation", Better::Lower, each * 1e6).map(Measurement::modelled)])
                 .collect(),
         }
     }

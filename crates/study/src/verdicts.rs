@@ -5,7 +5,6 @@ use crate::results::{Cell, FailedRun};
 use crate::spec::{StateKind, StudySpec};
 use senesce_core::Measurement;
 use senesce_runs::decided::direction;
-use senesce_runs::measurements::is_timing;
 use senesce_stats::pairwise::{Class, OrderChange, Pair, Pairwise, grouped, probability_of_change};
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Untestable, decide};
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,10 +134,10 @@ fn varies(spec: &StudySpec, state: usize) -> bool {
 
 fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
     let refuse = |words: &str| Err(Untestable::Other(words.into()));
-    if is_timing(&sample.what) && (sample.emulated || reference.emulated) {
+    if sample.what.is_timing() && (sample.emulated || reference.emulated) {
         return refuse("measured under emulation (TCG): times are the emulator's");
     }
-    if is_timing(&sample.what) && sample.in_guest != reference.in_guest {
+    if sample.what.is_timing() && sample.in_guest != reference.in_guest {
         return refuse("one was measured in the lab's guest and the other on this machine");
     }
     Ok(())

@@ -84,6 +84,23 @@ pub fn of_process(pid: u32) -> Option<(Duration, Duration)> {
     Some((time(user), time(system)))
 }
 
+/// How long a thread of a process that could run waited for a processor: the longest of its threads (`run_delay` of
+/// Documentation/scheduler/sched-stats.rst). None: the process is gone, or the kernel does not tell.
+pub fn longest_wait_of(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let waits = threads.filter_map(|thread| wait_of(&fs::read_to_string(thread.path().join("schedstat")).ok()?));
+    waits.max()
+}
+
+/// How long this thread waited for a processor while it could run.
+pub fn wait_of_this_thread() -> Option<Duration> {
+    wait_of(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+}
+
+fn wait_of(schedstat: &str) -> Option<Duration> {
+    Some(Duration::from_nanos(schedstat.split_whitespace().nth(1)?.parse().ok()?))
+}
+
 /// The fields 14 and 15, in clock ticks; the name of the program, field 2, is in brackets and may hold any character
 /// (proc_pid_stat(5)).
 fn ticks_of(stat: &str) -> Option<(u64, u64)> {
@@ -102,6 +119,15 @@ mod tests {
         assert_eq!(ticks_of("7 (a"), None);
         assert!(of_process(std::process::id()).is_some());
         assert_eq!(of_process(u32::MAX), None);
+    }
+
+    #[test]
+    fn the_wait_for_a_processor_is_the_second_field() {
+        assert_eq!(wait_of("123 4567 89\n"), Some(Duration::from_nanos(4567)));
+        assert_eq!(wait_of("123"), None);
+        let told = |word: Option<Duration>| word.is_some();
+        assert_eq!(told(wait_of_this_thread()), told(longest_wait_of(std::process::id())));
+        assert_eq!(longest_wait_of(u32::MAX), None);
     }
 
     #[test]

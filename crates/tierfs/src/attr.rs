@@ -5,7 +5,6 @@ use crate::file::without_setid;
 use crate::format::Inode;
 use crate::fs::{TierFs, now};
 use crate::table;
-use rustix::io::Errno;
 use std::sync::atomic::Ordering;
 
 /// What stat(2) tells. Times are nanoseconds since the epoch.
@@ -107,20 +106,15 @@ impl TierFs {
     /// Sets attributes, all of them at once.
     pub fn set_attr(&self, ino: u32, set: &SetAttr) -> FsResult<Attr> {
         if let Some(size) = set.size {
-            self.truncate(ino, size, |inode| set.adjust(inode))?;
+            return self.truncate(ino, size, |inode| set.adjust(inode));
         }
+        self.changeable()?;
         let (offset, slot) = self.find(ino)?;
         let _guard = slot.lock.write();
-        let old = self.load(offset)?;
-        if set.size.is_some() && old.is_directory() {
-            return Err(Errno::ISDIR);
-        }
-        let mut inode = old;
-        if set.size.is_none() || set.mtime.is_some() || set.atime.is_some() {
-            set.adjust(&mut inode);
-            inode.ctime = now();
-            table::commit(&self.region, offset, &inode);
-        }
+        let mut inode = self.load(offset)?;
+        set.adjust(&mut inode);
+        inode.ctime = now();
+        table::commit(&self.region, offset, &inode);
         self.settled()?;
         Ok(self.attr_of(ino, offset, &inode))
     }

@@ -48,7 +48,7 @@ impl CheckReport {
 /// The region cannot be read as one of ours.
 pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Result<CheckReport, TierError> {
     let identity = identify(&*nvm, path)?;
-    let region = Region::new(nvm);
+    let region = Region::of(nvm, &identity);
     let purpose = Purpose { list_evicted: cold.is_some(), ..Purpose::default() };
     let mut judged = judge(&region, identity, purpose);
     let evicted = std::mem::take(&mut judged.found.evicted);
@@ -135,6 +135,8 @@ pub(crate) struct Judged {
     pub clean: bool,
 }
 
+const UNFINISHED: &str = "a repair was begun and not finished; run `senesce tier check --repair` again";
+
 /// Finishes a rename that was committed, and looks at everything.
 pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Judged {
     let state = region.load(superblock::STATE);
@@ -150,8 +152,11 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
     if let Err(problem) = recovered {
         add(problem, Fix::CommitRecord);
     }
-    if state != superblock::CLEAN && state != superblock::DIRTY {
-        add(format!("the state word is {state:#x}"), Fix::State);
+    match state {
+        superblock::CLEAN | superblock::DIRTY => {}
+        superblock::REPAIRING if purpose.keep_orphans => {}
+        superblock::REPAIRING => add(UNFINISHED.into(), Fix::State),
+        _ => add(format!("the state word is {state:#x}"), Fix::State),
     }
     let left = [
         (found.orphans.len(), "inodes without a name, to be freed"),

@@ -4,7 +4,7 @@ use crate::error::FsResult;
 use crate::file::B;
 use crate::format::{BLOCK, Pointer, entry, unsealed};
 use crate::fs::{Change, TierFs};
-use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, read_record};
+use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, inode_named, read_record};
 use crate::region::byte;
 use crate::table;
 use crate::tree::{Cursor, Edit, Visible, most_blocks};
@@ -37,6 +37,8 @@ pub struct Names {
     index: HashTable<Indexed>,
     /// Block in which the last entry found room.
     last: u32,
+    /// First byte behind that entry in its block, where another record begins; 0 if that is not known.
+    behind_last: usize,
     /// Other blocks that may have room, each once.
     candidates: Vec<u32>,
     is_candidate: Vec<bool>,
@@ -59,6 +61,7 @@ impl Names {
             removed: false,
             index: HashTable::new(),
             last: 0,
+            behind_last: 0,
             candidates: Vec::new(),
             is_candidate: Vec::new(),
             live: Vec::new(),
@@ -183,12 +186,13 @@ impl TierFs {
             if indexed.hash != hash {
                 return false;
             }
-            match self.record_at(names, indexed.position).and_then(|at| self.intact_record(at)) {
-                Ok(record) if record.ino != 0 && record.name() == name => {
-                    found = Some(Entry { ino: record.ino, kind: record.kind, position: indexed.position });
-                }
-                Ok(_) => {}
-                Err(error) => damaged = Some(error),
+            let position = indexed.position;
+            let at = self.record_at(names, position);
+            let named = at.ok().and_then(|at| inode_named(&self.region, at, name));
+            found = named.map(|(ino, kind)| Entry { ino, kind, position });
+            if found.is_none() {
+                // Another name with the same hash, or damage.
+                damaged = at.and_then(|at| self.intact_record(at)).err().or(damaged);
             }
             found.is_some()
         });
@@ -212,7 +216,7 @@ impl TierFs {
             {
                 names.last = index;
                 let start = self.record_at(names, first_position(index))? + at;
-                self.write_record(start, length, name, kind);
+                names.behind_last = (at + self.write_record(start, length, name, kind)) % BLOCK;
                 return Ok(first_position(index) + (at / UNIT) as u32);
             }
             index = match names.next_candidate() {
@@ -222,10 +226,21 @@ impl TierFs {
         }
     }
 
-    /// Free bytes in a block: where and how many. Free neighbours are joined on the way, one word each.
-    fn room_in(&self, names: &Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
+    /// Free bytes in a block: where and how many. Names that come one after the other need not look at those before them.
+    fn room_in(&self, names: &mut Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
         let base = self.record_at(names, first_position(index))?;
-        let mut at = 0;
+        let behind = std::mem::take(&mut names.behind_last);
+        if index == names.last
+            && behind > 0
+            && let Some(room) = self.room_from(base, behind, needed)?
+        {
+            return Ok(Some(room));
+        }
+        self.room_from(base, 0, needed)
+    }
+
+    /// The same from byte `at` of the block at byte `base` on. Free neighbours are joined on the way, one word each.
+    fn room_from(&self, base: usize, mut at: usize, needed: usize) -> FsResult<Option<(usize, usize)>> {
         while at < BLOCK {
             let mut length = self.shape_of(base + at)?;
             if self.region.load(base + at) == entry::FREE {
@@ -255,8 +270,8 @@ impl TierFs {
     }
 
     /// Turns `length` free bytes at `start` into a free record that has the shape and the name of what comes; the rest stays
-    /// another free record. The name is persisted before the word that makes it count.
-    fn write_record(&self, start: usize, length: usize, name: &[u8], kind: u8) {
+    /// another free record. The name is persisted before the word that makes it count. Returns the bytes of the record.
+    fn write_record(&self, start: usize, length: usize, name: &[u8], kind: u8) -> usize {
         let needed = entry::bytes_for(name.len());
         let record = if length - needed >= LEAST_RECORD { needed } else { length };
         if record < length {
@@ -268,6 +283,7 @@ impl TierFs {
         unsafe { self.region.write(start + entry::HEADER, name) };
         self.region.persist(start + entry::HEADER, name.len());
         self.region.commit(start + 8, entry::encode(record, name.len(), kind));
+        record
     }
 
     /// Makes a prepared entry visible.
@@ -281,6 +297,7 @@ impl TierFs {
     /// Removes an entry.
     pub(crate) fn remove_entry(&self, names: &mut Names, position: u32, name: &[u8]) -> FsResult<()> {
         self.region.commit(self.record_at(names, position)?, entry::FREE);
+        self.settled()?;
         self.forget_entry(names, position, name);
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use crate::cold::AlignedBuffer;
 use crate::format::{BLOCK, Pointer};
-use crate::fs::TierFs;
+use crate::fs::{Freed, TierFs};
 use crate::heat::Leaf;
 use crate::region::{byte, sum_of_block};
 use crate::space::Marks;
@@ -185,7 +185,7 @@ impl TierFs {
     /// Moves up to `want` (at most [`BATCH`]) blocks to the cold store; returns how many. 0 means that nothing can be
     /// evicted: no leaf is in memory, the cold store is full or it failed.
     pub fn evict(&self, want: usize) -> usize {
-        if !self.may_evict() {
+        if !self.may_evict() || self.changeable().is_err() {
             return 0;
         }
         let mut work = self.evictor.work.lock();
@@ -284,7 +284,7 @@ impl TierFs {
                 blocks.map(|(slot, block)| if self.block_sums { sum_of_block(*slot, block) } else { 0 }).collect();
             self.region.commit_block_sums(run[0], &sums);
         }
-        Ok(())
+        self.settled().map_err(io::Error::from)
     }
 
     /// Lets the pointers of unchanged blocks swing to their slots and frees the blocks; other slots are given back.
@@ -302,10 +302,9 @@ impl TierFs {
                 for (candidate, slot) in part {
                     let index = u64::from(candidate.leaf.index);
                     let here = cursor.get(index) == Pointer::resident(candidate.block);
-                    if here && self.heat.unchanged(candidate.block) {
+                    if here && self.heat.unchanged(candidate.block) && self.changeable().is_ok() {
                         self.swing(offset, &mut cursor, index, Pointer::cold(*slot));
                         self.evictor.used.clear(*slot);
-                        self.heat.release(candidate.block);
                         freed.push(candidate.block);
                     } else {
                         unused.push(*slot);
@@ -313,11 +312,12 @@ impl TierFs {
                 }
             }
         }
-        self.blocks.give(&freed);
         self.slots.give(&unused);
-        self.counters.cold.fetch_add(freed.len() as u64, Ordering::Relaxed);
-        self.counters.evicted.fetch_add(freed.len() as u64, Ordering::Relaxed);
+        let moved = freed.len();
+        self.give(&Freed { blocks: freed, ..Freed::default() });
+        self.counters.cold.fetch_add(moved as u64, Ordering::Relaxed);
+        self.counters.evicted.fetch_add(moved as u64, Ordering::Relaxed);
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        freed.len()
+        moved
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Bytes past the end of a file are undefined on the medium; whoever moves the end forward defines all bytes between.
 
+use crate::attr::Attr;
 use crate::error::FsResult;
 use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, Pointer};
 use crate::fs::{Change, TierFs, now};
@@ -56,6 +57,7 @@ impl TierFs {
         loop {
             let needed = {
                 let _guard = slot.lock.write();
+                self.changeable()?;
                 let inode = self.load(offset)?;
                 if !inode.is_file() {
                     return Err(if inode.is_directory() { Errno::ISDIR } else { Errno::INVAL });
@@ -102,6 +104,7 @@ impl TierFs {
         };
         let visible = match write.old_size {
             size if start >= size => Visible::InPlace,
+            _ if setid_goes => Visible::AtInode,
             size if write.end() > size => Visible::AtInode,
             _ => Visible::AtAncestor,
         };
@@ -275,8 +278,10 @@ impl TierFs {
         Edit { region: &self.region, change, first: index, last: index, visible, punch: false, leaf }.apply(root)
     }
 
-    /// Sets the size of a locked file. Returns what must be told of free blocks, as [`TierFs::with_file`] wants it.
-    pub(crate) fn resize(&self, file: &mut Open<'_>, size: u64, mut inode: Inode, time: i64) -> FsResult<Attempt<()>> {
+    /// Gives a locked file the size and all else of `inode`, but for its root. Returns the inode, or what must be told of free
+    /// blocks, as [`TierFs::with_file`] wants it.
+    pub(crate) fn resize(&self, file: &mut Open<'_>, mut inode: Inode) -> FsResult<Attempt<Inode>> {
+        let size = inode.size;
         let shrinks = size < file.inode.size;
         let keep = size.div_ceil(B);
         let needed = if shrinks { usize::from(file.inode.root.height()) } else { 1 };
@@ -288,10 +293,9 @@ impl TierFs {
         } else {
             self.define_gap(file, &mut change, inode.root, file.inode.size, size)?
         };
-        (inode.size, inode.mtime, inode.ctime) = (size, time, time);
         table::commit(&self.region, file.offset, &inode);
         change.finish(file.slot);
-        Ok(Attempt::Done(()))
+        Ok(Attempt::Done(inode))
     }
 
     /// Drops the leaves `first..=last`.
@@ -307,15 +311,19 @@ impl TierFs {
         Edit { region: &self.region, change, first, last, visible, punch: true, leaf }.apply(root)
     }
 
-    /// Sets the size, together with changes of other fields by `adjust`.
-    pub(crate) fn truncate(&self, ino: u32, size: u64, adjust: impl Fn(&mut Inode)) -> FsResult<()> {
+    /// Sets the size, together with changes of other fields by `adjust`, which may set other times than now.
+    pub(crate) fn truncate(&self, ino: u32, size: u64, adjust: impl Fn(&mut Inode)) -> FsResult<Attr> {
         if size > MAX_FILE_BYTES {
             return Err(Errno::FBIG);
         }
         self.with_file(ino, |file| {
-            let mut inode = file.inode;
+            let time = now();
+            let mut inode = Inode { size, mtime: time, ctime: time, ..file.inode };
             adjust(&mut inode);
-            self.resize(file, size, inode, now())
+            Ok(match self.resize(file, inode)? {
+                Attempt::Done(inode) => Attempt::Done(self.attr_of(ino, file.offset, &inode)),
+                Attempt::NeedsBlocks(blocks) => Attempt::NeedsBlocks(blocks),
+            })
         })
     }
 }

@@ -7,7 +7,9 @@
 //! Whatever one store makes valid carries its checksum (CRC32C) in the same word, so that no crash can part them.
 
 use crate::error::TierError;
+use crate::sum;
 use crc32c::crc32c;
+use senesce_core::Bytes;
 use std::path::Path;
 
 pub mod entry;
@@ -42,7 +44,7 @@ pub const MIN_BLOCKS: u64 = 64;
 pub mod superblock {
     use super::sealed;
 
-    /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted.
+    /// [`CLEAN`] after a clean unmount, [`DIRTY`] while mounted, [`REPAIRING`] while a repair is under way.
     pub const STATE: usize = 64;
     /// Root of the tree of inode blocks.
     pub const INODE_TREE: usize = 72;
@@ -54,6 +56,8 @@ pub mod superblock {
     pub const CLEAN: u64 = sealed(1);
     /// Value of [`STATE`] while mounted.
     pub const DIRTY: u64 = sealed(2);
+    /// Value of [`STATE`] from the first change of a repair to its last: only another repair takes it from there.
+    pub const REPAIRING: u64 = sealed(3);
 }
 
 /// First block of the sums of the cold store's slots: 4 bytes each, 0 where there is none.
@@ -77,7 +81,28 @@ pub struct Identity {
 impl Identity {
     /// Blocks that hold the sums of the slots.
     pub fn sum_blocks(&self) -> u64 {
-        (self.slots * 4).div_ceil(BLOCK as u64)
+        self.slots.div_ceil(BLOCK as u64 / 4)
+    }
+
+    /// Why no file system has these sizes, if so.
+    ///
+    /// # Errors
+    /// What is too small or too large, and what would help.
+    pub fn check_sizes(&self) -> Result<(), String> {
+        let least = Bytes(MIN_BLOCKS * BLOCK as u64);
+        if self.blocks < MIN_BLOCKS {
+            return Err(format!("a region needs at least {least}; choose a larger --nvm-size"));
+        }
+        if self.blocks > u64::from(u32::MAX) || self.slots > u64::from(u32::MAX) {
+            return Err("blocks are numbered by 32 bits; choose a smaller --nvm-size or --cold-size".into());
+        }
+        if self.sum_blocks() > most_sum_blocks(self.blocks) {
+            let (most, wanted) = (Bytes(most_slots(self.blocks) * BLOCK as u64), Bytes(self.slots * BLOCK as u64));
+            let text = "is too large for the region, which can keep the checksums of";
+            let remedy = "choose a smaller --cold-size or a larger --nvm-size";
+            return Err(format!("a cold store of {wanted} {text} {most}; {remedy}"));
+        }
+        Ok(())
     }
 
     /// The header of the region.
@@ -112,6 +137,16 @@ impl Identity {
         bytes[48..52].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
+}
+
+/// The sums of the slots take at most an eighth of the region.
+fn most_sum_blocks(blocks: u64) -> u64 {
+    blocks / 8
+}
+
+/// Slots that a region of `blocks` can have.
+pub fn most_slots(blocks: u64) -> u64 {
+    most_sum_blocks(blocks) * BLOCK as u64 / 4
 }
 
 fn decode(
@@ -154,22 +189,14 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// A word that holds `value` and, in its upper half, a checksum of it that no small change leaves right.
-///
-/// The polynomial of CRC32C, bit by bit, so that constants can be made of it.
 pub const fn sealed(value: u32) -> u64 {
-    const REFLECTED: u32 = 0x82f6_3b78;
-    let (mut sum, mut bit) = (!value, 0);
-    while bit < 32 {
-        sum = sum >> 1 ^ if sum & 1 == 1 { REFLECTED } else { 0 };
-        bit += 1;
-    }
-    value as u64 | (!sum as u64) << 32
+    value as u64 | (sum::constant(value as u64, 32) as u64) << 32
 }
 
 /// The value of a sealed word, if the word is intact.
 pub fn unsealed(word: u64) -> Option<u32> {
     let value = word as u32;
-    (crc32c(&value.to_le_bytes()) == (word >> 32) as u32).then_some(value)
+    (sum::of_half(value) == (word >> 32) as u32).then_some(value)
 }
 
 /// The type of a directory entry for a mode.

@@ -94,9 +94,15 @@ impl TierFs {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }
     }
 
+    /// EROFS once persisting has failed: nobody knows which stores are durable, so that nothing may be changed or used again.
+    pub(crate) fn changeable(&self) -> FsResult<()> {
+        self.settled().map_err(|_| Errno::ROFS)
+    }
+
     /// A change with at most `blocks` fresh blocks, if memory has them; never waits. `freeing` changes may use the
-    /// reserve, so that a full file system can be emptied.
+    /// reserve, so that a full file system can be emptied. No change begins once persisting has failed.
     pub(crate) fn try_begin(&self, blocks: usize, freeing: bool) -> Option<Change<'_>> {
+        self.changeable().ok()?;
         let mut reserved = Vec::with_capacity(blocks);
         let taken = self.blocks.take(blocks, freeing, &mut reserved);
         taken.then(|| Change {
@@ -112,6 +118,7 @@ impl TierFs {
 
     /// Evicts until there may be room for `blocks` more. The caller must not hold the lock of a regular file.
     pub(crate) fn make_room(&self, blocks: usize) -> FsResult<()> {
+        self.changeable()?;
         if self.mode == Mode::Anticache && self.evict_under_pressure(blocks) > 0 {
             return Ok(());
         }
@@ -150,13 +157,16 @@ impl TierFs {
         list.push(pointer.address());
     }
 
+    /// Makes what left the trees free, unless what let it leave is not durable: a pointer to it may be what comes back.
     pub(crate) fn give(&self, gone: &Freed) -> u32 {
-        for block in &gone.blocks {
-            self.heat.release(*block);
+        if self.changeable().is_ok() {
+            for block in &gone.blocks {
+                self.heat.release(*block);
+            }
+            self.blocks.give(&gone.blocks);
+            self.release_slots(&gone.slots);
+            self.recycle_slots(&gone.recycled);
         }
-        self.blocks.give(&gone.blocks);
-        self.release_slots(&gone.slots);
-        self.recycle_slots(&gone.recycled);
         (gone.blocks.len() + gone.slots.len() + gone.recycled.len()) as u32
     }
 }

@@ -80,7 +80,12 @@ impl TierFs {
                 table::commit(&self.region, file.offset, &inode);
                 return Ok(Attempt::Done(()));
             }
-            self.resize(file, end, file.inode, now())
+            let time = now();
+            let inode = Inode { size: end, mtime: time, ctime: time, ..file.inode };
+            Ok(match self.resize(file, inode)? {
+                Attempt::Done(_) => Attempt::Done(()),
+                Attempt::NeedsBlocks(blocks) => Attempt::NeedsBlocks(blocks),
+            })
         })
     }
 

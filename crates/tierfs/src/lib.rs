@@ -38,6 +38,7 @@ pub mod scrub;
 pub mod serve;
 mod space;
 pub mod stats;
+mod sum;
 mod survey;
 mod table;
 #[cfg(test)]

@@ -8,7 +8,6 @@ use crate::fs::{TierFs, now};
 use crate::region::{Region, byte};
 use crate::table;
 use rustix::io::Errno;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What to create.
@@ -48,7 +47,8 @@ pub(crate) fn target_of(region: &Region, inode: &Inode) -> Option<Vec<u8>> {
     if target.is_empty() && inode.size == 0 {
         return Some(target);
     }
-    if !inode.root.is_resident() || target.len() > MAX_TARGET {
+    let is_inside = inode.root.is_resident() && u64::from(inode.root.address()) < region.blocks();
+    if !is_inside || target.len() > MAX_TARGET {
         return None;
     }
     // SAFETY: the caller keeps writers out.
@@ -91,7 +91,7 @@ impl TierFs {
         let inode = {
             let _guard = slot.lock.write();
             let Ok(inode) = self.load(offset) else { return };
-            if inode.links > 0 || slot.lookups.load(Ordering::Acquire) > 0 {
+            if inode.links > 0 || slot.lookups.load(Ordering::Acquire) > 0 || self.changeable().is_err() {
                 return;
             }
             slot.version.fetch_add(1, Ordering::Relaxed);
@@ -106,8 +106,10 @@ impl TierFs {
         }
         self.free_xattrs(&inode);
         slot.blocks.store(0, Ordering::Relaxed);
-        self.table.give([ino]);
-        self.return_inode_blocks();
+        if self.changeable().is_ok() {
+            self.table.give([ino]);
+            self.return_inode_blocks();
+        }
     }
 
     /// Makes an inode and its name. The caller gets one reference, as from [`lookup`](Self::lookup).
@@ -118,42 +120,43 @@ impl TierFs {
         }
         let directory = self.directory(parent)?;
         let ino = self.take_inode()?;
-        let created = self.create_as(&directory, parent, name, new, ino);
-        if created.is_err() {
+        let mut names = directory.state.write();
+        let prepared = self.prepare(&mut names, parent, name, new);
+        if prepared.is_err() {
             self.table.give([ino]);
         }
-        created
-    }
-
-    fn create_as(
-        &self,
-        directory: &Arc<Directory>,
-        parent: u32,
-        name: &[u8],
-        new: &NewInode<'_>,
-        ino: u32,
-    ) -> FsResult<Attr> {
-        let mut names = directory.state.write();
-        live(&names)?;
-        if self.find_entry(&names, name)?.is_some() {
-            return Err(Errno::EXIST);
-        }
-        let position = self.prepare_entry(parent, &mut names, name, entry_kind(new.mode))?;
-        let inode = self.new_inode(parent, new)?;
+        let (position, inode) = prepared?;
         let (offset, slot) = self.find(ino)?;
         table::initialise(&self.region, offset, &inode);
         slot.blocks.store(u32::from(!inode.root.is_hole()), Ordering::Relaxed);
-        slot.lookups.store(1, Ordering::Relaxed);
         if inode.is_directory() {
             self.directories.insert(ino, parent, Names::new(Pointer::HOLE, 0));
+        }
+        // From here on the number is in use, whatever fails.
+        if let Err(error) = self.commit_entry(&mut names, position, name, ino) {
+            self.change_links(ino, -1)?;
+            return Err(error);
+        }
+        if inode.is_directory() {
             directory.subdirectories.fetch_add(1, Ordering::Relaxed);
         }
-        self.commit_entry(&mut names, position, name, ino)?;
         self.touch_directory(parent)?;
-        drop(names);
         self.settled()?;
+        slot.lookups.store(1, Ordering::Relaxed);
+        drop(names);
         let _guard = slot.lock.read();
         Ok(self.attr_of(ino, offset, &inode))
+    }
+
+    /// A place for a new name, and the inode that it will name.
+    fn prepare(&self, names: &mut Names, parent: u32, name: &[u8], new: &NewInode<'_>) -> FsResult<(u32, Inode)> {
+        self.changeable()?;
+        live(names)?;
+        if self.find_entry(names, name)?.is_some() {
+            return Err(Errno::EXIST);
+        }
+        let position = self.prepare_entry(parent, names, name, entry_kind(new.mode))?;
+        Ok((position, self.new_inode(parent, new)?))
     }
 
     /// The first content of an inode; the target of a symbolic link is stored in its only block.
@@ -247,6 +250,7 @@ impl TierFs {
     /// Makes another name of an inode; the caller gets one more reference.
     pub fn link(&self, ino: u32, parent: u32, name: &[u8]) -> FsResult<Attr> {
         check_name(name)?;
+        self.changeable()?;
         let mode = self.get_attr(ino)?.mode;
         if mode & libc::S_IFMT == libc::S_IFDIR {
             return Err(Errno::PERM);
@@ -268,6 +272,7 @@ impl TierFs {
 
     /// Removes a name of anything but a directory.
     pub fn unlink(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+        self.changeable()?;
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();
         let entry = self.find_entry(&names, name)?.ok_or(Errno::NOENT)?;
@@ -284,6 +289,7 @@ impl TierFs {
 
     /// Removes an empty directory.
     pub fn rmdir(&self, parent: u32, name: &[u8]) -> FsResult<()> {
+        self.changeable()?;
         let _topology = self.topology.lock();
         let directory = self.directory(parent)?;
         let mut names = directory.state.write();

@@ -3,6 +3,7 @@
 use crate::error::{TierError, io_error};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::FlockOperation;
+use senesce_core::failure::errno_words;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -74,8 +75,11 @@ unsafe impl Nvm for MappedNvm {
             // SAFETY: the range is inside the mapping; callers address whole words of it.
             Flush::CacheLines => unsafe { cache_lines::write_back(self.base().add(offset), len) },
             Flush::Pages => {
-                if self.map.flush_range(offset, len).is_err() {
-                    self.failed.store(true, Ordering::Relaxed);
+                if let Err(error) = self.map.flush_range(offset, len)
+                    && !self.failed.swap(true, Ordering::Relaxed)
+                {
+                    let words = errno_words(&error);
+                    eprintln!("tier: msync of the region: {words}: the file system is read-only from now on");
                 }
             }
         }

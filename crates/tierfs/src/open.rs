@@ -4,9 +4,7 @@ use crate::check::{Judged, judge};
 use crate::cold::ColdStore;
 use crate::error::TierError;
 use crate::evict::Evictor;
-use crate::format::{
-    BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, MIN_BLOCKS, Pointer, ROOT_INO, SUMS_FIRST, superblock,
-};
+use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, SUMS_FIRST, superblock};
 use crate::fs::{Change, Mode, Promotion, TierFs, now};
 use crate::nvm::Nvm;
 use crate::region::Region;
@@ -55,18 +53,8 @@ const SHARDS: usize = 8;
 /// Writes an empty file system into a region, the header last; gives the memory back.
 pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn Nvm>, TierError> {
     let region = Region::new(nvm);
-    if region.blocks() < MIN_BLOCKS {
-        let least = Bytes(MIN_BLOCKS * BLOCK as u64);
-        return Err(TierError::Usage(format!("a region needs at least {least}; choose a larger --nvm-size")));
-    }
+    identity.check_sizes().map_err(TierError::Usage)?;
     let sums = identity.sum_blocks();
-    if sums > most_sum_blocks(region.blocks()) {
-        let (most, slots) = (most_slots(region.blocks()), identity.slots);
-        let (most, wanted) = (Bytes(most * BLOCK as u64), Bytes(slots * BLOCK as u64));
-        let text =
-            format!("a cold store of {wanted} is too large for the region, which can keep the checksums of {most}");
-        return Err(TierError::Usage(format!("{text}; choose a smaller --cold-size or a larger --nvm-size")));
-    }
     let written = (SUMS_FIRST as usize + sums as usize) * BLOCK;
     // SAFETY: nobody else knows the region yet.
     unsafe { region.zero(0, written) };
@@ -79,21 +67,18 @@ pub fn format_region(nvm: Box<dyn Nvm>, identity: &Identity) -> Result<Box<dyn N
     // SAFETY: as above.
     unsafe { region.write(0, &identity.encode_region()) };
     region.persist(0, BLOCK);
-    if region.nvm().failed() {
-        let source = std::io::Error::from_raw_os_error(libc::EIO);
-        return Err(TierError::Io { operation: "persist", path: "the region".into(), source, remedy: "" });
-    }
+    persisted(&region, Path::new("the region"))?;
     Ok(region.into_nvm())
 }
 
-/// The sums of the slots take at most an eighth of the region.
-fn most_sum_blocks(blocks: u64) -> u64 {
-    blocks / 8
-}
-
-/// Slots that a region of `blocks` can have.
-pub fn most_slots(blocks: u64) -> u64 {
-    most_sum_blocks(blocks) * BLOCK as u64 / 4
+/// An error if something that was stored did not become durable.
+pub(crate) fn persisted(region: &Region, path: &Path) -> Result<(), TierError> {
+    if !region.nvm().failed() {
+        return Ok(());
+    }
+    let source = std::io::Error::from_raw_os_error(libc::EIO);
+    let remedy = "; look at the disk that holds the region, then run `senesce tier check`";
+    Err(TierError::Io { operation: "make durable", path: path.into(), source, remedy })
 }
 
 /// An empty root directory of whoever makes it.
@@ -103,7 +88,7 @@ pub(crate) fn root_inode(time: i64) -> Inode {
     Inode { mode, links: 2, uid, gid, mtime: time, ctime: time, atime: time, ..Inode::default() }
 }
 
-/// Reads the identity of a region and compares it with the memory's size.
+/// Reads the identity of a region and compares it with the memory's size and with what a file system can have.
 pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     if nvm.len() < BLOCK {
         return Identity::decode_region(&[], path);
@@ -112,6 +97,7 @@ pub fn identify(nvm: &dyn Nvm, path: &Path) -> Result<Identity, TierError> {
     // SAFETY: the memory has at least one block and nobody else uses it yet.
     unsafe { std::ptr::copy_nonoverlapping(nvm.base(), header.as_mut_ptr(), BLOCK) };
     let identity = Identity::decode_region(&header, path)?;
+    identity.check_sizes().map_err(|problem| TierError::Damaged { path: path.into(), problem })?;
     let (found, expected) = (nvm.len() as u64, identity.blocks * BLOCK as u64);
     if found < expected {
         return Err(TierError::Truncated { path: path.into(), found, expected });
@@ -128,7 +114,7 @@ impl TierFs {
         options: &Options,
     ) -> Result<Self, TierError> {
         let identity = identify(&*nvm, path)?;
-        let region = Region::new(nvm);
+        let region = Region::of(nvm, &identity);
         let Judged { mut found, problems, .. } = judge(&region, identity, Purpose::default());
         if let Some(first) = problems.first() {
             let problem = format!("{} ({} problems)", first.text, problems.len());
@@ -136,22 +122,24 @@ impl TierFs {
         }
         region.commit(superblock::STATE, superblock::DIRTY);
         put_right(&region, &mut found);
-        Ok(Self::over(region, cold, identity, found, options))
+        persisted(&region, path)?;
+        let reserve = RESERVED_BLOCKS.min(identity.blocks / 16);
+        Ok(Self::over(region, cold, identity, found, options, reserve))
     }
 
-    /// The file system over a region in which everything is right.
+    /// The file system over a region in which everything is right; `reserve` blocks are for changes that free space.
     pub(crate) fn over(
         region: Region,
         cold: Box<dyn ColdStore>,
         identity: Identity,
         mut found: Survey,
         options: &Options,
+        reserve: u64,
     ) -> Self {
         let threshold = options.threshold.0 / BLOCK as u64;
         let counters = Counters::starting_with(found.cold);
         found.table.note_gone();
         found.table.give(std::mem::take(&mut found.free_inodes));
-        let reserve = RESERVED_BLOCKS.min(identity.blocks / 16);
         Self {
             blocks: Space::new(identity.blocks, &found.blocks, SHARDS, reserve),
             slots: Space::new(identity.slots, &found.slots, 1, 0),
@@ -184,14 +172,16 @@ impl TierFs {
         self.mode
     }
 
-    /// Marks the file system as cleanly unmounted. Nothing may use it afterwards.
+    /// Marks the file system as cleanly unmounted, unless something did not become durable. Nothing may use it afterwards.
     pub fn close(&self) {
         for ino in 1..self.table.end() {
             if self.table.slot(ino).lookups.swap(0, Ordering::AcqRel) > 0 {
                 self.free_if_unused(ino);
             }
         }
-        self.region.commit(superblock::STATE, superblock::CLEAN);
+        if self.settled().is_ok() {
+            self.region.commit(superblock::STATE, superblock::CLEAN);
+        }
     }
 
     /// Adds a block of free inodes. The caller holds the growth lock.
@@ -222,7 +212,7 @@ impl TierFs {
 
     /// Gives blocks of inodes that nobody needs back to the free ones.
     pub(crate) fn return_inode_blocks(&self) {
-        if !self.table.has_too_many() {
+        if !self.table.has_too_many() || self.changeable().is_err() {
             return;
         }
         let _guard = self.growth.lock();
@@ -234,6 +224,9 @@ impl TierFs {
             self.table.remove_block(&self.region, index as u32);
             if self.cut(&mut change, root, index, index, Visible::InPlace).is_ok() {
                 change.free_dropped();
+            }
+            if self.changeable().is_err() {
+                return;
             }
         }
     }

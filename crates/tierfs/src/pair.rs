@@ -3,15 +3,15 @@
 use crate::check::{CheckReport, check};
 use crate::cold::{AlignedBuffer, ColdStore, FileCold};
 use crate::error::{TierError, io_error};
-use crate::format::{BLOCK, Identity};
+use crate::format::{BLOCK, Identity, most_slots};
 use crate::nvm::{MappedNvm, lock, open_locked};
-use crate::open::{format_region, identify, most_slots};
+use crate::open::{format_region, identify};
 use crate::repair::{RepairReport, repair};
 use senesce_core::Bytes;
 use senesce_volume::{BlockDevice, ClaimedDevice, guard};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// What to make.
@@ -50,7 +50,8 @@ pub fn make(request: &MakeRequest) -> Result<Made, TierError> {
         return Err(TierError::Usage("--nvm and --cold name the same file; they need one each".into()));
     }
     let mut created = Created(Vec::new());
-    let nvm = claim_file(&request.nvm, word_for(&request.nvm, request), &mut created)?;
+    let word = word_for(&request.nvm, request).map(str::to_string);
+    let nvm = claim_file(&request.nvm, 0, &mut created, |_| word)?;
     let nvm_bytes = region_size(&nvm, request)?;
     let cold = ColdClaim::take(&request.cold, word_for(&request.cold, request), &mut created)?;
     let cold_bytes = cold.size(&request.cold, request.cold_size, nvm_bytes)?;
@@ -74,23 +75,27 @@ fn word_for<'a>(path: &Path, request: &'a MakeRequest) -> Option<&'a str> {
     own.or_else(other).map(String::as_str)
 }
 
-/// A new cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was made in this way before.
+/// A new cold store for a region of `nvm_bytes` in anonymous memory; overwrites one that was made in this way before. A
+/// symbolic link is refused.
 pub fn fresh_cold(path: &Path, nvm_bytes: u64) -> Result<(FileCold, Identity), TierError> {
-    let known = File::open(path).is_ok_and(|mut file| {
-        let mut header = [0; BLOCK];
-        file.read_exact(&mut header).is_ok()
-            && Identity::decode_cold(&header, path).is_ok_and(|identity| identity.blocks == 0)
-    });
-    let erase = known.then(|| path.display().to_string());
     let mut created = Created(Vec::new());
-    let claim = ColdClaim::take(path, erase.as_deref(), &mut created)?;
+    let claim = ColdClaim::take_own(path, &mut created)?;
     let bytes = claim.size(path, None, nvm_bytes)?;
     let identity = Identity { pair: random_identity()?, blocks: 0, slots: bytes / BLOCK as u64 };
     claim.prepare(path, bytes)?;
     write_cold_header(&claim, path, &identity)?;
     created.0.clear();
+    let cold = FileCold::of(claim.file(), path)?;
     drop(claim);
-    Ok((open_cold(path)?, identity))
+    lock(cold.file(), path)?;
+    Ok((cold, identity))
+}
+
+/// Whether an open file or device is the cold store of a region that was in anonymous memory, and so of none that is left.
+fn is_own_cold(file: &File, path: &Path) -> bool {
+    let mut header = [0; BLOCK];
+    file.read_exact_at(&mut header, 0).is_ok()
+        && Identity::decode_cold(&header, path).is_ok_and(|identity| identity.blocks == 0)
 }
 
 /// The files hold everybody's files without their permissions: only their owner may read them, whatever the umask.
@@ -107,17 +112,23 @@ impl Drop for Created {
     }
 }
 
-fn claim_file(path: &Path, erase: Option<&str>, created: &mut Created) -> Result<File, TierError> {
+/// Claims a file, opened once: `word` is what of `--erase` is meant for it, with its lock held.
+fn claim_file(
+    path: &Path,
+    flags: i32,
+    created: &mut Created,
+    word: impl FnOnce(&File) -> Option<String>,
+) -> Result<File, TierError> {
     let is_new = !path.exists();
     let mut options = OpenOptions::new();
     // A new file is made by name, never through a link that leads nowhere.
-    options.read(true).write(true).create_new(is_new).mode(FOR_THE_OWNER);
+    options.read(true).write(true).create_new(is_new).mode(FOR_THE_OWNER).custom_flags(flags);
     let file = options.open(path).map_err(io_error("open", path))?;
     if is_new {
         created.0.push(path.into());
     }
     lock(&file, path)?;
-    guard::check_image(&file, path, erase)?;
+    guard::check_image(&file, path, word(&file).as_deref())?;
     file.set_permissions(Permissions::from_mode(FOR_THE_OWNER)).map_err(io_error("set the mode of", path))?;
     Ok(file)
 }
@@ -148,6 +159,8 @@ fn reserve(file: &File, path: &Path, bytes: u64) -> Result<(), TierError> {
 enum ColdClaim {
     File(File),
     Device(ClaimedDevice),
+    /// One that holds what this program wrote for anonymous memory.
+    OwnDevice(ClaimedDevice),
 }
 
 impl ColdClaim {
@@ -155,15 +168,29 @@ impl ColdClaim {
         if is_block_device(path) {
             return Ok(Self::Device(ClaimedDevice::claim(path, erase)?));
         }
-        Ok(Self::File(claim_file(path, erase, created)?))
+        Ok(Self::File(claim_file(path, 0, created, |_| erase.map(str::to_string))?))
+    }
+
+    /// One that is empty, or that was the cold store of anonymous memory: what is looked at is what is claimed.
+    fn take_own(path: &Path, created: &mut Created) -> Result<Self, TierError> {
+        if !is_block_device(path) {
+            let word = |file: &File| is_own_cold(file, path).then(|| path.display().to_string());
+            return Ok(Self::File(claim_file(path, libc::O_NOFOLLOW | libc::O_NONBLOCK, created, word)?));
+        }
+        let device = ClaimedDevice::claim_unused(path)?;
+        if is_own_cold(device.file(), path) {
+            return Ok(Self::OwnDevice(device));
+        }
+        drop(device);
+        Ok(Self::Device(ClaimedDevice::claim(path, None)?))
     }
 
     fn size(&self, path: &Path, wanted: Option<Bytes>, nvm_bytes: u64) -> Result<u64, TierError> {
         let bytes = match self {
             Self::File(_) => wanted.map_or(nvm_bytes * COLD_FACTOR, |size| size.0),
-            Self::Device(device) => wanted.map_or(device.size().0, |size| size.0),
+            Self::Device(device) | Self::OwnDevice(device) => wanted.map_or(device.size().0, |size| size.0),
         };
-        if let Self::Device(device) = self
+        if let Self::Device(device) | Self::OwnDevice(device) = self
             && bytes > device.size().0
         {
             let found = device.size();
@@ -185,7 +212,7 @@ impl ColdClaim {
     fn file(&self) -> &File {
         match self {
             Self::File(file) => file,
-            Self::Device(device) => device.file(),
+            Self::Device(device) | Self::OwnDevice(device) => device.file(),
         }
     }
 
@@ -196,6 +223,7 @@ impl ColdClaim {
                 file.set_len(bytes).map_err(io_error("size", path))
             }
             Self::Device(device) => Ok(device.check_again()?),
+            Self::OwnDevice(device) => Ok(device.check_unused_again()?),
         }
     }
 }

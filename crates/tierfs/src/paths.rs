@@ -1,30 +1,30 @@
 //! Paths of inodes, for reports.
 
-use crate::format::{Pointer, ROOT_INO};
+use crate::file::B;
+use crate::format::ROOT_INO;
 use crate::record::scan_block;
 use crate::region::Region;
-use crate::survey::Survey;
+use crate::survey::{Careful, Met, Survey};
 use crate::table::{Found, inspect};
-use crate::tree::visit;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Directory and name of the inodes that have one, as far as directories can be read: of `wanted` and all directories.
 fn names(region: &Region, found: &Survey, wanted: &BTreeSet<u32>) -> BTreeMap<u32, (u32, String)> {
     let mut names = BTreeMap::new();
+    let careful = Careful::new(region);
     for ino in 1..found.table.end() {
         let Ok(offset) = found.table.offset(ino) else { continue };
         let (Found::Used(inode), Some(_)) = (inspect(region, offset), found.directories.get(ino)) else { continue };
-        visit(region, inode.root, 0, u64::MAX / 2, &mut |_, block: Pointer| {
-            if block.is_resident() && u64::from(block.address()) < region.blocks() {
-                // What is damaged is reported elsewhere.
-                let _ = scan_block(region, block.address(), 0, 0, &mut |entry, name| {
-                    if wanted.contains(&entry.ino) || found.directories.get(entry.ino).is_some() {
-                        names.entry(entry.ino).or_insert((ino, String::from_utf8_lossy(name).into_owned()));
-                    }
-                    true
-                });
-            }
-            true
+        let blocks = (inode.size / B).min(region.blocks()) as u32;
+        careful.blocks(inode.root, blocks, &mut |_, met| {
+            let Met::Block(block) = met else { return };
+            // What is damaged is reported elsewhere.
+            let _ = scan_block(region, block, 0, 0, &mut |entry, name| {
+                if wanted.contains(&entry.ino) || found.directories.get(entry.ino).is_some() {
+                    names.entry(entry.ino).or_insert((ino, String::from_utf8_lossy(name).into_owned()));
+                }
+                true
+            });
         });
     }
     names

@@ -125,7 +125,7 @@ impl TierFs {
 
     /// Stores the time of an access.
     fn mark_access(&self, slot: &Slot, offset: usize, access: Option<i64>) {
-        let Some(atime) = access else { return };
+        let Some(atime) = access.filter(|_| self.changeable().is_ok()) else { return };
         let _guard = slot.lock.write();
         if let Ok(mut inode) = self.load(offset) {
             inode.atime = atime;

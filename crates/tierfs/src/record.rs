@@ -60,6 +60,19 @@ pub fn read_record(region: &Region, at: usize) -> Option<Record> {
     (first == entry::name_inode(at, record.ino, shape, record.name())).then_some(record)
 }
 
+/// The inode of the intact record at byte `at` of the region, if it has this name: what [`read_record`] finds, sooner. `None` says
+/// nothing. Nobody writes the directory meanwhile.
+pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)> {
+    let (first, shape) = (region.load(at), region.load(at + 8));
+    let (ino, fits) = (first as u32, entry::HEADER + name.len() <= BLOCK - at % BLOCK);
+    if entry::name_length(shape) != name.len() || ino == 0 || !fits {
+        return None;
+    }
+    // SAFETY: the caller keeps writers out.
+    let same = unsafe { region.bytes(at + entry::HEADER, name.len()) } == name;
+    (same && first == entry::name_inode(at, ino, shape, name)).then(|| (ino, entry::kind(shape)))
+}
+
 /// Makes one free record of a directory's block. The caller persists it.
 pub fn clear_directory_block(region: &Region, block: u32) {
     region.store(byte(block), entry::FREE);

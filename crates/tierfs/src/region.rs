@@ -1,6 +1,6 @@
 //! Typed access to the memory. Who may touch what is decided by the locks of the inodes; words are atomic.
 
-use crate::format::{BLOCK, Inode, Pointer, SUMS_FIRST, inode};
+use crate::format::{BLOCK, Identity, Inode, Pointer, SUMS_FIRST, inode};
 use crate::nvm::Nvm;
 use crc32c::{crc32c, crc32c_append};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,13 @@ impl Region {
         Self { nvm, base, len, damage: AtomicU64::new(0) }
     }
 
+    /// As much of a memory as the file system in it has; the memory is known to be large enough.
+    pub fn of(nvm: Box<dyn Nvm>, identity: &Identity) -> Self {
+        let mut region = Self::new(nvm);
+        region.len = region.len.min(identity.blocks as usize * BLOCK);
+        region
+    }
+
     /// Blocks there are.
     pub fn blocks(&self) -> u64 {
         (self.len / BLOCK) as u64
@@ -41,31 +48,44 @@ impl Region {
         self.nvm
     }
 
+    #[inline]
     fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset <= self.len && len <= self.len - offset, "address {offset}+{len} outside the region");
         self.base.wrapping_add(offset)
     }
 
+    #[inline]
     fn word(&self, offset: usize) -> &AtomicU64 {
+        &self.words::<1>(offset)[0]
+    }
+
+    #[inline]
+    fn words<const COUNT: usize>(&self, offset: usize) -> &[AtomicU64; COUNT] {
         assert!(offset.is_multiple_of(8), "address {offset} is not that of a word");
-        // SAFETY: in bounds and aligned; the memory lives as long as `self`.
-        unsafe { AtomicU64::from_ptr(self.at(offset, 8).cast()) }
+        // SAFETY: in bounds and aligned, and an atomic has the layout of its word; the memory lives as long as `self`.
+        unsafe { &*self.at(offset, 8 * COUNT).cast() }
     }
 
     /// The word at a byte offset.
+    #[inline]
     pub fn load(&self, offset: usize) -> u64 {
         u64::from_le(self.word(offset).load(Ordering::Acquire))
     }
 
     /// Stores a word atomically.
+    #[inline]
     pub fn store(&self, offset: usize, value: u64) {
         self.word(offset).store(value.to_le(), Ordering::Release);
     }
 
-    /// Stores a word and persists it: a commit.
+    /// Stores a word and persists it: a commit. After a persist that failed nothing is stored: what the word would make valid may
+    /// not be durable.
+    #[inline]
     pub fn commit(&self, offset: usize, value: u64) {
-        self.store(offset, value);
-        self.persist(offset, 8);
+        if !self.nvm.failed() {
+            self.store(offset, value);
+            self.persist(offset, 8);
+        }
     }
 
     /// Copies out of the region.
@@ -105,6 +125,15 @@ impl Region {
         unsafe { std::ptr::copy(source, self.at(byte(to) + range.start, range.len()), range.len()) }
     }
 
+    /// Bytes inside of a block.
+    ///
+    /// # Safety
+    /// As for [`Self::block`].
+    pub unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: in bounds; the caller keeps writers out.
+        unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
+    }
+
     /// A block as a slice.
     ///
     /// # Safety
@@ -125,6 +154,7 @@ impl Region {
     }
 
     /// Makes a range durable before anything that is stored later.
+    #[inline]
     pub fn persist(&self, offset: usize, len: usize) {
         self.nvm.persist(offset, len);
     }
@@ -135,20 +165,23 @@ impl Region {
     }
 
     /// Reads a copy of an inode, word by word: whoever reads it while it is written gets a mixture, and no other harm.
+    #[inline]
     pub fn load_inode(&self, offset: usize) -> [u64; inode::COPY_WORDS] {
-        std::array::from_fn(|index| self.load(offset + 8 * index))
+        self.words(offset).each_ref().map(|word| u64::from_le(word.load(Ordering::Acquire)))
     }
 
     /// Writes a copy of an inode, word by word.
+    #[inline]
     pub fn store_inode(&self, offset: usize, value: &Inode) -> [u64; inode::COPY_WORDS] {
         let words = value.pack();
-        for (index, word) in words.into_iter().enumerate() {
-            self.store(offset + 8 * index, word);
+        for (place, word) in self.words::<{ inode::COPY_WORDS }>(offset).iter().zip(words) {
+            place.store(word.to_le(), Ordering::Release);
         }
         words
     }
 
     /// The pointer in a word of a node, or [`Pointer::LOST`] if the word is damaged.
+    #[inline]
     pub fn pointer(&self, offset: usize) -> Pointer {
         Pointer::unseal(self.load(offset)).unwrap_or_else(|| {
             self.note_damage();
@@ -157,21 +190,23 @@ impl Region {
     }
 
     /// Stores a pointer in a node.
+    #[inline]
     pub fn store_pointer(&self, offset: usize, pointer: Pointer) {
         self.store(offset, pointer.seal());
     }
 
     /// Stores a pointer in a node and persists it: a commit.
+    #[inline]
     pub fn commit_pointer(&self, offset: usize, pointer: Pointer) {
         self.commit(offset, pointer.seal());
     }
 
     /// Makes a node without children of a fresh block.
     pub fn clear_node(&self, block: u32) {
-        let hole = Pointer::HOLE.seal();
-        for child in 0..BLOCK / 8 {
-            self.store(byte(block) + child * 8, hole);
-        }
+        static HOLES: [u64; BLOCK / 8] = [Pointer::SEALED_HOLE.to_le(); BLOCK / 8];
+        let holes: &[u8; BLOCK] = zerocopy::transmute_ref!(&HOLES);
+        // SAFETY: the block is fresh.
+        unsafe { self.write(byte(block), holes) };
     }
 
     /// Counts a structure with a wrong sum.

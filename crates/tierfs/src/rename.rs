@@ -80,6 +80,7 @@ impl TierFs {
     pub fn rename(&self, parent: u32, name: &[u8], to: u32, to_name: &[u8], no_replace: bool) -> FsResult<()> {
         check_name(name)?;
         check_name(to_name)?;
+        self.changeable()?;
         let _topology = self.topology.lock();
         let (from_directory, to_directory) = (self.directory(parent)?, self.directory(to)?);
         let from = End { parent, directory: &from_directory, name };
@@ -100,6 +101,7 @@ impl TierFs {
             None => self.prepare_entry(to.parent, target, to.name, moved.kind)?,
         };
         self.commit_rename(&source, other.as_deref().unwrap_or(&source), moved, position, to.name)?;
+        self.settled()?;
         if replaced.is_none() {
             let target = other.as_deref_mut().unwrap_or(&mut source);
             target.insert(self.directories.hash(to.name), position);

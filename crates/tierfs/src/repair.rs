@@ -4,10 +4,10 @@ use crate::check::{judge, with_path};
 use crate::cold::ColdStore;
 use crate::error::{TierError, io_error};
 use crate::format::{BLOCK, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, entry, entry_kind, superblock};
-use crate::fs::{Mode, TierFs, now};
+use crate::fs::{TierFs, now};
 use crate::namespace::NewInode;
 use crate::nvm::{Nvm, open_locked};
-use crate::open::{Options, identify};
+use crate::open::{Options, identify, persisted};
 use crate::paths::paths_of;
 use crate::problem::Fix;
 use crate::record::{clear_directory_block, read_record};
@@ -28,7 +28,7 @@ pub struct RepairReport {
     pub kept: Vec<String>,
 }
 
-const LOST_AND_FOUND: &[u8] = b"lost+found";
+const LOST_AND_FOUND: &str = "lost+found";
 /// A fix can uncover what hangs below; each round looks one level deeper.
 const MOST_ROUNDS: usize = 10_000;
 
@@ -38,20 +38,15 @@ const MOST_ROUNDS: usize = 10_000;
 /// The region is not one of ours, or what is damaged cannot be given up.
 pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Result<RepairReport, TierError> {
     let identity = identify(&*nvm, path)?;
-    let region = Region::new(nvm);
+    let region = Region::of(nvm, &identity);
     let purpose = Purpose { keep_orphans: true, ..Purpose::default() };
     let mut report = RepairReport { lost: Vec::new(), kept: Vec::new() };
     for _ in 0..MOST_ROUNDS {
         let judged = judge(&region, identity, purpose);
+        // A mount would free what has lost its name and is not yet in /lost+found.
+        region.commit(superblock::STATE, superblock::REPAIRING);
         if judged.problems.is_empty() {
-            let options = Options { mode: Mode::Bpfs, ..Options::default() };
-            let mut found = judged.found;
-            let nameless = nameless(&region, &mut found);
-            let fs = TierFs::over(region, cold, identity, found, &options);
-            fs.keep_nameless(&nameless, &mut report)
-                .map_err(|error| damaged(path, &format!("/lost+found: {error}")))?;
-            fs.correct_links();
-            fs.close();
+            keep_the_rest(region, cold, identity, judged.found, path, &mut report)?;
             return Ok(report);
         }
         let paths = paths_of(&region, &judged.found, judged.problems.iter().map(|problem| problem.ino));
@@ -59,8 +54,30 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
             apply(&region, problem.fix, &judged.found);
             report.lost.push(with_path(&problem.text, problem.ino, &paths));
         }
+        persisted(&region, path)?;
     }
     Err(damaged(path, "what is damaged comes back after each repair; the memory itself may be broken"))
+}
+
+/// Names what has no name, in a region in which nothing is wrong any more, and ends the repair.
+fn keep_the_rest(
+    region: Region,
+    cold: Box<dyn ColdStore>,
+    identity: Identity,
+    mut found: Survey,
+    path: &Path,
+    report: &mut RepairReport,
+) -> Result<(), TierError> {
+    let nameless = nameless(&region, &mut found);
+    // Nobody else needs the reserve, and what is full can be evicted.
+    let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
+    fs.keep_nameless(&nameless, report).map_err(|error| {
+        let kept = "nothing of it is freed before a repair has ended";
+        damaged(path, &format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}"))
+    })?;
+    fs.correct_links();
+    fs.close();
+    persisted(&fs.region, path)
 }
 
 /// Bytes of a header that may be wrong for it to be recognised by the other half's.
@@ -117,7 +134,8 @@ fn apply(region: &Region, fix: Fix, found: &Survey) {
         }
     };
     match fix {
-        Fix::State => region.commit(superblock::STATE, superblock::DIRTY),
+        // The repair has set it.
+        Fix::State => {}
         Fix::CommitRecord => region.commit(superblock::COMMIT_RECORD, 0),
         Fix::InodeTree => restore_inode_tree(region),
         Fix::RootDirectory => make_root(region, found),
@@ -212,25 +230,37 @@ impl TierFs {
         if inodes.is_empty() {
             return Ok(());
         }
-        let new = NewInode { mode: libc::S_IFDIR | 0o700, uid: 0, gid: 0, rdev: 0, target: b"" };
-        let folder = match self.create(ROOT_INO, LOST_AND_FOUND, &new) {
-            Err(Errno::EXIST) => self.lookup(ROOT_INO, LOST_AND_FOUND)?,
-            made => made?,
-        };
+        let (folder, path) = self.folder_for_the_nameless()?;
+        let directory = self.directory(folder)?;
         for ino in inodes {
             let name = format!("{ino}");
             let kind = entry_kind(self.get_attr(*ino)?.mode);
-            let directory = self.directory(folder.ino)?;
             let mut names = directory.state.write();
             let name = match self.find_entry(&names, name.as_bytes())? {
                 Some(_) => format!("{ino}-{}", now()),
                 None => name,
             };
-            let position = self.prepare_entry(folder.ino, &mut names, name.as_bytes(), kind)?;
+            let position = self.prepare_entry(folder, &mut names, name.as_bytes(), kind)?;
             self.commit_entry(&mut names, position, name.as_bytes(), *ino)?;
-            report.kept.push(format!("inode {ino}: /lost+found/{name}"));
+            report.kept.push(format!("inode {ino}: {path}/{name}"));
         }
         Ok(())
+    }
+
+    /// The directory `/lost+found`, or a numbered one where something else has that name; made if there is none.
+    fn folder_for_the_nameless(&self) -> Result<(u32, String), Errno> {
+        let new = NewInode { mode: libc::S_IFDIR | 0o700, uid: 0, gid: 0, rdev: 0, target: b"" };
+        let numbered = (1..).map(|number| format!("{LOST_AND_FOUND}-{number}"));
+        for name in std::iter::once(LOST_AND_FOUND.to_string()).chain(numbered) {
+            let found = match self.create(ROOT_INO, name.as_bytes(), &new) {
+                Err(Errno::EXIST) => self.lookup(ROOT_INO, name.as_bytes())?,
+                made => made?,
+            };
+            if self.directory(found.ino).is_ok() {
+                return Ok((found.ino, format!("/{name}")));
+            }
+        }
+        Err(Errno::EXIST)
     }
 
     /// Sets the links of all inodes to what a walk counts.

@@ -29,8 +29,11 @@ pub struct Progress {
     pub ended: u64,
     /// Inodes looked at.
     pub inodes: u64,
-    /// Evicted blocks compared with their checksums.
+    /// Evicted blocks that have their checksum.
     pub blocks: u64,
+    /// Evicted blocks that were read and have no checksum.
+    #[serde(default)]
+    pub without_sum: u64,
     /// Metadata that are damaged.
     pub damaged_metadata: u64,
     /// Evicted blocks that are damaged or cannot be read.
@@ -201,32 +204,48 @@ impl TierFs {
                 let content = &mut buffer[..run.len() * BLOCK];
                 let readable = self.cold.read(run[0].slot, content).is_ok();
                 for (block, here) in content.chunks_mut(BLOCK).zip(run) {
-                    if !readable || !self.has_its_sum(here.slot, block) {
-                        self.scrub_again(*here, block);
-                    }
+                    let seen = if readable { self.compare(here.slot, block) } else { Compared::Differs };
+                    let seen = if seen == Compared::Differs { self.scrub_again(*here, block) } else { Some(seen) };
+                    self.scrubbed.count(|progress| match seen {
+                        Some(Compared::Same) => progress.blocks += 1,
+                        Some(Compared::WithoutSum) => progress.without_sum += 1,
+                        Some(Compared::Differs) | None => {}
+                    });
                 }
-                self.scrubbed.count(|progress| progress.blocks += run.len() as u64);
             }
         }
     }
 
-    fn has_its_sum(&self, slot: u32, content: &[u8]) -> bool {
-        let sum = self.region.block_sum(slot);
-        sum == 0 || sum == sum_of_block(slot, content)
+    fn compare(&self, slot: u32, content: &[u8]) -> Compared {
+        match self.region.block_sum(slot) {
+            0 => Compared::WithoutSum,
+            sum if sum == sum_of_block(slot, content) => Compared::Same,
+            _ => Compared::Differs,
+        }
     }
 
-    fn scrub_again(&self, here: Evicted, content: &mut [u8]) {
+    /// Looks at a block with the lock of its file; `None` if it moved meanwhile or cannot be read.
+    fn scrub_again(&self, here: Evicted, content: &mut [u8]) -> Option<Compared> {
         let Evicted { slot, leaf } = here;
         let _guard = self.table.slot(leaf.ino).lock.read();
         let file = self.find(leaf.ino).and_then(|(offset, _)| self.load(offset)).unwrap_or_default();
         if Cursor::new(&self.region, file.root).get(u64::from(leaf.index)) != Pointer::cold(slot) {
-            return;
+            return None;
         }
         let place = format!("block {} of inode {}, in slot {slot} of the cold store,", leaf.index, leaf.ino);
-        match self.cold.read(slot, content) {
-            Ok(()) if self.has_its_sum(slot, content) => {}
-            Ok(()) => self.scrubbed.block(format!("{place} is damaged: its checksum is wrong")),
+        match self.cold.read(slot, content).map(|()| self.compare(slot, content)) {
+            Ok(Compared::Differs) => self.scrubbed.block(format!("{place} is damaged: its checksum is wrong")),
+            Ok(seen) => return Some(seen),
             Err(error) => self.scrubbed.block(format!("{place} cannot be read: {error}")),
         }
+        None
     }
+}
+
+/// What an evicted block is against its sum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Compared {
+    Same,
+    WithoutSum,
+    Differs,
 }

@@ -120,7 +120,8 @@ pub fn serve_with(
         served
     });
     fs.close();
-    served.map_err(io_error("serve", &request.mount_point))
+    served.map_err(io_error("serve", &request.mount_point))?;
+    fs.settled().map_err(|error| io_error("make durable what was stored in", &request.mount_point)(error.into()))
 }
 
 fn mount(fs: &Arc<TierFs>, request: &MountRequest, allow: Allow) -> std::io::Result<Session<Adapter>> {
@@ -190,7 +191,7 @@ fn died() -> TierError {
 fn config(request: &MountRequest, allow: Allow) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
-        MountOption::FSName("senesce-tier".into()),
+        MountOption::FSName(source(&request.memory)),
         MountOption::Subtype("tier".into()),
         MountOption::DefaultPermissions,
     ];
@@ -203,6 +204,15 @@ fn config(request: &MountRequest, allow: Allow) -> Config {
     config.n_threads = Some(request.threads.max(1));
     config.clone_fd = request.threads > 1;
     config
+}
+
+/// What a mount shows as its source: the region.
+fn source(memory: &Memory) -> String {
+    match memory {
+        // A comma would end the option in which the helper program is told.
+        Memory::File(path) if !path.to_string_lossy().contains([',', '\\']) => path.display().to_string(),
+        _ => "senesce-tier".into(),
+    }
 }
 
 fn open(request: &MountRequest) -> Result<TierFs, TierError> {

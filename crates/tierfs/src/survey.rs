@@ -1,6 +1,7 @@
 //! The walk over everything that is referenced: rebuilds at mount what is known in memory only, and is the heart of
 //! `check`. Runs on all processors.
 
+mod careful;
 mod marking;
 
 use crate::dir::{Directories, Names, first_position};
@@ -14,10 +15,11 @@ use crate::record::{Entry, scan_block};
 use crate::region::{Region, byte};
 use crate::space::Marks;
 use crate::table::{self, Found as AtPlace, Table};
-use crate::tree::capacity;
+pub(crate) use careful::{Careful, Met};
 use marking::{Place, Tree};
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What the walk found.
@@ -82,6 +84,9 @@ struct Walker<'a> {
     heat: Heat,
     table: Table,
     directories: Directories,
+    careful: Careful<'a>,
+    /// Blocks that directories claim and do not have.
+    holes: AtomicU64,
     references: Vec<AtomicU32>,
     /// Directory, the one that has its name, where the name is.
     parents: Mutex<Vec<(u32, u32, usize)>>,
@@ -110,6 +115,8 @@ pub fn survey(region: &Region, identity: Identity, purpose: Purpose) -> Survey {
         heat: Heat::new(region.blocks()),
         table: Table::new(region.blocks()),
         directories: Directories::default(),
+        careful: Careful::new(region),
+        holes: AtomicU64::new(0),
         references: Vec::new(),
         parents: Mutex::new(Vec::new()),
         found: Mutex::new(Found::default()),
@@ -202,29 +209,52 @@ impl Walker<'_> {
         }
         let blocks = blocks as u32;
         let mut names = Names::new(inode.root, blocks);
-        let mut subdirectories = 0;
-        for index in 0..blocks {
-            // What is damaged is reported when the tree is marked.
-            let Some(block) = self.careful_get(inode.root, u64::from(index)) else {
-                names.offer(index);
-                continue;
-            };
-            let mut used = 0;
-            let scanned = scan_block(self.region, block, first_position(index), 0, &mut |entry, name| {
-                used += entry::bytes_for(name.len());
-                names.insert(self.directories.hash(name), entry.position);
-                let at = byte(block) + (entry.position - first_position(index)) as usize * 8;
-                subdirectories += u32::from(self.entry(ino, entry, name, at));
-                true
-            });
-            if let Err(problem) = scanned {
-                self.problem(ino, Fix::DirectoryBlock(block), format!("directory {ino}: {problem}"));
+        let (mut subdirectories, mut next) = (0, 0);
+        self.careful.blocks(inode.root, blocks, &mut |index, met| {
+            self.offer_holes(&mut names, next..index);
+            next = index + 1;
+            match met {
+                Met::Block(block) => subdirectories += self.names_in(ino, (index, block), &mut names),
+                Met::Again(at) => {
+                    let fix = at.map_or(Fix::Tree(ino), |at| Fix::Word(at, Pointer::HOLE));
+                    self.problem(
+                        ino,
+                        fix,
+                        format!("the pointer to block {index} of directory {ino} is referenced twice"),
+                    );
+                }
             }
-            if BLOCK - used.min(BLOCK) >= 64 {
-                names.offer(index);
-            }
-        }
+        });
+        // What is damaged is reported when the tree is marked.
+        self.offer_holes(&mut names, next..blocks);
         self.directories.insert(ino, ROOT_INO, names).subdirectories.store(subdirectories, Ordering::Relaxed);
+    }
+
+    /// Lets new names fill the holes of a directory; of all directories together not more than there is memory.
+    fn offer_holes(&self, names: &mut Names, holes: Range<u32>) {
+        let before = self.holes.fetch_add(holes.len() as u64, Ordering::Relaxed);
+        if before + holes.len() as u64 <= self.region.blocks() {
+            holes.for_each(|index| names.offer(index));
+        }
+    }
+
+    /// Indexes the names in one block; returns how many of them are directories.
+    fn names_in(&self, ino: u32, (index, block): (u32, u32), names: &mut Names) -> u32 {
+        let (mut used, mut subdirectories) = (0, 0);
+        let scanned = scan_block(self.region, block, first_position(index), 0, &mut |entry, name| {
+            used += entry::bytes_for(name.len());
+            names.insert(self.directories.hash(name), entry.position);
+            let at = byte(block) + (entry.position - first_position(index)) as usize * 8;
+            subdirectories += u32::from(self.entry(ino, entry, name, at));
+            true
+        });
+        if let Err(problem) = scanned {
+            self.problem(ino, Fix::DirectoryBlock(block), format!("directory {ino}: {problem}"));
+        }
+        if BLOCK - used.min(BLOCK) >= 64 {
+            names.offer(index);
+        }
+        subdirectories
     }
 
     /// Counts one entry; says whether it names a directory.
@@ -247,22 +277,6 @@ impl Walker<'_> {
         let text = format!("entry '{name}' of directory {directory} names inode {ino}, which is {wrong}");
         self.problem(directory, Fix::Entry(at), text);
         is_directory
-    }
-
-    /// Looks a block of a tree up, believing no pointer.
-    fn careful_get(&self, root: Pointer, index: u64) -> Option<u32> {
-        let mut node = root.plain();
-        if index >= capacity(root.height()) {
-            return None;
-        }
-        for level in (0..root.height()).rev() {
-            if !node.is_resident() || !self.valid(node) {
-                return None;
-            }
-            let child = index >> (9 * u32::from(level)) & 511;
-            node = Pointer::unseal(self.region.load(byte(node.address()) + child as usize * 8))?;
-        }
-        (node.is_resident() && self.valid(node)).then(|| node.address())
     }
 
     /// Sets the parents of directories and finds those which the root does not reach.

@@ -3,7 +3,7 @@
 use crate::error::FsResult;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Inode, inode};
 use crate::region::{Region, byte};
-use crc32c::{crc32c, crc32c_append};
+use crate::sum;
 use parking_lot::{Mutex, RwLock};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -218,21 +218,23 @@ pub enum Found {
 }
 
 /// The copy that counts.
+#[inline]
 fn active_copy(offset: usize, flags: u32) -> usize {
     offset + inode::COPY0 + if flags & inode::SECOND != 0 { inode::COPY_BYTES } else { 0 }
 }
 
 /// The selector of the inode at `offset`: `low` and the sum of place, `low` and copy. A free inode has no copy.
+#[inline]
 fn selector(offset: usize, low: u32, copy: Option<&[u64; inode::COPY_WORDS]>) -> u64 {
-    let mut head = [0; 12];
-    head[..8].copy_from_slice(&(offset as u64).to_le_bytes());
-    head[8..].copy_from_slice(&low.to_le_bytes());
-    let sum = crc32c(&head);
-    let sum = copy.map_or(sum, |words| crc32c_append(sum, zerocopy::transmute_ref!(words) as &[u8; inode::COPY_BYTES]));
+    let sum = match copy {
+        Some(words) => sum::of_words(offset as u64, low, words),
+        None => sum::of_words(offset as u64, low, &[]),
+    };
     u64::from(low) | u64::from(sum) << 32
 }
 
 /// Looks at the inode at a byte offset.
+#[inline]
 pub fn inspect(region: &Region, offset: usize) -> Found {
     let word = region.load(offset + inode::SELECTOR);
     let low = word as u32;
@@ -244,6 +246,7 @@ pub fn inspect(region: &Region, offset: usize) -> Found {
 }
 
 /// Reads the inode at a byte offset: ESTALE if it is not in use, EIO if it is damaged.
+#[inline]
 pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
     match inspect(region, offset) {
         Found::Used(inode) => Ok(inode),
@@ -256,6 +259,7 @@ pub fn load(region: &Region, offset: usize) -> FsResult<Inode> {
 }
 
 /// Replaces the inode at a byte offset: the other copy is written and persisted, then the selector flips.
+#[inline]
 pub fn commit(region: &Region, offset: usize, value: &Inode) {
     let low = region.load(offset + inode::SELECTOR) as u32 ^ inode::SECOND;
     let copy = active_copy(offset, low);

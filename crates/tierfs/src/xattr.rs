@@ -60,6 +60,9 @@ pub struct Chain {
 /// Reads the chain that begins with `first`; `None` if it is damaged. Nobody writes the inode meanwhile.
 pub fn read_chain(region: &Region, first: Pointer) -> Option<Chain> {
     let (mut records, mut blocks) = (Vec::new(), Vec::new());
+    if first.is_hole() {
+        return Some(Chain { attributes: Vec::new(), blocks });
+    }
     let mut next = first.address();
     let mut block = [0; BLOCK];
     while next != 0 {
@@ -138,7 +141,7 @@ impl TierFs {
         if value.len() > MAX_VALUE {
             return Err(Errno::TOOBIG);
         }
-        self.change_xattrs(ino, |attributes| {
+        self.change_xattrs(ino, false, |attributes| {
             match attributes.iter_mut().find(|(known, _)| known == name) {
                 Some(_) if create => return Err(Errno::EXIST),
                 None if replace => return Err(Errno::NODATA),
@@ -151,7 +154,7 @@ impl TierFs {
 
     /// Removes an attribute; ENODATA if there is none.
     pub fn remove_xattr(&self, ino: u32, name: &[u8]) -> FsResult<()> {
-        self.change_xattrs(ino, |attributes| {
+        self.change_xattrs(ino, true, |attributes| {
             let before = attributes.len();
             attributes.retain(|(known, _)| known != name);
             if attributes.len() == before { Err(Errno::NODATA) } else { Ok(()) }
@@ -160,30 +163,26 @@ impl TierFs {
 
     /// Drops the capabilities of a program, as every write does (capabilities(7), "File capabilities").
     pub fn drop_capability(&self, ino: u32) -> FsResult<()> {
-        let (offset, slot) = self.find(ino)?;
-        let has_none = {
-            let _guard = slot.lock.read();
-            self.load(offset)?.xattr.is_hole()
-        };
-        if has_none {
-            return Ok(());
-        }
         match self.remove_xattr(ino, b"security.capability") {
             Err(Errno::NODATA) => Ok(()),
             other => other,
         }
     }
 
-    fn change_xattrs(&self, ino: u32, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
+    /// Replaces the chain by what `edit` makes of it; `freeing` if that has fewer attributes. What changes nothing takes no block
+    /// and shares the inode with others.
+    fn change_xattrs(&self, ino: u32, freeing: bool, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<()> {
+        self.changeable()?;
         let (offset, slot) = self.find(ino)?;
-        let mut needed = 1;
+        let mut needed = {
+            let _guard = slot.lock.read();
+            self.edited(&self.load(offset)?, &edit)?.0.len().div_ceil(PAYLOAD)
+        };
         loop {
-            let mut change = self.begin(needed, false)?;
+            let mut change = self.begin(needed, freeing)?;
             let _guard = slot.lock.write();
             let mut inode = self.load(offset)?;
-            let Chain { mut attributes, blocks } = self.chain(&inode)?;
-            edit(&mut attributes)?;
-            let records = encode(&attributes).ok_or(Errno::NOSPC)?;
+            let (records, blocks) = self.edited(&inode, &edit)?;
             if records.len().div_ceil(PAYLOAD) > needed {
                 needed = records.len().div_ceil(PAYLOAD);
                 continue;
@@ -195,6 +194,13 @@ impl TierFs {
             change.finish(slot);
             return self.settled();
         }
+    }
+
+    /// The records that `edit` makes of an inode's attributes, and the blocks that they have now.
+    fn edited(&self, inode: &Inode, edit: impl Fn(&mut Attributes) -> FsResult<()>) -> FsResult<(Vec<u8>, Vec<u32>)> {
+        let Chain { mut attributes, blocks } = self.chain(inode)?;
+        edit(&mut attributes)?;
+        Ok((encode(&attributes).ok_or(Errno::NOSPC)?, blocks))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::file_system::CheckReport;
 use crate::file_system::programs::{Ended, run};
+use rustix::io::Errno;
 use std::path::Path;
 
 /// Commands for the shell. `$DEVICE` is the device, `$MNT` the directory on which it is mounted.
@@ -30,12 +31,12 @@ impl CustomFileSystem {
         Ok(self.mkfs.clone())
     }
 
-    /// Mounts it; that something is mounted then is looked at, and not believed.
-    pub(crate) fn mount(&self, device: &Path, point: &Path) -> Result<(), TargetError> {
-        let before = device_of(point)?;
+    /// Mounts it; that something is mounted then is looked at, and not believed. Returns what lay on the point before.
+    pub(crate) fn mount(&self, device: &Path, point: &Path) -> Result<Beneath, TargetError> {
+        let beneath = Beneath(device_of(point)?);
         done(shell(&self.mount, device, Some(point))?)?;
-        match device_of(point)? == before {
-            false => Ok(()),
+        match beneath.is_bare(point)? {
+            false => Ok(beneath),
             true => Err(TargetError::Program {
                 command: self.mount.clone(),
                 status: "exit status: 0".into(),
@@ -44,13 +45,13 @@ impl CustomFileSystem {
         }
     }
 
-    /// Unmounts it by its command. `false`: it has none.
-    pub(crate) fn unmount(&self, device: &Path, point: &Path) -> Result<bool, TargetError> {
+    /// Unmounts it by its command. `false`: it has none, or something is still mounted, whatever the command said.
+    pub(crate) fn unmount(&self, device: &Path, point: &Path, beneath: Beneath) -> Result<bool, TargetError> {
         if self.unmount.trim().is_empty() {
             return Ok(false);
         }
         done(shell(&self.unmount, device, Some(point))?)?;
-        Ok(true)
+        beneath.is_bare(point)
     }
 
     /// Runs its checker. `None`: it has none.
@@ -63,10 +64,34 @@ impl CustomFileSystem {
     }
 }
 
+/// The file system that a mount point is a directory of: its device number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Beneath(u64);
+
+impl Beneath {
+    /// Whether nothing is mounted on the point any more. Some programs remove it with the mount.
+    fn is_bare(self, point: &Path) -> Result<bool, TargetError> {
+        match rustix::fs::stat(point) {
+            Ok(found) => Ok(found.st_dev == self.0),
+            Err(Errno::NOENT) => Ok(true),
+            Err(errno) => Err(TargetError::errno("look at", point)(errno)),
+        }
+    }
+}
+
+/// The same command after the end of the process that mounted, within a minute: who sweeps must not wait for ever.
+pub(crate) fn unmount_for(command: &str, device: &Path, point: &Path) -> Result<(), TargetError> {
+    done(in_shell(&["timeout", "--kill-after=5", "60", "sh", "-c"], command, device, Some(point))?)
+}
+
 fn shell(command: &str, device: &Path, point: Option<&Path>) -> Result<Ended, TargetError> {
+    in_shell(&["sh", "-c"], command, device, point)
+}
+
+fn in_shell(shell: &[&str], command: &str, device: &Path, point: Option<&Path>) -> Result<Ended, TargetError> {
     let device = format!("DEVICE={}", device.display());
     let point = format!("MNT={}", point.unwrap_or(Path::new("")).display());
-    let ended = run(&["env", &device, &point, "sh", "-c", command], &[], "coreutils")?;
+    let ended = run(&[&["env", &device, &point], shell, &[command]].concat(), &[], "coreutils")?;
     Ok(Ended { command: command.to_string(), ..ended })
 }
 
@@ -101,6 +126,18 @@ mod tests {
         assert_eq!((report.clean, report.output.as_str()), (false, "/dev/x is bad"));
         let none = CustomFileSystem { check: String::new(), ..custom("true") };
         assert!(none.check(Path::new("/dev/x")).unwrap().is_none());
-        assert!(!none.unmount(Path::new("/dev/x"), Path::new("/")).unwrap());
+        assert!(!none.unmount(Path::new("/dev/x"), Path::new("/"), Beneath(0)).unwrap());
+    }
+
+    #[test]
+    fn an_unmount_that_unmounts_nothing_is_not_believed() {
+        let room = tempfile::tempdir().unwrap();
+        let lying = CustomFileSystem { unmount: "true".into(), ..custom("true") };
+        let unmounted = |beneath| lying.unmount(Path::new("/dev/x"), room.path(), beneath).unwrap();
+        let here = device_of(room.path()).unwrap();
+        assert!(!unmounted(Beneath(here + 1)), "another file system is still on it");
+        assert!(unmounted(Beneath(here)));
+        let gone = CustomFileSystem { unmount: "rmdir $MNT".into(), ..custom("true") };
+        assert!(gone.unmount(Path::new("/dev/x"), room.path(), Beneath(here)).unwrap(), "the point went with it");
     }
 }

@@ -45,6 +45,13 @@ impl ImageFile {
         // What a killed process left on it goes first; if that is just being undone, this waits.
         guardian::sweep();
         let existed = path.exists();
+        if !existed && path.symlink_metadata().is_ok() {
+            return Err(TargetError::refused(
+                path.display(),
+                "it is a symbolic link that leads nowhere",
+                "mount what it leads to, name the file itself, or remove the link",
+            ));
+        }
         if !existed && options.keep {
             return Err(TargetError::io("open the image", path)(std::io::Error::from_raw_os_error(libc::ENOENT)));
         }

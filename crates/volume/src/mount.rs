@@ -1,7 +1,7 @@
 //! Mounting, and unmounting whatever happens: on return, on error, on panic, on a signal, on `kill -9`.
 
 use crate::cold;
-use crate::custom::CustomFileSystem;
+use crate::custom::{Beneath, CustomFileSystem};
 use crate::error::TargetError;
 use crate::file_system::{CheckReport, FileSystem};
 use crate::guardian::{self, Guardian};
@@ -26,6 +26,8 @@ pub struct Mount {
     file_system: Kind,
     options: String,
     mounted: Option<Identity>,
+    /// What lay on the point before a custom file system was mounted there.
+    beneath: Option<Beneath>,
     /// What was unmounted here and is not known to have ended.
     ending: Option<Identity>,
     guardian: Guardian,
@@ -53,13 +55,19 @@ impl Mount {
 
     fn of(device: &Path, file_system: Kind, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         let name = device.file_name().unwrap_or_default().to_string_lossy();
-        let (point, guardian) = scratch_directory::mount_point(&name)?;
+        let (point, guardian) = scratch_directory::mount_point(&name, |point| match &file_system {
+            Kind::Custom(custom) if !custom.unmount.trim().is_empty() => {
+                Guardian::of_custom_mount(point, device, &custom.unmount)
+            }
+            _ => Guardian::of_mount(point),
+        })?;
         let mut mount = Self {
             device: device.into(),
             point,
             file_system,
             options: options.into(),
             mounted: None,
+            beneath: None,
             ending: None,
             guardian,
             _lock: lock,
@@ -101,7 +109,7 @@ impl Mount {
     pub fn mount(&mut self) -> Result<(), TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => self.mount_known(*file_system)?,
-            Kind::Custom(custom) => custom.mount(&self.device, &self.point)?,
+            Kind::Custom(custom) => self.beneath = Some(custom.mount(&self.device, &self.point)?),
         }
         self.mounted = Some(Identity::of(&self.device, &self.point));
         self.ending = None;
@@ -152,8 +160,9 @@ impl Mount {
     }
 
     fn detach(&mut self, identity: &Identity) -> Result<(), TargetError> {
-        if let Kind::Custom(custom) = &self.file_system
-            && custom.unmount(&self.device, &self.point)?
+        // Where its command left it mounted, umount(2) follows.
+        if let (Kind::Custom(custom), Some(beneath)) = (&self.file_system, self.beneath)
+            && custom.unmount(&self.device, &self.point, beneath)?
         {
             self.mounted = None;
             return Ok(());

@@ -85,7 +85,7 @@ fn stage<D: Rooted>(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedT
             let (erase, size) = (options.erase.as_deref(), size.or(options.size));
             let (keep, read_only, in_memory) = (options.keep_existing, options.read_only, options.in_memory);
             check_least_size(spec, size, options)?;
-            let existed = path.exists();
+            let existed = path.symlink_metadata().is_ok();
             let writes = options.writes;
             let image = ImageFile::open(path, ImageOptions { size, writes, erase, keep, read_only, in_memory })?;
             release_stale_loops(image.active(), path)?;

@@ -67,8 +67,11 @@ impl ScratchDirectory {
 }
 
 /// Makes an empty directory for a mount in the folder of the running machine. It is removed when the guardian undoes.
-pub(crate) fn mount_point(name: &str) -> Result<(PathBuf, Guardian), TargetError> {
-    make_unique(&runtime::subfolder("mnt")?, &format!("{name}-"), Guardian::of_mount)
+pub(crate) fn mount_point(
+    name: &str,
+    guard: impl Fn(&Path) -> Result<Guardian, TargetError>,
+) -> Result<(PathBuf, Guardian), TargetError> {
+    make_unique(&runtime::subfolder("mnt")?, &format!("{name}-"), guard)
 }
 
 /// mkdtemp(3), with an entry in the ledger before the directory is made.

@@ -52,12 +52,34 @@ const OTHER_MAGICS: &[Magic] = &[
     ("a senesce cold store", 0, b"SNSCCOLD"),
 ];
 
-/// Magic numbers counted back from the end of the device.
-const END_MAGICS: &[(&str, u64, &[u8])] = &[
-    ("GUID partition table", 512, b"EFI PART"),
-    ("GUID partition table", 4096, b"EFI PART"),
-    ("md RAID member", 8192, &[0xfc, 0x4e, 0x2b, 0xa9]),
-    ("md RAID member (0.90)", 65536, &[0xfc, 0x4e, 0x2b, 0xa9]),
+/// A magic number counted back from the end of the device.
+struct EndMagic {
+    name: &'static str,
+    /// The end counts in whole units of this; a power of two.
+    unit: u64,
+    from_end: u64,
+    magic: &'static [u8],
+}
+
+impl EndMagic {
+    /// Where it lies in `size` bytes; `None`: there is no room for it.
+    fn place(&self, size: u64) -> Option<u64> {
+        (size & !(self.unit - 1)).checked_sub(self.from_end)
+    }
+}
+
+const fn at_end(name: &'static str, unit: u64, from_end: u64, magic: &'static [u8]) -> EndMagic {
+    EndMagic { name, unit, from_end, magic }
+}
+
+/// The last logical block holds the copy of a GPT (UEFI 2.10, 5.3.2); md superblocks as in the kernel's `drivers/md/md.c`
+/// (`super_1_load`) and `include/uapi/linux/raid/md_p.h` (`MD_NEW_SIZE_SECTORS`; 0.90 is in the byte order of its machine).
+const END_MAGICS: &[EndMagic] = &[
+    at_end("GUID partition table", 512, 512, b"EFI PART"),
+    at_end("GUID partition table", 4096, 4096, b"EFI PART"),
+    at_end("md RAID member", 4096, 8192, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    at_end("md RAID member (0.90)", 65536, 65536, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    at_end("md RAID member (0.90)", 65536, 65536, &[0xa9, 0x2b, 0x4e, 0xfc]),
 ];
 
 const MIB: u64 = 1 << 20;
@@ -86,9 +108,11 @@ pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, Targ
             return Ok(Some(format!("a signature of {name}")));
         }
     }
-    for (name, from_end, magic) in END_MAGICS {
-        if *from_end <= size && matches(file, (size - from_end) & !511, magic, size, path)? {
-            return Ok(Some(format!("a signature of {name} at its end")));
+    for end in END_MAGICS {
+        if let Some(place) = end.place(size)
+            && matches(file, place, end.magic, size, path)?
+        {
+            return Ok(Some(format!("a signature of {} at its end", end.name)));
         }
     }
     if has_dos_partitions(file, size, path)? {
@@ -233,8 +257,30 @@ mod tests {
         for (name, offset, magic) in magics() {
             assert!(found(&image_with(offset, magic)).unwrap().starts_with("a signature"), "{name}");
         }
-        for (name, from_end, magic) in END_MAGICS {
-            assert!(found(&image_with(8 * MIB - from_end, magic)).unwrap().contains("at its end"), "{name}");
+        for end in END_MAGICS {
+            let words = found(&image_with(8 * MIB - end.from_end, end.magic)).unwrap();
+            assert!(words.contains("at its end"), "{}", end.name);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_device_that_is_no_whole_number_of_units_is_looked_at_where_it_lies() {
+        const ODD: u64 = 100 * MIB + 5 * 65536 + 3 * 4096 + 512;
+        let words = |at: u64, magic: &[u8]| {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(ODD).unwrap();
+            file.write_all_at(magic, at).unwrap();
+            probe(&file, ODD, Path::new("image")).unwrap().unwrap_or_default()
+        };
+        let md = [0xfc, 0x4e, 0x2b, 0xa9];
+        for (at, magic, name) in [
+            (100 * MIB + 4 * 65536, &md[..], "md RAID member (0.90) at its end"),
+            (100 * MIB + 4 * 65536, &[0xa9, 0x2b, 0x4e, 0xfc], "md RAID member (0.90) at its end"),
+            (100 * MIB + 5 * 65536 + 4096, &md[..], "md RAID member at its end"),
+            (100 * MIB + 5 * 65536 + 2 * 4096, b"EFI PART", "GUID partition table at its end"),
+            (100 * MIB + 5 * 65536 + 3 * 4096, b"EFI PART", "GUID partition table at its end"),
+        ] {
+            assert_eq!(words(at, magic), format!("a signature of {name}"), "at {at}");
         }
     }
 

@@ -75,6 +75,39 @@ pub struct Named<'a> {
     pub path: &'a Path,
 }
 
+/// What lies between these ranges within the first `size` bytes; they are in order and do not overlap.
+pub(crate) fn gaps(ranges: &[Range], size: u64) -> Vec<Range> {
+    let starts = std::iter::once(0).chain(ranges.iter().map(|range| range.end));
+    let ends = ranges.iter().map(|range| range.start).chain([size]);
+    starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| Range { start, end }).collect()
+}
+
+/// Zeroes a range of a block device: by its own command where it has one, and what is not of whole blocks by writes.
+pub(crate) fn zero_device(device: Named, range: Range) -> Result<(), TargetError> {
+    // No device has larger logical blocks.
+    const BLOCK: u64 = 4096;
+    let inner = Range { start: range.start.next_multiple_of(BLOCK), end: range.end / BLOCK * BLOCK };
+    if inner.start >= inner.end {
+        return write_zeroes(device, range);
+    }
+    write_zeroes(device, Range { start: range.start, end: inner.start })?;
+    senesce_sys::block::zero_out(device.file, inner.start..inner.end)
+        .map_err(TargetError::errno("write zeroes to", device.path))?;
+    write_zeroes(device, Range { start: inner.end, end: range.end })
+}
+
+/// Writes zeroes, block by block.
+pub(crate) fn write_zeroes(to: Named, range: Range) -> Result<(), TargetError> {
+    let zeroes = vec![0u8; CHUNK.min(range.length() as usize)];
+    let mut at = range.start;
+    while at < range.end {
+        let length = zeroes.len().min((range.end - at) as usize);
+        to.file.write_all_at(&zeroes[..length], at).map_err(TargetError::io("write zeroes to", to.path))?;
+        at += length as u64;
+    }
+    Ok(())
+}
+
 /// How bytes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyBy {
@@ -228,8 +261,10 @@ mod tests {
             let merged = merge(ranges.clone());
             prop_assert!(merged.windows(2).all(|pair| pair[0].end < pair[1].start));
             let covered = |list: &[Range], byte: u64| list.iter().any(|range| range.start <= byte && byte < range.end);
+            let between = gaps(&merged, 230);
             for byte in 0..230 {
                 prop_assert_eq!(covered(&ranges, byte), covered(&merged, byte));
+                prop_assert_eq!(covered(&ranges, byte), !covered(&between, byte));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What can go wrong in this room.
+//! What can go wrong in this crate.
 
 use crate::wml::Diagnostic;
 use senesce_core::IoFailure;

@@ -30,8 +30,9 @@ impl Compression {
         }
         for (span, stay) in spans.iter_mut().zip(stay) {
             let needed = stay - fill_share(*stay, span);
-            if span.played > ceiling as u64 {
-                span.played = needed.max(ceiling as u64);
+            let enough = needed.max(ceiling as u64);
+            if span.played > enough {
+                span.played = enough;
                 // Births are told apart by where their class begins in what is played, which no rounding has moved.
                 span.leading_deletes = 0;
             }

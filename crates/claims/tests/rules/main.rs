@@ -135,6 +135,32 @@ fn times_of_an_emulated_processor_decide_nothing() {
     }
 }
 
+/// Where a guest measured some file systems, only what its clock told is left out.
+#[test]
+fn marks_of_an_emulator_and_of_a_model_count_value_by_value() {
+    let (mut marked, mut modelled) = (0, 0);
+    for (name, set, claim) in testable() {
+        let world = synthetic::measurements(&claim, &set, World::True);
+        if !world.iter().any(Measurement::is_timing) || matches!(claim.rule, Rule::Table { .. }) {
+            continue;
+        }
+        let facts = Facts { drives: claim.drive.iter().cloned().collect(), ..Facts::of(Level::Paper) };
+        let guests: Vec<Measurement> = world.iter().cloned().map(Measurement::under_emulation).collect();
+        let found = judge(&claim, &set, &guests, &facts);
+        if guests.iter().all(Measurement::is_timing) {
+            expect(&name, "marked", &found, Verdict::NotTestable);
+            assert!(found.note.contains("emulated"), "{name}: {found:?}");
+            marked += 1;
+        }
+        let told: Vec<Measurement> = world.iter().cloned().map(Measurement::modelled).collect();
+        let emulated = Facts { emulated: true, ..facts.clone() };
+        let (here, there) = (judge(&claim, &set, &world, &facts), judge(&claim, &set, &told, &emulated));
+        expect(&name, "modelled", &there, here.verdict);
+        modelled += 1;
+    }
+    assert!(marked > 10 && modelled > 10, "{marked} {modelled}");
+}
+
 #[test]
 fn a_value_in_another_unit_decides_nothing() {
     for (name, set, claim) in testable() {

@@ -8,8 +8,7 @@ use crate::session::Session;
 use crate::table::Verb;
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use senesce_core::failure::errno_words;
-use senesce_core::output::Format;
+use senesce_core::output::{self, Format};
 use senesce_core::{ExitCode, Failure, Record, Table};
 use senesce_report::{bundle, csv, data, render_pdf, render_svg};
 use senesce_runs::export::{Export as Exported, export, to_json};
@@ -70,9 +69,15 @@ fn all_measurements(exports: &[Exported]) -> String {
 }
 
 fn write_files(one: &Exported, directory: &Path, output: Output) -> Result<(), Failure> {
-    std::fs::create_dir_all(directory).map_err(|error| {
-        Failure::new(ExitCode::RunFailed, format!("make directory {}: {}", directory.display(), errno_words(&error)))
-    })?;
+    // Its name is ours and can be known before: the user named the folder around it.
+    if directory.is_symlink() {
+        let words = format!(
+            "refused to write into {}: it is a symbolic link; remove it, or name another folder",
+            directory.display()
+        );
+        return Err(Failure::new(ExitCode::Refused, words));
+    }
+    output::directory(directory)?;
     let write = |name: String, format, bytes: &[u8]| output.write(&directory.join(name), format, bytes);
     write("measurements.csv".into(), Format::Csv, csv::table(&one.measurements).as_bytes())?;
     for table in &one.analysis.tables {

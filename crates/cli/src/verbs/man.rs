@@ -7,7 +7,7 @@ use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::{Args, Command};
 use clap_mangen::Man as Page;
-use senesce_core::failure::failed;
+use senesce_core::output::{self, Format, Replace};
 use senesce_core::parameter::suggest;
 use senesce_core::{ExitCode, Failure};
 use std::io::{self, Write};
@@ -88,7 +88,7 @@ fn escaped(text: &str) -> String {
 }
 
 fn write_all(root: Command, directory: &Path) -> Result<Exit, Failure> {
-    std::fs::create_dir_all(directory).map_err(failed("make directory", directory))?;
+    output::directory(directory)?;
     let mut page = Vec::new();
     render_root(root.clone(), &mut page).map_err(output_failed)?;
     write(directory, "senesce", &page)?;
@@ -109,5 +109,5 @@ fn write_below(parent: &Command, directory: &Path) -> Result<(), Failure> {
 
 fn write(directory: &Path, name: &str, page: &[u8]) -> Result<(), Failure> {
     let file = directory.join(format!("{name}.1"));
-    std::fs::write(&file, page).map_err(failed("write", &file))
+    Ok(output::write(&file, Format::Text, page, Replace::SameFormat)?)
 }

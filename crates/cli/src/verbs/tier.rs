@@ -224,7 +224,7 @@ fn repair(options: &Check) -> Result<(), Failure> {
     for what in &done.kept {
         eprintln!("kept without its name: {what}");
     }
-    eprintln!("{} problems repaired, {} inodes kept in /lost+found", done.lost.len(), done.kept.len());
+    eprintln!("{} problems repaired, {} inodes kept without their names", done.lost.len(), done.kept.len());
     Ok(())
 }
 
@@ -237,8 +237,9 @@ fn scrub(options: StatsOf, session: &Session) -> Result<Exit, Failure> {
             eprintln!("damaged: {finding}");
         }
         eprintln!(
-            "looked at {} inodes and {} evicted blocks; {} damaged metadata, {} damaged blocks",
-            found.inodes, found.blocks, found.damaged_metadata, found.damaged_blocks
+            "looked at {} inodes; {} evicted blocks have their checksum, {} have none; \
+             {} damaged metadata, {} damaged blocks",
+            found.inodes, found.blocks, found.without_sum, found.damaged_metadata, found.damaged_blocks
         );
     }
     let sound = found.damaged_metadata == 0 && found.damaged_blocks == 0;

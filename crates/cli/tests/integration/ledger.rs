@@ -33,10 +33,10 @@ impl Owed {
     pub fn is_there(&self) -> bool {
         let path = Path::new(self.text("path"));
         match self.kind() {
-            "mount" => is_mounted(self.text("point")) || Path::new(self.text("point")).exists(),
+            "mount" | "custom-mount" => is_mounted(self.text("point")) || Path::new(self.text("point")).exists(),
             "fuse-mount" => is_mounted(self.text("point")),
             "tree" | "directory" | "control-group" => path.symlink_metadata().is_ok(),
-            "process" => self.is_running(),
+            "process" | "group" => self.is_running(),
             "loop" => self.is_attached(path),
             // `ours` is what the process had set; without it nobody can tell whose the value is.
             "value" => self.0["ours"].as_str().is_some_and(|ours| chosen(path) == ours),

@@ -62,10 +62,8 @@ fn what_only_prints_works_anywhere() {
 }
 
 /// What claims ask for and no run at the smoke scale has: experiment, metric, and what measures it.
-const BEYOND_SMOKE: [(&str, &str, &str); 13] = [
+const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
     ("age-convergence", "aging rate", "a file system that is aged"),
-    ("age-convergence", "operations that differ", "two plans of one seed"),
-    ("age-convergence", "runs that fall short with a fair coin", "many plans"),
     ("aged-fileserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
     ("aged-webserver", "throughput, modelled 850-evo", "a quick run: smoke has one drive"),
     ("compressed-aging", "saved factor", "a quick run: a single aging certifies nothing"),

@@ -148,7 +148,12 @@ fn new_empty_and_equal_files_are_written_and_keep_mode_and_owner() {
     html(&empty, Replace::SameFormat).unwrap();
     assert_eq!(fs::read(&empty).unwrap(), HTML);
     let missing = html(&folder.path().join("no/folder"), Replace::SameFormat).unwrap_err();
-    assert_eq!(missing.exit_code(), ExitCode::RunFailed, "{missing}");
+    assert_eq!(missing.exit_code(), ExitCode::Usage, "{missing}");
+    for ask in [html, |path: &Path, how| check(path, Format::Html, HTML, how)] {
+        let error = ask(&path.join("below"), Replace::SameFormat).unwrap_err();
+        assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
+        assert!(error.to_string().contains("its folder is a file"), "{error}");
+    }
     assert!(check(&folder.path().join("no/folder"), Format::Html, HTML, Replace::SameFormat).is_err());
 }
 

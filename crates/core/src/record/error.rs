@@ -3,6 +3,7 @@
 use super::FORMAT;
 use crate::failure::{Classify, ExitCode};
 use crate::io_failure::IoFailure;
+use crate::output::Obstacle;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,6 +55,9 @@ pub enum RecordError {
         /// The directory.
         path: PathBuf,
     },
+    /// Something that is no directory has its name.
+    #[error("{} is {}, and a run is a directory of its own; choose another one with --out", .0.path.display(), .0.found)]
+    NoDirectory(Obstacle),
     /// The directory holds other things.
     #[error("{path} is not empty and not a run directory; choose another directory with --out")]
     NotEmpty {
@@ -85,7 +89,9 @@ impl Classify for RecordError {
         match self {
             Self::Io(_) | Self::Damaged { .. } => ExitCode::RunFailed,
             Self::InUse { .. } | Self::NotEmpty { .. } => ExitCode::Refused,
-            Self::NotARun { .. } | Self::OtherPlan { .. } | Self::OtherFormat { .. } => ExitCode::Usage,
+            Self::NotARun { .. } | Self::NoDirectory(_) | Self::OtherPlan { .. } | Self::OtherFormat { .. } => {
+                ExitCode::Usage
+            }
         }
     }
 }

@@ -187,3 +187,33 @@ fn a_record_of_devices_is_refused_and_not_read_for_ever() {
         whole.iter().for_each(|bytes| fs::write(&file, bytes).unwrap());
     }
 }
+
+#[test]
+fn what_is_no_directory_is_said_before_anything_is_made() {
+    use std::os::unix::fs::symlink;
+    let room = tempfile::tempdir().unwrap();
+    let at = |name: &str| room.path().join(name);
+    fs::write(at("file"), "precious").unwrap();
+    symlink(at("file"), at("link")).unwrap();
+    symlink(at("nowhere"), at("dangling")).unwrap();
+    symlink("/dev/null", at("device")).unwrap();
+    for (name, found) in [
+        ("file", "is a file"),
+        ("file/run", "file is a file"),
+        ("link", "a symbolic link to what is no directory"),
+        ("dangling", "a symbolic link that leads nowhere"),
+        ("dangling/run", "dangling is a symbolic link that leads nowhere"),
+        ("device", "a symbolic link to what is no directory"),
+    ] {
+        let error = open(&at(name), "1G").unwrap_err();
+        assert!(error.to_string().contains(found) && error.to_string().contains("--out"), "{name}: {error}");
+        assert_eq!(Failure::from(error).exit_code(), ExitCode::Usage, "{name}");
+    }
+    let words = open(Path::new("/dev/null"), "1G").unwrap_err().to_string();
+    assert!(words.starts_with("/dev/null is a device"), "{words}");
+    assert_eq!((fs::read(at("file")).unwrap(), at("nowhere").exists()), (b"precious".to_vec(), false));
+    fs::create_dir(at("real")).unwrap();
+    symlink(at("real"), at("to-directory")).unwrap();
+    drop(open(&at("to-directory"), "1G").unwrap());
+    assert!(at("real/plan.toml").is_file());
+}

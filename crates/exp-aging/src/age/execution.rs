@@ -5,8 +5,8 @@ use super::course::Course;
 use super::events::{Checkpoint, Event, Executed, RankRow, Sample};
 use super::parts::{Own, PartState, Whole};
 use super::ranks;
-use super::room;
 use super::run::peak_rss_bytes;
+use super::space;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
 use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
@@ -34,7 +34,7 @@ pub struct Execution<'a> {
     /// Files that fill the volume: operations are slower after them.
     pub fill: u64,
     /// What is left for the image to grow into, if there is one, and what it may still take.
-    pub room: &'a dyn Fn() -> Option<Bytes>,
+    pub free: &'a dyn Fn() -> Option<Bytes>,
     pub writes: Option<Bytes>,
 }
 
@@ -120,7 +120,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
     let unasked_commits = counted.map(|(now, before)| (now - before).saturating_sub(outcome.commits + outcome.stalls));
     let (timed_out, estimated_seconds) = watch.end(outcome.completed, outcome.seconds)?;
     let capacity = execution.course.spec.capacity()?;
-    let stop = outcome.result.map_err(|error| room::explain(error, &operations, capacity, root.path()))?;
+    let stop = outcome.result.map_err(|error| space::explain(error, &operations, capacity, root.path()))?;
     Ok(Played {
         stop,
         completed: outcome.completed,
@@ -233,7 +233,7 @@ impl<'a, 'b> Watch<'a, 'b> {
 
     fn record(&mut self, parts: &Interleaved<'_>, completed: u64, seconds: f64) -> Result<(), Failure> {
         self.sampled = Some(Instant::now());
-        room::watch((self.execution.room)(), self.execution.writes, completed, self.execution.len)?;
+        space::watch((self.execution.free)(), self.execution.writes, completed, self.execution.len)?;
         self.estimate(completed, seconds);
         let begun = Instant::now();
         if begun >= self.measure_at {

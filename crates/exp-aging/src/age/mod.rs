@@ -7,14 +7,14 @@ mod figures;
 mod parts;
 mod ranks;
 mod rehearse;
-mod room;
 mod run;
+mod space;
 mod spec;
 mod verify;
 
 pub use ranks::{check_target, run_by_ranks};
-pub(crate) use room::metadata_bytes;
 pub use run::{plan_only, resume};
+pub(crate) use space::metadata_bytes;
 pub use spec::{AgeSpec, Limits, parse_shard, parse_until, profile_hash};
 pub use verify::{Verification, verify};
 

@@ -5,7 +5,7 @@ use super::events::{Checkpoint, Event, LayoutSeen, Rehearsal, Replanned};
 use super::execution::{self, Execution};
 use super::parts::{Memory, memory_words};
 use super::rehearse::rehearse;
-use super::room::{check_room, writes};
+use super::space::{check_space, writes};
 use super::spec::{AgeSpec, Limits};
 use super::{Age, ranks};
 use senesce_aging::{Leftover, Summary, leftovers};
@@ -159,7 +159,8 @@ fn open_own(spec: &AgeSpec, continues: bool, context: &mut Context<'_, Age>) -> 
         _ => return open_target(spec, continues, said),
     };
     let path = image.path().map(Path::to_path_buf).unwrap_or_default();
-    let is_new = !path.exists();
+    // A link that leads nowhere is there too, and is not ours to remove.
+    let is_new = path.symlink_metadata().is_err();
     let erase = context.may_erase(&image)?;
     let opened = open_target(spec, continues, erase);
     if opened.is_err() && is_new {
@@ -221,7 +222,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
     let rehearsal = rehearsal(course, context)?;
     let planning_seconds = begun.elapsed().as_secs_f64();
     if !start.continues {
-        check_room(&rehearsal, target.directory().path())?;
+        check_space(&rehearsal, target.directory().path())?;
     }
     let execution = Execution {
         course,
@@ -231,7 +232,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         seconds_before: start.seconds,
         planning_seconds,
         fill: rehearsal.summary.files,
-        room: &|| target.room(),
+        free: &|| target.room(),
         writes: writes(&course.spec, &rehearsal.summary),
     };
     let executed = execution::run(&execution, target.directory(), context);

@@ -1,8 +1,8 @@
 //! The values that claims about convergence are decided on.
 
-use super::{Executed, PlayedOut};
-use senesce_aging::AgingPlan;
+use super::{Executed, Pace, PlayedOut};
 use senesce_aging::plan::BLOCK;
+use senesce_aging::{AgingPlan, Data};
 use senesce_core::analysis::Better;
 use senesce_core::{Bytes, Finite, Measurement};
 
@@ -28,6 +28,10 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     if let Some(bins) = planned.overwrites_churn_by_bins {
         add("overwrites until convergence", "", &[("churn", "bins")], bins);
     }
+    if let Some(tool) = planned.overwrites_as_the_tool {
+        add("overwrites at the size and fullness of the tool", "", &[("churn", "bins")], tool);
+    }
+    add("operations that differ", "", &[], planned.operations_that_differ as f64);
     let errors = [("age", planned.rmse_age), ("size", planned.rmse_size), ("depth", planned.rmse_depth)];
     for (histogram, error) in errors {
         add("RMSE", "%", &[("histogram", histogram), ("phase", "end")], error * 100.0);
@@ -49,11 +53,12 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     found
 }
 
-/// How fast a plan was played on ext4 in memory, blocks allocated and not written.
-pub fn rate(executed: &Executed, threads: usize) -> Option<Measurement> {
+/// How fast a plan was played in memory.
+pub fn rate(executed: &Executed, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
     let one = Measurement::new("aging rate", "operations/s", Better::Higher, rate.get()).ok()?;
-    let conditions = [("fs", "ext4"), ("data", "fallocate"), ("medium", "memory"), ("profile", &*executed.profile)];
+    let data = if pace.data == Data::Write { "write" } else { "fallocate" };
+    let conditions = [("fs", pace.fs.name()), ("data", data), ("medium", "memory"), ("profile", &*executed.profile)];
     let one = conditions.into_iter().fold(one, |one, (name, word)| one.under(name, word));
-    Some(one.under("threads", threads.to_string()))
+    Some(Measurement { repetition: pace.repeat, ..one.under("threads", pace.threads.to_string()) })
 }

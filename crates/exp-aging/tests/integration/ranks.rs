@@ -98,12 +98,12 @@ fn is_as_recorded(run: &Path) {
 
 #[test]
 fn any_number_of_ranks_leaves_the_files_of_one_process() {
-    let room = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::new();
-    let one = age_alone(&spec(&room.path().join("one")), &room.path().join("run1"));
+    let one = age_alone(&spec(&temporary.path().join("one")), &temporary.path().join("run1"));
     for ranks in [1, 3, 8] {
-        let out = room.path().join(format!("run-by-{ranks}"));
-        let many = age(ranks, &spec(&room.path().join(format!("by{ranks}"))), &out, &interrupt).unwrap();
+        let out = temporary.path().join(format!("run-by-{ranks}"));
+        let many = age(ranks, &spec(&temporary.path().join(format!("by{ranks}"))), &out, &interrupt).unwrap();
         assert_eq!(digest(&many.analysis.result), digest(&one.analysis.result), "{ranks} ranks");
         let rows = many.analysis.result["ranks"].as_array().unwrap();
         assert_eq!(rows.len(), ranks as usize);
@@ -115,18 +115,18 @@ fn any_number_of_ranks_leaves_the_files_of_one_process() {
 
 #[test]
 fn a_plan_in_parts_has_the_same_files_for_any_ranks_threads_and_plans_alone() {
-    let room = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let interrupt = Interrupt::new();
     let divided = |target: &Path, threads| {
         let limits = Limits { max_operations: Some(3000), ..Limits::default() };
         AgeSpec { parts: 4, size: Some(Bytes::mib(80)), threads, limits, ..spec(target) }
     };
-    let planned = plan_only(&divided(room.path(), 1), &Silent, &interrupt).unwrap();
+    let planned = plan_only(&divided(temporary.path(), 1), &Silent, &interrupt).unwrap();
     let parts: Vec<String> = serde_json::from_value(planned["part_sha256"].clone()).unwrap();
     assert_eq!((parts.len(), digest(&planned)), (4, whole_sha256(&parts)));
     for (ranks, threads) in [(0, 2), (1, 1), (3, 2), (6, 1)] {
         let name = format!("{ranks}-{threads}");
-        let (aged, out) = (room.path().join(format!("aged-{name}")), room.path().join(format!("run-{name}")));
+        let (aged, out) = (temporary.path().join(format!("aged-{name}")), temporary.path().join(format!("run-{name}")));
         let spec = divided(&aged, threads);
         let outcome = match ranks {
             0 => age_alone(&spec, &out),
@@ -166,8 +166,8 @@ fn an_interrupted_run_in_parts_is_resumed_by_another_number_of_ranks() {
 }
 
 fn resume_by_others(parts: u32) {
-    let room = tempfile::tempdir().unwrap();
-    let (aged, out) = (room.path().join("aged"), room.path().join("run"));
+    let temporary = tempfile::tempdir().unwrap();
+    let (aged, out) = (temporary.path().join("aged"), temporary.path().join("run"));
     let size = Some(Bytes::mib(24 * u64::from(parts)));
     let limits = Limits { overwrites: Some(400.0), ..Limits::default() };
     let wanted = AgeSpec { limits, parts, size, ..spec(&aged) };
@@ -201,9 +201,9 @@ fn resume_by_others(parts: u32) {
 
 #[test]
 fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
-    let room = tempfile::tempdir().unwrap();
-    let out = room.path().join("run");
-    let profile = room.path().join("flat.toml");
+    let temporary = tempfile::tempdir().unwrap();
+    let out = temporary.path().join("run");
+    let profile = temporary.path().join("flat.toml");
     let text = "name = \"flat\"\nsource = \"test\"\nsizes = [{ bytes = 4096, weight = 1 }]\n\
                 depths = [{ depth = 1, weight = 1, subdirectories = 0 }]\nages = [{ edge = 1.0, weight = 1 }]\n";
     std::fs::write(&profile, text).unwrap();
@@ -212,7 +212,7 @@ fn ranks_beyond_the_directories_have_nothing_to_do_and_that_is_said() {
         profile: profile.to_string_lossy().into_owned(),
         profile_hash: profile_hash(&loaded),
         size: Some(Bytes::mib(4)),
-        ..spec(&room.path().join("aged"))
+        ..spec(&temporary.path().join("aged"))
     };
     let outcome = age(5, &flat, &out, &Interrupt::new()).unwrap();
     let said = "5 ranks share 2 directories: ranks 2 to 4 have nothing to do";
@@ -238,8 +238,8 @@ impl Progress for Obstacle {
 
 #[test]
 fn an_error_on_one_rank_ends_all_and_is_recorded_with_its_host() {
-    let room = tempfile::tempdir().unwrap();
-    let (aged, out) = (room.path().join("aged"), room.path().join("run"));
+    let temporary = tempfile::tempdir().unwrap();
+    let (aged, out) = (temporary.path().join("aged"), temporary.path().join("run"));
     // Something in the way of the first file of a directory that rank 0 does not play.
     let plan = spec(&aged).planner(0).unwrap();
     let file = plan.clone().find(|operation| operation.file.directory % 3 == 2).unwrap().file;
@@ -286,8 +286,8 @@ fn rows_of(out: &Path) -> Vec<RankRepetitions> {
 #[test]
 fn a_load_by_ranks_begins_together_and_sums_up() {
     for shared in [false, true] {
-        let room = tempfile::tempdir().unwrap();
-        let (target, out) = (room.path().join("files"), room.path().join("run"));
+        let temporary = tempfile::tempdir().unwrap();
+        let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
         measure(&load(&target, Ranks { count: 3, shared }), &out).unwrap();
         let results = bench::results::read(&out).unwrap();
         assert_eq!(results.repetitions.len(), 2);
@@ -318,8 +318,8 @@ fn the_plan_of_a_load_by_ranks_writes_what_all_of_them_write() {
 
 #[test]
 fn a_load_by_ranks_goes_on_with_the_repetitions_that_are_left() {
-    let room = tempfile::tempdir().unwrap();
-    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    let temporary = tempfile::tempdir().unwrap();
+    let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
     let spec = load(&target, Ranks { count: 2, shared: false });
     measure(&spec, &out).unwrap();
     // As if the run had been killed after its first repetition.
@@ -346,8 +346,8 @@ fn limits_hold_for_ranks_too_and_are_recorded() {
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
         return;
     }
-    let room = tempfile::tempdir().unwrap();
-    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    let temporary = tempfile::tempdir().unwrap();
+    let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
     // One rank: several of one process would share a control group.
     let mut spec = load(&target, Ranks { count: 1, shared: false });
     spec.how.memory = Some(senesce_core::Size(Bytes::gib(1)));
@@ -357,8 +357,8 @@ fn limits_hold_for_ranks_too_and_are_recorded() {
 
 #[test]
 fn nothing_of_ours_stays_when_a_rank_ends_while_the_directory_is_looked_at() {
-    let room = tempfile::tempdir().unwrap();
-    let (target, out) = (room.path().join("files"), room.path().join("run"));
+    let temporary = tempfile::tempdir().unwrap();
+    let (target, out) = (temporary.path().join("files"), temporary.path().join("run"));
     let spec = load(&target, Ranks { count: 2, shared: false });
     std::fs::create_dir(&target).unwrap();
     let interrupt = Interrupt::new();

@@ -32,6 +32,9 @@ pub struct Aged {
 
 impl Aged {
     /// Ages until so many bytes were written, then reads everything cold.
+    ///
+    /// # Errors
+    /// When the volume cannot be made, written or read cold, or the user stops it.
     pub fn make(
         target: &TargetSpec,
         fs: FileSystem,
@@ -178,8 +181,8 @@ mod tests {
     #[test]
     fn the_files_follow_from_the_seed_and_stay_below_the_bound() {
         let grown = |seed| {
-            let room = tempfile::tempdir().unwrap();
-            let mut churn = Churn::new(room.path(), 8 << 20, Seed(seed)).unwrap();
+            let temporary = tempfile::tempdir().unwrap();
+            let mut churn = Churn::new(temporary.path(), 8 << 20, Seed(seed)).unwrap();
             while churn.written < 24 << 20 {
                 churn.operation().unwrap();
                 let there: u64 = churn.files.iter().map(|(path, _)| path.metadata().unwrap().len()).sum();

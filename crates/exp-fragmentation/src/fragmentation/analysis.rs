@@ -119,6 +119,7 @@ pub fn analyse<P: Procedure>(
         spec.common.disk, spec.common.flash
     )];
     caveats.extend(by_bytes_read(&seen));
+    caveats.extend(under_emulation(&seen));
     let mut tables = vec![table(&seen), correlation_table(&seen), beside::table(&seen, &published)];
     tables.extend(P::tables(&seen));
     Ok(Analysis {
@@ -135,16 +136,29 @@ pub fn analyse<P: Procedure>(
 /// Which file systems have times per GiB of other bytes than allocated ones.
 fn by_bytes_read(seen: &Seen) -> Option<String> {
     let is_one = |point: &Point| point.readings.iter().any(|reading| point.is_by_bytes_read(reading));
-    let found: BTreeSet<&str> =
-        seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
-    let names: Vec<&str> = found.into_iter().collect();
-    (!names.is_empty()).then(|| {
+    systems_with(seen, is_one).map(|names| {
         format!(
-            "s/GiB counts the bytes read, not the allocated ones, in rounds of {}: it claims to have allocated less than half of \
-             them (not accounted yet, compressed, or sparse)",
-            names.join(", ")
+            "s/GiB counts the bytes read, not the allocated ones, in rounds of {names}: it claims to have allocated less than \
+             half of them (not accounted yet, compressed, or sparse)"
         )
     })
+}
+
+/// Which file systems have no times of their own.
+fn under_emulation(seen: &Seen) -> Option<String> {
+    systems_with(seen, |point| point.emulated).map(|names| {
+        format!(
+            "{names}: read in the lab's guest under emulation (TCG); layouts, requests and the times that are modelled from them \
+             hold and are judged, the seconds of the volume itself are the emulator's and left out"
+        )
+    })
+}
+
+/// The file systems that have such a point, in words.
+fn systems_with(seen: &Seen, is_one: impl Fn(&Point) -> bool) -> Option<String> {
+    let found: BTreeSet<&str> =
+        seen.points.iter().filter(|point| is_one(point)).map(|point| point.fs.as_str()).collect();
+    (!found.is_empty()).then(|| found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 /// The published values that this run can be put beside.
@@ -261,5 +275,14 @@ mod tests {
         let of = |allocated| by_bytes_read(&point::tests::seen(vec![point::tests::read_of_a_gib(allocated)]));
         assert_eq!(of(1 << 30), None);
         assert!(of(5120).unwrap().contains("in rounds of zfs:"));
+    }
+
+    #[test]
+    fn what_an_emulator_timed_is_named() {
+        let of = |emulated| {
+            under_emulation(&point::tests::seen(vec![Point { emulated, ..point::tests::read_of_a_gib(1 << 30) }]))
+        };
+        assert_eq!(of(false), None);
+        assert!(of(true).unwrap().starts_with("zfs: read in the lab's guest"));
     }
 }

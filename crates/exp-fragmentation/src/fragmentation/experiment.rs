@@ -61,6 +61,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
     const KIND: &'static str = P::ID;
     const PUBLISHED: &'static str = P::PUBLISHED;
     const CLAIMS: &'static str = P::CLAIMS;
+    const KNOWS_GUESTS: bool = true;
     type Spec = Spec<P::Parameters>;
     type Event = Event;
     type Step = Step;
@@ -99,8 +100,8 @@ impl<P: Procedure> Run for Fragmentation<P> {
 
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         let place = spec.common.place()?;
-        let room = context.path().join(ROOM);
-        let procedure = P::begin(&spec.own, context.seed, &room, context.interrupt)?;
+        let scratch = context.path().join(SCRATCH);
+        let procedure = P::begin(&spec.own, context.seed, &scratch, context.interrupt)?;
         Ok(Self { procedure, place, aging: None, invalid: None })
     }
 
@@ -122,7 +123,7 @@ impl<P: Procedure> Run for Fragmentation<P> {
     fn end(self, _spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let closed = self.aging.map_or(Ok(()), |aging| aging.volume.close());
         // What lies there follows from the seed: it is not kept.
-        let _ = std::fs::remove_dir_all(context.path().join(ROOM));
+        let _ = std::fs::remove_dir_all(context.path().join(SCRATCH));
         closed
     }
 
@@ -145,7 +146,7 @@ impl<P: Procedure> Experiment for Fragmentation<P> {
 }
 
 /// The folder in the run directory where a procedure makes up what its files are.
-const ROOM: &str = "source";
+const SCRATCH: &str = "source";
 
 fn seconds(common: &Common, round: &Round) -> f64 {
     round.seconds + common.seconds_of_round(round.data)

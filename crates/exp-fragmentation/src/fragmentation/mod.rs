@@ -62,11 +62,11 @@ pub trait Procedure: Sized + 'static {
     /// What is wrong with the parameters.
     fn rounds(own: &Self::Parameters, seed: Seed) -> Result<Vec<Round>, Failure>;
 
-    /// Reads or makes up what the files are; `room` is a folder of its own that is removed at the end.
+    /// Reads or makes up what the files are; `scratch` is a folder of its own that is removed at the end.
     ///
     /// # Errors
     /// What could not be read or made.
-    fn begin(own: &Self::Parameters, seed: Seed, room: &Path, interrupt: &Interrupt) -> Result<Self, Failure>;
+    fn begin(own: &Self::Parameters, seed: Seed, scratch: &Path, interrupt: &Interrupt) -> Result<Self, Failure>;
 
     /// What is missing from the files, in words.
     fn without(&self) -> Option<&str> {

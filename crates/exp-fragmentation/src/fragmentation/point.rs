@@ -14,6 +14,9 @@ pub struct Point {
     pub round: u64,
     /// Laid out by the experiment; else the same files copied in order onto a fresh volume.
     pub aged: bool,
+    /// Whether the processor was emulated: then the volume's own seconds are the emulator's.
+    #[serde(default)]
+    pub emulated: bool,
     /// Files.
     pub files: u64,
     /// Bytes allocated to them.
@@ -95,9 +98,21 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// A value that this clock told.
+    pub fn told(self, one: Option<Measurement>) -> Option<Measurement> {
+        if self == Self::Wall { one } else { one.map(Measurement::modelled) }
+    }
+}
+
 impl Point {
-    /// Seconds per GiB of [`Self::gib`].
+    /// Seconds per GiB of [`Self::gib`]; none where they are an emulator's.
     pub fn cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
+        if self.emulated && clock == Clock::Wall { None } else { self.told_cost(reading, clock) }
+    }
+
+    /// The same as the clock told it, whosever it is.
+    fn told_cost(&self, reading: &Reading, clock: Clock) -> Option<f64> {
         let seconds = match clock {
             Clock::Wall => reading.seconds,
             Clock::Hdd => reading.traced.as_ref()?.hdd_seconds,
@@ -156,7 +171,7 @@ impl Point {
         let traced = reading.traced.as_ref();
         let costs = Clock::ALL.map(|clock| {
             let metric = format!("cold read, {}", clock.key());
-            measured(&metric, "s/GiB", Better::Lower, self.cost(reading, clock))
+            clock.told(measured(&metric, "s/GiB", Better::Lower, self.told_cost(reading, clock)))
         });
         let per_file = |traced: &Traced| Finite::per(traced.discontinuities as f64, self.files as f64).ok();
         let score = traced.and_then(|traced| traced.dynamic_layout_score);
@@ -228,6 +243,7 @@ pub(crate) mod tests {
             fs: "zfs".into(),
             round: 0,
             aged: true,
+            emulated: false,
             files: 10,
             allocated_bytes,
             write_seconds: 1.0,
@@ -253,6 +269,16 @@ pub(crate) mod tests {
         let mut nothing = read_of_a_gib(0);
         nothing.readings[0].bytes = 0;
         assert_eq!(nothing.cost(&nothing.readings[0], Clock::Wall), None);
+    }
+
+    #[test]
+    fn only_what_a_clock_told_is_the_emulators() {
+        let point = Point { emulated: true, ..read_of_a_gib(1 << 30) };
+        let cost = |clock| point.cost(&point.readings[0], clock);
+        assert_eq!([Clock::Hdd, Clock::Ssd, Clock::Wall].map(cost), [Some(8.0), Some(8.0), None]);
+        let found: Vec<Measurement> = point.measurements().into_iter().map(Measurement::under_emulation).collect();
+        let timings: Vec<&str> = found.iter().filter(|one| one.is_timing()).map(|one| one.metric.as_str()).collect();
+        assert_eq!(timings, ["cold read, volume"], "recorded and marked");
     }
 
     #[test]

@@ -4,9 +4,9 @@ use super::models::{self, Models};
 use super::parameters::Common;
 use super::point::{Point, Reading, Traced, read_ahead_words};
 use super::volume::Volume;
-use senesce_core::Failure;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
+use senesce_core::{Failure, machine};
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::cold::{self, ColdAccount, NotCold};
 use senesce_runs::tree::check;
@@ -42,6 +42,9 @@ pub struct State<'a> {
 
 /// Reads a volume cold, once per read-ahead setting, and looks at its layout. A reading that was not cold, or whose trace is
 /// short, is named and left out.
+///
+/// # Errors
+/// When the volume cannot be made cold, read or traced, or the user stops it.
 pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: &Interrupt) -> Result<Reads, Failure> {
     let (mut readings, mut requests, mut without) = (Vec::new(), Vec::new(), Vec::new());
     let (mut cold, mut invalid, mut requests_after_mounting) = (ColdRead::default(), None, None);
@@ -89,6 +92,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
         fs: state.fs.into(),
         round: state.round,
         aged: state.aged,
+        emulated: machine::is_emulated(),
         files: cold.files,
         allocated_bytes: cold.allocated_bytes,
         write_seconds: state.write_seconds,
@@ -119,6 +123,9 @@ fn requests_in(volume: &Volume, length: Duration, interrupt: &Interrupt) -> Resu
 }
 
 /// Sleeps in short pieces, so that an interrupt is seen.
+///
+/// # Errors
+/// When the user stops it.
 pub fn pause(length: Duration, interrupt: &Interrupt) -> Result<(), Failure> {
     let end = Instant::now() + length;
     while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {

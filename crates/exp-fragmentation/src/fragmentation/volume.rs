@@ -33,11 +33,11 @@ pub enum VolumeSource {
 }
 
 impl VolumeSource {
-    /// Where the copies are made while the volume that ages is in use; `room` is the run directory.
+    /// Where the copies are made while the volume that ages is in use; `run` is the run directory.
     ///
     /// # Errors
     /// When there is space for one volume only.
-    pub fn second(&self, room: &Path) -> Result<Self, Failure> {
+    pub fn second(&self, run: &Path) -> Result<Self, Failure> {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => Ok(self.clone()),
             Self::Made(spec) => Err(Failure::usage(format!(
@@ -48,7 +48,7 @@ impl VolumeSource {
                 name.push("-copy");
                 Ok(Self::Directory(Some(name.into())))
             }
-            Self::Directory(None) => Ok(Self::Directory(Some(room.join("copy")))),
+            Self::Directory(None) => Ok(Self::Directory(Some(run.join("copy")))),
         }
     }
 
@@ -177,11 +177,17 @@ impl Volume {
     }
 
     /// Writes everything back.
+    ///
+    /// # Errors
+    /// When what was written does not reach the device.
     pub fn sync(&self) -> Result<(), Failure> {
         Ok(self.target.sync()?)
     }
 
     /// Makes it cold; the words say what stayed warm.
+    ///
+    /// # Errors
+    /// When the file system stays alive somewhere, or cannot be mounted again.
     pub fn make_cold(&mut self) -> Result<Option<&'static str>, Failure> {
         if !mounting().are_met() {
             self.target.sync()?;
@@ -197,12 +203,18 @@ impl Volume {
     }
 
     /// Sets read-ahead; after a remount it must be set again.
+    ///
+    /// # Errors
+    /// When there is no device of its own, or it does not take the number.
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<(), Failure> {
         self.target.set_read_ahead(kib)?;
         Ok(())
     }
 
     /// Undoes the mount; a warning of the kernel is an error.
+    ///
+    /// # Errors
+    /// When it cannot be unmounted, or the kernel warned of it meanwhile.
     pub fn close(self) -> Result<(), Failure> {
         senesce_runs::kernel_log::fail_on(self.target.kernel_warnings())?;
         Ok(self.target.close()?)

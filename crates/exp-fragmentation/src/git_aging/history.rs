@@ -116,6 +116,9 @@ impl History {
 }
 
 /// Makes a repository of `commits` commits that begins with `files` files.
+///
+/// # Errors
+/// When git fails, or the user stops it.
 pub fn generate(
     git: &Git,
     folder: &Path,

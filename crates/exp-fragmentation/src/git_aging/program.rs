@@ -40,12 +40,18 @@ impl Git {
     }
 
     /// Runs a command to its end and gives what it printed.
+    ///
+    /// # Errors
+    /// When git cannot be started or ends with an error, which is told in its words; when the user stops it.
     pub fn run(&self, folder: &Path, words: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
         check(interrupt)?;
         finish(self.command(folder, words), words, folder)
     }
 
     /// The first commits, oldest first: one more than there are pulls, if there are so many.
+    ///
+    /// # Errors
+    /// When git fails, or there are too few of them.
     pub fn commits(
         &self,
         folder: &Path,
@@ -65,6 +71,9 @@ impl Git {
     }
 
     /// Bytes of the files of a commit, each in whole blocks of 4 KiB.
+    ///
+    /// # Errors
+    /// When git fails, or prints what is no size.
     pub fn bytes_of(&self, folder: &Path, commit: &str) -> Result<u64, Failure> {
         // A line is: mode, type, name, size, path (git-ls-tree(1)); what is no file has no size.
         let list = self.run(folder, &["ls-tree", "-r", "-l", "--full-tree", commit], &Interrupt::new())?;
@@ -73,6 +82,9 @@ impl Git {
     }
 
     /// Reads a stream of commits.
+    ///
+    /// # Errors
+    /// When git fails.
     pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
         let words = ["fast-import", "--quiet"];
         let mut command = self.command(folder, &words);
@@ -104,11 +116,11 @@ mod tests {
     #[test]
     #[ignore = "needs git"]
     fn a_folder_that_is_no_repository_or_has_no_commits_is_a_wrong_word() {
-        let room = tempfile::tempdir().unwrap();
-        let git = Git::at_home(&room.path().join("home"));
-        let refused = || git.commits(room.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
+        let temporary = tempfile::tempdir().unwrap();
+        let git = Git::at_home(&temporary.path().join("home"));
+        let refused = || git.commits(temporary.path(), "HEAD", 1, &Interrupt::new()).unwrap_err();
         assert_eq!(refused().exit_code(), ExitCode::Usage);
-        git.run(room.path(), &["init", "-q"], &Interrupt::new()).unwrap();
+        git.run(temporary.path(), &["init", "-q"], &Interrupt::new()).unwrap();
         assert_eq!(refused().exit_code(), ExitCode::Usage, "no commits");
     }
 }

@@ -33,17 +33,17 @@ fn points(analysis: &Analysis) -> Vec<Value> {
 /// Runs an experiment at smoke scale, interrupted in its step `stop` and continued, and as a whole: the points must be of the
 /// same files, laid out alike.
 fn in_two_parts<E: Experiment>(stop: usize, change: impl Fn(&mut E::Spec)) {
-    let (room, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
+    let (temporary, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
     let mut spec = E::defaults(Level::Smoke);
     change(&mut spec);
-    let out = room.path().join("parts");
+    let out = temporary.path().join("parts");
     let progress = StopAt(stop, &interrupt);
     let stopped = Conduct { progress: &progress, interrupt: &interrupt, ..Conduct::quietly(&out) };
     let first = conduct::<E>(&spec, DEFAULT_SEED, &stopped).unwrap();
     assert_eq!(first.state, State::Interrupted);
     let second = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&out)).unwrap();
     assert_eq!(second.state, State::Done);
-    let whole = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&room.path().join("whole"))).unwrap();
+    let whole = conduct::<E>(&spec, DEFAULT_SEED, &Conduct::quietly(&temporary.path().join("whole"))).unwrap();
     let (first, second, whole) = (points(&first.analysis), points(&second.analysis), points(&whole.analysis));
     assert_eq!(first.len(), 2 * (stop - 2), "a file is read in one run, then each round and its copy");
     assert!(first.iter().all(|point| second.contains(point)), "what was measured stays");
@@ -85,8 +85,8 @@ fn every_other_experiment_continues_where_it_stopped() {
 #[ignore = "needs /dev/shm"]
 fn a_run_of_which_no_reading_counts_fails_and_holds_no_value() {
     let memory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let room = tempfile::tempdir().unwrap();
-    let out = room.path().join("run");
+    let temporary = tempfile::tempdir().unwrap();
+    let out = temporary.path().join("run");
     let mut spec = FragIntra::defaults(Level::Smoke);
     spec.common.target = memory.path().display().to_string().parse().unwrap();
     // The same command tries again what did not count.

@@ -23,10 +23,10 @@ fn published() -> BTreeMap<String, Vec<f64>> {
 
 fn compare_with_published(schemes: &[&str]) {
     let published = published();
-    let room = tempfile::tempdir().unwrap();
+    let temporary = tempfile::tempdir().unwrap();
     let schemes_of = schemes.join(",").parse().unwrap();
     let spec = Spec { schemes: schemes_of, repeats: 1, ..ObjectDirs::defaults(Level::Paper) };
-    let how = Conduct::quietly(&room.path().join("run"));
+    let how = Conduct::quietly(&temporary.path().join("run"));
     let outcome = conduct::<ObjectDirs>(&spec, DEFAULT_SEED, &how).unwrap();
     let mut far = Vec::new();
     for (scheme, row) in schemes.iter().zip(outcome.analysis.result["schemes"].as_array().unwrap()) {

@@ -79,6 +79,9 @@ pub struct Group {
 }
 
 /// Joins published values with ours, by metric and condition.
+///
+/// # Errors
+/// When the table of published values is damaged.
 pub fn compare(measured: &Measured, text: &str) -> Result<Vec<Comparison>, Failure> {
     let values = published::parse(text).map_err(|error| Failure::usage(error.to_string()))?;
     let found = values.into_iter().filter_map(|value| {

@@ -6,21 +6,21 @@ pub mod condition;
 pub mod drives;
 pub mod figures;
 pub mod measure;
+pub mod parameters;
 mod run;
 pub mod values;
 
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 use compare::Comparison;
-use drives::{Drives, Names};
+use drives::Drives;
 use measure::{Measured, Point};
+pub use parameters::{GridSpec, LoadSpec, Parameters, once};
 pub use run::{Event, Zns, facts_of, measurements_of};
 use senesce_core::{Failure, Figure, Level, Span};
 use senesce_runs::run::Context;
 use senesce_zoned::ZonedDevice;
 use senesce_zoned::survey::Survey;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::fmt::Debug;
 use values::{Derived, Values};
 
 /// The zoned drive unless another is named.
@@ -49,40 +49,6 @@ impl Grid {
     }
 }
 
-/// Parameters of the experiments on a grid of request sizes, depths and zones.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct GridSpec {
-    /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
-    #[arg(long)]
-    pub device: String,
-    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
-    #[arg(long)]
-    pub grid: Grid,
-    /// how long each point is measured
-    #[arg(long)]
-    pub time: Span,
-    /// how long each point runs before counting begins
-    #[arg(long)]
-    pub ramp: Span,
-    /// how often every point is measured; a real drive needs 5 for verdicts
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    #[serde(default = "once")]
-    pub repetitions: u32,
-}
-
-/// How often points are measured unless another number is given.
-pub fn once() -> u32 {
-    1
-}
-
-impl GridSpec {
-    /// The parameters of a level.
-    pub fn defaults(level: Level) -> Self {
-        Self { device: ZONED.into(), grid: Grid::of(level), time: time(level), ramp: ramp(level), repetitions: 1 }
-    }
-}
-
 /// How long a point is measured at a level.
 pub fn time(level: Level) -> Span {
     Span::from_millis(level.of([50, 2000, 180_000]))
@@ -108,16 +74,7 @@ pub trait ZnsStudy: 'static {
     /// The claims about it.
     const CLAIMS: &'static str;
     /// Its parameters.
-    type Spec: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
-
-    /// The parameters of a level.
-    fn defaults(level: Level) -> Self::Spec;
-
-    /// The drives that the parameters name.
-    fn drives(spec: &Self::Spec) -> Names<'_>;
-
-    /// How often every point is measured.
-    fn repetitions(spec: &Self::Spec) -> u32;
+    type Spec: Parameters;
 
     /// What is run on these drives, one job per point. Points that a drive cannot run are left out later.
     ///

@@ -1,10 +1,10 @@
 //! An experiment of the study as a run: its drives, its points, their repetitions.
 
-use super::ZnsStudy;
 use super::compare;
 use super::drives::{Drives, Fitting, Used, used};
 use super::measure::{self, Measured, Point};
 use super::values::{Values, measurement};
+use super::{Parameters, ZnsStudy};
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed};
 use senesce_runs::run::{Context, Experiment, Planned, Recorded, Run};
@@ -79,10 +79,10 @@ impl<S: ZnsStudy> Run for Zns<S> {
     }
 
     fn steps(spec: &S::Spec, _seed: Seed) -> Result<Vec<Planned<String>>, Failure> {
-        let drives = Drives::find(S::drives(spec))?;
+        let drives = Drives::find(spec.drives())?;
         let fitting = Fitting::of(S::points(spec, &drives)?, &drives)?;
         let mut steps = Vec::new();
-        for repetition in 0..S::repetitions(spec) {
+        for repetition in 0..spec.repetitions() {
             for point in &fitting.points {
                 let words = step_words(&point.key, repetition);
                 let (bytes, seconds) = drives.named(&point.device).map_or((Bytes(0), 0.0), |drive| cost(point, drive));
@@ -97,7 +97,7 @@ impl<S: ZnsStudy> Run for Zns<S> {
     }
 
     fn begin(spec: &S::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        let drives = Drives::find(S::drives(spec))?;
+        let drives = Drives::find(spec.drives())?;
         let fitting = Fitting::of(S::points(spec, &drives)?, &drives)?;
         fitting.caveats().for_each(|words| context.caveat(words));
         let points = fitting.points.into_iter().map(|point| (point.key.clone(), point)).collect();
@@ -245,7 +245,7 @@ impl<S: ZnsStudy> Experiment for Zns<S> {
     const PAGE: &'static str = S::PAGE;
 
     fn defaults(level: Level) -> S::Spec {
-        S::defaults(level)
+        S::Spec::defaults(level)
     }
 }
 

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 
 const EMULATED: &str = "drives emulated by QEMU in the lab guest";
 
+/// # Errors
+/// When the table of published values is damaged.
 pub fn analyse(measured: Vec<Measured>, keys: u64, emulated: bool) -> Result<Analysis, Failure> {
     let measured = last_of_each(measured);
     let published = published::parse(ZnsRocksdb::PUBLISHED).unwrap_or_default();

@@ -57,6 +57,9 @@ pub fn chosen(spec: &Spec) -> Vec<&'static str> {
 }
 
 /// Runs every chosen benchmark on one setup, made anew.
+///
+/// # Errors
+/// When the setup cannot be made, a benchmark fails, or the user stops it.
 pub fn run_setup(
     (setup, repeat): (&str, u32),
     spec: &Spec,
@@ -191,6 +194,9 @@ fn run_program(
 }
 
 /// Where the program is, or what to do.
+///
+/// # Errors
+/// Exit code 4 where it is not on the path.
 pub fn find_program(name: &str) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&folders).map(|folder| folder.join(name));
@@ -244,8 +250,8 @@ mod tests {
     #[test]
     fn a_second_attempt_is_not_read_as_the_first() {
         use std::io::Write;
-        let room = tempfile::tempdir().unwrap();
-        let report = room.path().join("f2fs-zns-overwrite.txt");
+        let temporary = tempfile::tempdir().unwrap();
+        let report = temporary.path().join("f2fs-zns-overwrite.txt");
         for rate in [100, 200] {
             let (mut out, mut errors) = fresh_report(&report).unwrap();
             writeln!(errors, "Set seed to 42").unwrap();

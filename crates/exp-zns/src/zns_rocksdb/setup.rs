@@ -30,6 +30,9 @@ enum Store {
 impl Database {
     /// Makes it anew on the drives that are named. They must be empty, or in `ours`: what an earlier setup of this
     /// very process made. Those that it takes are added.
+    ///
+    /// # Errors
+    /// When a drive is not empty, or its file system cannot be made or mounted.
     pub fn make(setup: &str, spec: &Spec, ours: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         let zoned = || find(&spec.zoned, Wanted::Zoned);
         let conventional = || find(&spec.conventional, Wanted::Largest);
@@ -58,6 +61,9 @@ impl Database {
 
     /// Bytes that its drives were given to write since they appeared: sectors written of `/sys/block/*/stat`
     /// (Documentation/block/stat.rst of the kernel).
+    ///
+    /// # Errors
+    /// When the kernel does not tell the counters of a drive.
     pub fn bytes_written(&self) -> Result<u64, Failure> {
         self.drives.iter().map(sectors_written).sum::<Option<u64>>().map(|sectors| sectors * 512).ok_or_else(|| {
             Failure::new(
@@ -68,6 +74,9 @@ impl Database {
     }
 
     /// Bytes in use beyond those of the empty file system, everything written back. `None`: ZenFS does not tell.
+    ///
+    /// # Errors
+    /// When nothing can be written back, or the file system does not tell what it uses.
     pub fn bytes_used(&self) -> Result<Option<u64>, Failure> {
         let Store::Mounted(target) = &self.kind else { return Ok(None) };
         target.sync()?;
@@ -75,6 +84,9 @@ impl Database {
     }
 
     /// Drops what is cached of it, so that reads reach the drive.
+    ///
+    /// # Errors
+    /// When the file system cannot be mounted anew.
     pub fn drop_caches(&self) -> Result<(), Failure> {
         match &self.kind {
             Store::Mounted(target) => Ok(target.drop_caches()?),
@@ -83,6 +95,9 @@ impl Database {
     }
 
     /// Unmounts it.
+    ///
+    /// # Errors
+    /// When it cannot be unmounted.
     pub fn close(self) -> Result<(), Failure> {
         match self.kind {
             Store::Mounted(target) => Ok(target.close()?),

@@ -22,6 +22,9 @@ fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
 }
 
 /// Calls `take` with every file below `root`, in the order of their names.
+///
+/// # Errors
+/// When a file or folder cannot be read, and what `take` answers.
 pub fn walk(root: &Path, take: &mut dyn FnMut(Found) -> Result<(), Failure>) -> Result<(), Failure> {
     let metadata = root.metadata().map_err(|error| failed("look at", root, &error))?;
     let mut paths = Vec::new();

@@ -20,8 +20,8 @@ fn write(root: &Path, path: &str, text: &str) {
 
 #[test]
 fn a_tree_with_archives_becomes_points_beside_the_published_values() {
-    let room = tempfile::tempdir().unwrap();
-    let tree = room.path().join("artifact");
+    let temporary = tempfile::tempdir().unwrap();
+    let tree = temporary.path().join("artifact");
     write(&tree, "data/spdk/zns-a/lbaf2/append/4096bs/1zone/1.json", &fio("write", 65679.7, 14334.0, 15000));
     let reads = fio("read", 109232.9, 145464.0, 436224);
     write(&tree, "data/custom/zns-a/rate_inteference/zns_250_16", &reads);
@@ -34,7 +34,7 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
     archive.write_all(b"reset,11600000,0\nreset,0,1\nreset,11620000,2\n").unwrap();
     archive.finish().unwrap();
 
-    let out = room.path().join("run");
+    let out = temporary.path().join("run");
     ZnsStudyImport.import(&tree, &out).unwrap();
     let record = Record::open(&out).unwrap();
     let analysis = senesce_runs::run::analyse::<ZnsStudyImport>(&record).unwrap();
@@ -58,8 +58,8 @@ fn a_tree_with_archives_becomes_points_beside_the_published_values() {
 /// The same operating point of two devices is two points, and every file is read or named.
 #[test]
 fn devices_are_kept_apart_and_every_file_is_accounted_for() {
-    let room = tempfile::tempdir().unwrap();
-    let tree = room.path().join("artifact");
+    let temporary = tempfile::tempdir().unwrap();
+    let tree = temporary.path().join("artifact");
     for (device, iops) in [("zns-a", 100.0), ("nvme-a", 200.0), ("nvme-b", 300.0)] {
         write(
             &tree,
@@ -77,7 +77,7 @@ fn devices_are_kept_apart_and_every_file_is_accounted_for() {
     write(&tree, "data/custom/zns-a/open_close/fill_opens", "empty_open,9500,4\n");
     write(&tree, "data/empty.json", "");
     write(&tree, "plot.py", "import sys\n");
-    let out = room.path().join("run");
+    let out = temporary.path().join("run");
     ZnsStudyImport.import(&tree, &out).unwrap();
     let recorded = Recorded::<ZnsStudyImport>::of(&Record::open(&out).unwrap()).unwrap();
     let value = |device: &str, key: &str, name: &str| {
@@ -112,8 +112,8 @@ fn devices_are_kept_apart_and_every_file_is_accounted_for() {
 
 #[test]
 fn a_tree_without_results_is_refused() {
-    let room = tempfile::tempdir().unwrap();
-    write(room.path(), "notes.txt", "nothing here\n");
-    let error = ZnsStudyImport.import(room.path(), &room.path().join("run")).unwrap_err();
+    let temporary = tempfile::tempdir().unwrap();
+    write(temporary.path(), "notes.txt", "nothing here\n");
+    let error = ZnsStudyImport.import(temporary.path(), &temporary.path().join("run")).unwrap_err();
     assert!(error.to_string().contains("none of its 1 files"), "{error}");
 }

@@ -7,7 +7,7 @@ use senesce_exp_zns::zns::compare::{Group, compare, groups};
 use senesce_exp_zns::zns::drives::{Drives, used};
 use senesce_exp_zns::zns::measure::{Measured, run_point};
 use senesce_exp_zns::zns::values::Values;
-use senesce_exp_zns::zns::{Event, Grid, GridSpec, Zns, ZnsStudy, facts_of, measurements_of};
+use senesce_exp_zns::zns::{Event, Grid, GridSpec, Parameters, Zns, ZnsStudy, facts_of, measurements_of};
 use senesce_exp_zns::zns_bandwidth::ZnsBandwidth;
 use senesce_exp_zns::zns_finish::ZnsFinish;
 use senesce_exp_zns::zns_heavy::ZnsHeavy;
@@ -23,8 +23,12 @@ use senesce_zoned::job::{Activity, Span};
 
 /// All published points of one experiment, each for so long that its numbers stand; slow tails of the grid are cheap and need
 /// several fillings of a zone, reads need no more than some ten thousand commands: at low depth they need more time for them.
+fn defaults<S: ZnsStudy>(level: Level) -> S::Spec {
+    S::Spec::defaults(level)
+}
+
 fn measure<S: ZnsStudy>(spec: S::Spec, read_seconds: f64, write_seconds: f64) -> (Environment, Vec<Values>) {
-    let drives = Drives::find(S::drives(&spec)).unwrap();
+    let drives = Drives::find(spec.drives()).unwrap();
     let mut points = S::points(&spec, &drives).unwrap();
     for actor in points.iter_mut().flat_map(|point| &mut point.job.actors).filter(|actor| actor.time.is_some()) {
         let seconds = match actor.op {
@@ -169,9 +173,9 @@ fn finish() {
 
 #[test]
 fn open_close() {
-    let room = tempfile::tempdir().unwrap();
-    let spec = ZnsOpenClose::defaults(Level::Quick);
-    let path = room.path().join("run");
+    let temporary = tempfile::tempdir().unwrap();
+    let spec = defaults::<ZnsOpenClose>(Level::Quick);
+    let path = temporary.path().join("run");
     conduct::<Zns<ZnsOpenClose>>(&spec, Seed(42), &Conduct::quietly(&path)).unwrap();
     let recorded = Recorded::<Zns<ZnsOpenClose>>::of(&Record::open(&path).unwrap()).unwrap();
     let values = recorded
@@ -193,13 +197,13 @@ fn read_interference() {
         "conventional-reads-under-writes-mean",
         "conventional-reads-under-writes-p95",
     ];
-    hold::<ZnsReadInterference>(ZnsReadInterference::defaults(Level::Quick), 2.0, 8.0, &expected);
+    hold::<ZnsReadInterference>(defaults::<ZnsReadInterference>(Level::Quick), 2.0, 8.0, &expected);
 }
 
 /// Unlimited writers are held to the published levels; the conventional drive's comes from whole cycles of its collector.
 #[test]
 fn heavy() {
-    let measured = hold::<ZnsHeavy>(ZnsHeavy::defaults(Level::Quick), 60.0, 60.0, &[]);
+    let measured = hold::<ZnsHeavy>(defaults::<ZnsHeavy>(Level::Quick), 60.0, 60.0, &[]);
     let comparison = compare(&measured, ZnsHeavy::PUBLISHED).unwrap();
     let levels: Vec<_> = comparison.iter().filter(|level| level.metric == "writer_bw_mib").collect();
     assert_eq!(levels.len(), 2);
@@ -208,17 +212,17 @@ fn heavy() {
 
 #[test]
 fn reset_interference() {
-    hold::<ZnsResetInterference>(ZnsResetInterference::defaults(Level::Quick), 2.0, 2.0, &[]);
+    hold::<ZnsResetInterference>(defaults::<ZnsResetInterference>(Level::Quick), 2.0, 2.0, &[]);
 }
 
 fn smoke<S: ZnsStudy>() {
-    let room = tempfile::tempdir().unwrap();
-    let how = Conduct::quietly(room.path());
-    let outcome = conduct::<Zns<S>>(&S::defaults(Level::Smoke), Seed(42), &how).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let how = Conduct::quietly(temporary.path());
+    let outcome = conduct::<Zns<S>>(&S::Spec::defaults(Level::Smoke), Seed(42), &how).unwrap();
     assert!(!outcome.analysis.figures.is_empty() && !outcome.analysis.findings.is_empty(), "{}", S::ID);
-    let before = Record::open(room.path()).unwrap().events.len();
-    let again = conduct::<Zns<S>>(&S::defaults(Level::Smoke), Seed(42), &how).unwrap();
-    assert_eq!((again.state, Record::open(room.path()).unwrap().events.len()), (State::WasDone, before));
+    let before = Record::open(temporary.path()).unwrap().events.len();
+    let again = conduct::<Zns<S>>(&S::Spec::defaults(Level::Smoke), Seed(42), &how).unwrap();
+    assert_eq!((again.state, Record::open(temporary.path()).unwrap().events.len()), (State::WasDone, before));
 }
 
 #[test]
@@ -237,13 +241,13 @@ fn on_another_drive_shapes_are_decided_and_published_values_are_context() {
         .replace("zone_size_mib = 2048", "zone_size_mib = 64")
         .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 48");
     let text = text.replace("max_open = 14", "max_open = 6").replace("max_active = 14", "max_active = 6");
-    let room = tempfile::tempdir().unwrap();
-    let model = room.path().join("small.toml");
+    let temporary = tempfile::tempdir().unwrap();
+    let model = temporary.path().join("small.toml");
     std::fs::write(&model, text).unwrap();
     let device = format!("sim:{}", model.display());
     let run = |device: &str, name: &str| {
-        let spec = GridSpec { device: device.into(), ..ZnsInterZone::defaults(Level::Smoke) };
-        conduct::<Zns<ZnsInterZone>>(&spec, Seed(42), &Conduct::quietly(&room.path().join(name))).unwrap().analysis
+        let spec = GridSpec { device: device.into(), ..GridSpec::defaults(Level::Smoke) };
+        conduct::<Zns<ZnsInterZone>>(&spec, Seed(42), &Conduct::quietly(&temporary.path().join(name))).unwrap().analysis
     };
     let verdict = |analysis: &senesce_core::Analysis, id: &str| {
         analysis.findings.iter().find(|finding| finding.id == id).unwrap().verdict
@@ -268,37 +272,37 @@ fn every_experiment_runs_on_a_small_drive() {
         .replace("zone_capacity_mib = 1077", "zone_capacity_mib = 3");
     let text = text.replace("max_open = 14", "max_open = 3").replace("max_active = 14", "max_active = 3");
     let text = text.replace("formats = [512, 4096]", "formats = [512]");
-    let room = tempfile::tempdir().unwrap();
-    let model = room.path().join("small.toml");
+    let temporary = tempfile::tempdir().unwrap();
+    let model = temporary.path().join("small.toml");
     std::fs::write(&model, text).unwrap();
     let device = format!("sim:{}", model.display());
     let time = senesce_core::Span::from_millis(20);
     let grid =
         |spec: GridSpec| GridSpec { device: device.clone(), time, ramp: senesce_core::Span::from_millis(0), ..spec };
-    completes::<ZnsRequestSize>(grid(ZnsRequestSize::defaults(Level::Smoke)));
-    completes::<ZnsIntraZone>(grid(ZnsIntraZone::defaults(Level::Smoke)));
-    completes::<ZnsInterZone>(grid(ZnsInterZone::defaults(Level::Smoke)));
-    completes::<ZnsBandwidth>(grid(ZnsBandwidth::defaults(Level::Smoke)));
+    completes::<ZnsRequestSize>(grid(defaults::<ZnsRequestSize>(Level::Smoke)));
+    completes::<ZnsIntraZone>(grid(defaults::<ZnsIntraZone>(Level::Smoke)));
+    completes::<ZnsInterZone>(grid(GridSpec::defaults(Level::Smoke)));
+    completes::<ZnsBandwidth>(grid(defaults::<ZnsBandwidth>(Level::Smoke)));
     let fill = |spec: FillSpec| FillSpec { device: device.clone(), ..spec };
-    completes::<ZnsReset>(fill(ZnsReset::defaults(Level::Smoke)));
-    completes::<ZnsFinish>(fill(ZnsFinish::defaults(Level::Smoke)));
-    let mut spec = ZnsOpenClose::defaults(Level::Smoke);
+    completes::<ZnsReset>(fill(defaults::<ZnsReset>(Level::Smoke)));
+    completes::<ZnsFinish>(fill(defaults::<ZnsFinish>(Level::Smoke)));
+    let mut spec = defaults::<ZnsOpenClose>(Level::Smoke);
     spec.device = device.clone();
     completes::<ZnsOpenClose>(spec);
-    let mut spec = ZnsReadInterference::defaults(Level::Smoke);
-    (spec.device, spec.time) = (device.clone(), time);
+    let mut spec = defaults::<ZnsReadInterference>(Level::Smoke);
+    (spec.points.device, spec.points.time) = (device.clone(), time);
     completes::<ZnsReadInterference>(spec);
-    let mut spec = ZnsHeavy::defaults(Level::Smoke);
-    (spec.device, spec.time) = (device.clone(), time);
+    let mut spec = defaults::<ZnsHeavy>(Level::Smoke);
+    (spec.load.points.device, spec.load.points.time) = (device.clone(), time);
     completes::<ZnsHeavy>(spec);
-    let mut spec = ZnsResetInterference::defaults(Level::Smoke);
+    let mut spec = defaults::<ZnsResetInterference>(Level::Smoke);
     (spec.device, spec.time) = (device, time);
     completes::<ZnsResetInterference>(spec);
 }
 
 fn completes<S: ZnsStudy>(spec: S::Spec) {
-    let room = tempfile::tempdir().unwrap();
-    let outcome = conduct::<Zns<S>>(&spec, Seed(42), &Conduct::quietly(room.path())).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let outcome = conduct::<Zns<S>>(&spec, Seed(42), &Conduct::quietly(temporary.path())).unwrap();
     assert_eq!(outcome.state, State::Done, "{}", S::ID);
     let points = outcome.analysis.result["points"].as_array().unwrap();
     assert!(!points.is_empty(), "{}", S::ID);

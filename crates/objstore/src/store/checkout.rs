@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use senesce_core::beneath::{self, Attributes, Beneath};
 use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
+use senesce_core::output;
 use senesce_core::progress::Progress;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -62,7 +63,7 @@ pub fn checkout(
 ) -> Result<CheckoutReport, StoreError> {
     let started = Instant::now();
     let snapshot = store.snapshot(number)?;
-    fs::create_dir_all(destination).map_err(io("make directory", destination))?;
+    output::directory(destination)?;
     if fs::read_dir(destination).map_err(io("list", destination))?.next().is_some() {
         return Err(StoreError::DestinationNotEmpty(destination.into()));
     }

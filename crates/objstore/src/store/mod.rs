@@ -29,7 +29,7 @@ use crate::scheme::Scheme;
 use pack::Pack;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use senesce_core::failure::errno_words;
-use senesce_core::input;
+use senesce_core::{input, output};
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
@@ -142,7 +142,7 @@ impl Store {
 
     /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
-        fs::create_dir_all(path).map_err(io("make directory", path))?;
+        output::directory(path)?;
         for name in names(path)? {
             let ours = FOLDERS.iter().any(|folder| name.ends_with(folder)) && is_directory(&name);
             let unused = ours && (name.ends_with("staging") || names(&name)?.is_empty());
@@ -285,7 +285,12 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 
 /// Writes a file so that a reader, also after a power failure, sees all of it or none.
 fn write_durably(path: &Path, temporary: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut file = File::create(temporary).map_err(io("create", temporary))?;
+    // What an earlier attempt left, or somebody put there: a link would be written through.
+    match fs::remove_file(temporary) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("remove", temporary)(error)),
+        _ => {}
+    }
+    let mut file = File::create_new(temporary).map_err(io("create", temporary))?;
     file.write_all(bytes).map_err(io("write", temporary))?;
     file.sync_all().map_err(io("sync", temporary))?;
     fs::rename(temporary, path).map_err(io("rename into place", path))?;

@@ -260,3 +260,16 @@ fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
     fs::rename(snapshots.join("000001"), snapshots.join(u64::MAX.to_string())).unwrap();
     assert!(commit_again(&room).unwrap_err().contains("no next number"));
 }
+
+#[test]
+fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
+    let room = Room::new();
+    let before = room.outside();
+    let prepared = room.path("prepared");
+    fs::create_dir_all(prepared.join("staging")).unwrap();
+    symlink(room.path("outside/precious"), prepared.join("staging/store.json")).unwrap();
+    Store::create(&prepared, Store::open(&room.path("store")).unwrap().settings()).unwrap();
+    assert_eq!(room.outside(), before);
+    assert_eq!(fs::read(room.path("outside/precious")).unwrap(), b"precious");
+    assert!(prepared.join("store.json").symlink_metadata().unwrap().is_file());
+}

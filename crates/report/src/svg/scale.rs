@@ -29,14 +29,15 @@ impl AxisScale {
             return Self::of_categories(&axis.categories);
         }
         let usable = |value: &f64| value.is_finite() && (axis.scale == Scale::Linear || *value > 0.0);
-        let (mut low, mut high) = values
-            .filter(usable)
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        let (mut low, mut high, mut whole) = (f64::INFINITY, f64::NEG_INFINITY, true);
+        for value in values.filter(usable) {
+            (low, high, whole) = (low.min(value), high.max(value), whole && is_whole(value));
+        }
         if low > high {
             (low, high) = (1.0, 1.0);
         }
         match axis.scale {
-            Scale::Linear => Self::linear(axis, low, high, zero, target),
+            Scale::Linear => Self::linear(axis, low, high, zero, target, whole),
             Scale::Log2 => Self::logarithmic(axis, low, high, 2.0, zero, target),
             Scale::Log10 => Self::logarithmic(axis, low, high, 10.0, zero, target),
         }
@@ -48,7 +49,8 @@ impl AxisScale {
         Self { scale: Scale::Linear, low: -0.5, high: names.len() as f64 - 0.5, ticks }
     }
 
-    fn linear(axis: &Axis, mut low: f64, mut high: f64, zero: bool, target: usize) -> Self {
+    /// Where all values are `whole`, as counts are, so are the ticks.
+    fn linear(axis: &Axis, mut low: f64, mut high: f64, zero: bool, target: usize, whole: bool) -> Self {
         if zero || (low > 0.0 && low < 0.4 * high) {
             low = low.min(0.0);
             high = high.max(0.0);
@@ -62,7 +64,11 @@ impl AxisScale {
             high = low + 1.0;
         }
         let span = high - low;
-        let step = nice_step(span / target.max(2) as f64, axis.bytes);
+        let step = match nice_step(span / target.max(2) as f64, axis.bytes) {
+            part if whole && part < 1.0 => 1.0,
+            part if whole && !is_whole(part) => 2.0 * part,
+            step => step,
+        };
         if axis.min.is_none() {
             low = outward(low, (low / step + 1e-9).floor() * step, low - 0.05 * span, step);
         }
@@ -215,6 +221,13 @@ mod tests {
     fn labels(axis: &Axis, values: &[f64]) -> Vec<String> {
         let scale = AxisScale::fit(axis, values.iter().copied(), false, 5);
         scale.ticks.into_iter().map(|tick| tick.label.replace('\u{2009}', " ")).collect()
+    }
+
+    #[test]
+    fn whole_numbers_have_whole_ticks() {
+        assert_eq!(labels(&Axis::linear("run"), &[1.0, 2.0]), ["1", "2"]);
+        assert_eq!(labels(&Axis::linear("run"), &[1.0, 3.0, 11.0]), ["0", "5", "10"]);
+        assert_eq!(labels(&Axis::linear("run"), &[1.0, 1.5, 2.0])[1], "1.2");
     }
 
     #[test]

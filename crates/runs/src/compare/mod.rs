@@ -10,6 +10,7 @@ use crate::measurements;
 use crate::registry::Registry;
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
+use senesce_core::measurement::Seconds;
 use senesce_core::{Failure, Measurement, Record};
 use senesce_stats::arm::{Arm, Mean, Untestable};
 use senesce_stats::floor::Floor;
@@ -216,7 +217,8 @@ fn target_class(record: &Record) -> String {
 }
 
 type Key = (String, String, BTreeMap<String, String>);
-type Groups = BTreeMap<Key, (Measurement, BTreeMap<(usize, u32), Vec<f64>>)>;
+type Group = (Measurement, BTreeMap<(usize, u32), Vec<f64>>);
+type Groups = BTreeMap<Key, Group>;
 
 fn groups(registry: &Registry, records: &[Record]) -> Result<Groups, Failure> {
     let measured = records.iter().map(|record| measurements::of(registry, record));
@@ -229,8 +231,11 @@ fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
     for (run, measured) in runs.into_iter().enumerate() {
         for one in measured {
             let key = (one.metric.clone(), one.unit.clone(), one.condition.clone());
-            let (image, value) = (one.image, one.value.get());
+            let (image, value, seconds) = (one.image, one.value.get(), one.seconds);
             let entry = all.entry(key).or_insert_with(|| (one, BTreeMap::new()));
+            if seconds == Seconds::Emulator {
+                entry.0.seconds = seconds;
+            }
             entry.1.entry((run, image)).or_default().push(value);
         }
     }
@@ -250,6 +255,11 @@ enum Emulation {
     Somewhere,
 }
 
+/// Whether any side of a row was told by the clock of an emulated processor.
+fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
+    [Some(what), other.map(|(what, _)| what)].into_iter().flatten().any(|one| one.seconds == Seconds::Emulator)
+}
+
 fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
     judged_rows(sample, reference, Emulation::Nowhere, options)
 }
@@ -259,15 +269,16 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {
         let ours = sample.get(key).map(|(_, ours)| ours);
-        let described = if emulation == Emulation::Somewhere && measurements::is_timing(what) {
-            Some("times are not judged under emulation")
-        } else if what.better == Better::Neither {
-            Some("no direction is better")
-        } else if has_primary && !what.primary {
-            Some("described: the workload is judged by its primary metrics")
-        } else {
-            None
-        };
+        let described =
+            if what.is_timing() && (emulation == Emulation::Somewhere || is_emulators(what, sample.get(key))) {
+                Some("times are not judged under emulation")
+            } else if what.better == Better::Neither {
+                Some("no direction is better")
+            } else if has_primary && !what.primary {
+                Some("described: the workload is judged by its primary metrics")
+            } else {
+                None
+            };
         // What is to be judged and is not there is no reason to pass; what is only described is left out.
         if ours.is_none() && described.is_some() {
             continue;

@@ -153,7 +153,7 @@ impl Courses {
 }
 
 /// Fewer values have no change point: a place has three on either side.
-const LEAST_POINTS: usize = 6;
+pub(super) const LEAST_POINTS: usize = 6;
 
 /// What one run adds to each course.
 fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<Key, (&'a Measurement, Point)> {
@@ -211,7 +211,10 @@ mod tests {
         assert_eq!(courses.courses.len(), 1);
         assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
         assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
-        let caveats = super::super::analysis(&entries, &courses, None).caveats.join("\n");
+        let page = super::super::analysis(&entries, &courses, None);
+        assert!(page.summary.ends_with("No metric has the 6 runs of one setting that a change of its level needs to be seen."));
+        assert_eq!(page.figures[0].caption, "2 runs are too few to see a change; 6 are needed.");
+        let caveats = page.caveats.join("\n");
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
         let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");

@@ -1,5 +1,6 @@
 //! A history as tables and figures.
 
+use super::course::LEAST_POINTS;
 use super::{Against, Course, Courses, Entry, State, baseline};
 use senesce_core::analysis::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
 use senesce_stats::change_points::{ChangePoint, FALSE_ALARM};
@@ -158,14 +159,21 @@ fn summary(entries: &[Entry], courses: &Courses) -> String {
         (Some(first), Some(last)) => format!(" from {first} to {last}"),
         _ => String::new(),
     };
+    let (entries, hosts) = (counted(entries.len(), "run"), counted(hosts.len(), "machine"));
+    format!("{entries}{span} on {hosts}. {}", changes_words(courses))
+}
+
+fn changes_words(courses: &Courses) -> String {
+    if courses.searched() == 0 {
+        return format!(
+            "No metric has the {LEAST_POINTS} runs of one setting that a change of its level needs to be seen."
+        );
+    }
     let changed = courses.courses.iter().filter(|course| !course.changes.is_empty()).count();
+    let (searched, by_chance) = (counted(courses.searched(), "course"), courses.false_alarms());
     format!(
-        "{}{span} on {}. The level changed in {changed} of {} long enough to tell; if nothing had changed, at most {:.1} would show \
-         a change.",
-        counted(entries.len(), "run"),
-        counted(hosts.len(), "machine"),
-        counted(courses.searched(), "course"),
-        courses.false_alarms(),
+        "The level changed in {changed} of {searched} long enough to tell; if nothing had changed, at most {by_chance:.1} would show \
+         a change."
     )
 }
 
@@ -264,7 +272,9 @@ fn caption(entries: &[Entry], course: &Course) -> String {
     };
     let mut words: Vec<String> = course.changes.iter().map(change).collect();
     words.extend(course.drift_words().map(|drift| format!("Since the last change it {drift}.")));
-    if words.is_empty() {
+    if course.points.len() < LEAST_POINTS {
+        words.push(format!("{} runs are too few to see a change; {LEAST_POINTS} are needed.", course.points.len()));
+    } else if words.is_empty() {
         words.push(format!("No change is found (at {:.0} % false alarms a course).", FALSE_ALARM * 100.0));
     }
     words.join(" ")

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use senesce_cluster::Cluster;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::record::Witness;
-use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed};
+use senesce_core::{Environment, ExitCode, Failure, Measurement, Progress, RunDirectory, Seed, machine};
 use senesce_volume::TargetSpec;
 use serde::Serialize;
 use std::fs::File;
@@ -64,8 +64,9 @@ impl<'a, R: Run> Context<'a, R> {
         Ok(())
     }
 
-    /// Records a measured value of the step.
+    /// Records a measured value of the step; one that was taken under emulation is marked.
     pub fn measure(&mut self, one: Measurement) {
+        let one = if machine::is_emulated() { one.under_emulation() } else { one };
         self.push_common(Common::Measurement(one));
     }
 

@@ -126,6 +126,21 @@ fn under_emulation_times_are_not_judged_and_layout_is() {
 }
 
 #[test]
+fn what_an_emulated_guest_timed_within_a_run_is_not_judged_and_what_a_model_told_is() {
+    let room = tempfile::tempdir().unwrap();
+    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    for (seconds, judged) in [("emulator", false), ("model", true)] {
+        let mut slow = run(room.path(), seconds, &SLOW, "6.1", "memory:1G");
+        for event in slow.events.iter_mut().filter(|event| event.data["metric"] == "throughput") {
+            event.data["seconds"] = json!(seconds);
+        }
+        let found = compare(&REGISTRY, &[slow], std::slice::from_ref(&base), &Options::default()).unwrap();
+        let row = found.rows.iter().find(|row| row.what.metric == "throughput").unwrap();
+        assert_eq!(row.judged().is_some(), judged, "{seconds}");
+    }
+}
+
+#[test]
 fn hardware_virtualisation_is_judged() {
     let room = tempfile::tempdir().unwrap();
     let mut base = run(room.path(), "base", &BASE, "6.1", "memory:1G");

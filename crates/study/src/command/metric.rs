@@ -266,12 +266,11 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_a_timing_unless_said() {
-        use senesce_runs::measurements::is_timing;
         let one = |more: &str| {
             let text = format!("metric = {{ regex = '[0-9]+', unit = 'IOPS', better = 'higher'{more} }}");
             spec(&text).read(1.0, "42", "").unwrap().remove(0)
         };
-        assert!(is_timing(&one("")) && !is_timing(&one(", timing = false")));
+        assert!(one("").is_timing() && !one(", timing = false").is_timing());
     }
 
     #[test]

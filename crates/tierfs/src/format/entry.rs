@@ -3,7 +3,7 @@
 //! their block.
 
 use super::sealed;
-use crc32c::{crc32c, crc32c_append};
+use crate::sum;
 
 /// Bytes before the name.
 pub const HEADER: usize = 16;
@@ -18,16 +18,13 @@ pub const fn bytes_for(length: usize) -> usize {
 /// Word 2 of a record.
 pub fn encode(record: usize, length: usize, kind: u8) -> u64 {
     let value = (record | length << 16) as u32 | u32::from(kind) << 24;
-    u64::from(value) | u64::from(crc32c(&value.to_le_bytes())) << 32
+    u64::from(value) | u64::from(sum::of_half(value)) << 32
 }
 
 /// Word 1 of the record at byte `at` of the region that names `ino`.
 pub fn name_inode(at: usize, ino: u32, shape: u64, name: &[u8]) -> u64 {
-    let mut head = [0; 16];
-    head[..8].copy_from_slice(&(at as u64).to_le_bytes());
-    head[8..12].copy_from_slice(&ino.to_le_bytes());
-    head[12..].copy_from_slice(&(shape as u32).to_le_bytes());
-    u64::from(ino) | u64::from(crc32c_append(crc32c(&head), name)) << 32
+    let both = u64::from(ino) | shape << 32;
+    u64::from(ino) | u64::from(sum::of_bytes(at as u64, both, name)) << 32
 }
 
 /// Bytes of the record with this word 2.

@@ -1,6 +1,6 @@
 //! Pointers to blocks.
 
-use crc32c::crc32c;
+use crate::sum;
 
 /// A tagged block pointer, one word: bit 63 says that the address is a slot of the cold store, bits 60..=62 hold the
 /// height of a tree (in roots only), bits 0..=31 the address. Zero is a hole. As it is stored in a node, bits 32..=59 hold
@@ -19,6 +19,8 @@ impl Pointer {
     pub const HOLE: Self = Self(0);
     /// What was stored is lost; reading it is an error. No slot has this number: slot 0 is the header.
     pub const LOST: Self = Self(COLD_BIT);
+    /// [`HOLE`](Self::HOLE) as it stands in a node.
+    pub const SEALED_HOLE: u64 = (sum::constant(0, 64) as u64) << CHECK_SHIFT & CHECK_MASK;
 
     /// A block of the region.
     pub fn resident(block: u32) -> Self {
@@ -31,13 +33,18 @@ impl Pointer {
     }
 
     /// The word to store in a node.
+    #[inline]
     pub fn seal(self) -> u64 {
-        let check = u64::from(crc32c(&self.0.to_le_bytes()));
+        let check = u64::from(sum::of_word(self.0));
         self.0 | check << CHECK_SHIFT & CHECK_MASK
     }
 
     /// The pointer of a word of a node, if the word is intact.
+    #[inline]
     pub fn unseal(word: u64) -> Option<Self> {
+        if word == Self::SEALED_HOLE {
+            return Some(Self::HOLE);
+        }
         let pointer = Self(word & !CHECK_MASK);
         (pointer.seal() == word).then_some(pointer)
     }

@@ -154,3 +154,29 @@ fn data_are_not_overwritten_unless_named() {
     }
     make(&MakeRequest { cold_size: Some(Bytes::mib(4)), erase: both.into(), ..request }).unwrap();
 }
+
+#[test]
+fn only_an_own_cold_store_is_overwritten_for_anonymous_memory() {
+    let room = Room::new();
+    let fresh = |name: &str| fresh_cold(&room.path(name), 1 << 20).map(|(cold, _)| drop(cold));
+    fresh("own").unwrap();
+    fresh("own").unwrap();
+    let before = fs::read(room.path("own")).unwrap();
+    std::os::unix::fs::symlink(room.path("own"), room.path("link")).unwrap();
+    assert!(fresh("link").is_err(), "a link may lead anywhere by the time it is followed");
+    assert_eq!(fs::read(room.path("own")).unwrap(), before);
+    fs::write(room.path("thesis"), b"precious").unwrap();
+    assert!(matches!(fresh("thesis"), Err(TierError::Target(_))));
+    room.make("n", "c").unwrap();
+    assert!(matches!(fresh("c"), Err(TierError::Target(_))), "the region of this one is in a file");
+    assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
+}
+
+#[test]
+fn a_pipe_is_no_cold_store_and_nobody_waits_for_its_writer() {
+    let room = Room::new();
+    let path = room.path("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    assert!(matches!(fresh_cold(&path, 1 << 20), Err(TierError::Target(_))));
+    assert!(path.exists());
+}

@@ -2,11 +2,12 @@
 //! operation under way, and nothing else.
 
 use super::dump::{Dump, dump};
-use super::model::{Op, apply, op};
+use super::model::{Op, apply, new, op};
 use super::sim::{SimCold, SimNvm, Survivors, anonymous, crash_image, empty_image, open_image, unpersisted};
-use crate::TierFs;
 use crate::check::check;
+use crate::format::ROOT_INO;
 use crate::open::Options;
+use crate::{Attr, SetAttr, TierFs};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use rand_pcg::rand_core::Rng;
@@ -124,4 +125,48 @@ fn every_crash_of_many_random_workloads_leaves_a_whole_state() {
     for seed in 0..150 {
         crash_everywhere(workload(seed, 150), Seed(u64::from(seed)), 4);
     }
+}
+
+/// Crashes at every persist of `change`, before and after what it persists, and shows the file `a` to `judge`.
+fn crash_in(prepare: impl FnOnce(&TierFs, u32), change: impl FnOnce(&TierFs, u32), judge: fn(Attr, Vec<u8>)) {
+    let (nvm, cold) = (SimNvm::new(&empty_image(BLOCKS, SLOTS)), SimCold::default());
+    let fs =
+        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap();
+    let a = fs.create(ROOT_INO, b"a", &new(libc::S_IFREG | 0o4755)).unwrap().ino;
+    prepare(&fs, a);
+    let crashes = Arc::new(AtomicUsize::new(0));
+    let count = crashes.clone();
+    nvm.set_hook(Box::new(move |stored, durable| {
+        for image in [stored, durable] {
+            let after = open_image(image, &cold, &Options::default()).unwrap();
+            let attr = after.lookup(ROOT_INO, b"a").unwrap();
+            let mut content = vec![0; attr.size as usize];
+            after.read(attr.ino, 0, &mut content).unwrap();
+            judge(attr, content);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }));
+    change(&fs, a);
+    assert!(crashes.load(Ordering::Relaxed) >= 4);
+}
+
+#[test]
+fn set_user_id_goes_with_the_first_byte_that_changes() {
+    let old = |fs: &TierFs, a: u32| assert!(fs.write(a, 0, &[1; 3 * 4096], false).unwrap() > 0);
+    let judge = |attr: Attr, content: Vec<u8>| {
+        assert!(attr.mode & libc::S_ISUID == 0 || content.iter().all(|byte| *byte == 1), "{attr:?}");
+    };
+    crash_in(old, |fs, a| assert!(fs.write(a, 4096, &[2; 4096], true).unwrap() > 0), judge);
+    crash_in(old, |fs, a| assert!(fs.write(a, 8, &[2; 8], true).unwrap() > 0), judge);
+    crash_in(old, |fs, a| assert!(fs.write(a, 100, &[2; 6000], true).unwrap() > 0), judge);
+}
+
+#[test]
+fn sizes_and_times_that_are_set_together_come_together() {
+    let set = SetAttr { size: Some(100), mtime: Some(5), atime: Some(6), mode: Some(0o600), ..SetAttr::default() };
+    let judge = |attr: Attr, _: Vec<u8>| {
+        assert_eq!(attr.size == 100, attr.mtime == 5 && attr.mode & 0o7777 == 0o600, "{attr:?}");
+    };
+    let old = |fs: &TierFs, a: u32| assert!(fs.write(a, 0, &[1; 3 * 4096], false).unwrap() > 0);
+    crash_in(old, move |fs, a| assert_eq!(fs.set_attr(a, &set).unwrap().mtime, 5), judge);
 }

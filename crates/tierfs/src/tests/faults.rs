@@ -127,3 +127,52 @@ fn a_hot_block_survives_the_hand() {
     assert_eq!(fs.stats().fetched, before, "the block in use was evicted");
     assert!(fs.stats().cold_blocks > 80);
 }
+
+#[test]
+fn attributes_go_without_room_and_without_waiting_for_readers() {
+    let (fs, _, _) = small(128, 200);
+    let a = file(&fs, "a");
+    fs.set_xattr(a, b"user.one", b"value", true, false).unwrap();
+    fs.set_xattr(a, b"user.two", &[7; 5000], true, false).unwrap();
+    let mut size = 0;
+    while fs.write(a, size, &[1; BLOCK], false).is_ok() {
+        size += BLOCK as u64;
+    }
+    while fs.blocks.take(1, false, &mut Vec::new()) {}
+    assert_eq!(fs.set_xattr(a, b"user.three", b"value", true, false), Err(Errno::NOSPC));
+    let reader = fs.table.slot(a).lock.read();
+    fs.drop_capability(a).unwrap();
+    assert_eq!(fs.remove_xattr(a, b"user.none"), Err(Errno::NODATA));
+    drop(reader);
+    fs.remove_xattr(a, b"user.one").unwrap();
+    fs.remove_xattr(a, b"user.two").unwrap();
+    assert_eq!(fs.list_xattr(a).unwrap(), []);
+}
+
+#[test]
+fn a_scrub_counts_the_blocks_that_have_their_sums() {
+    let (fs, _, cold) = small(200, 1000);
+    let a = file(&fs, "a");
+    fs.write(a, 0, &pattern(20 * BLOCK, 1), false).unwrap();
+    while fs.stats().cold_blocks < 20 {
+        fs.evict(20);
+    }
+    let counts = |fs: &TierFs| {
+        let found = fs.scrub();
+        (found.blocks, found.without_sum, found.damaged_blocks)
+    };
+    assert_eq!(counts(&fs), (20, 0, 0));
+    cold.change(cold.slots()[3], |content| content[9] ^= 1);
+    assert_eq!(counts(&fs), (19, 0, 1));
+    cold.fail_reads(true);
+    assert_eq!(counts(&fs), (0, 0, 20));
+
+    let options = Options { block_sums: false, ..Options::default() };
+    let fs = super::sim::open_image(&super::sim::empty_image(200, 1000), &SimCold::default(), &options).unwrap();
+    let a = file(&fs, "a");
+    fs.write(a, 0, &pattern(4 * BLOCK, 1), false).unwrap();
+    while fs.stats().cold_blocks < 4 {
+        fs.evict(4);
+    }
+    assert_eq!(counts(&fs), (0, 4, 0));
+}

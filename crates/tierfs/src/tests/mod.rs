@@ -1,12 +1,15 @@
 //! Tests of the core as a whole, over doubles of memory and cold store.
 
 mod corruption;
+mod crafted;
 mod crash;
 mod dump;
 mod faults;
+mod frozen;
 mod model;
 mod posix;
 mod region;
+mod repairing;
 mod room;
 mod sim;
 mod threads;

@@ -22,6 +22,9 @@ pub type Hook = Box<dyn FnMut(&[u8], &[u8]) + Send>;
 struct SimState {
     durable: Vec<u8>,
     hook: Option<Hook>,
+    /// Persists until one fails.
+    until_failure: Option<usize>,
+    failed: bool,
 }
 
 /// Memory whose stores are durable only after `persist`, by cache lines.
@@ -42,12 +45,22 @@ impl SimNvm {
         let mut buffer = AlignedBuffer::new(image.len() / BLOCK);
         buffer.copy_from_slice(image);
         let (base, len) = (buffer.as_mut_ptr(), buffer.len());
-        let state = SimState { durable: image.to_vec(), hook: None };
+        let state = SimState { durable: image.to_vec(), hook: None, until_failure: None, failed: false };
         Self { memory: Arc::new(Shared(base, len, Mutex::new(buffer))), state: Arc::new(Mutex::new(state)) }
     }
 
     pub fn set_hook(&self, hook: Hook) {
         self.state.lock().hook = Some(hook);
+    }
+
+    /// After `count` more persists one fails, as msync(2) does: once, and those that follow succeed again.
+    pub fn fail_after(&self, count: usize) {
+        self.state.lock().until_failure = Some(count);
+    }
+
+    /// What is durable.
+    pub fn durable(&self) -> Vec<u8> {
+        self.state.lock().durable.clone()
     }
 
     pub fn image(&self) -> Vec<u8> {
@@ -74,8 +87,20 @@ unsafe impl Nvm for SimNvm {
         if let Some(hook) = &mut state.hook {
             hook(stored, &state.durable);
         }
+        state.until_failure = match state.until_failure {
+            Some(0) => {
+                state.failed = true;
+                state.until_failure = None;
+                return;
+            }
+            more => more.map(|count| count - 1),
+        };
         let (first, last) = (offset / LINE * LINE, (offset + len).next_multiple_of(LINE));
         state.durable[first..last].copy_from_slice(&stored[first..last]);
+    }
+
+    fn failed(&self) -> bool {
+        self.state.lock().failed
     }
 
     fn durability(&self) -> &'static str {

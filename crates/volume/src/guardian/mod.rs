@@ -38,6 +38,11 @@ impl Guardian {
         Self::of(Owed::Mount { point: point.into() })
     }
 
+    /// The same, after the command with which its file system wants to be unmounted.
+    pub(crate) fn of_custom_mount(point: &Path, device: &Path, command: &str) -> Result<Self, TargetError> {
+        Self::of(Owed::CustomMount { point: point.into(), device: device.into(), command: command.into() })
+    }
+
     /// Will unmount a FUSE file system from a directory of the user's when its server is dead.
     pub fn of_fuse_mount(point: &Path) -> Result<Self, TargetError> {
         let point = point.canonicalize().map_err(TargetError::io("look at the mount point", point))?;

@@ -1,8 +1,7 @@
 //! What must be undone when its process is gone, and how.
 
 use super::owner::stat_of;
-use crate::guard;
-use crate::loop_device;
+use crate::{custom, guard, loop_device};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -24,6 +23,8 @@ const BUSY_LIMIT: Duration = Duration::from_secs(2);
 pub(super) enum Owed {
     /// A mount on a point of ours; the point is removed too.
     Mount { point: PathBuf },
+    /// The same of a file system that has a command of its own for it.
+    CustomMount { point: PathBuf, device: PathBuf, command: String },
     /// A FUSE mount on a directory of the user's. Once its server is dead nobody else can use it.
     FuseMount { point: PathBuf },
     /// A directory with a random name, with everything in it.
@@ -49,7 +50,7 @@ pub(super) enum Owed {
 impl fmt::Display for Owed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Mount { point } => write!(f, "mount {}", point.display()),
+            Self::Mount { point } | Self::CustomMount { point, .. } => write!(f, "mount {}", point.display()),
             Self::FuseMount { point } => write!(f, "FUSE mount {}", point.display()),
             Self::Tree { path } | Self::Directory { path } => write!(f, "directory {}", path.display()),
             Self::ControlGroup { path, .. } => write!(f, "control group {}", path.display()),
@@ -71,7 +72,9 @@ impl Owed {
     /// Ends what a killed process waits for: a request to a FUSE server that was a part of it can never be answered, and only
     /// the end of the connection lets the process end too.
     pub(super) fn let_go(&self) {
-        let (Self::FuseMount { point } | Self::Mount { point }) = self else { return };
+        let (Self::FuseMount { point } | Self::Mount { point } | Self::CustomMount { point, .. }) = self else {
+            return;
+        };
         let Some(line) =
             guard::mounts().ok().and_then(|mounts| mounts.into_iter().find(|line| line.mount_point == *point))
         else {
@@ -91,6 +94,10 @@ impl Owed {
         match self {
             Self::Mount { point } => {
                 let mounted = unmount_all(point)?;
+                Ok(remove_directory(point)? || mounted)
+            }
+            Self::CustomMount { point, device, command } => {
+                let mounted = unmount_custom(point, device, command)?;
                 Ok(remove_directory(point)? || mounted)
             }
             Self::FuseMount { point } => match is_dead_fuse(point) {
@@ -156,6 +163,19 @@ fn unmount_all(point: &Path) -> io::Result<bool> {
         }
     }
     Ok(found)
+}
+
+/// By its own command first, which is given nothing but what is mounted on a point of ours: a device that nobody mounted there
+/// may be another's by now.
+fn unmount_custom(point: &Path, device: &Path, command: &str) -> io::Result<bool> {
+    if !is_mounted(point)? {
+        return Ok(false);
+    }
+    if let Err(error) = custom::unmount_for(command, device, point) {
+        tracing::warn!("{error}; {} is unmounted without it", point.display());
+    }
+    unmount_all(point)?;
+    Ok(true)
 }
 
 /// An ordinary user's FUSE mounts go through the program that also made them.

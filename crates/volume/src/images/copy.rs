@@ -15,9 +15,9 @@ use std::time::Instant;
 /// How much of an image is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Only what holds data; the rest of a new file is holes, the rest of a device stays as it is.
+    /// What holds data; what lies between is holes in a new file and zeroed on a device.
     Used,
-    /// Every block, so that every block of the copy is written.
+    /// Every block is written.
     Full,
 }
 
@@ -33,14 +33,17 @@ pub struct CopyReport {
     pub written_bytes: u64,
     /// Ranges they were in.
     pub extents: u64,
-    /// Whether what was copied was read back and compared.
+    /// Bytes of a device that were zeroed, because the image has holes there.
+    #[serde(default)]
+    pub zeroed_bytes: u64,
+    /// Whether the whole image was read back and compared.
     pub verified: bool,
-    /// Seconds without the verification.
+    /// Seconds without the verification and the zeroing.
     pub elapsed_seconds: f64,
 }
 
 /// Copies the image at `from` to a file or block device at `to` and reads it back. A file that holds something and a device
-/// are guarded: `erase` repeats their identity. The image must not be in use.
+/// are guarded: `erase` repeats their identity. What a device has behind the size of the image stays. The image must not be in use.
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
         Ok(match extent {
@@ -71,7 +74,7 @@ pub fn copy_in_order(
 
 /// What is copied, and how.
 struct Course {
-    /// What is read back.
+    /// What holds data; all else reads as zero.
     ranges: Vec<Range>,
     way: Way,
 }
@@ -83,6 +86,14 @@ enum Way {
 }
 
 impl Course {
+    /// What no write reaches.
+    fn unwritten(&self, size: u64) -> Vec<Range> {
+        match &self.way {
+            Way::Pieces(pieces) => sparse::gaps(&sparse::merge(pieces.clone()), size),
+            Way::AsTheyLie | Way::EveryBlock => sparse::gaps(&self.ranges, size),
+        }
+    }
+
     fn written_bytes(&self) -> u64 {
         let of = |ranges: &[Range]| ranges.iter().map(|range| range.length()).sum();
         match &self.way {
@@ -104,17 +115,26 @@ fn copy_by(
     let size = source.metadata().map_err(TargetError::io("look at", from))?.len();
     let source = Named { file: &source, path: from };
     let course = course(source, size)?;
-    let begin = Instant::now();
+    let whole = [Range { start: 0, end: size }];
+    let mut zeroed_bytes = 0;
+    let mut begin = Instant::now();
     let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());
     let elapsed_seconds = if is_device {
         let device = ClaimedDevice::claim(to, erase)?;
         check_room(size, device.size().0, to)?;
         device.check_again()?;
-        fill(source, Named { file: device.file(), path: to }, &course)?;
+        let named = Named { file: device.file(), path: to };
+        // Its old bytes would stand where the image has holes: zeroed inode tables, a superblock's second copy.
+        for gap in course.unwritten(size) {
+            sparse::zero_device(named, gap)?;
+            zeroed_bytes += gap.length();
+        }
+        begin = Instant::now();
+        fill(source, named, &course)?;
         device.file().sync_all().map_err(TargetError::io("sync", to))?;
         let elapsed = begin.elapsed().as_secs_f64();
         device.device().flush_buffers()?;
-        verify(source, Named { file: device.file(), path: to }, &course.ranges)?;
+        verify(source, named, &whole)?;
         elapsed
     } else {
         put(to, erase, |part| {
@@ -123,7 +143,7 @@ fn copy_by(
             part.file.sync_all().map_err(TargetError::io("sync", part.path))?;
             let elapsed = begin.elapsed().as_secs_f64();
             forget(part.file);
-            verify(source, part, &[Range { start: 0, end: size }])?;
+            verify(source, part, &whole)?;
             Ok(elapsed)
         })?
     };
@@ -132,6 +152,7 @@ fn copy_by(
         copied_bytes: course.ranges.iter().map(|range| range.length()).sum(),
         written_bytes: course.written_bytes(),
         extents: course.ranges.len() as u64,
+        zeroed_bytes,
         verified: true,
         elapsed_seconds,
     })

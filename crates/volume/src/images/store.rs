@@ -4,10 +4,11 @@ use super::copy::copy_quietly;
 use crate::error::TargetError;
 use crate::lock;
 use crate::sparse::Named;
+use rustix::fs::OFlags;
 use senesce_core::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -183,7 +184,8 @@ impl ImageStore {
 
     fn lock(&self) -> Result<File, TargetError> {
         let path = self.folder.join("lock");
-        let file = File::options().create(true).write(true).truncate(false).open(&path);
+        let flags = OFlags::NOFOLLOW.bits() as i32;
+        let file = File::options().create(true).write(true).truncate(false).custom_flags(flags).open(&path);
         let file = file.map_err(TargetError::io("open", &path))?;
         match lock::lock_waiting(&file) {
             Ok(()) => Ok(file),

@@ -6,6 +6,7 @@
 //! command is under way, so that after a kill the next call completes it.
 
 mod digests;
+mod journal;
 mod manifest;
 mod medium;
 mod proof;
@@ -110,6 +111,9 @@ impl Snapshots {
     pub fn allowing(spec: &TargetSpec, folder: Option<&Path>, erase: Option<&str>) -> Result<Self, TargetError> {
         let medium = Medium::open(spec)?;
         let folder = folder.map_or_else(|| medium.default_folder(), Path::to_path_buf);
+        if let Some(found) = senesce_core::output::obstacle(&folder) {
+            return Err(TargetError::Usage(found.to_string()));
+        }
         let mut snapshots = Self { folder, medium, erase: erase.map(str::to_string), note: None };
         snapshots.complete_interrupted()?;
         Ok(snapshots)
@@ -324,12 +328,7 @@ impl Snapshots {
     }
 
     fn complete_interrupted(&mut self) -> Result<(), TargetError> {
-        let journal = self.journal_path();
-        let name = match input::regular_text(&journal) {
-            Ok(name) => name,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(TargetError::io("read the journal of an interrupted way back,", &journal)(error)),
-        };
+        let Some(name) = journal::read(&self.journal_path())? else { return Ok(()) };
         let mut manifest = self.manifest(&name)?;
         let report = self.go_back(&name, &mut manifest, false)?;
         if !report.verified {

@@ -2,13 +2,10 @@
 
 use super::medium::Medium;
 use crate::error::TargetError;
-use crate::sparse::{Named, Range, copy_range, data_ranges_between, merge};
+use crate::sparse::{Named, Range, copy_range, data_ranges_between, merge, write_zeroes, zero_device};
 use crate::trace::ValidTrace;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Restores these ranges.
 pub(super) fn ranges(medium: &Medium, snapshot: Named, ranges: &[Range]) -> Result<(), TargetError> {
@@ -46,28 +43,16 @@ fn clear(medium: &Medium, range: Range) -> Result<(), TargetError> {
         return Ok(());
     }
     match medium {
-        Medium::Device(claimed) => senesce_sys::block::zero_out(claimed.file(), range.start..range.end)
-            .map_err(TargetError::errno("write zeroes to", claimed.path())),
+        Medium::Device(_) => zero_device(medium.named(), range),
         Medium::Image { file, path, .. } => {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             match fallocate(file, flags, range.start, range.length()) {
                 Ok(()) => Ok(()),
-                Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(file, path, range),
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(medium.named(), range),
                 Err(errno) => Err(TargetError::errno("free a range of", path)(errno)),
             }
         }
     }
-}
-
-fn write_zeroes(file: &File, path: &Path, range: Range) -> Result<(), TargetError> {
-    let zeroes = vec![0u8; (1 << 20).min(range.length() as usize)];
-    let mut at = range.start;
-    while at < range.end {
-        let length = zeroes.len().min((range.end - at) as usize);
-        file.write_all_at(&zeroes[..length], at).map_err(TargetError::io("write zeroes to", path))?;
-        at += length as u64;
-    }
-    Ok(())
 }
 
 /// Writes back what was written, and lets a device forget what it has cached, so that reading shows what it holds.

@@ -5,6 +5,7 @@ use super::packed::{BlockTrace, Large, Packed};
 use super::validity::Problem;
 use crate::device_stat::DeviceStat;
 use crate::error::TargetError;
+use senesce_core::output::NewFile;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::Path;
@@ -104,11 +105,11 @@ impl BlockTrace {
         Ok(trace)
     }
 
-    /// Writes a trace file.
+    /// Writes a trace file, in the place of what has its name: a link itself, never what it leads to.
     pub fn save(&self, path: &Path) -> Result<(), TargetError> {
-        let mut file = std::fs::File::create(path).map_err(TargetError::io("make", path))?;
-        file.write_all(&self.to_bytes()).map_err(TargetError::io("write", path))?;
-        file.sync_all().map_err(TargetError::io("sync", path))
+        let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+        new.file().write_all(&self.to_bytes()).map_err(TargetError::io("write", path))?;
+        new.replace().map_err(TargetError::io("put into place", path))
     }
 
     /// Whether bytes begin as a trace file does.
@@ -140,6 +141,17 @@ mod tests {
             prop_assert!(BlockTrace::from_bytes(&damaged, Path::new("t")).is_err());
             prop_assert!(BlockTrace::from_bytes(&bytes[..cut.index(bytes.len())], Path::new("t")).is_err());
         }
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_replaced_and_not_written_through() {
+        let room = tempfile::tempdir().unwrap();
+        let (path, precious) = (room.path().join("trace-1.blocks"), room.path().join("precious"));
+        std::fs::write(&precious, "precious").unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        BlockTrace::new("sdx", 1 << 30).save(&path).unwrap();
+        assert_eq!(std::fs::read(&precious).unwrap(), b"precious");
+        assert_eq!(BlockTrace::load(&path).unwrap(), BlockTrace::new("sdx", 1 << 30));
     }
 
     #[test]

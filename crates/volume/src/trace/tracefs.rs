@@ -43,8 +43,8 @@ impl TraceFs {
         if let Some(place) = PLACES.iter().find(|place| Path::new(place).join("instances").exists()) {
             return Ok(Self { path: place.into(), private: None });
         }
-        let (path, guardian) =
-            scratch_directory::mount_point("tracefs").map_err(|_| locked("the right to mount tracefs"))?;
+        let (path, guardian) = scratch_directory::mount_point("tracefs", Guardian::of_mount)
+            .map_err(|_| locked("the right to mount tracefs"))?;
         let tracefs = Self { path, private: Some(guardian) };
         rustix::mount::mount(
             "tracefs",

@@ -170,3 +170,49 @@ fn a_snapshot_takes_no_name_that_a_file_has() {
     }
     assert_eq!(fs::read(folder.join("one.img")).unwrap(), b"precious");
 }
+
+#[test]
+fn a_file_in_the_place_of_the_folder_of_snapshots_is_a_mistake_of_usage() {
+    use senesce_core::failure::{Classify, ExitCode};
+    let room = room();
+    let (path, file) = (room.path().join("a.img"), room.path().join("letter"));
+    image(&path);
+    fs::write(&file, "precious").unwrap();
+    let spec = TargetSpec::Image { path, size: None };
+    for folder in [file.clone(), file.join("below")] {
+        let error = Snapshots::of(&spec, Some(&folder)).err().unwrap();
+        assert_eq!(error.exit_code(), ExitCode::Usage, "{error}");
+        assert!(error.to_string().contains("letter is a file"), "{error}");
+    }
+    assert_eq!(fs::read(&file).unwrap(), b"precious");
+}
+
+/// Of a drive that is not mounted, for example.
+#[test]
+#[ignore = "needs loop devices"]
+fn a_link_of_an_image_that_leads_nowhere_stays() {
+    let room = room();
+    let link = room.path().join("a.img");
+    std::os::unix::fs::symlink(room.path().join("unmounted/a.img"), &link).unwrap();
+    let spec = TargetSpec::Image { path: link.clone(), size: Some(senesce_core::Bytes(64 << 20)) };
+    let error = senesce_volume::open(&spec, &senesce_volume::OpenOptions::default()).err().unwrap();
+    assert!(error.to_string().contains("leads nowhere"), "{error}");
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+}
+
+#[test]
+fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
+    let room = room();
+    let (path, secret) = (room.path().join("a.img"), room.path().join("secret"));
+    image(&path);
+    fs::write(&secret, "root:$6$hash").unwrap();
+    let spec = TargetSpec::Image { path, size: None };
+    let folder = room.path().join("a.img.snapshots");
+    fs::create_dir(&folder).unwrap();
+    let refused = || Snapshots::of(&spec, None).err().unwrap().to_string();
+    std::os::unix::fs::symlink(&secret, folder.join("journal")).unwrap();
+    assert!(refused().contains("symbolic link") && !refused().contains("hash"), "{}", refused());
+    fs::remove_file(folder.join("journal")).unwrap();
+    fs::hard_link(&secret, folder.join("journal")).unwrap();
+    assert!(refused().contains("names no snapshot") && !refused().contains("hash"), "{}", refused());
+}

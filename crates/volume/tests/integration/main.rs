@@ -3,7 +3,9 @@
 mod cold;
 mod common;
 mod complete_traces;
+mod copies;
 mod crafted;
+mod custom;
 mod guard;
 mod proven_rollback;
 mod snapshots;

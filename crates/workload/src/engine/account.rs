@@ -49,13 +49,16 @@ impl Account<'_> {
     }
 
     /// In a closed loop, throughput x latency is the concurrency (Little, Operations Research 9:3, 1961): the time of all
-    /// operations is the time of all threads, less what they run outside of the kernel or wait for a processor.
+    /// operations is the time of all threads, less what they run outside of the kernel, or wait for a processor or for one
+    /// that waits for it.
     fn thread_time(&self) -> Option<String> {
         let threads = self.closed_threads()?;
         let nanoseconds: u64 = self.counted.counters.iter().map(|[_, _, time]| time).sum();
         let busy = nanoseconds as f64 / 1e9;
         let whole = self.thread_seconds;
-        let elsewhere = self.waiting_seconds.map(|waiting| waiting + self.cut_seconds + self.cpu_seconds.0);
+        // Whoever waits for a processor may hold what all others need.
+        let waiting = self.waiting_seconds.map(|waiting| waiting * threads as f64);
+        let elsewhere = waiting.map(|waiting| waiting + self.cut_seconds + self.cpu_seconds.0);
         let unseen = BEGIN_AND_END_SECONDS * threads as f64;
         let lost = elsewhere.is_some_and(|elsewhere| busy + elsewhere + unseen < whole * (1.0 - TOLERANCE));
         (lost || busy > whole * 1.01).then(|| {
@@ -138,6 +141,25 @@ mod tests {
         };
         assert_eq!(found(0.011).contradiction(), None);
         assert!(found(0.2).contradiction().is_some());
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_processor_may_keep_all_others_waiting() {
+        let programs = programs(&[FlowopKind::ReadWholeFile], 4);
+        let latencies = Latencies::new(1);
+        latencies.record(0, 500_000);
+        let counted = Sample { counters: vec![[1, 0, 500_000]], latencies: latencies.snapshot() };
+        let found = |waiting| Account {
+            programs: &programs,
+            counted: &counted,
+            thread_seconds: 0.4,
+            cut_seconds: 0.0,
+            waiting_seconds: Some(waiting),
+            cpu_seconds: (0.0, 0.0),
+            threads_stayed: true,
+        };
+        assert_eq!(found(0.1).contradiction(), None);
+        assert!(found(0.05).contradiction().is_some());
     }
 
     /// A run of 1 s of which each flowop was executed so many times, at so many ns.

@@ -6,7 +6,7 @@ use super::course::Course;
 use super::measure::Sample;
 use super::shared::{Ending, Shared, SystemCall, ThreadRecord};
 use super::synchronize::Waits;
-use super::this_thread::{set_priorities, waiting_nanoseconds};
+use super::this_thread::set_priorities;
 use super::worker::{FileId, Stop, Worker};
 use crate::error::WorkloadError;
 use crate::model::FlowopKind;
@@ -134,8 +134,8 @@ fn start<B: Backend>(
             Err(Stop::Failed(problem)) => shared.end(Ending::Failed(problem)),
             Err(_) => {}
         }
-        if let Some(nanoseconds) = waiting_nanoseconds() {
-            record.waiting.store(nanoseconds, Ordering::Relaxed);
+        if let Some(waited) = usage::wait_of_this_thread() {
+            record.waiting.store(waited.as_nanos() as u64, Ordering::Relaxed);
         }
         record.ended.store(true, Ordering::SeqCst);
         shared.ended.fetch_add(1, Ordering::SeqCst);

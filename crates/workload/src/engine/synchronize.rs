@@ -104,11 +104,11 @@ impl Waits {
         self.blocks[index].woken.notify_all();
     }
 
-    /// semblock: makes room for `value` posts, then takes `value` from the semaphore, waiting for them.
+    /// semblock: makes space for `value` posts, then takes `value` from the semaphore, waiting for them.
     pub fn take(&self, semaphore: usize, value: u64) {
         let semaphore = &self.semaphores[semaphore];
         let mut counts = lock(&semaphore.counts);
-        counts.room += value;
+        counts.free += value;
         semaphore.changed.notify_all();
         while counts.posted < value && !self.stopped() {
             counts = semaphore.changed.wait(counts).unwrap_or_else(PoisonError::into_inner);
@@ -116,16 +116,16 @@ impl Waits {
         counts.posted = counts.posted.saturating_sub(value);
     }
 
-    /// sempost: adds `value` to every semaphore of that name; a blocking post waits for room first.
+    /// sempost: adds `value` to every semaphore of that name; a blocking post waits for space first.
     pub fn post(&self, name: &str, value: u64, blocking: bool) {
         for index in self.by_name.get(name).into_iter().flatten() {
             let semaphore = &self.semaphores[*index];
             let mut counts = lock(&semaphore.counts);
-            while blocking && counts.room < value && !self.stopped() {
+            while blocking && counts.free < value && !self.stopped() {
                 counts = semaphore.changed.wait(counts).unwrap_or_else(PoisonError::into_inner);
             }
             if blocking {
-                counts.room = counts.room.saturating_sub(value);
+                counts.free = counts.free.saturating_sub(value);
             }
             counts.posted += value;
             semaphore.changed.notify_all();
@@ -139,7 +139,7 @@ struct Block {
     woken: Condvar,
 }
 
-/// Filebench's pair of System V semaphores: what was posted, and the room for blocking posts.
+/// Filebench's pair of System V semaphores: what was posted, and the space for blocking posts.
 #[derive(Debug)]
 struct Semaphore {
     counts: Mutex<Counts>,
@@ -149,12 +149,12 @@ struct Semaphore {
 #[derive(Debug)]
 struct Counts {
     posted: u64,
-    room: u64,
+    free: u64,
 }
 
 impl Semaphore {
     fn new(highwater: u64) -> Self {
-        Self { counts: Mutex::new(Counts { posted: 0, room: highwater }), changed: Condvar::new() }
+        Self { counts: Mutex::new(Counts { posted: 0, free: highwater }), changed: Condvar::new() }
     }
 }
 
@@ -193,7 +193,7 @@ impl EventGenerator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Barrier};
 
     #[test]
     fn events_come_at_the_rate_and_five_seconds_are_saved() {
@@ -208,17 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn a_blocking_post_waits_for_room() {
+    fn a_blocking_post_waits_for_space() {
         let mut waits = Waits::new(0);
         let index = waits.add_semaphore("s", 2);
         waits.post("s", 2, true);
         let waits = Arc::new(waits);
+        let begun = Arc::new(Barrier::new(2));
         let poster = {
-            let waits = waits.clone();
-            std::thread::spawn(move || waits.post("s", 3, true))
+            let (waits, begun) = (waits.clone(), begun.clone());
+            std::thread::spawn(move || {
+                begun.wait();
+                waits.post("s", 3, true);
+            })
         };
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!poster.is_finished(), "there is no room for 3");
+        begun.wait();
+        for _ in 0..1000 {
+            std::thread::yield_now();
+            assert!(!poster.is_finished(), "there is no space for 3");
+        }
         waits.take(index, 5);
         poster.join().unwrap();
     }
@@ -236,14 +243,18 @@ mod tests {
             Box::new(|waits| waits.post("s", 1, true)),
             Box::new(move |waits| waits.sleep_until(far)),
         ];
+        let begun = Arc::new(Barrier::new(jobs.len() + 1));
         let threads: Vec<_> = jobs
             .into_iter()
             .map(|job| {
-                let waits = waits.clone();
-                std::thread::spawn(move || job(&waits))
+                let (waits, begun) = (waits.clone(), begun.clone());
+                std::thread::spawn(move || {
+                    begun.wait();
+                    job(&waits);
+                })
             })
             .collect();
-        std::thread::sleep(Duration::from_millis(20));
+        begun.wait();
         waits.stop();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     }

@@ -4,11 +4,6 @@ use rustix::io::Errno;
 use senesce_core::failure::errno_words;
 use senesce_sys::priority;
 
-/// How long this thread waited for a processor while it could run (Documentation/scheduler/sched-stats.rst).
-pub(super) fn waiting_nanoseconds() -> Option<u64> {
-    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
 /// Sets nice value and best-effort I/O priority of the calling thread.
 pub(super) fn set_priorities(nice: i64, io_priority: Option<u8>) -> Result<(), String> {
     let failed = |what: String| move |errno: Errno| format!("{what}: {}", errno_words(&errno.into()));

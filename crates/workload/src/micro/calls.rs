@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn both_modes_measure_every_size_and_leave_nothing() {
-        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let temporary = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         for mode in [WriteMode::Append, WriteMode::RandomWrite] {
             for sync in [SyncMode::Fsync, SyncMode::Fdatasync, SyncMode::Dsync, SyncMode::None] {
                 let sizes = vec![Bytes(1), Bytes(4096), Bytes::mib(1)];
@@ -322,17 +322,17 @@ mod tests {
                 assert!(result.sizes.iter().all(|size| size.p50_us > 0.0 && size.p50_us <= size.p9999_us));
             }
         }
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn what_was_made_goes_also_when_measuring_fails() {
-        let room = tempfile::tempdir().unwrap();
-        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
-        fs::create_dir_all(room.path().join(FOLDER).join("file-4096")).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
+        fs::create_dir_all(temporary.path().join(FOLDER).join("file-4096")).unwrap();
         let options = CallOptions { sizes: vec![Bytes(4096)], ..CallOptions::new(WriteMode::Append) };
         assert!(measure_calls(&claimed, &options, &Silent, &Interrupt::new()).is_err());
-        assert!(!room.path().join(FOLDER).exists());
+        assert!(!temporary.path().join(FOLDER).exists());
     }
 
     #[test]
@@ -347,8 +347,8 @@ mod tests {
                 self.0.push(nanoseconds);
             }
         }
-        let room = tempfile::tempdir().unwrap();
-        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         let (sizes, file_size) = (vec![Bytes(8)], Bytes(4096));
         let options = CallOptions { sizes, file_size, calls: 20, ..CallOptions::new(WriteMode::RandomWrite) };
         let mut seen = Seen::default();
@@ -360,8 +360,8 @@ mod tests {
 
     #[test]
     fn calls_write_where_they_should() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("file");
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("file");
         let options = CallOptions { file_size: Bytes(64), ..CallOptions::new(WriteMode::RandomWrite) };
         let file = prepare(&path, &[1; 1 << 20], &options, 8).unwrap();
         call(&file, &[2; 8], Some(16), SyncMode::Fsync).unwrap();

@@ -137,26 +137,26 @@ mod tests {
 
     #[test]
     fn every_file_is_read_once_and_links_are_not_followed() {
-        let room = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(room.path().join("a/b")).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(temporary.path().join("a/b")).unwrap();
         for (path, size) in [("one", 10), ("a/two", 100_000), ("a/b/three", 1)] {
-            std::fs::write(room.path().join(path), vec![1u8; size]).unwrap();
+            std::fs::write(temporary.path().join(path), vec![1u8; size]).unwrap();
         }
-        std::os::unix::fs::symlink("/etc/passwd", room.path().join("link")).unwrap();
-        let result = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", temporary.path().join("link")).unwrap();
+        let result = cold_read(temporary.path(), &Silent, &Interrupt::new()).unwrap();
         assert_eq!((result.files, result.directories, result.bytes_read), (3, 3, 100_011));
         assert!(result.allocated_bytes >= 100_000 && result.seconds_per_gib.is_some_and(|cost| cost.get() > 0.0));
-        std::fs::write(room.path().join(MARKER), "ours").unwrap();
-        std::fs::hard_link(room.path().join("a/two"), room.path().join("a/three")).unwrap();
-        let again = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
+        std::fs::write(temporary.path().join(MARKER), "ours").unwrap();
+        std::fs::hard_link(temporary.path().join("a/two"), temporary.path().join("a/three")).unwrap();
+        let again = cold_read(temporary.path(), &Silent, &Interrupt::new()).unwrap();
         assert_eq!((again.files, again.bytes_read), (4, 200_011));
         assert_eq!(again.allocated_bytes, result.allocated_bytes, "one file with two names");
     }
 
     #[test]
     fn nothing_to_read_costs_nothing_that_could_be_told() {
-        let room = tempfile::tempdir().unwrap();
-        let result = cold_read(room.path(), &Silent, &Interrupt::new()).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let result = cold_read(temporary.path(), &Silent, &Interrupt::new()).unwrap();
         assert_eq!((result.files, result.seconds_per_gib), (0, None));
         assert!(serde_json::to_value(&result).unwrap()["seconds_per_gib"].is_null());
     }

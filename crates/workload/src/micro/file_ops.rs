@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn all_operations_run_as_an_ordinary_directory_and_leave_nothing() {
-        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let temporary = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let claimed = ClaimedDirectory::claim(temporary.path(), None).unwrap();
         let options =
             FileOpsOptions { time: Duration::ZERO, sync: vec![false], macros: true, ..FileOpsOptions::default() };
         let result = file_ops(&claimed, &options, &Silent, &Interrupt::new()).unwrap();
@@ -258,17 +258,17 @@ mod tests {
         }
         let create = result.operations.iter().find(|operation| operation.name == "create").unwrap();
         assert!(create.overhead_percent < 1.0, "{create:?}");
-        let left: Vec<_> = fs::read_dir(room.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        let left: Vec<_> = fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(left, [".senesce"]);
     }
 
     #[test]
     fn operations_have_their_effects() {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         let content = filled(128 << 10, 1).unwrap();
         // Not every file system has a folder for the tests that can punch holes and has attributes: /dev/shm and ext4 do.
         for operation in operations::all() {
-            let folder = room.path().join(operation.name);
+            let folder = temporary.path().join(operation.name);
             fs::create_dir(&folder).unwrap();
             let handle = File::open(&folder).unwrap();
             let place = BatchDirectory::new(handle.as_fd(), 1, &content);

@@ -99,9 +99,9 @@ pub struct FlowopSpec {
     pub value: Value,
     /// What `print` prints.
     pub text: String,
-    /// A semaphore post waits for room.
+    /// A semaphore post waits for space.
     pub blocking: bool,
-    /// Initial room of a semaphore's queue.
+    /// Initial space of a semaphore's queue.
     pub highwater: u64,
 }
 

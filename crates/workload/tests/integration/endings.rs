@@ -1,6 +1,6 @@
 //! How runs end: interrupted, without files, on a full, deleted or read-only file system, with thousands of threads.
 
-use crate::common::{Room, operations, run, time, try_run, valid, workload};
+use crate::common::{OnceAtWork, TemporaryTarget, operations, run, time, try_run, valid, workload};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
 use senesce_volume::{OpenOptions, TargetSpec};
@@ -22,15 +22,12 @@ const WRITER: &str = "define fileset name=set, path=$dir, dirwidth=100, entries=
 
 #[test]
 fn an_interrupted_run_keeps_its_numbers_and_says_so() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let (interrupt, workload) = (Interrupt::new(), workload(READER));
-    let bench = Bench::prepare(&workload, room.claimed(), time(60_000), &Silent, &interrupt).unwrap();
+    let bench = Bench::prepare(&workload, temporary.claimed(), time(60_000), &Silent, &interrupt).unwrap();
     let later = interrupt.clone();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(400));
-        later.request();
-    });
-    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let at_work = OnceAtWork::new(move || later.request());
+    let result = bench.run(temporary.claimed(), &at_work, &interrupt).unwrap().repetition;
     assert!(
         result.interrupted && result.seconds < 60.0 && !result.valid && result.ops > 0 && result.ops_per_second > 0.0
     );
@@ -39,19 +36,19 @@ fn an_interrupted_run_keeps_its_numbers_and_says_so() {
 
 #[test]
 fn an_interrupted_population_is_an_error_of_its_own() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let interrupt = Interrupt::new();
     interrupt.request();
-    let error = Bench::prepare(&workload(READER), room.claimed(), time(100), &Silent, &interrupt).unwrap_err();
+    let error = Bench::prepare(&workload(READER), temporary.claimed(), time(100), &Silent, &interrupt).unwrap_err();
     assert!(matches!(error, WorkloadError::Interrupted(_)), "{error}");
 }
 
 #[test]
 fn no_file_left_is_an_invalid_run_without_a_rate() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let text = "define fileset name=set, path=$dir, dirwidth=10, entries=5, size=1k, prealloc
         define process name=p { thread name=t { flowop deletefile name=d, filesetname=set } }";
-    let result = run(&room, text, time(5000));
+    let result = run(&temporary, text, time(5000));
     assert!(!result.valid && !result.io_failed);
     assert_eq!((result.ops, result.ops_per_second), (5, 0.0));
     let reason = result.reason.unwrap();
@@ -63,27 +60,26 @@ fn no_file_left_is_an_invalid_run_without_a_rate() {
 
 #[test]
 fn alldone_ends_with_the_last_thread() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let text = "set mode quit alldone
         define fileset name=set, path=$dir, dirwidth=10, entries=5, size=1k, prealloc
         define process name=p { thread name=t, instances=3 { flowop deletefile name=d, filesetname=set } }";
-    let result = valid(run(&room, text, time(20_000)));
+    let result = valid(run(&temporary, text, time(20_000)));
     assert!(result.ops == 5 && result.seconds < 20.0, "it ends before its time: {}", result.seconds);
 }
 
 #[test]
 fn a_deleted_directory_ends_the_run_with_its_path() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let (interrupt, workload) = (Interrupt::new(), workload(READER));
-    let bench = Bench::prepare(&workload, room.claimed(), time(10_000), &Silent, &interrupt).unwrap();
-    let victim = room.entry("set");
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(200));
+    let bench = Bench::prepare(&workload, temporary.claimed(), time(10_000), &Silent, &interrupt).unwrap();
+    let victim = temporary.entry("set");
+    let at_work = OnceAtWork::new(move || {
         while victim.exists() {
             let _ = std::fs::remove_dir_all(&victim);
         }
     });
-    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let result = bench.run(temporary.claimed(), &at_work, &interrupt).unwrap().repetition;
     let reason = result.reason.unwrap();
     assert!(!result.valid && result.io_failed && reason.contains("openat") && reason.contains("ENOENT"), "{reason}");
     assert!(result.ops > 0, "what was done before is kept");
@@ -116,14 +112,14 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
     let text = WRITER.replace("appendfile name=a, fd=1, iosize=64k", "write name=a, fd=1, iosize=4k, random");
     let bench = Bench::prepare(&workload(&text), target.directory(), time(20_000), &Silent, &interrupt).unwrap();
     let point = target.mount_point().to_path_buf();
-    let aborting = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(300));
+    let (tell, said) = std::sync::mpsc::channel();
+    let at_work = OnceAtWork::new(move || {
         // ext4 turns read-only under open files this way; a plain `remount,ro` is refused while files are open.
-        std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()
+        tell.send(std::process::Command::new("mount").args(["-o", "remount,abort"]).arg(&point).output()).unwrap();
     });
-    let result = bench.run(target.directory(), &Silent, &interrupt).unwrap().repetition;
+    let result = bench.run(target.directory(), &at_work, &interrupt).unwrap().repetition;
     let reason = result.reason.unwrap_or_default();
-    let said = aborting.join().unwrap().unwrap();
+    let said = said.recv().unwrap().unwrap();
     assert!(
         !result.valid && result.io_failed && (reason.contains("EROFS") || reason.contains("EIO")),
         "{reason} {said:?}"
@@ -133,16 +129,16 @@ fn a_file_system_that_turns_read_only_ends_the_run() {
 
 #[test]
 fn the_watchdog_names_the_stuck_flowop_file_and_call() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let text = READER.replace("size=4k, prealloc", "size=4k, prealloc, readonly").replace("instances=4", "instances=1");
     let (interrupt, workload) = (Interrupt::new(), workload(&text));
     let options = Options { stuck_after: Duration::from_millis(300), ..time(1000) };
-    let bench = Bench::prepare(&workload, room.claimed(), options, &Silent, &interrupt).unwrap();
+    let bench = Bench::prepare(&workload, temporary.claimed(), options, &Silent, &interrupt).unwrap();
     // Opening a pipe for reading waits for a writer.
-    let pipe = room.entry("set/00000001/00000003");
+    let pipe = temporary.entry("set/00000001/00000003");
     std::fs::remove_file(&pipe).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let result = bench.run(room.claimed(), &Silent, &interrupt).unwrap().repetition;
+    let result = bench.run(temporary.claimed(), &Silent, &interrupt).unwrap().repetition;
     let call = format!("flowop o of thread t-1 is in openat on {}", pipe.display());
     assert!(result.messages.iter().any(|text| text.starts_with("stuck for") && text.contains(&call)), "{result:?}");
     assert!(!result.valid && result.reason.as_ref().is_some_and(|reason| reason.contains(&call)), "{result:?}");
@@ -153,16 +149,16 @@ fn the_watchdog_names_the_stuck_flowop_file_and_call() {
 
 #[test]
 fn operations_are_exact_and_warm_up_is_not_counted() {
-    let room = Room::new();
-    assert_eq!(valid(run(&room, READER, operations(1234))).ops, 1234);
+    let temporary = TemporaryTarget::new();
+    assert_eq!(valid(run(&temporary, READER, operations(1234))).ops, 1234);
     let warm = Options { warm_up: Duration::from_millis(300), ..time(300) };
-    let result = valid(run(&room, READER, warm));
+    let result = valid(run(&temporary, READER, warm));
     assert!((result.seconds - 0.3).abs() < 0.01, "{}", result.seconds);
 }
 
 #[test]
 fn a_run_whose_files_are_not_what_its_operations_left_does_not_count() {
-    let with = |room: &Room, program: &str| {
+    let with = |temporary: &TemporaryTarget, program: &str| {
         let text = format!(
             "define fileset name=set, path=$dir, dirwidth=100, entries=500, size=4k, prealloc=50
             define process name=p {{ thread name=t, instances=2 {{
@@ -172,12 +168,12 @@ fn a_run_whose_files_are_not_what_its_operations_left_does_not_count() {
             create files
             system \"{program} {}/set/foreign\"
             psrun -1 1",
-            room.path().display()
+            temporary.path().display()
         );
-        run(room, &text, time(50))
+        run(temporary, &text, time(50))
     };
-    let (room, other) = (Room::new(), Room::new());
-    let found = with(&room, "touch");
+    let (temporary, other) = (TemporaryTarget::new(), TemporaryTarget::new());
+    let found = with(&temporary, "touch");
     assert!(!found.valid && found.ops > 0 && found.ops_per_second == 0.0, "{found:?}");
     let reason = found.reason.unwrap();
     assert!(reason.contains("file set set has") && reason.contains("operations left"), "{reason}");
@@ -186,7 +182,7 @@ fn a_run_whose_files_are_not_what_its_operations_left_does_not_count() {
 
 #[test]
 fn a_steady_rate_ends_the_run_and_is_the_result() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let text = "eventgen rate=500
         define fileset name=set, path=$dir, dirwidth=100, entries=50, size=4k, prealloc
         define process name=p { thread name=t { flowop statfile name=s, filesetname=set flowop eventlimit name=e } }";
@@ -195,17 +191,17 @@ fn a_steady_rate_ends_the_run_and_is_the_result() {
         interval: Some(Duration::from_millis(200)),
         ..time(0)
     };
-    let result = valid(run(&room, text, options));
+    let result = valid(run(&temporary, text, options));
     assert!(result.seconds < 2.0 && result.messages.iter().any(|text| text.contains("steady after")), "{result:?}");
     assert!((420.0..580.0).contains(&result.ops_per_second), "{}", result.ops_per_second);
 }
 
 #[test]
 fn file_sets_outside_of_the_target_are_refused() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     for path in ["/tmp", "$dir/../other"] {
         let text = READER.replace("path=$dir", &format!("path=\"{path}\""));
-        let error = match Bench::prepare(&workload(&text), room.claimed(), time(10), &Silent, &Interrupt::new()) {
+        let error = match Bench::prepare(&workload(&text), temporary.claimed(), time(10), &Silent, &Interrupt::new()) {
             Err(error) => error,
             Ok(_) => panic!("{path} was accepted"),
         };
@@ -215,16 +211,16 @@ fn file_sets_outside_of_the_target_are_refused() {
 
 #[test]
 fn too_much_thread_memory_is_refused_before_anything_starts() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let text = READER.replace("instances=4", "instances=1000, memsize=100g");
     let options = Options { execution: Execution::Null, ..time(10) };
-    let error = try_run(&room, &workload(&text), options).err().unwrap();
+    let error = try_run(&temporary, &workload(&text), options).err().unwrap();
     assert!(error.to_string().contains("thread memory"), "{error}");
 }
 
 #[test]
 fn mistakes_while_running_name_flowop_and_thread() {
-    let room = Room::new();
+    let temporary = TemporaryTarget::new();
     let base = "define fileset name=set, path=$dir, dirwidth=10, entries=2, size=1k, prealloc define process name=p { thread name=t, memsize=2k { ";
     for (flow, words) in [
         (
@@ -237,7 +233,7 @@ fn mistakes_while_running_name_flowop_and_thread() {
         ("flowop read name=r, filesetname=set, fd=1, iosize=2k, random", "do not fit the 1024 bytes"),
         ("flowop read name=r, fd=1, iosize=1k", "is not open and no filesetname is given"),
     ] {
-        let result = run(&room, &format!("{base} {flow} }} }}"), time(3000));
+        let result = run(&temporary, &format!("{base} {flow} }} }}"), time(3000));
         let reason = result.reason.unwrap();
         assert!(!result.valid && reason.contains(words), "{reason}");
     }

@@ -1,6 +1,6 @@
 //! Every built-in personality runs, on the system and on nothing.
 
-use crate::common::{Room, time, try_run, valid};
+use crate::common::{TemporaryTarget, time, try_run, valid};
 use senesce_workload::{Execution, Options, PERSONALITIES, builtin};
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ fn small(name: &str) -> senesce_workload::Workload {
 #[test]
 fn every_personality_runs() {
     for personality in PERSONALITIES {
-        let room = Room::new();
-        let finished = try_run(&room, &small(personality.name), time(300)).unwrap();
+        let temporary = TemporaryTarget::new();
+        let finished = try_run(&temporary, &small(personality.name), time(300)).unwrap();
         let result = valid(finished.repetition);
         assert!(result.ops > 100, "{}: {} operations", personality.name, result.ops);
         let counted: u64 = result.flowops.iter().filter(|(_, f)| f.kind.entry().counted).map(|(_, f)| f.count).sum();
@@ -35,21 +35,22 @@ fn every_personality_runs() {
 #[test]
 fn every_personality_runs_without_a_file_system() {
     for personality in PERSONALITIES {
-        let room = Room::new();
+        let temporary = TemporaryTarget::new();
         let options = Options { execution: Execution::Null, ..time(100) };
-        let result = valid(try_run(&room, &small(personality.name), options).unwrap().repetition);
+        let result = valid(try_run(&temporary, &small(personality.name), options).unwrap().repetition);
         // The readers of videoserver are limited to a rate.
         let least = if personality.name == "videoserver" { 40 } else { 1000 };
         assert!(result.ops > least, "{}: {} operations", personality.name, result.ops);
-        let left: Vec<_> = std::fs::read_dir(room.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        let left: Vec<_> =
+            std::fs::read_dir(temporary.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(left, [".senesce"], "nothing is written");
     }
 }
 
 #[test]
 fn reads_and_writes_of_fileserver_are_one_to_two() {
-    let room = Room::new();
-    let result = valid(try_run(&room, &small("fileserver"), time(500)).unwrap().repetition);
+    let temporary = TemporaryTarget::new();
+    let result = valid(try_run(&temporary, &small("fileserver"), time(500)).unwrap().repetition);
     let ratio = result.writes as f64 / result.reads as f64;
     assert!((1.8..2.2).contains(&ratio), "{ratio}");
     assert!((result.ops as f64 / (11.0 * result.reads as f64) - 1.0).abs() < 0.2);

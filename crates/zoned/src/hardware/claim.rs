@@ -2,12 +2,11 @@
 
 use super::block::ZonedBlockDevice;
 use super::leftover::Leftover;
+use super::looking::found_on;
 use super::nvme::{NvmeDevice, first_with_data};
 use super::ring::RingOptions;
-use crate::command::{Command, Completion};
-use crate::device::{Clock, ZonedDevice};
+use crate::device::ZonedDevice;
 use crate::error::ZonedError;
-use crate::geometry::{Geometry, ZoneInfo};
 use crate::sim::HostPath;
 use senesce_core::IoFailure;
 use senesce_volume::{BlockDevice, ChangedSetting, ClaimedDevice};
@@ -156,8 +155,7 @@ fn identity_of(path: &Path) -> String {
 /// Whether its zones are as an earlier part of the same run left them. The regions of a conventional drive tell nothing.
 fn is_left_over(path: &Path, way: HostPath, left: &Leftover) -> Result<bool, ZonedError> {
     let mut device = open_for_reading(path, way)?;
-    let zones = device.report(0, device.geometry().zones)?;
-    Ok(device.geometry().zoned && *left == Leftover::of(&identity_of(path), &zones))
+    Ok(device.geometry().zoned && left.is_found(&found_on(&mut *device, block_path(path), &identity_of(path))?))
 }
 
 /// Refuses a drive whose block device this process cannot open, because the kernel lists it in `class` and no node of it is
@@ -276,7 +274,11 @@ impl ClaimedDrive {
         if allowed || self.is_ours {
             return Ok(());
         }
-        let since = if left.is_some() { "; they are not as this run left them" } else { "" };
+        let since = match left {
+            None => "",
+            Some(left) if left.content.is_none() => "; whether this run wrote them cannot be read",
+            Some(_) => "; they are not as this run left them",
+        };
         let count = zones.iter().filter(|zone| zone.may_hold_data()).count();
         Err(ZonedError::Refused {
             target: identities[0].clone(),
@@ -309,8 +311,7 @@ impl ClaimedDrive {
     /// When the drive does not report them.
     pub fn leftover(&self) -> Result<Leftover, ZonedError> {
         let mut device = open_on(&self.path, self.way, false, self.epoch, RingOptions::default())?;
-        let zones = device.report(0, device.geometry().zones)?;
-        Ok(Leftover::of(&self.identity, &zones))
+        found_on(&mut *device, block_path(&self.path), &self.identity)
     }
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
@@ -334,49 +335,6 @@ impl ClaimedDrive {
         let mut device = NvmeDevice::new(open_file(&character)?, &name, self.epoch, RingOptions::default())?;
         self.check_again()?;
         device.format(block_bytes)
-    }
-}
-
-/// A device with the claim that allows its use.
-pub struct Owned {
-    device: Box<dyn ZonedDevice>,
-    _drive: ClaimedDrive,
-}
-
-impl Owned {
-    /// Keeps the claim as long as the handle.
-    pub fn new(drive: ClaimedDrive, device: Box<dyn ZonedDevice>) -> Self {
-        Self { device, _drive: drive }
-    }
-}
-
-impl ZonedDevice for Owned {
-    fn geometry(&self) -> &Geometry {
-        self.device.geometry()
-    }
-
-    fn clock(&self) -> Clock {
-        self.device.clock()
-    }
-
-    fn now_ns(&mut self) -> u64 {
-        self.device.now_ns()
-    }
-
-    fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
-        self.device.reserve(commands, transfer_bytes)
-    }
-
-    fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
-        self.device.submit(command)
-    }
-
-    fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
-        self.device.next(until_ns)
-    }
-
-    fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
-        self.device.report(first, count)
     }
 }
 

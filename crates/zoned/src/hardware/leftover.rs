@@ -2,15 +2,22 @@
 
 use crate::geometry::{ZoneInfo, ZoneState};
 use serde::{Deserialize, Serialize};
+use std::io;
 
-/// How far each zone of a drive is written. Two reports with the same write pointers are the same leftover, whether zones
-/// are open or were closed meanwhile by a power cycle.
+/// Most zones whose content is looked at.
+const SAMPLES: usize = 32;
+
+/// How far each zone of a drive is written, and with what. Two reports with the same write pointers are the same leftover, whether
+/// zones are open or were closed meanwhile by a power cycle; pointers alone say nothing about whose data a full zone holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leftover {
     /// Its serial number, or its path where it has none.
     pub drive: String,
     /// Runs of equal zones: how many, and how far each is written; `full` has no pointer.
     pub zones: Vec<(u32, Fill)>,
+    /// BLAKE3 of the first blocks of up to 32 written zones; `None`: they cannot be read, so that nobody can tell whose they are.
+    #[serde(default)]
+    pub content: Option<String>,
 }
 
 /// How far a zone is written.
@@ -25,23 +32,47 @@ pub enum Fill {
     None,
 }
 
+impl Fill {
+    fn of(info: &ZoneInfo) -> Self {
+        match info.state {
+            ZoneState::Full => Self::Full,
+            ZoneState::Conventional | ZoneState::ReadOnly | ZoneState::Offline => Self::None,
+            _ => Self::Blocks(info.written()),
+        }
+    }
+}
+
 impl Leftover {
-    /// What a report says.
-    pub fn of(drive: &str, zones: &[ZoneInfo]) -> Self {
+    /// What a report says, and what `read` finds in the logical block of this number.
+    pub fn of(drive: &str, zones: &[ZoneInfo], read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Self {
         let mut runs: Vec<(u32, Fill)> = Vec::new();
-        for info in zones {
-            let fill = match info.state {
-                ZoneState::Full => Fill::Full,
-                ZoneState::Conventional | ZoneState::ReadOnly | ZoneState::Offline => Fill::None,
-                _ => Fill::Blocks(info.written()),
-            };
+        for fill in zones.iter().map(Fill::of) {
             match runs.last_mut() {
                 Some((count, last)) if *last == fill => *count += 1,
                 _ => runs.push((1, fill)),
             }
         }
-        Self { drive: drive.into(), zones: runs }
+        Self { drive: drive.into(), zones: runs, content: content(zones, read).ok() }
     }
+
+    /// Whether a drive that was found so is as this one was left.
+    pub fn is_found(&self, now: &Self) -> bool {
+        self.content.is_some() && self == now
+    }
+}
+
+/// Of zones at equal distances among the written ones, with the first and the last.
+fn content(zones: &[ZoneInfo], mut read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<String> {
+    let is_written = |info: &&ZoneInfo| !matches!(Fill::of(info), Fill::Blocks(0) | Fill::None);
+    let written: Vec<&ZoneInfo> = zones.iter().filter(is_written).collect();
+    let samples = written.len().min(SAMPLES);
+    let mut sum = blake3::Hasher::new();
+    for sample in 0..samples {
+        let place = if samples > 1 { sample * (written.len() - 1) / (samples - 1) } else { 0 };
+        sum.update(&written[place].start.to_le_bytes());
+        sum.update(&read(written[place].start)?);
+    }
+    Ok(sum.finalize().to_hex().to_string())
 }
 
 #[cfg(test)]
@@ -50,22 +81,55 @@ mod tests {
     use crate::device::ZonedDevice;
     use crate::null::NullDevice;
 
+    fn look(drive: &mut NullDevice, read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> Leftover {
+        let zones = drive.geometry().zones;
+        Leftover::of("null", &drive.report(0, zones).unwrap(), read)
+    }
+
+    fn same(block: u64) -> io::Result<Vec<u8>> {
+        Ok(vec![block as u8; 512])
+    }
+
     #[test]
     fn a_zone_that_another_wrote_or_reset_makes_a_difference() {
         let mut drive = NullDevice::new(None).unwrap();
-        let look = |drive: &mut NullDevice| {
-            let zones = drive.geometry().zones;
-            Leftover::of("null", &drive.report(0, zones).unwrap())
-        };
         drive.preset(3, Some(100)).unwrap();
         drive.preset(5, Some(u64::MAX)).unwrap();
-        let ours = look(&mut drive);
+        let ours = look(&mut drive, same);
         let runs = [(3, Fill::Blocks(0)), (1, Fill::Blocks(100)), (1, Fill::Blocks(0)), (1, Fill::Full)];
         assert_eq!(ours.zones[..4], runs);
-        assert_eq!(look(&mut drive), ours);
+        assert!(ours.is_found(&look(&mut drive, same)));
         drive.preset(3, Some(101)).unwrap();
-        assert_ne!(look(&mut drive), ours, "one more block");
+        assert!(!ours.is_found(&look(&mut drive, same)), "one more block");
         drive.preset(3, None).unwrap();
-        assert_ne!(look(&mut drive), ours, "reset");
+        assert!(!ours.is_found(&look(&mut drive, same)), "reset");
+    }
+
+    #[test]
+    fn another_s_data_behind_the_same_pointers_make_a_difference() {
+        let mut drive = NullDevice::new(None).unwrap();
+        let all = drive.geometry().zones;
+        (0..all).for_each(|zone| assert!(drive.preset(zone, Some(u64::MAX)).unwrap()));
+        let ours = look(&mut drive, same);
+        assert_eq!(ours.zones, [(all, Fill::Full)]);
+        assert!(ours.is_found(&look(&mut drive, same)));
+        let filled = look(&mut drive, |_| Ok(vec![7; 512]));
+        assert!(!ours.is_found(&filled), "somebody filled the whole drive");
+        let last = drive.report(all - 1, 1).unwrap()[0].start;
+        let one = look(&mut drive, |block| if block == last { Ok(vec![7; 512]) } else { same(block) });
+        assert!(!ours.is_found(&one), "one zone that is looked at");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_nobody_s() {
+        let mut drive = NullDevice::new(None).unwrap();
+        drive.preset(0, Some(u64::MAX)).unwrap();
+        let unreadable = look(&mut drive, |_| Err(io::Error::from_raw_os_error(5)));
+        assert!(!unreadable.is_found(&look(&mut drive, same)));
+        assert!(!unreadable.is_found(&unreadable.clone()));
+        assert!(!look(&mut drive, same).is_found(&unreadable));
+        let old = r#"{"drive":"null","zones":[[1,"full"]]}"#;
+        let old: Leftover = serde_json::from_str(old).unwrap();
+        assert!(!old.is_found(&old.clone()), "a record that says nothing of content");
     }
 }

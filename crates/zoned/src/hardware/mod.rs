@@ -5,8 +5,10 @@ mod buffers;
 mod claim;
 mod find;
 mod leftover;
+mod looking;
 mod nvme;
 mod nvme_commands;
+mod owned;
 mod ring;
 mod threads;
 
@@ -53,7 +55,7 @@ pub fn open_claimed_by(
     let mut drive = ClaimedDrive::claim(path, way, erase)?;
     let device = drive.open(rings)?;
     drive.check_before_first_write()?;
-    Ok(Box::new(claim::Owned::new(drive, device)))
+    Ok(Box::new(owned::Owned::new(drive, device)))
 }
 
 /// A drive for zone commands that lose no data: refused only when it is in use or another run has it.
@@ -61,7 +63,7 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
     let device = drive.open(RingOptions::default())?;
-    Ok(Box::new(claim::Owned::new(drive, device)))
+    Ok(Box::new(owned::Owned::new(drive, device)))
 }
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.

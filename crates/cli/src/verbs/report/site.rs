@@ -3,8 +3,7 @@
 use crate::Exit;
 use crate::output::Output;
 use crate::registry::REGISTRY;
-use senesce_core::failure::failed;
-use senesce_core::output::Format;
+use senesce_core::output::{self, Format};
 use senesce_core::{ExitCode, Failure, Record};
 use senesce_report::site::{self, Listed, PageNames};
 use senesce_runs::history::{self, Entry};
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Writes the pages of all runs, the newest first in the index. A run whose page cannot be made is listed with the reason.
 pub fn write(runs: &[PathBuf], directory: &Path, output: Output) -> Result<Exit, Failure> {
-    std::fs::create_dir_all(directory).map_err(failed("make directory", directory))?;
+    output::directory(directory)?;
     let mut entries = history::entries(runs)?;
     entries.reverse();
     let mut names = PageNames::default();

@@ -1,20 +1,21 @@
 //! What the integration tests share.
 
 use senesce_core::interrupt::Interrupt;
-use senesce_core::progress::Silent;
+use senesce_core::progress::{Progress, Silent};
 use senesce_volume::ClaimedDirectory;
 use senesce_workload::{Bench, Finished, Length, Options, Repetition, Workload, WorkloadError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// A directory that goes away with the test, in memory where there is room for it.
-pub struct Room {
+pub struct TemporaryTarget {
     directory: tempfile::TempDir,
     claimed: ClaimedDirectory,
 }
 
-impl Room {
+impl TemporaryTarget {
     pub fn new() -> Self {
         let place = if Path::new("/dev/shm").is_dir() { PathBuf::from("/dev/shm") } else { std::env::temp_dir() };
         let directory = tempfile::tempdir_in(place).unwrap();
@@ -36,6 +37,29 @@ impl Room {
     }
 }
 
+/// Does something once: as soon as an interval of the run has operations.
+pub struct OnceAtWork<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> OnceAtWork<F> {
+    pub fn new(act: F) -> Self {
+        Self(Mutex::new(Some(act)))
+    }
+}
+
+impl<F: FnOnce() + Send> Progress for OnceAtWork<F> {
+    fn phase(&self, _name: &str, _total: u64, _unit: &str) {}
+    fn say(&self, _message: &str) {}
+
+    fn position(&self, _done: u64, note: &str) {
+        if note.starts_with("0 ops/s") {
+            return;
+        }
+        if let Some(act) = self.0.lock().unwrap().take() {
+            act();
+        }
+    }
+}
+
 pub fn workload(text: &str) -> Workload {
     Workload::parse("test.f", text, &BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -54,13 +78,17 @@ pub fn time(milliseconds: u64) -> Options {
     }
 }
 
-pub fn try_run(room: &Room, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
+pub fn try_run(temporary: &TemporaryTarget, workload: &Workload, options: Options) -> Result<Finished, WorkloadError> {
     let interrupt = Interrupt::new();
-    Bench::prepare(workload, room.claimed(), options, &Silent, &interrupt)?.run(room.claimed(), &Silent, &interrupt)
+    Bench::prepare(workload, temporary.claimed(), options, &Silent, &interrupt)?.run(
+        temporary.claimed(),
+        &Silent,
+        &interrupt,
+    )
 }
 
-pub fn run(room: &Room, text: &str, options: Options) -> Repetition {
-    try_run(room, &workload(text), options).unwrap_or_else(|error| panic!("{error}")).repetition
+pub fn run(temporary: &TemporaryTarget, text: &str, options: Options) -> Repetition {
+    try_run(temporary, &workload(text), options).unwrap_or_else(|error| panic!("{error}")).repetition
 }
 
 pub fn valid(repetition: Repetition) -> Repetition {

@@ -8,11 +8,11 @@ use senesce_volume::FileSystem;
 use std::path::Path;
 
 /// Refuses a plan that the file system below `root` cannot hold, naming the largest fullness that it can.
-pub fn check_room(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
+pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
     let stat = rustix::fs::statvfs(root).map_err(|errno| {
         let words = senesce_core::failure::errno_words(&errno.into());
-        Failure::new(ExitCode::RunFailed, format!("ask for the room in {}: {words}", root.display()))
+        Failure::new(ExitCode::RunFailed, format!("ask for the free space in {}: {words}", root.display()))
     })?;
     let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;
     // One block for each directory, and 64 bytes of directory entry for each file.
@@ -61,18 +61,18 @@ pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Opti
 }
 
 const SLACK: u64 = 64 << 20;
-/// The room that is left when a run stops: what the kernel has still to write back must have a place.
+/// The space that is left when a run stops: what the kernel has still to write back must have a place.
 const RESERVE: u64 = 256 << 20;
 
-/// Stops a run whose host is about to have no room left, at `operation` of `len`.
-pub fn watch(room: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
+/// Stops a run whose host is about to have no space left, at `operation` of `len`.
+pub fn watch(free: Option<Bytes>, needed: Option<Bytes>, operation: u64, len: u64) -> Result<(), Failure> {
     let reserve = RESERVE.min(needed.map_or(RESERVE, |needed| needed.0 / 4));
-    match room {
-        Some(room) if room.0 < reserve => Err(Failure::new(
+    match free {
+        Some(free) if free.0 < reserve => Err(Failure::new(
             ExitCode::RunFailed,
             format!(
-                "stopped after operation {operation} of {len}: {room} are left for the image to grow into (memory, or the file \
-                 system that it lies in); make room and go on with --resume"
+                "stopped after operation {operation} of {len}: {free} are left for the image to grow into (memory, or the file \
+                 system that it lies in); make space and go on with --resume"
             ),
         )),
         _ => Ok(()),

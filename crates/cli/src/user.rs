@@ -1,0 +1,81 @@
+//! `--user NAME`: what needs no root is done without its rights.
+
+use senesce_core::failure::failed;
+use senesce_core::{ExitCode, Failure, input};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// A user of this machine.
+#[derive(Debug, PartialEq, Eq)]
+struct User {
+    number: u32,
+    group: u32,
+    home: String,
+}
+
+/// Goes on as this user; returns when it is the user already. The program begins anew with the same words, so that nothing that
+/// it opened or started as root is left to it.
+///
+/// # Errors
+/// There is no such user, it is root, or this process is neither root nor that user.
+pub fn become_user(name: &str) -> Result<(), Failure> {
+    let accounts = Path::new("/etc/passwd");
+    let accounts = input::text(accounts).map_err(failed("read", accounts))?;
+    let user = find(&accounts, name)?;
+    let now = rustix::process::geteuid();
+    if now.as_raw() == user.number {
+        return Ok(());
+    }
+    if !now.is_root() {
+        return Err(Failure::new(ExitCode::Missing, format!("only root can become {name}: run without --user")));
+    }
+    // std gives up all other groups before the change (std::process, `CommandExt::uid`).
+    let error = Command::new("/proc/self/exe")
+        .args(std::env::args_os().skip(1))
+        .arg0("senesce")
+        .uid(user.number)
+        .gid(user.group)
+        .env("HOME", &user.home)
+        .env("USER", name)
+        // They name places of root's.
+        .env_remove("XDG_RUNTIME_DIR")
+        .env_remove("XDG_CACHE_HOME")
+        .env_remove("XDG_CONFIG_HOME")
+        .env_remove("XDG_DATA_HOME")
+        .exec();
+    Err(failed("go on as another user with", Path::new("/proc/self/exe"))(error))
+}
+
+/// A line of passwd(5), by name or number.
+fn find(accounts: &str, name: &str) -> Result<User, Failure> {
+    let of = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let [own, _, number, group, _, home, _] = fields[..] else { return None };
+        let user = User { number: number.parse().ok()?, group: group.parse().ok()?, home: home.into() };
+        (own == name || number == name).then_some(user)
+    };
+    match accounts.lines().find_map(of) {
+        Some(user) if user.number != 0 => Ok(user),
+        Some(_) => Err(Failure::usage(format!("--user {name} is root: name a user without rights, such as nobody"))),
+        None => Err(Failure::usage(format!("there is no user {name} in /etc/passwd; name another with --user"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCOUNTS: &str = "root:x:0:0:root:/root:/bin/sh\n# a remark\nnobody:x:65534:65533::/nonexistent:/bin/false\n\
+                            twin:x:0:7::/:/bin/sh\nbroken:x:12\n";
+
+    #[test]
+    fn a_user_is_found_by_name_and_number_and_root_is_not() {
+        let nobody = User { number: 65534, group: 65533, home: "/nonexistent".into() };
+        assert_eq!(find(ACCOUNTS, "nobody").unwrap(), nobody);
+        assert_eq!(find(ACCOUNTS, "65534").unwrap(), nobody);
+        for name in ["root", "0", "twin", "broken", "nobod", ""] {
+            assert_eq!(find(ACCOUNTS, name).unwrap_err().exit_code(), ExitCode::Usage, "{name}");
+        }
+    }
+}

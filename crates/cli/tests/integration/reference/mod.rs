@@ -1,0 +1,97 @@
+//! The pages in docs/reference, made from the types themselves. `UPDATE=1 cargo test -p senesce-cli --test integration reference`
+//! writes them anew; without it a page that is not the types' is a failure.
+
+mod attributes;
+mod page;
+mod types;
+
+use page::Page;
+use std::fs;
+use std::path::{Path, PathBuf};
+use types::Types;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// What users write by hand: title, crate, type, and what the file is for.
+const FILES: [(&str, &str, &str, &str); 5] = [
+    ("A study", "study", "StudySpec", "Read by `senesce study FILE`; see [study](../verbs/study.md)."),
+    (
+        "An aging profile",
+        "aging",
+        "Profile",
+        "Read by `senesce age --profile FILE`; see [profile](../verbs/profile.md).",
+    ),
+    ("A job for a zoned drive", "zoned", "Job", "Read by `senesce zns DRIVE FILE`; see [zns](../verbs/zns.md)."),
+    ("A model of a zoned drive", "zoned", "Model", "Named as `sim:FILE`; see [zns](../verbs/zns.md)."),
+    (
+        "A model of a disk or SSD",
+        "devmodel",
+        "DeviceModel",
+        "Named by `--model FILE`; see [device](../verbs/device.md).",
+    ),
+];
+
+/// Experiments that share the types of their runs.
+const FAMILIES: [(&str, &str); 4] = [
+    ("Aged", "aged-fileserver, aged-webserver"),
+    ("Fragmentation", "frag-intra, frag-inter, copy-order, git-aging, mail-aging"),
+    ("Sizes", "append, random-write"),
+    ("Zns", "zns experiments"),
+];
+
+/// What verbs print with `--json` as one typed value: title, crate, type.
+const RESULTS: [(&str, &str, &str); 1] = [("`senesce prognosis --json`", "prognosis", "Prognosis")];
+
+#[test]
+fn the_reference_of_files_is_that_of_the_types() {
+    let types = Types::read(&root());
+    let mut page = Page::new(
+        "Keys of the files that users write",
+        "Every key that a TOML file may have, with its type, the value it has when it is missing, and what it means. \
+         A key that is not here is refused, with the nearest one that is.",
+        true,
+    );
+    for (title, room, name, purpose) in FILES {
+        page.section(&types, title, purpose, types.find(room, name));
+    }
+    same("files.md", &page.text());
+}
+
+#[test]
+fn the_reference_of_records_is_that_of_the_types() {
+    let types = Types::read(&root());
+    let mut page = Page::new(
+        "Fields of records and results",
+        "A record's `plan.toml` has the specification of its run below `spec`, and every line of `events.jsonl` one event; \
+         [records](../guide/records.md) says how they lie in the folder. Below, by kind of run, then what verbs print as JSON. \
+         What an experiment prints as its result is on its page.",
+        false,
+    );
+    for run in types.runs() {
+        let kind = FAMILIES.iter().find(|(name, _)| *name == run.kind).map_or(run.kind.as_str(), |(_, kinds)| kinds);
+        let get = |name: &Option<String>| name.as_ref().and_then(|name| types.get(&run.source, name));
+        if let Some(spec) = get(&run.spec) {
+            page.section(&types, &format!("{kind}: specification"), "", spec);
+        }
+        if let Some(event) = get(&run.event) {
+            page.section(&types, &format!("{kind}: events"), "", event);
+        }
+    }
+    for (title, room, name) in RESULTS {
+        page.section(&types, title, "", types.find(room, name));
+    }
+    same("records.md", &page.text());
+}
+
+/// Compares a page with what it should be, or writes it.
+fn same(name: &str, text: &str) {
+    let path = root().join("docs/reference").join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == text, "{} is not what the types say; UPDATE=1 writes it", path.display());
+}

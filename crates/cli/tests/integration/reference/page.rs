@@ -1,0 +1,254 @@
+//! A page of tables: one for each type that a file or record is made of.
+
+use super::attributes::{Serde, documentation};
+use super::types::{Found, Source, Types, arguments, last_name};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::rc::Rc;
+use syn::{Field, Fields, Item, Type, Variant};
+
+/// A page that grows; a type that several sections need is told once.
+pub struct Page {
+    out: String,
+    /// Whether users write what it describes, so that they must know what may be left out.
+    is_written: bool,
+    told: BTreeSet<(String, String)>,
+}
+
+impl Page {
+    pub fn new(title: &str, about: &str, is_written: bool) -> Self {
+        let made = "Made from the types in the sources; a test keeps it so.";
+        Self { out: format!("# {title}\n\n{about} {made}\n"), is_written, told: BTreeSet::new() }
+    }
+
+    pub fn text(&self) -> String {
+        self.out.clone()
+    }
+
+    /// A section for a type and, below it, for those it is made of.
+    pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &Found) {
+        let _ = write!(self.out, "\n## {title}\n");
+        if !purpose.is_empty() {
+            let _ = write!(self.out, "\n{purpose}\n");
+        }
+        let mut waiting = vec![root];
+        let mut is_first = true;
+        while !waiting.is_empty() {
+            let found = waiting.remove(0);
+            let name = name_of(&found.item);
+            if self.told.insert((format!("{:p}", Rc::as_ptr(&found.source)), name.clone())) {
+                if !is_first {
+                    let _ = write!(self.out, "\n### {name}\n\n{}\n", documentation(attributes(&found.item)));
+                }
+                waiting.extend(self.body(types, found));
+            } else if is_first {
+                let _ = write!(self.out, "\nAs `{name}` above.\n");
+            }
+            is_first = false;
+        }
+    }
+
+    /// The table of a type; the types that its rows name.
+    fn body<'a>(&mut self, types: &'a Types, found: &'a Found) -> Vec<&'a Found> {
+        let mut named = Vec::new();
+        let serde = Serde::of(attributes(&found.item));
+        match &found.item {
+            Item::Struct(one) => {
+                let rows = rows(types, &found.source, &one.fields, &serde, &mut named);
+                self.table("key", &rows);
+            }
+            Item::Enum(one) => {
+                let rows: Vec<_> = one
+                    .variants
+                    .iter()
+                    .filter_map(|variant| choice(types, &found.source, variant, &serde, &mut named))
+                    .collect();
+                self.table(if serde.tag.is_some() { "value of the tag, and its keys" } else { "value" }, &rows);
+            }
+            _ => {}
+        }
+        named
+    }
+
+    fn table(&mut self, head: &str, rows: &[Row]) {
+        if rows.is_empty() {
+            return;
+        }
+        // Words have no default, and what is not written by hand needs none.
+        let has_missing = self.is_written && rows.iter().any(|row| !row.missing.is_empty());
+        let (title, line) = if has_missing { (" when missing |", "---|") } else { ("", "") };
+        let _ = write!(self.out, "\n| {head} | type |{title} meaning |\n|---|---|{line}---|\n");
+        for row in rows {
+            let missing = if has_missing { format!(" {} |", row.missing) } else { String::new() };
+            let _ = writeln!(self.out, "| {} | {} |{missing} {} |", row.name, row.of, row.meaning.replace('|', "\\|"));
+        }
+    }
+}
+
+struct Row {
+    name: String,
+    of: String,
+    missing: String,
+    meaning: String,
+}
+
+/// Rows for the fields; flattened ones stand in their place.
+fn rows<'a>(
+    types: &'a Types,
+    source: &Source,
+    fields: &Fields,
+    container: &Serde,
+    named: &mut Vec<&'a Found>,
+) -> Vec<Row> {
+    let mut out = Vec::new();
+    for field in fields {
+        let serde = Serde::of(&field.attrs);
+        let inner = last_name(&field.ty).and_then(|name| types.get(source, &name));
+        match inner.map(|found| (found, &found.item)) {
+            _ if serde.is_skipped => {}
+            Some((found, Item::Struct(one))) if serde.is_flat => {
+                out.extend(rows(types, &found.source, &one.fields, &Serde::of(&one.attrs), named));
+            }
+            _ => out.push(row(types, source, field, &serde, container, named)),
+        }
+    }
+    out
+}
+
+fn row<'a>(
+    types: &'a Types,
+    source: &Source,
+    field: &Field,
+    serde: &Serde,
+    container: &Serde,
+    named: &mut Vec<&'a Found>,
+) -> Row {
+    let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+    let name = serde.renamed(name.trim_start_matches("r#"), container);
+    let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
+    let missing = match (&serde.default, &container.default, is_optional) {
+        (Some(None), ..) if is_optional => "nothing",
+        (Some(_), ..) | (None, Some(_), _) => "its default",
+        (None, None, true) => "nothing",
+        (None, None, false) => "must be given",
+    };
+    let name = if serde.is_flat { "(its keys)".into() } else { format!("`{name}`") };
+    Row {
+        name,
+        of: words(types, source, &field.ty, named),
+        missing: missing.into(),
+        meaning: documentation(&field.attrs),
+    }
+}
+
+/// A row for one of several values.
+fn choice<'a>(
+    types: &'a Types,
+    source: &Source,
+    variant: &Variant,
+    container: &Serde,
+    named: &mut Vec<&'a Found>,
+) -> Option<Row> {
+    let serde = Serde::of(&variant.attrs);
+    if serde.is_skipped {
+        return None;
+    }
+    let name = format!("`{}`", serde.renamed(&variant.ident.to_string(), container));
+    let of = match &variant.fields {
+        Fields::Unit => "word".into(),
+        Fields::Unnamed(one) => {
+            let inner: Vec<_> = one.unnamed.iter().map(|field| words(types, source, &field.ty, named)).collect();
+            inner.join(", ")
+        }
+        Fields::Named(_) => {
+            let inner = rows(types, source, &variant.fields, &Serde { rename_all: None, ..container.clone() }, named);
+            let parts: Vec<_> = inner
+                .iter()
+                .map(|row| format!("{}: {} ({})", row.name, row.of, row.meaning.trim_end_matches('.')))
+                .collect();
+            parts.join("; ").replace('|', "\\|")
+        }
+    };
+    let name = match (&container.tag, container.is_untagged) {
+        (Some(tag), _) => format!("`{tag}` = {name}"),
+        (None, true) => "(by its form)".into(),
+        (None, false) => name,
+    };
+    Some(Row { name, of, missing: String::new(), meaning: documentation(&variant.attrs) })
+}
+
+/// A type in words; those of the workspace that have a table are added to `named`.
+fn words<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a Found>) -> String {
+    let inner = |named: &mut Vec<&'a Found>| {
+        arguments(of).into_iter().map(|one| words(types, source, one, named)).collect::<Vec<_>>()
+    };
+    if let Type::Tuple(tuple) = of {
+        let parts: Vec<_> = tuple.elems.iter().map(|one| words(types, source, one, named)).collect();
+        return format!("list of {}", parts.join(" and "));
+    }
+    if let Type::Array(array) = of {
+        return format!("list of {}", words(types, source, &array.elem, named));
+    }
+    let Some(name) = last_name(of) else { return "value".into() };
+    match name.as_str() {
+        "Option" | "Box" | "Arc" | "Cow" => inner(named).pop().unwrap_or_default(),
+        "Vec" | "BTreeSet" | "HashSet" | "VecDeque" => format!("list of {}", inner(named).join(", ")),
+        "BTreeMap" | "HashMap" | "IndexMap" => format!("table of {}", inner(named).pop().unwrap_or_default()),
+        "String" | "PathBuf" | "str" | "Path" | "OsString" => "text".into(),
+        "bool" => "true or false".into(),
+        "Bytes" => "bytes, such as `\"64k\"`".into(),
+        "Duration" => "time, such as `\"90s\"`".into(),
+        "f64" | "f32" => "number".into(),
+        "u8" | "u16" | "u32" | "u64" | "usize" | "NonZeroU32" | "NonZeroU64" | "NonZeroUsize" => "whole number".into(),
+        "i8" | "i16" | "i32" | "i64" | "u128" => "whole number".into(),
+        _ => other(types, source, &name, named),
+    }
+}
+
+fn other<'a>(types: &'a Types, source: &Source, name: &str, named: &mut Vec<&'a Found>) -> String {
+    let Some(found) = types.get(source, name) else { return format!("`{name}`") };
+    let serde = Serde::of(attributes(&found.item));
+    if let Some(from) = serde.from.as_deref().filter(|_| !types.is_by_hand(found, name)) {
+        let from: Type = syn::parse_str(from).unwrap();
+        let about = documentation(attributes(&found.item));
+        return match last_name(&from).as_deref() {
+            Some("String") => format!("text: {}", about.trim_end_matches('.')),
+            _ => words(types, &found.source, &from, named),
+        };
+    }
+    match &found.item {
+        Item::Type(alias) => words(types, &found.source, &alias.ty, named),
+        Item::Struct(one) if !types.is_by_hand(found, name) => match &one.fields {
+            Fields::Named(_) => link(name, found, named),
+            Fields::Unnamed(inner) if inner.unnamed.len() == 1 => {
+                words(types, &found.source, &inner.unnamed[0].ty, named)
+            }
+            _ => format!("`{name}`"),
+        },
+        Item::Enum(_) if !types.is_by_hand(found, name) => link(name, found, named),
+        item => format!("text or number: {}", documentation(attributes(item)).trim_end_matches('.')),
+    }
+}
+
+fn link<'a>(name: &str, found: &'a Found, named: &mut Vec<&'a Found>) -> String {
+    named.push(found);
+    format!("`{name}`")
+}
+
+fn attributes(item: &Item) -> &[syn::Attribute] {
+    match item {
+        Item::Struct(one) => &one.attrs,
+        Item::Enum(one) => &one.attrs,
+        Item::Type(one) => &one.attrs,
+        _ => &[],
+    }
+}
+
+fn name_of(item: &Item) -> String {
+    match item {
+        Item::Struct(one) => one.ident.to_string(),
+        Item::Enum(one) => one.ident.to_string(),
+        Item::Type(one) => one.ident.to_string(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,217 @@
+//! All types of the workspace, read from the sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use syn::{Attribute, GenericArgument, ImplItem, Item, PathArguments, Type, TypePath, UseTree};
+
+/// A source file: where it is, and which modules its names come from.
+#[derive(Debug)]
+pub struct Source {
+    /// The crate's folder.
+    pub room: String,
+    path: PathBuf,
+    /// Name to the path it is used by.
+    uses: BTreeMap<String, Vec<String>>,
+}
+
+/// A type and where it is defined.
+pub struct Found {
+    pub source: Rc<Source>,
+    pub item: Item,
+}
+
+/// `impl Run for ..`: the word in `plan.toml` (the implementing type's name where it has several), and its types.
+pub struct RunTypes {
+    pub kind: String,
+    pub source: Rc<Source>,
+    pub spec: Option<String>,
+    pub event: Option<String>,
+}
+
+/// All types by name; one name may have several.
+#[derive(Default)]
+pub struct Types {
+    by_name: BTreeMap<String, Vec<Found>>,
+    runs: Vec<RunTypes>,
+    /// Types whose form in files is written by hand.
+    by_hand: BTreeSet<(String, String)>,
+}
+
+impl Types {
+    /// Reads the sources of all crates below `root`.
+    pub fn read(root: &Path) -> Self {
+        let mut types = Self::default();
+        for room in sorted(&root.join("crates")) {
+            let name = room.file_name().unwrap().to_string_lossy().into_owned();
+            types.folder(&name, &room.join("src"));
+        }
+        types.runs.sort_by(|a, b| a.kind.cmp(&b.kind));
+        types
+    }
+
+    fn folder(&mut self, room: &str, folder: &Path) {
+        for path in sorted(folder) {
+            if path.is_dir() {
+                self.folder(room, &path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let mut uses = BTreeMap::new();
+                for item in &file.items {
+                    if let Item::Use(one) = item {
+                        note_uses(&one.tree, &mut Vec::new(), &mut uses);
+                    }
+                }
+                self.items(&Rc::new(Source { room: room.to_owned(), path, uses }), file.items);
+            }
+        }
+    }
+
+    fn items(&mut self, source: &Rc<Source>, items: Vec<Item>) {
+        for item in items {
+            let name = match &item {
+                Item::Struct(one) => one.ident.to_string(),
+                Item::Enum(one) => one.ident.to_string(),
+                Item::Type(one) => one.ident.to_string(),
+                Item::Mod(module) if !is_test(&module.attrs) => {
+                    self.items(source, module.content.clone().map(|(_, inner)| inner).unwrap_or_default());
+                    continue;
+                }
+                Item::Impl(block) => {
+                    self.implementation(source, block);
+                    continue;
+                }
+                _ => continue,
+            };
+            self.by_name.entry(name).or_default().push(Found { source: source.clone(), item });
+        }
+    }
+
+    fn implementation(&mut self, source: &Rc<Source>, block: &syn::ItemImpl) {
+        let Some((path, _)) = &block.trait_ else { return };
+        let (Some(of), Some(target)) =
+            (path.segments.last().map(|last| last.ident.to_string()), last_name(&block.self_ty))
+        else {
+            return;
+        };
+        match of.as_str() {
+            "Run" => self.runs.push(run_types(source, block, target)),
+            "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.room.clone(), target))),
+            _ => {}
+        }
+    }
+
+    /// All implementations of `Run`, by kind.
+    pub fn runs(&self) -> &[RunTypes] {
+        &self.runs
+    }
+
+    /// Whether the type's form in files is written by hand, so that its fields say nothing about it.
+    pub fn is_by_hand(&self, found: &Found, name: &str) -> bool {
+        self.by_hand.contains(&(found.source.room.clone(), name.to_owned()))
+    }
+
+    /// The type that `name` means in a file: its own, one it uses, one of its crate, or the only one of all.
+    pub fn get(&self, source: &Source, name: &str) -> Option<&Found> {
+        let all = self.by_name.get(name)?;
+        let used = source.uses.get(name);
+        let nearness = |one: &Found| {
+            let is_used = used.map_or(0, |path| path.iter().filter(|part| one.source.has_part(part)).count());
+            let shared = one.source.path.iter().zip(source.path.iter()).take_while(|(a, b)| a == b).count();
+            (one.source.path == source.path, is_used, one.source.room == source.room, shared)
+        };
+        let best = all.iter().max_by_key(|one| nearness(one))?;
+        (all.len() == 1 || used.is_some() || best.source.room == source.room).then_some(best)
+    }
+
+    /// A type of a crate that must be there.
+    pub fn find(&self, room: &str, name: &str) -> &Found {
+        let all = self.by_name.get(name).into_iter().flatten();
+        let mut of_room = all.filter(|one| one.source.room == room);
+        of_room.next().unwrap_or_else(|| panic!("crate {room} has no type {name}"))
+    }
+}
+
+impl Source {
+    /// Whether a word of a path (`senesce_core`, `event`) names the crate or a module of this file.
+    fn has_part(&self, part: &str) -> bool {
+        let crate_name = part.strip_prefix("senesce_").unwrap_or(part).replace('_', "-");
+        crate_name == self.room || self.path.with_extension("").iter().any(|folder| folder == part)
+    }
+}
+
+fn run_types(source: &Rc<Source>, block: &syn::ItemImpl, target: String) -> RunTypes {
+    let named = |wanted: &str| {
+        block.items.iter().find_map(|item| match item {
+            // `S::Spec` is another's: each type that is put in has its own.
+            ImplItem::Type(one) if one.ident == wanted && segments(&one.ty) == 1 => last_name(&one.ty),
+            _ => None,
+        })
+    };
+    let kind = block.items.iter().find_map(|item| match item {
+        ImplItem::Const(one) if one.ident == "KIND" => match &one.expr {
+            syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) => Some(text.value()),
+            _ => None,
+        },
+        _ => None,
+    });
+    RunTypes { kind: kind.unwrap_or(target), source: source.clone(), spec: named("Spec"), event: named("Event") }
+}
+
+fn note_uses(tree: &UseTree, before: &mut Vec<String>, uses: &mut BTreeMap<String, Vec<String>>) {
+    match tree {
+        UseTree::Path(path) => {
+            before.push(path.ident.to_string());
+            note_uses(&path.tree, before, uses);
+            before.pop();
+        }
+        UseTree::Name(name) => drop(uses.insert(name.ident.to_string(), before.clone())),
+        UseTree::Group(group) => group.items.iter().for_each(|one| note_uses(one, before, uses)),
+        UseTree::Rename(_) | UseTree::Glob(_) => {}
+    }
+}
+
+fn sorted(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+fn is_test(attributes: &[Attribute]) -> bool {
+    attributes
+        .iter()
+        .any(|one| one.path().is_ident("cfg") && one.parse_args::<syn::Ident>().is_ok_and(|word| word == "test"))
+}
+
+fn segments(of: &Type) -> usize {
+    match of {
+        Type::Path(TypePath { path, .. }) => path.segments.len(),
+        _ => 0,
+    }
+}
+
+/// `a::b::Name<..>` as `Name`.
+pub fn last_name(of: &Type) -> Option<String> {
+    match of {
+        Type::Path(TypePath { path, .. }) => path.segments.last().map(|segment| segment.ident.to_string()),
+        Type::Reference(reference) => last_name(&reference.elem),
+        _ => None,
+    }
+}
+
+/// The types between the angle brackets.
+pub fn arguments(of: &Type) -> Vec<&Type> {
+    let Type::Path(TypePath { path, .. }) = of else { return Vec::new() };
+    let Some(PathArguments::AngleBracketed(inner)) = path.segments.last().map(|segment| &segment.arguments) else {
+        return Vec::new();
+    };
+    fn of_type(argument: &GenericArgument) -> Option<&Type> {
+        match argument {
+            GenericArgument::Type(inner) => Some(inner),
+            _ => None,
+        }
+    }
+    inner.args.iter().filter_map(of_type).collect()
+}

@@ -1,0 +1,90 @@
+//! How fast a plan is played: on each file system, by one thread and by two, with blocks allocated alone and written.
+
+use super::{AgeConvergence, Step, named, plan_of};
+use senesce_aging::{AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
+use senesce_core::{Bytes, Failure};
+use senesce_runs::run::{Context, Planned};
+use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
+use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// A profile, played on a file system.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Executed {
+    pub(super) profile: String,
+    pub(super) operations: u64,
+    pub(super) seconds: f64,
+}
+
+/// How a plan is played.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Pace {
+    /// On a fresh one in memory.
+    pub fs: FileSystem,
+    /// Threads that play it.
+    pub threads: usize,
+    /// What becomes of the content.
+    pub data: Data,
+    /// Which time, from 0.
+    pub repeat: u32,
+}
+
+/// The profile whose rate is measured: the one with the fewest operations.
+const RATED: &str = "meyer";
+/// On a volume of this size, so that it can be written several times.
+const SIZE: Bytes = Bytes(400_000_000);
+const FULLNESS: f64 = 0.8;
+
+/// All of them in turn, so many times.
+pub fn steps(repeats: u32) -> Vec<Planned<Step>> {
+    let ways = [(1, Data::Fallocate), (2, Data::Fallocate), (2, Data::Write)];
+    let of = |repeat| {
+        [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs].into_iter().flat_map(move |fs| {
+            ways.map(|(threads, data)| {
+                let pace = Pace { fs, threads, data, repeat };
+                Planned::new(Step::Rate(pace), format!("age by {threads} threads, {data:?}"), fs.name())
+                    .costing(Bytes(0), 2.0)
+            })
+        })
+    };
+    (0..repeats).flat_map(of).collect()
+}
+
+impl Pace {
+    /// That of the profiles that are played in full.
+    pub fn of_play(threads: usize) -> Self {
+        Self { fs: FileSystem::Ext4, threads, data: Data::Fallocate, repeat: 0 }
+    }
+
+    /// Plays the plan whose rate is measured.
+    pub fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
+        let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
+        self.play_plan(&plan, RATED, context)
+    }
+
+    /// Plays a plan to its end.
+    pub fn play_plan(
+        &self,
+        plan: &Arc<AgingPlan>,
+        name: &str,
+        context: &Context<'_, AgeConvergence>,
+    ) -> Result<Executed, Failure> {
+        // Metadata and the journal need space beside the declared size.
+        let size = Bytes(plan.spec().capacity.0.div_ceil(1 << 20) * (1152 << 10));
+        let target = open(&TargetSpec::Memory { size }, &OpenOptions::fresh(self.fs))?;
+        let back_end = DirectoryBackEnd::new(plan.clone(), target.directory(), self.data);
+        context.progress.phase(&format!("age by {name}"), plan.len(), "operations");
+        let options = ExecuteOptions { threads: self.threads, ..ExecuteOptions::default() };
+        let outcome = execute(&mut plan.operations(), &back_end, &options, context.interrupt, &mut |planner, done| {
+            context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
+            ControlFlow::Continue(())
+        });
+        if outcome.result? != Stop::Finished {
+            context.check_interrupt()?;
+        }
+        target.close()?;
+        Ok(Executed { profile: name.into(), operations: outcome.completed, seconds: outcome.seconds })
+    }
+}

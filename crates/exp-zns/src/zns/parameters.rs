@@ -1,0 +1,89 @@
+//! Parameters that several of the experiments have, and what all of them can be asked.
+
+use super::drives::Names;
+use super::{CONVENTIONAL, Grid, ZONED, ramp, time};
+use clap::Args;
+use senesce_core::{Level, Span};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fmt::Debug;
+
+/// Parameters of an experiment on drives.
+pub trait Parameters: Args + Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync {
+    /// The parameters of a level.
+    fn defaults(level: Level) -> Self;
+
+    /// The drives that they name.
+    fn drives(&self) -> Names<'_>;
+
+    /// How often every point is measured.
+    fn repetitions(&self) -> u32;
+}
+
+/// How often points are measured unless another number is given.
+pub fn once() -> u32 {
+    1
+}
+
+/// Parameters of the experiments on a grid of request sizes, depths and zones.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct GridSpec {
+    /// zoned drive: sim:zn540, null, or a device such as /dev/ng0n1
+    #[arg(long)]
+    pub device: String,
+    /// points: few, figure (those of the study's figure), study (all that were published) or wide (beyond them)
+    #[arg(long)]
+    pub grid: Grid,
+    /// how long each point is measured
+    #[arg(long)]
+    pub time: Span,
+    /// how long each point runs before counting begins
+    #[arg(long)]
+    pub ramp: Span,
+    /// how often every point is measured; a real drive needs 5 for verdicts
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[serde(default = "once")]
+    pub repetitions: u32,
+}
+
+impl Parameters for GridSpec {
+    fn defaults(level: Level) -> Self {
+        Self { device: ZONED.into(), grid: Grid::of(level), time: time(level), ramp: ramp(level), repetitions: 1 }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        Names { zoned: &self.device, conventional: None }
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.repetitions
+    }
+}
+
+/// Parameters of the experiments that load a zoned drive and a conventional one alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Args)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LoadSpec {
+    /// zoned drive, grid, times
+    #[command(flatten)]
+    pub points: GridSpec,
+    /// conventional drive to compare with; none leaves it out
+    #[arg(long)]
+    pub conventional: String,
+}
+
+impl Parameters for LoadSpec {
+    fn defaults(level: Level) -> Self {
+        Self { points: GridSpec::defaults(level), conventional: CONVENTIONAL.into() }
+    }
+
+    fn drives(&self) -> Names<'_> {
+        let conventional = (self.conventional != "none").then_some(&*self.conventional);
+        Names { conventional, ..self.points.drives() }
+    }
+
+    fn repetitions(&self) -> u32 {
+        self.points.repetitions
+    }
+}

@@ -1,0 +1,63 @@
+//! Walking the trees of directories without believing a pointer.
+
+use crate::format::{BLOCK, MAX_HEIGHT, Pointer};
+use crate::region::{Region, byte};
+use crate::space::Marks;
+use crate::tree::capacity;
+
+/// A walk through each block once, whatever pointers a region holds: of all directories together.
+pub(crate) struct Careful<'a> {
+    region: &'a Region,
+    met: Marks,
+}
+
+/// What a pointer leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Met {
+    /// A block of a directory.
+    Block(u32),
+    /// What was met before, by the pointer at this byte (`None`: in the inode).
+    Again(Option<usize>),
+}
+
+impl<'a> Careful<'a> {
+    /// A walk that has met nothing yet.
+    pub fn new(region: &'a Region) -> Self {
+        Self { region, met: Marks::new(region.blocks()) }
+    }
+
+    /// Calls `visit(index, what)` for what is stored of the first `blocks` blocks of a tree, ascending. Pointers that are
+    /// damaged or lead nowhere are passed over.
+    pub fn blocks(&self, root: Pointer, blocks: u32, visit: &mut dyn FnMut(u32, Met)) {
+        if root.height() <= MAX_HEIGHT {
+            self.walk((root, None), root.height(), (0, u64::from(blocks)), visit);
+        }
+    }
+
+    /// `range`: the first block below `pointer`, and the end of the tree.
+    fn walk(
+        &self,
+        (pointer, at): (Pointer, Option<usize>),
+        height: u8,
+        range: (u64, u64),
+        visit: &mut dyn FnMut(u32, Met),
+    ) {
+        let (first, end) = range;
+        if first >= end || !pointer.is_resident() || u64::from(pointer.address()) >= self.region.blocks() {
+            return;
+        }
+        if self.met.set(pointer.address()) {
+            return visit(first as u32, Met::Again(at));
+        }
+        if height == 0 {
+            return visit(first as u32, Met::Block(pointer.address()));
+        }
+        for child in 0..BLOCK / 8 {
+            let at = byte(pointer.address()) + child * 8;
+            let first = first + child as u64 * capacity(height - 1);
+            if let Some(below) = Pointer::unseal(self.region.load(at)) {
+                self.walk((below, Some(at)), height - 1, (first, end), visit);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Regions that somebody made on purpose, with right sums: they are judged, without panic, and soon.
+
+use super::model::new;
+use super::sim::{SimCold, SimNvm, anonymous, empty_image, open_image, small};
+use crate::check::{CheckReport, check};
+use crate::format::{BLOCK, Identity, Inode, Pointer, ROOT_INO};
+use crate::open::{Options, format_region};
+use crate::region::byte;
+use crate::table;
+use crate::{NewInode, TierError, TierFs};
+use std::path::Path;
+
+/// A file system with one inode of `kind`, whose content is what `craft` makes of it.
+fn crafted(kind: u32, craft: impl FnOnce(&TierFs, &mut Inode)) -> CheckReport {
+    let (fs, nvm, cold) = small(200, 100);
+    let one = NewInode { target: b"target", ..new(kind | 0o755) };
+    let ino = fs.create(ROOT_INO, b"crafted", &one).unwrap().ino;
+    let offset = fs.table.offset(ino).unwrap();
+    let mut inode = fs.load(offset).unwrap();
+    craft(&fs, &mut inode);
+    table::commit(&fs.region, offset, &inode);
+    fs.close();
+    let report = check(anonymous(&nvm.image()), Some(&cold), Path::new("image")).unwrap();
+    assert!(open_image(&nvm.image(), &cold, &Options::default()).is_err());
+    report
+}
+
+fn names_the_path(report: &CheckReport) {
+    assert!(report.problems.iter().any(|problem| problem.contains("(/crafted)")), "{report:?}");
+}
+
+#[test]
+fn a_link_whose_target_is_outside() {
+    names_the_path(&crafted(libc::S_IFLNK, |_, inode| inode.root = Pointer::resident(u32::MAX)));
+}
+
+#[test]
+fn a_directory_whose_node_is_outside() {
+    names_the_path(&crafted(libc::S_IFDIR, |fs, inode| {
+        let node = fs.try_begin(1, false).unwrap().take().unwrap();
+        fs.region.clear_node(node);
+        fs.region.store_pointer(byte(node), Pointer::resident(0xffff_ff00));
+        (inode.root, inode.size) = (Pointer::resident(node).with_height(2), BLOCK as u64);
+    }));
+}
+
+#[test]
+fn a_directory_that_is_its_own_node() {
+    names_the_path(&crafted(libc::S_IFDIR, |fs, inode| {
+        let node = fs.try_begin(1, false).unwrap().take().unwrap();
+        for child in 0..BLOCK / 8 {
+            fs.region.store_pointer(byte(node) + child * 8, Pointer::resident(node));
+        }
+        (inode.root, inode.size) = (Pointer::resident(node).with_height(4), 199 * BLOCK as u64);
+    }));
+}
+
+#[test]
+fn sizes_that_no_file_system_has() {
+    let header = |blocks, slots| {
+        let mut image = empty_image(64, 16);
+        let header = Identity { pair: [1; 16], blocks, slots }.encode_region();
+        image[..header.len()].copy_from_slice(&header);
+        image
+    };
+    for (blocks, slots) in [(64, 16_000_000), (63, 16), (0, 0), (1 << 52, 16), (64, u64::MAX), (u64::MAX, u64::MAX)] {
+        let judged = check(anonymous(&header(blocks, slots)), None, Path::new("image"));
+        assert!(matches!(judged, Err(TierError::Damaged { .. })), "{blocks} blocks, {slots} slots: {judged:?}");
+    }
+    assert!(check(anonymous(&header(64, 16)), None, Path::new("image")).unwrap().is_sound());
+}
+
+#[test]
+fn blocks_behind_the_end_that_the_header_names() {
+    let nvm = SimNvm::new(&vec![0; 200 * BLOCK]);
+    format_region(Box::new(nvm.clone()), &Identity { pair: [1; 16], blocks: 128, slots: 100 }).unwrap();
+    let fs = open_image(&nvm.image(), &SimCold::default(), &Options::default()).unwrap();
+    let ino = fs.create(ROOT_INO, b"crafted", &new(libc::S_IFREG | 0o644)).unwrap().ino;
+    let offset = fs.table.offset(ino).unwrap();
+    let inode = Inode { root: Pointer::resident(150), size: 5, ..fs.load(offset).unwrap() };
+    table::commit(&fs.region, offset, &inode);
+    fs.close();
+    // SAFETY: nobody uses the file system any more.
+    let image = unsafe { std::slice::from_raw_parts(fs.region.nvm().base(), 200 * BLOCK) }.to_vec();
+    names_the_path(&check(anonymous(&image), None, Path::new("image")).unwrap());
+}

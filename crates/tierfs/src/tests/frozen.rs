@@ -1,0 +1,115 @@
+//! Memory that once could not be made durable: nothing changes any more, and nothing that was given up is used again.
+
+use super::dump::dump;
+use super::model::{new, pattern};
+use super::sim::{anonymous, open_image, small};
+use crate::check::check;
+use crate::format::{BLOCK, ROOT_INO};
+use crate::open::Options;
+use crate::region::Region;
+use crate::table::{Found, inspect};
+use crate::{SetAttr, TierFs};
+use rustix::io::Errno;
+use std::path::Path;
+
+const FILE: u32 = libc::S_IFREG | 0o644;
+
+fn refuses_changes(fs: &TierFs, a: u32, b: u32) {
+    let refused = Some(Errno::ROFS);
+    assert_eq!(fs.write(b, 0, &pattern(60 * BLOCK, 3), false).err(), refused);
+    assert_eq!(fs.write(a, 0, b"x", false).err(), refused);
+    assert_eq!(fs.create(ROOT_INO, b"c", &new(FILE)).err(), refused);
+    assert_eq!(fs.link(a, ROOT_INO, b"c").err(), refused);
+    assert_eq!(fs.unlink(ROOT_INO, b"b").err(), refused);
+    assert_eq!(fs.rmdir(ROOT_INO, b"b").err(), refused);
+    assert_eq!(fs.rename(ROOT_INO, b"a", ROOT_INO, b"b", false).err(), refused);
+    assert_eq!(fs.set_attr(a, &SetAttr { size: Some(1), ..SetAttr::default() }).err(), refused);
+    assert_eq!(fs.set_attr(a, &SetAttr { mode: Some(0), ..SetAttr::default() }).err(), refused);
+    assert_eq!(fs.set_xattr(a, b"user.a", b"value", false, false).err(), refused);
+    assert_eq!(fs.punch(a, 0, 8192).err(), refused);
+    assert_eq!(fs.preallocate(a, 0, 1 << 20, false).err(), refused);
+    assert_eq!(fs.evict(100), 0);
+    assert_eq!(fs.settled(), Err(Errno::IO), "as fsync says");
+}
+
+#[test]
+fn nothing_that_a_failed_persist_gave_up_is_used_again() {
+    let mut failures = 0;
+    for persists in 0..9 {
+        let (fs, nvm, cold) = small(200, 1000);
+        let [a, b] = [b"a", b"b"].map(|name| fs.create(ROOT_INO, name, &new(FILE)).unwrap().ino);
+        fs.write(a, 0, &pattern(5 * BLOCK, 1), false).unwrap();
+        nvm.fail_after(persists);
+        if fs.write(a, 0, &pattern(5 * BLOCK, 2), false).is_ok() {
+            continue;
+        }
+        failures += 1;
+        refuses_changes(&fs, a, b);
+        let mut data = vec![0; 5 * BLOCK];
+        assert_eq!(fs.read(a, 0, &mut data), Ok(data.len()));
+        fs.forget(a, 1);
+        fs.close();
+        let report = check(anonymous(&nvm.durable()), None, Path::new("image")).unwrap();
+        assert!(report.problems.is_empty() && !report.clean, "after {persists} persists: {report:?}");
+        let after = dump(&open_image(&nvm.durable(), &cold, &Options::default()).unwrap()).unwrap();
+        assert!(
+            [1, 2].iter().any(|seed| after["/a"].content == pattern(5 * BLOCK, *seed)),
+            "after {persists} persists"
+        );
+    }
+    assert!(failures > 4, "{failures}");
+}
+
+#[test]
+fn an_eviction_that_is_not_durable_frees_no_block() {
+    let mut failures = 0;
+    for persists in 0..12 {
+        let (fs, nvm, cold) = small(200, 1000);
+        let a = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
+        fs.write(a, 0, &pattern(8 * BLOCK, 1), false).unwrap();
+        fs.evict(1);
+        nvm.fail_after(persists);
+        let free = fs.stats().free_blocks;
+        fs.evict(8);
+        if fs.settled().is_ok() {
+            continue;
+        }
+        failures += 1;
+        let gone = fs.stats().free_blocks - free;
+        assert!(gone <= persists as u64, "{gone} blocks freed after {persists} persists");
+        let after = open_image(&nvm.durable(), &cold, &Options::default()).unwrap();
+        assert_eq!(dump(&after).unwrap()["/a"].content, pattern(8 * BLOCK, 1));
+    }
+    assert!(failures > 4, "{failures}");
+}
+
+#[test]
+fn the_number_of_a_new_inode_stays_in_use_where_its_name_may_be_durable() {
+    let mut failures = 0;
+    for persists in 0..9 {
+        let (fs, nvm, _) = small(200, 100);
+        fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
+        nvm.fail_after(persists);
+        if fs.create(ROOT_INO, b"b", &new(FILE)).is_ok() {
+            continue;
+        }
+        failures += 1;
+        let durable = Region::new(anonymous(&nvm.durable()));
+        while let Some(free) = fs.table.take() {
+            let at = fs.table.offset(free).unwrap();
+            for region in [&fs.region, &durable] {
+                assert_eq!(inspect(region, at), Found::Free, "inode {free} after {persists} persists");
+            }
+        }
+    }
+    assert!(failures > 4, "{failures}");
+}
+
+#[test]
+fn a_number_that_was_not_used_is_given_back() {
+    let (fs, _, _) = small(200, 100);
+    fs.create(ROOT_INO, b"a", &new(FILE)).unwrap();
+    let free = fs.table.free();
+    assert_eq!(fs.create(ROOT_INO, b"a", &new(FILE)).err(), Some(Errno::EXIST));
+    assert_eq!(fs.table.free(), free);
+}

@@ -1,0 +1,124 @@
+//! What has lost its name is kept, whatever stands in the way of a repair.
+
+use super::dump::dump;
+use super::model::{new, pattern};
+use super::sim::{SimCold, SimNvm, open_image, small};
+use crate::format::{BLOCK, ROOT_INO};
+use crate::open::Options;
+use crate::repair::{RepairReport, repair};
+use crate::{TierError, TierFs};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+
+const FILE: u32 = libc::S_IFREG | 0o644;
+const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
+const FILES: u8 = 3;
+
+fn content(number: u8) -> Vec<u8> {
+    pattern(2 * BLOCK + 7, number)
+}
+
+/// Where the inode of the directory `d` is.
+fn inode_of_d(fs: &TierFs) -> usize {
+    fs.table.offset(fs.lookup(ROOT_INO, b"d").unwrap().ino).unwrap()
+}
+
+/// Where its name is.
+fn name_of_d(fs: &TierFs) -> usize {
+    let root = fs.directory(ROOT_INO).unwrap();
+    let names = root.state.read();
+    fs.record_at(&names, fs.find_entry(&names, b"d").unwrap().unwrap().position).unwrap()
+}
+
+/// A file system with a directory of files, as it is after `more`; the byte at `place` is damaged.
+fn without_a_directory(place: fn(&TierFs) -> usize, more: impl FnOnce(&TierFs)) -> (Vec<u8>, SimCold) {
+    let (fs, nvm, cold) = small(300, 200);
+    let folder = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
+    for number in 0..FILES {
+        let ino = fs.create(folder, &[b'a' + number], &new(FILE)).unwrap().ino;
+        fs.write(ino, 0, &content(number), false).unwrap();
+    }
+    more(&fs);
+    let at = place(&fs);
+    fs.close();
+    let mut image = nvm.image();
+    image[at] ^= 0x5a;
+    (image, cold)
+}
+
+fn repaired(image: &[u8], cold: &SimCold) -> (Vec<u8>, RepairReport) {
+    let nvm = SimNvm::new(image);
+    let report = repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image")).unwrap();
+    (nvm.image(), report)
+}
+
+fn nothing_is_missing(fs: &TierFs, what: &str) {
+    let found = dump(fs).unwrap();
+    for number in 0..FILES {
+        assert!(found.values().any(|node| node.content == content(number)), "{what}: file {number} is gone");
+    }
+}
+
+#[test]
+fn a_file_in_place_of_the_folder_does_not_end_a_repair() {
+    let (image, cold) =
+        without_a_directory(inode_of_d, |fs| assert!(fs.create(ROOT_INO, b"lost+found", &new(FILE)).is_ok()));
+    let (image, report) = repaired(&image, &cold);
+    assert_eq!(report.kept.len(), usize::from(FILES));
+    assert!(report.kept.iter().all(|kept| kept.contains("/lost+found-1/")), "{report:?}");
+    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the repair");
+}
+
+#[test]
+fn full_memory_does_not_end_a_repair() {
+    let (image, cold) = without_a_directory(name_of_d, |fs| {
+        let [large, small @ ..] = ["large", "1", "2", "3", "4", "5"]
+            .map(|name| fs.create(ROOT_INO, name.as_bytes(), &new(FILE)).unwrap().ino);
+        let mut at = 0;
+        while fs.write(large, at, &[9; BLOCK], false).is_ok() {
+            at += BLOCK as u64;
+        }
+        // A write may need more than there is; an attribute needs one block.
+        assert!(small.iter().any(|ino| fs.set_xattr(*ino, b"user.a", b"", false, false).is_err()));
+    });
+    let (image, report) = repaired(&image, &cold);
+    assert_eq!(report.kept.len(), 1, "{report:?}");
+    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the repair");
+}
+
+#[test]
+fn a_repair_that_was_cut_off_loses_nothing() {
+    let (image, cold) = without_a_directory(inode_of_d, |_| {});
+    let nvm = SimNvm::new(&image);
+    let left = Arc::new(Mutex::new(Vec::new()));
+    let leave = left.clone();
+    nvm.set_hook(Box::new(move |stored, durable| leave.lock().extend([stored.to_vec(), durable.to_vec()])));
+    repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image")).unwrap();
+    let images = std::mem::take(&mut *left.lock());
+    let mut refused = 0;
+    for (number, image) in images.iter().enumerate() {
+        let what = format!("cut off at {number} of {}", images.len());
+        match open_image(image, &cold, &Options::default()) {
+            Ok(fs) => nothing_is_missing(&fs, &what),
+            Err(TierError::Damaged { .. }) => refused += 1,
+            Err(error) => panic!("{what}: {error}"),
+        }
+        let (image, _) = repaired(image, &cold);
+        nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), &what);
+    }
+    assert!(refused > 10, "{refused} of {}", images.len());
+}
+
+#[test]
+fn a_repair_that_is_not_durable_is_no_repair() {
+    let (image, cold) = without_a_directory(inode_of_d, |_| {});
+    for persists in 0..20 {
+        let nvm = SimNvm::new(&image);
+        nvm.fail_after(persists);
+        let outcome = repair(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"));
+        assert!(outcome.is_err(), "after {persists} persists");
+        let (image, _) = repaired(&nvm.durable(), &cold);
+        nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after another repair");
+    }
+}

@@ -1,0 +1,64 @@
+//! File systems by the commands of whoever knows them: what their unmount says is not believed, and what is owed is undone by it.
+
+use crate::common::*;
+use senesce_volume::custom::CustomFileSystem;
+use senesce_volume::{MountedTarget, OpenOptions, guardian, open};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+/// ext4 by its own programs, with this command to unmount it.
+fn opened(path: &Path, unmount: &str) -> MountedTarget {
+    let custom = CustomFileSystem {
+        mkfs: "mkfs.ext4 -q -F $DEVICE".into(),
+        mount: "mount $DEVICE $MNT".into(),
+        unmount: unmount.into(),
+        check: String::new(),
+    };
+    open(&image(path, "64M"), &OpenOptions { custom: Some(custom), ..OpenOptions::default() }).unwrap()
+}
+
+fn is_mounted(point: &Path) -> bool {
+    fs::read_to_string("/proc/mounts").unwrap().contains(&*point.to_string_lossy())
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_a_lying_unmount_leaves_is_unmounted() {
+    let room = room();
+    let target = opened(&room.path().join("a.img"), "true");
+    let point = target.mount_point().to_path_buf();
+    assert!(is_mounted(&point));
+    target.close().unwrap();
+    assert!(!is_mounted(&point) && !point.exists());
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}
+
+/// Not a test of its own: the process that the next test kills.
+#[test]
+fn child_that_holds_a_custom_target() {
+    let Some(path) = is_child() else { return };
+    let target = opened(&path, "echo $DEVICE >$(dirname $(losetup -nO BACK-FILE $DEVICE))/said; umount $MNT");
+    println!("ready {}", target.mount_point().display());
+    std::thread::sleep(std::time::Duration::from_secs(300));
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_a_killed_process_mounted_is_unmounted_by_its_command() {
+    let room = room();
+    let path = room.path().join("a.img");
+    let mut process = child("custom::child_that_holds_a_custom_target", &path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+    let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
+    let point = PathBuf::from(line.strip_prefix("ready ").unwrap());
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(is_mounted(&point));
+    guardian::sweep();
+    assert!(!is_mounted(&point) && !point.exists());
+    let said = fs::read_to_string(room.path().join("said")).expect("its command ran");
+    assert!(said.starts_with("/dev/loop"), "{said}");
+    assert_eq!(left_over(room.path()), Vec::<String>::new());
+}

@@ -1,0 +1,38 @@
+//! What is on a drive, looked at through its block device.
+
+use super::leftover::Leftover;
+use crate::device::ZonedDevice;
+use crate::error::ZonedError;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::PathBuf;
+
+/// What the zones of a drive hold now; `block` is its block device, without which content cannot be read.
+pub(super) fn found_on(
+    device: &mut dyn ZonedDevice,
+    block: Option<PathBuf>,
+    identity: &str,
+) -> Result<Leftover, ZonedError> {
+    let zones = device.report(0, device.geometry().zones)?;
+    let block_bytes = device.geometry().block_bytes as usize;
+    // Past the cache, which does not see what passthrough writes.
+    let direct = |path| File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
+    let mut opened = None;
+    Ok(Leftover::of(identity, &zones, |number| {
+        let file = match &opened {
+            Some(file) => file,
+            None => opened.insert(direct(block.as_ref().ok_or(io::ErrorKind::NotFound)?)?),
+        };
+        read_block(file, number, block_bytes)
+    }))
+}
+
+/// A logical block, into memory that is aligned to it.
+fn read_block(file: &File, number: u64, block_bytes: usize) -> io::Result<Vec<u8>> {
+    let mut memory = vec![0; 2 * block_bytes];
+    let skip = memory.as_ptr().align_offset(block_bytes);
+    let content = &mut memory[skip..skip + block_bytes];
+    file.read_exact_at(content, number * block_bytes as u64)?;
+    Ok(content.to_vec())
+}
