@@ -252,7 +252,6 @@ const DIRECTORIES: &[&[&str]] = &[
     &["report", "run", "--site", "FILE"],
     &["export", "run", "--files", "FILE"],
     &["man", "--dir", "FILE"],
-    &["prognosis", "run", "--record", "FILE"],
     &["objects", "commit", "FILE", "run"],
     &["objects", "checkout", "store", "FILE"],
 ];

@@ -265,7 +265,7 @@ fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
 fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
     let room = Room::new();
     let before = room.outside();
-    let prepared = room.path("prepared");
+    let prepared = room.path("back");
     fs::create_dir_all(prepared.join("staging")).unwrap();
     symlink(room.path("outside/precious"), prepared.join("staging/store.json")).unwrap();
     Store::create(&prepared, Store::open(&room.path("store")).unwrap().settings()).unwrap();
