@@ -212,7 +212,10 @@ mod tests {
         assert_eq!(courses.courses[0].values(), [100.0, 101.0]);
         assert_eq!((&courses.partial[..], &courses.undated[..]), (&[2][..], &[0][..]));
         let page = super::super::analysis(&entries, &courses, None);
-        assert!(page.summary.ends_with("No metric has the 6 runs of one setting that a change of its level needs to be seen."));
+        assert!(
+            page.summary
+                .ends_with("No metric has the 6 runs of one setting that a change of its level needs to be seen.")
+        );
         assert_eq!(page.figures[0].caption, "2 runs are too few to see a change; 6 are needed.");
         let caveats = page.caveats.join("\n");
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
