@@ -15,7 +15,7 @@ pub struct Against {
     pub run: usize,
     /// Those of the baseline.
     pub baseline: Vec<usize>,
-    /// What is to be said of the time of the run, where it did not begin after all of its baseline.
+    /// What is to be said of the time of the run, where it began before one of its baseline, or nobody knows.
     pub time: Option<&'static str>,
     /// What came out, or why they do not compare.
     pub found: Result<Comparison, String>,
@@ -66,7 +66,7 @@ fn time(entries: &[Entry], run: usize, baseline: &[usize]) -> Option<&'static st
     if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {
         return Some("not dated: which is newer is not known");
     }
-    baseline.iter().any(|index| date(*index) >= date(run)).then_some("older than the newest of its baseline")
+    baseline.iter().any(|index| date(*index) > date(run)).then_some("older than the newest of its baseline")
 }
 
 fn no_baseline(entries: &[Entry], name: &str) -> Failure {
@@ -138,6 +138,7 @@ mod tests {
         let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];
         let entries: Vec<Entry> = dates.map(entry).into();
         assert_eq!(time(&entries, 3, &[1, 2]), None);
+        assert_eq!(time(&entries, 2, &[2]), None, "files of one second");
         assert!(time(&entries, 2, &[1, 3]).unwrap().starts_with("older"));
         assert!(time(&entries, 3, &[0, 1]).unwrap().starts_with("not dated"));
         assert!(time(&entries, 0, &[1]).unwrap().starts_with("not dated"));

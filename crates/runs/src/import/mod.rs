@@ -8,7 +8,7 @@ use senesce_core::circumstances::date_of;
 use senesce_core::failure::errno_words;
 use senesce_core::{Environment, ExitCode, Failure};
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Turns a foreign file into a run directory.
 pub trait Importer: Sync {
@@ -40,12 +40,17 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
 
 /// Says when results were measured: as their file tells (seconds since 1970), else when the file was written last.
 pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
-    let written = || source.metadata().and_then(|found| found.modified()).ok();
+    let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
     let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
     if let Some(moment) = told.or_else(written) {
         facts.put("run.date", date_of(moment));
         facts.put("run.date_from", if told.is_some() { "the results" } else { "the time of their file" });
     }
+}
+
+/// No date is written of a moment before 1970.
+fn has_date(moment: &SystemTime) -> bool {
+    moment.duration_since(UNIX_EPOCH).is_ok_and(|since| since.as_secs() <= LATEST_SECONDS)
 }
 
 /// The end of the year 9999, beyond which no date is written.
@@ -57,4 +62,26 @@ pub fn read_text(source: &Path) -> Result<String, Failure> {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_words(&error)))
     })?;
     String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", source.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_no_date_leaves_its_run_undated() {
+        let at = |seconds: u64| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert!(has_date(&at(0)) && has_date(&at(LATEST_SECONDS)));
+        assert!(!has_date(&(UNIX_EPOCH - Duration::from_secs(1))) && !has_date(&at(LATEST_SECONDS + 1)));
+
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_modified(UNIX_EPOCH - Duration::from_secs(1)).unwrap();
+        let mut facts = Environment::default();
+        date(&mut facts, file.path(), None);
+        assert_eq!(facts.0.get("run.date"), None);
+        date(&mut facts, file.path(), Some(u64::MAX));
+        assert!(
+            facts.0.get("run.date").and_then(|date| date.as_str()).is_some_and(|date| date.starts_with("9999-12-31"))
+        );
+    }
 }

@@ -24,11 +24,20 @@ pub struct Account<'a> {
     /// The part of it in operations that are not counted, because the window cuts them.
     pub cut_seconds: f64,
     /// How long threads that could run waited for a processor; `None`: the kernel does not tell.
-    pub waiting_seconds: Option<f64>,
+    pub waiting: Option<Waiting>,
     /// Processor time of the process in the measured time: in user mode, in the kernel.
     pub cpu_seconds: (f64, f64),
     /// Whether every thread worked until the end of the measured time.
     pub threads_stayed: bool,
+}
+
+/// Waits for a processor.
+#[derive(Debug, Clone, Copy)]
+pub struct Waiting {
+    /// Of all threads.
+    pub seconds: f64,
+    /// Of the thread that waited longest.
+    pub longest_seconds: f64,
 }
 
 impl Account<'_> {
@@ -57,7 +66,8 @@ impl Account<'_> {
         let busy = nanoseconds as f64 / 1e9;
         let whole = self.thread_seconds;
         // Whoever waits for a processor may hold what all others need.
-        let waiting = self.waiting_seconds.map(|waiting| waiting * threads as f64);
+        let waiting =
+            self.waiting.map(|waiting| waiting.seconds + waiting.longest_seconds * threads.saturating_sub(1) as f64);
         let elsewhere = waiting.map(|waiting| waiting + self.cut_seconds + self.cpu_seconds.0);
         let unseen = BEGIN_AND_END_SECONDS * threads as f64;
         let lost = elsewhere.is_some_and(|elsewhere| busy + elsewhere + unseen < whole * (1.0 - TOLERANCE));
@@ -135,7 +145,7 @@ mod tests {
             counted: &counted,
             thread_seconds,
             cut_seconds: 0.0,
-            waiting_seconds: Some(0.0),
+            waiting: Some(Waiting { seconds: 0.0, longest_seconds: 0.0 }),
             cpu_seconds: (0.0, 0.0),
             threads_stayed: true,
         };
@@ -154,7 +164,7 @@ mod tests {
             counted: &counted,
             thread_seconds: 0.4,
             cut_seconds: 0.0,
-            waiting_seconds: Some(waiting),
+            waiting: Some(Waiting { seconds: waiting, longest_seconds: waiting }),
             cpu_seconds: (0.0, 0.0),
             threads_stayed: true,
         };
@@ -176,7 +186,7 @@ mod tests {
             counted: &counted,
             thread_seconds,
             cut_seconds: 0.0,
-            waiting_seconds: Some(0.1),
+            waiting: Some(Waiting { seconds: 0.1, longest_seconds: 0.03 }),
             cpu_seconds: (0.1, 0.9),
             threads_stayed: true,
         }

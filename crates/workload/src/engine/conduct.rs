@@ -1,6 +1,6 @@
 //! Starts the threads of a run, watches them, and ends the run.
 
-use super::account::Account;
+use super::account::{Account, Waiting};
 use super::backend::Backend;
 use super::course::Course;
 use super::measure::Sample;
@@ -222,7 +222,7 @@ impl<B: Backend> Run<'_, B> {
                 counted: &measured.counted,
                 thread_seconds: self.thread_seconds(begin_tick, end_tick),
                 cut_seconds: self.cut_seconds(),
-                waiting_seconds: self.waiting_seconds(),
+                waiting: self.waiting(),
                 cpu_seconds: cpu,
                 threads_stayed,
             };
@@ -242,9 +242,14 @@ impl<B: Backend> Run<'_, B> {
         self.shared.clock.nanoseconds(ticks) as f64 / 1e9
     }
 
-    fn waiting_seconds(&self) -> Option<f64> {
-        let waiting = self.records.iter().map(|record| record.waiting.load(Ordering::Relaxed));
-        waiting.map(|nanoseconds| (nanoseconds != u64::MAX).then_some(nanoseconds as f64 / 1e9)).sum()
+    fn waiting(&self) -> Option<Waiting> {
+        let waits = self.records.iter().map(|record| record.waiting.load(Ordering::Relaxed));
+        let waits: Option<Vec<f64>> =
+            waits.map(|nanoseconds| (nanoseconds != u64::MAX).then_some(nanoseconds as f64 / 1e9)).collect();
+        waits.map(|waits| Waiting {
+            seconds: waits.iter().sum(),
+            longest_seconds: waits.iter().copied().fold(0.0, f64::max),
+        })
     }
 
     /// Whether no thread has left before the end: one that found no file, or that counted the last operation wanted.
