@@ -249,6 +249,9 @@ impl FileSystemSpec {
     }
 
     /// Its kind.
+    ///
+    /// # Errors
+    /// With the nearest kind and all that there are.
     pub fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {

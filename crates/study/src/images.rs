@@ -58,6 +58,9 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
     /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
+    ///
+    /// # Errors
+    /// When the temporary directory or the image store cannot be opened.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
         // In the guest nobody else needs memory, and what is not memory is slow.
         let in_guest = Guest::here().is_some();
@@ -91,6 +94,9 @@ impl Images {
     }
 
     /// Puts the image at [`Self::working`].
+    ///
+    /// # Errors
+    /// When the image is no longer in the near store, or cannot be copied.
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
             true => Ok(()),
@@ -102,6 +108,10 @@ impl Images {
     }
 
     /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
+    ///
+    /// # Errors
+    /// When the kind of file system is unknown, when its drives are not there, or when the image cannot be copied to them; as
+    /// [`open()`].
     pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
         let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
         match ZonedDrives::of(fs)? {
@@ -119,12 +129,19 @@ impl Images {
     }
 
     /// Frees the memory of an image that is not needed again.
+    ///
+    /// # Errors
+    /// When the near store does not have it, or it cannot be removed.
     pub fn forget(&self, key: &str) -> Result<(), Failure> {
         self.near.remove(key)?;
         Ok(())
     }
 
     /// Fetches an image from the store, or makes it and stores it; then looks at its layout.
+    ///
+    /// # Errors
+    /// When the stores cannot be read or written, when the image cannot be made, or its layout not be read; an image that is
+    /// not known to tell its layout is without one.
     pub fn provide(
         &self,
         spec: &StudySpec,

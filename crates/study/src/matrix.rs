@@ -90,6 +90,9 @@ fn shuffle(runs: &mut [RunId], seed: Seed) {
 }
 
 /// The plan of an aged, filled or copied state.
+///
+/// # Errors
+/// As [`Profile::load`] and [`AgingPlan::new`].
 pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
     let source = spec.source(state);
     let profile = Profile::load(&source.profile)?;
@@ -264,6 +267,9 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
 }
 
 /// What may go wrong though it is not sure to, one line for each file system and state.
+///
+/// # Errors
+/// As [`Subject::of`] and [`aging_plan`]; a usage error for an unknown kind of file system.
 pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
     cells.sort_unstable();

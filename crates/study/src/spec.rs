@@ -127,11 +127,18 @@ impl StudySpec {
     }
 
     /// Reads and checks a study. Every problem that can be known beforehand is found here.
+    ///
+    /// # Errors
+    /// A usage error that begins with `origin`: for a line of TOML, with the nearest name where one is unknown, or for what is
+    /// wrong with the entries.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Failure> {
         Self::parse_with(origin, text, |_| {})
     }
 
     /// The same, changed by what the command line says before it is checked.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
         let mut table: toml::Table =
@@ -180,6 +187,9 @@ impl StudySpec {
     }
 
     /// Refuses a matrix that is too large, before any of it is expanded.
+    ///
+    /// # Errors
+    /// As [`count_runs`].
     pub fn count(&self) -> Result<(), Failure> {
         let length = |length: usize| length as u64;
         let factors = [

@@ -59,6 +59,10 @@ pub struct Measured {
 
 impl Subject {
     /// Reads what the study says; the file of a workload is read here.
+    ///
+    /// # Errors
+    /// A usage error for an unknown workload or microbenchmark, with the nearest, for a workload file that cannot be read or is
+    /// wrong, and for a launcher of what one process measures.
     pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
         let launched = Launched::of(spec)?;
@@ -120,6 +124,9 @@ impl Subject {
     }
 
     /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
+    ///
+    /// # Errors
+    /// As [`senesce_workload::draw`].
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
@@ -147,6 +154,10 @@ impl Subject {
     }
 
     /// Prepares on the target, makes it cold, calls `ready`, and measures.
+    ///
+    /// # Errors
+    /// Those of preparing and measuring it, and of `ready`; a failure of the run for a repetition that is not valid, or a cold
+    /// read that was not cold.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -203,6 +214,9 @@ impl Subject {
     }
 
     /// What the trace of a run costs on a modelled drive that works on it for `busy` seconds.
+    ///
+    /// # Errors
+    /// When the time on the drive is no number, so that nothing was modelled.
     pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
