@@ -91,6 +91,9 @@ impl Classify for NotCold {
 
 impl ColdAccount {
     /// Whether a read was cold. Words where that could not be told as closely as elsewhere.
+    ///
+    /// # Errors
+    /// [`NotCold`]: with what was delivered instead, when it was not.
     pub fn judge(&self, read: &ColdRead) -> Result<Option<&'static str>, NotCold> {
         if self.in_memory {
             return Err(NotCold::InMemory);
@@ -133,6 +136,9 @@ impl ColdAccount {
     }
 
     /// Whether the trace of the read has what the device delivered.
+    ///
+    /// # Errors
+    /// [`NotCold::InvalidTrace`] or [`NotCold::ShortTrace`].
     pub fn judge_trace(&self, trace: &BlockTrace) -> Result<(), NotCold> {
         trace.valid().map_err(|invalid| NotCold::InvalidTrace(invalid.to_string()))?;
         let reads = trace.iter().filter(|request| request.operation == Operation::Read);
@@ -143,6 +149,9 @@ impl ColdAccount {
 }
 
 /// A cold read with its account. The caller makes the target cold before.
+///
+/// # Errors
+/// When the device does not count what it reads; as [`cold_read`]; where the extents of a file cannot be read.
 pub fn read<D: Rooted>(
     target: &MountedTarget<D>,
     root: &Path,

@@ -13,6 +13,9 @@ pub const MODELLED: &str = ", modelled ";
 
 /// The values that the run recorded one by one; where it recorded none, the numbers of its result whose name tells a unit
 /// and a direction.
+///
+/// # Errors
+/// A usage error for a kind of run that this version does not know; where the record cannot be understood.
 pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
     let recorded = registry.kind(&record.plan)?.measurements(record)?;
     if !recorded.is_empty() {

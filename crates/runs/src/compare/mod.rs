@@ -121,6 +121,10 @@ impl Comparison {
 }
 
 /// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
+///
+/// # Errors
+/// A usage error without a run on each side, for runs that are not comparable, with what differs, and for those without a
+/// metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -336,6 +340,9 @@ fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
 }
 
 /// Reads `5%` or `0.05` as a fraction.
+///
+/// # Errors
+/// A usage error for what is no number, and for one outside of 0 to 10.
 pub fn parse_share(text: &str) -> Result<f64, Failure> {
     let wrong = || Failure::usage(format!("'{text}' is not a share: write 5% or 0.05"));
     let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));

@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads text as `import` would; says why it is no result of fio.
+///
+/// # Errors
+/// In words, what of fio's JSON is missing or wrong.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
 }
