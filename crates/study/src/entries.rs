@@ -68,10 +68,10 @@ pub struct StateSpec {
     /// Profile (aged, write-once).
     #[serde(default)]
     pub profile: String,
-    /// Fullness (aged, write-once).
+    /// Fullness, a share of the size from 0 to 1 (aged, write-once).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<f64>,
-    /// Overwrites (aged); until convergence unless said.
+    /// Overwrites, in times of the size (aged); until convergence unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<f64>,
     /// How files get their size.
