@@ -102,6 +102,9 @@ impl Run for AgedImageCopy {
         let bytes = (spec.size.bytes() as f64 * spec.turnover) as u64;
         let seed = context.seed.child("aged-image-copy");
         let aged = Aged::make(&target, name.parse()?, bytes, seed, context.interrupt)?;
+        if let Some(words) = aged.caveat {
+            context.caveat(words);
+        }
         let (flash, drives) = (spec.flash()?, Drives::of(&spec.flash()?, &aged, seed));
         let mut full = Vec::new();
         for (order, drive) in ORDERS.into_iter().zip(&drives.0) {

@@ -7,7 +7,7 @@ use crate::verbs::carry::show;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Plan, Record, Verdict};
 use senesce_runs::measurements;
-use senesce_runs::run::{Conduct, Outcome, Reproducible};
+use senesce_runs::run::{Common, Conduct, Outcome, Reproducible};
 use std::path::PathBuf;
 
 /// The clap command with one subcommand per experiment.
@@ -90,7 +90,7 @@ fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
         return Ok(false);
     }
     let record = Record::open(&outcome.path)?;
-    let did_nothing = record.events.iter().all(|event| event.kind != "done");
+    let did_nothing = record.events.iter().all(|event| Common::is_kind(&event.kind));
     Ok(did_nothing && measurements::of(&REGISTRY, &record)?.is_empty())
 }
 

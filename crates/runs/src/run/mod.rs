@@ -21,7 +21,7 @@ pub use guest::{Guest, own_program, read_steps, run_in_guest};
 pub use imported::{Imported, import, import_with, only_imported};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub use recorded::{GuestBooted, OwnImage, Recorded};
+pub use recorded::{Common, GuestBooted, OwnImage, Recorded};
 
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};

@@ -34,6 +34,11 @@ pub enum Common {
 impl Common {
     const KINDS: [&str; 8] =
         ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
+
+    /// Whether events of this kind are of every run, and not of its own kind alone.
+    pub fn is_kind(kind: &str) -> bool {
+        Self::KINDS.contains(&kind)
+    }
 }
 
 /// A step that is done.
