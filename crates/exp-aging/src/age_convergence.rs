@@ -125,7 +125,7 @@ impl Run for AgeConvergence {
             }
         }
         plans.extend(plays);
-        plans.extend(rates::steps(spec.rates));
+        plans.extend(rates::steps(spec.rates, seed));
         Ok(plans)
     }
 
@@ -148,12 +148,14 @@ impl Run for AgeConvergence {
             }
             Step::Execute(name) => {
                 let executed = play(spec, name, context)?;
-                values::rate(&executed, &Pace::of_play(THREADS)).into_iter().for_each(|one| context.measure(one));
+                values::rate(values::RATE_IN_FULL, &executed, &Pace::of_play(THREADS))
+                    .into_iter()
+                    .for_each(|one| context.measure(one));
                 context.record(Event::Executed(executed));
             }
             Step::Rate(pace) => {
                 let executed = pace.play(context)?;
-                values::rate(&executed, pace).into_iter().for_each(|one| context.measure(one));
+                values::rate(values::RATE, &executed, pace).into_iter().for_each(|one| context.measure(one));
             }
         }
         Ok(())
