@@ -84,7 +84,7 @@ pub struct PlayedOut {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A profile was planned to its end.
     Planned(PlayedOut),

@@ -61,7 +61,7 @@ pub struct Step {
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),

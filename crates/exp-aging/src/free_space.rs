@@ -72,7 +72,7 @@ pub struct Natural {
 
 /// What was made and seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An image, made and looked at.
     Image(ImageFacts),

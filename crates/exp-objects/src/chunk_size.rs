@@ -103,7 +103,7 @@ pub struct Deduplicated {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A trial.
     Cell(Cell),

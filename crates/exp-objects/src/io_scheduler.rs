@@ -82,7 +82,7 @@ pub struct Arm {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A commit.
     Commit(Measured),

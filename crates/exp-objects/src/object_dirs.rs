@@ -88,7 +88,7 @@ impl FromStr for Schemes {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Writes in columns.
     Writes(Writes),

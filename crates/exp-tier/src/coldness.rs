@@ -102,7 +102,7 @@ impl Point {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Reads with one share on one file system.
     Point(Point),

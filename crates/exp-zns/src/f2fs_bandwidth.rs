@@ -63,7 +63,7 @@ fn once() -> u32 {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Bandwidth over one stretch of the run.
     Sample(Sample),

@@ -38,7 +38,7 @@ const SCRIPT: &str = include_str!("../data/lab/selftest.sh");
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A file system was tried.
     Tried(Tried),

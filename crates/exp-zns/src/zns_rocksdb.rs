@@ -88,7 +88,7 @@ fn once() -> u32 {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A benchmark on a setup.
     Measured(Measured),

@@ -37,7 +37,7 @@ pub trait Run: Sized + 'static {
     /// All that shapes the result, beside the seed. Its serialisation is the identity of the run.
     type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
 
-    /// What is recorded: a closed enum, `#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]`. [`NoEvent`]
+    /// What is recorded: a closed enum, `#[serde(rename_all = "kebab-case")]`, whose variants are the kinds of events. [`NoEvent`]
     /// where measurements say everything.
     type Event: Serialize + DeserializeOwned + Clone;
 
