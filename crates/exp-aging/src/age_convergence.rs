@@ -84,7 +84,7 @@ pub struct PlayedOut {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A profile was planned to its end.
     Planned(PlayedOut),
@@ -106,8 +106,8 @@ pub enum Step {
 
 impl Run for AgeConvergence {
     const KIND: &'static str = "age-convergence";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/age-convergence.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/age-convergence.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/age-convergence.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/age-convergence.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -188,7 +188,7 @@ impl Run for AgeConvergence {
 
 impl Experiment for AgeConvergence {
     const TITLE: &'static str = "Overwrites until convergence of the eight aging profiles";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/age-convergence.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/age-convergence.md");
 
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();

@@ -83,7 +83,7 @@ fn the_reference_of_records_is_that_of_the_types() {
             page.section(&types, &format!("{kind}: specification"), "", spec);
         }
         if let Some(event) = get(&run.event) {
-            page.section(&types, &format!("{kind}: events"), "", event);
+            page.events(&types, &format!("{kind}: events"), event);
         }
     }
     for (title, room, name) in RESULTS {

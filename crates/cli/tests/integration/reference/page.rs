@@ -28,6 +28,15 @@ impl Page {
 
     /// A section for a type and, below it, for those it is made of.
     pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &Found) {
+        self.tell(types, title, purpose, root, None);
+    }
+
+    /// A section for the events of a kind of run, which a record tells by their `kind`.
+    pub fn events(&mut self, types: &Types, title: &str, root: &Found) {
+        self.tell(types, title, "", root, Some("kind"));
+    }
+
+    fn tell(&mut self, types: &Types, title: &str, purpose: &str, root: &Found, tag: Option<&str>) {
         let _ = write!(self.out, "\n## {title}\n");
         if !purpose.is_empty() {
             let _ = write!(self.out, "\n{purpose}\n");
@@ -41,7 +50,7 @@ impl Page {
                 if !is_first {
                     let _ = write!(self.out, "\n### {name}\n\n{}\n", documentation(attributes(&found.item)));
                 }
-                waiting.extend(self.body(types, found));
+                waiting.extend(self.body(types, found, tag.filter(|_| is_first)));
             } else if is_first {
                 let _ = write!(self.out, "\nAs `{name}` above.\n");
             }
@@ -50,9 +59,10 @@ impl Page {
     }
 
     /// The table of a type; the types that its rows name.
-    fn body<'a>(&mut self, types: &'a Types, found: &'a Found) -> Vec<&'a Found> {
+    fn body<'a>(&mut self, types: &'a Types, found: &'a Found, tag: Option<&str>) -> Vec<&'a Found> {
         let mut named = Vec::new();
-        let container = Container::of(&found.item);
+        let mut container = Container::of(&found.item);
+        container.serde.tag = container.serde.tag.or(tag.map(String::from));
         match &found.item {
             Item::Struct(one) => {
                 let rows = rows(types, &found.source, &one.fields, &container, &mut named);
