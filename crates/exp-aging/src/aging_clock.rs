@@ -5,7 +5,7 @@ mod analysis;
 
 use crate::aged_image::{AgedImage, age_image};
 use clap::Args;
-use senesce_aging::{AgingPlan, Clock, CommitShare, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Clock, CommitShare, ExecuteOptions, Limit, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
@@ -114,7 +114,8 @@ impl Run for AgingClock {
         let plan = Arc::new(plan(spec, &step.profile, clock, context.seed)?);
         let words = format!("age {} by {}, commit share {}", step.fs, step.profile, step.share);
         let pace = if step.slowed { Some(pace(spec, step, context)?) } else { None };
-        let image = age_image(&plan, step.fs, pace, &words, context)?;
+        let execution = ExecuteOptions { pace, ..ExecuteOptions::default() };
+        let image = age_image(&plan, step.fs, &execution, &words, context)?;
         context.record(Event::Aged(Box::new(Aged { step: step.clone(), image })));
         Ok(())
     }
