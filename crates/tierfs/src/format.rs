@@ -60,6 +60,8 @@ pub mod superblock {
     pub const REPAIRING: u64 = sealed(3);
 }
 
+/// Block of the inodes below [`INODES_PER_BLOCK`]; it never moves.
+pub const FIRST_INODES: u32 = 1;
 /// First block of the sums of the cold store's slots: 4 bytes each, 0 where there is none.
 pub const SUMS_FIRST: u32 = 2;
 

@@ -1,6 +1,7 @@
 //! Tests of the core as a whole, over doubles of memory and cold store.
 
 mod corruption;
+mod corruption_directed;
 mod crafted;
 mod crash;
 mod dump;
