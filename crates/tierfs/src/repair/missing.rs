@@ -50,10 +50,10 @@ fn root(region: &Region, found: &Survey) -> Option<Pointer> {
     let copy = Pointer::unseal(region.load(superblock::INODE_TREE_COPY));
     let is_other = |root: &Pointer| Some(*root) != wrong;
     copy.filter(|copy| is_inside(region, *copy)).filter(is_other).or_else(|| {
-        let trees = (1..=MAX_HEIGHT)
+        let mut trees = (1..=MAX_HEIGHT)
             .rev()
             .filter_map(|height| search(region, found, Part { first: 0, height }).map(|tree| tree.with_height(height)));
-        trees.filter(is_other).next()
+        trees.find(is_other)
     })
 }
 
@@ -77,12 +77,15 @@ fn children(region: &Region, node: Pointer) -> impl Iterator<Item = Option<Point
     (0..BLOCK / 8).map(move |child| Pointer::unseal(region.load(byte(node.address()) + child * 8)))
 }
 
+fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = Found> {
+    (0..INODES_PER_BLOCK as usize).map(move |inode| inspect(region, byte(block.address()) + inode * INODE_BYTES))
+}
+
 /// Whether a block holds inodes some of which are in use or, for `height` > 0, is a node above such blocks.
 fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
     if height == 0 {
-        let inodes =
-            || (0..INODES_PER_BLOCK as usize).map(|inode| inspect(region, byte(block.address()) + inode * INODE_BYTES));
-        return inodes().all(|inode| inode != Found::Damaged) && inodes().any(|inode| inode != Found::Free);
+        return inodes_in(region, block).all(|inode| inode != Found::Damaged)
+            && inodes_in(region, block).any(|inode| inode != Found::Free);
     }
     let is_node = |child: Option<Pointer>| child.is_some_and(|child| child.is_hole() || is_inside(region, child));
     children(region, block).all(is_node)

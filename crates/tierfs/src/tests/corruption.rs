@@ -1,13 +1,13 @@
 //! Bytes that change behind the file system's back: names, links, sizes, attributes and evicted content are right
 //! afterwards, or the damage is seen.
 
+use super::corruption_bytes::{bytes_of_inodes, bytes_of_names};
 use super::model::{new, pattern};
 use super::sim::{SimCold, SimNvm, Survivors, anonymous, empty_image, open_image};
 use crate::check::check;
-use crate::format::{BLOCK, INODE_BYTES, Identity, Pointer, ROOT_INO, superblock};
+use crate::format::{BLOCK, Identity, ROOT_INO, superblock};
 use crate::open::{Options, identify};
-use crate::record::{UNIT, read_record, scan_block};
-use crate::region::{Region, byte};
+use crate::region::Region;
 use crate::repair::repair;
 use crate::survey::{Purpose, survey};
 use crate::{Attr, FsResult, NewInode, Nvm, TierFs};
@@ -148,48 +148,6 @@ fn metadata_of(image: &[u8]) -> Vec<(usize, usize)> {
     let blocks: Vec<_> = blocks.map(|block| (block as usize * BLOCK, BLOCK - 7)).collect();
     assert!(blocks.len() > 40, "{}", blocks.len());
     blocks
-}
-
-/// The inodes in use, and the blocks of the targets of links.
-fn bytes_of_inodes(fs: &TierFs) -> Vec<(Range<usize>, u32)> {
-    let mut bytes = Vec::new();
-    for ino in 1..fs.table.end() {
-        let Ok(offset) = fs.table.offset(ino) else { continue };
-        let Ok(inode) = fs.load(offset) else { continue };
-        bytes.push((offset..offset + INODE_BYTES, ino));
-        if inode.is_link() {
-            let target = byte(inode.root.address());
-            bytes.push((target..target + BLOCK, ino));
-        }
-    }
-    bytes
-}
-
-/// The records of the entries of all directories, and the pointers to the blocks that they are in.
-fn bytes_of_names(fs: &TierFs) -> Vec<(Range<usize>, (u32, Vec<u8>))> {
-    let mut bytes = Vec::new();
-    for ino in 1..fs.table.end() {
-        let Ok(directory) = fs.directory(ino) else { continue };
-        let root = directory.state.read().root;
-        assert!(root.height() < 2);
-        let pointers: Vec<(Range<usize>, Pointer)> = match root.height() {
-            0 => vec![(0..0, root)],
-            _ => (0..BLOCK / 8)
-                .map(|child| byte(root.address()) + child * 8)
-                .map(|at| (at..at + 8, fs.region.pointer(at)))
-                .collect(),
-        };
-        for (pointer, block) in pointers.into_iter().filter(|(_, block)| block.is_resident()) {
-            scan_block(&fs.region, block.address(), 0, 0, &mut |entry, name| {
-                let at = byte(block.address()) + entry.position as usize * UNIT;
-                let length = read_record(&fs.region, at).unwrap().length;
-                bytes.extend([at..at + length, pointer.clone()].map(|bytes| (bytes, (ino, name.to_vec()))));
-                true
-            })
-            .unwrap();
-        }
-    }
-    bytes
 }
 
 /// One to eight neighbouring bytes change.

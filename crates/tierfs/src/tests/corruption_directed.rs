@@ -10,7 +10,7 @@ use crate::record::clear_directory_block;
 use crate::region::byte;
 use crate::repair::{RepairReport, repair};
 use crate::table;
-use crate::{FsResult, TierError, TierFs};
+use crate::{FsResult, TierFs};
 use rustix::io::Errno;
 use std::path::Path;
 
@@ -19,15 +19,15 @@ const FILE: u32 = libc::S_IFREG | 0o644;
 const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 
 /// A file system that was closed, and how to damage it.
-struct Closed {
-    image: Vec<u8>,
+pub struct Closed {
+    pub image: Vec<u8>,
     cold: SimCold,
     before: Dump,
 }
 
 impl Closed {
     /// What `make` leaves; the bytes at the places that it returns are changed.
-    fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
+    pub fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
         Self::of(make, |fs| dump(fs).unwrap_or_default())
     }
 
@@ -50,31 +50,26 @@ impl Closed {
         Self { image, cold, before }
     }
 
-    fn check(&self) -> CheckReport {
+    pub fn check(&self) -> CheckReport {
         check(anonymous(&self.image), Some(&self.cold), Path::new("image")).unwrap()
     }
 
-    fn try_repair(&mut self) -> Result<RepairReport, TierError> {
-        let nvm = SimNvm::new(&self.image);
-        let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image"));
-        self.image = nvm.image();
-        report
-    }
-
     /// Repairs; nothing is wrong afterwards.
-    fn repair(&mut self) -> RepairReport {
-        let report = self.try_repair().unwrap();
+    pub fn repair(&mut self) -> RepairReport {
+        let nvm = SimNvm::new(&self.image);
+        let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image")).unwrap();
+        self.image = nvm.image();
         let after = self.check();
         assert!(after.problems.is_empty() && after.clean, "{report:?} {after:?}");
         report
     }
 
-    fn open(&self) -> TierFs {
+    pub fn open(&self) -> TierFs {
         open_image(&self.image, &self.cold, &Options::default()).unwrap()
     }
 
     /// After a repair everything is as it was.
-    fn comes_back(mut self, what: &str) {
+    pub fn comes_back(mut self, what: &str) {
         let report = self.repair();
         assert_eq!((report.lost.len(), report.kept.len()), (0, 0), "{what}: {report:?}");
         assert!(!report.restored.is_empty(), "{what}: {report:?}");
@@ -82,16 +77,16 @@ impl Closed {
     }
 }
 
-fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
+pub fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(DIRECTORY)).unwrap().ino
 }
 
-fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
+pub fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
     fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
 }
 
 /// Files in folders, more than one block of inodes of them.
-fn many(fs: &TierFs) {
+pub fn many(fs: &TierFs) {
     for number in 0..4 {
         let inside = folder(fs, ROOT_INO, &format!("folder-{number}"));
         for number in 0..40 {
@@ -101,22 +96,11 @@ fn many(fs: &TierFs) {
     }
 }
 
-fn table_root(fs: &TierFs) -> Pointer {
-    fs.region.pointer(superblock::INODE_TREE)
-}
-
-fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
+pub fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
     let offset = fs.table.offset(ino).unwrap();
     let mut inode = fs.load(offset).unwrap();
     change(&mut inode);
     table::commit(&fs.region, offset, &inode);
-}
-
-fn fresh(fs: &TierFs) -> u32 {
-    let mut change = fs.try_begin(1, false).unwrap();
-    let block = change.take().unwrap();
-    change.keep();
-    block
 }
 
 /// Adds an entry without looking at the name; returns where it is.
@@ -130,7 +114,7 @@ fn enter(fs: &TierFs, parent: u32, name: &[u8], ino: u32) -> usize {
 }
 
 /// Where the name of an entry is.
-fn name_at(fs: &TierFs, parent: u32, name: &[u8]) -> usize {
+pub fn name_at(fs: &TierFs, parent: u32, name: &[u8]) -> usize {
     let directory = fs.directory(parent).unwrap();
     let names = directory.state.read();
     fs.record_at(&names, fs.find_entry(&names, name).unwrap().unwrap().position).unwrap()
@@ -163,100 +147,6 @@ fn a_record_that_leaves_no_room_for_another() {
     });
     assert_eq!(closed.check().problems.len(), 1);
     closed.repair();
-}
-
-#[test]
-fn any_pointer_of_the_table_of_inodes_comes_back() {
-    for child in 0..6 {
-        Closed::damaged(|fs| {
-            many(fs);
-            let root = table_root(fs);
-            assert_eq!(root.height(), 1);
-            vec![byte(root.address()) + child * 8]
-        })
-        .comes_back(&format!("child {child}"));
-    }
-}
-
-#[test]
-fn the_root_of_the_table_comes_back_from_its_copy_or_without_it() {
-    for places in [vec![superblock::INODE_TREE], vec![superblock::INODE_TREE, superblock::INODE_TREE_COPY]] {
-        let what = format!("{places:?}");
-        Closed::damaged(|fs| {
-            many(fs);
-            places
-        })
-        .comes_back(&what);
-    }
-}
-
-/// Puts a node above the root of the table; returns it and what was the root.
-fn heighten(fs: &TierFs) -> (u32, u32) {
-    many(fs);
-    let (old, node) = (table_root(fs), fresh(fs));
-    fs.region.clear_node(node);
-    fs.region.store_pointer(byte(node), old.plain());
-    for at in [superblock::INODE_TREE, superblock::INODE_TREE_COPY] {
-        fs.region.commit_pointer(at, Pointer::resident(node).with_height(2));
-    }
-    (node, old.address())
-}
-
-#[test]
-fn a_node_of_the_table_comes_back() {
-    Closed::damaged(|fs| vec![byte(heighten(fs).0)]).comes_back("height 2");
-}
-
-#[test]
-fn a_node_of_the_table_that_is_gone_ends_no_repair() {
-    let mut closed = Closed::damaged(|fs| {
-        file(fs, ROOT_INO, "in-the-first-block");
-        let (node, below) = heighten(fs);
-        vec![byte(node), byte(below), byte(below) + 8]
-    });
-    let report = closed.repair();
-    assert!(!report.lost.is_empty(), "{report:?}");
-    assert!(closed.open().lookup(ROOT_INO, b"in-the-first-block").is_ok());
-}
-
-#[test]
-fn the_table_always_has_its_first_block() {
-    Closed::damaged(|fs| {
-        many(fs);
-        fs.region.commit_pointer(byte(table_root(fs).address()), Pointer::HOLE);
-        assert_eq!(FIRST_INODES, 1);
-        vec![]
-    })
-    .comes_back("a hole");
-}
-
-#[test]
-fn a_copy_that_is_not_the_root_is_seen_and_written_anew() {
-    let stale = |fs: &TierFs| {
-        many(fs);
-        fs.region.commit_pointer(superblock::INODE_TREE_COPY, Pointer::resident(FIRST_INODES));
-        assert_eq!(fs.scrub().damaged_metadata, 1);
-        vec![]
-    };
-    Closed::damaged(stale).comes_back("a stale copy");
-    Closed::damaged(|_| vec![superblock::INODE_TREE_COPY]).comes_back("a damaged copy");
-    let mut closed = Closed::damaged(stale);
-    assert_eq!(closed.check().problems.len(), 1);
-    // What a crash leaves is no damage.
-    closed.image[superblock::STATE..][..8].copy_from_slice(&superblock::DIRTY.to_le_bytes());
-    let report = closed.check();
-    assert!(report.is_sound() && report.notes.iter().any(|note| note.contains("copy")), "{report:?}");
-    let fs = closed.open();
-    assert_eq!(fs.region.load(superblock::INODE_TREE_COPY), fs.region.load(superblock::INODE_TREE));
-}
-
-#[test]
-fn a_damaged_root_of_the_table_is_not_kept_in_its_copy() {
-    let (fs, _, _) = small(BLOCKS, 1000);
-    let root = fs.region.load(superblock::INODE_TREE);
-    fs.region.store(superblock::INODE_TREE, root ^ 1 << 40);
-    assert_eq!(fs.grow_table(), Err(Errno::IO));
-    assert_eq!(fs.region.load(superblock::INODE_TREE_COPY), root);
 }
 
 fn read(fs: &TierFs, ino: u32, index: usize) -> FsResult<Vec<u8>> {
