@@ -149,7 +149,9 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         notes.push("a rename was committed and not finished".into());
     }
     let recovered = rename::recover(region);
-    let mut found = survey(region, identity, purpose);
+    let some_nameless = region.load(superblock::NAMELESS) != 0;
+    let keep_orphans = purpose.keep_orphans || some_nameless;
+    let mut found = survey(region, identity, Purpose { keep_orphans, ..purpose });
     let mut problems = std::mem::take(&mut found.problems);
     let table_is_read = !problems.iter().any(Problem::is_of_table);
     let mut add = |text: String, fix: Fix| problems.push(Problem { text, ino: 0, fix });
@@ -171,8 +173,11 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
     } else if is_stale {
         notes.push("the copy of the pointer to the table of inodes, to be written".into());
     }
+    if some_nameless {
+        notes.push(format!("{} inodes have no name since a repair, which found no room for one", found.orphans.len()));
+    }
     let left = [
-        (found.orphans.len(), "inodes without a name, to be freed"),
+        (if some_nameless { 0 } else { found.orphans.len() }, "inodes without a name, to be freed"),
         (found.miscounted.len(), "link counts to be corrected"),
     ];
     for (count, what) in left.iter().filter(|(count, _)| *count > 0) {

@@ -251,8 +251,12 @@ pub(crate) fn renew_copy(region: &Region) {
 /// Frees what a crash left without a name, corrects link counts and the copy of the table's root.
 fn put_right(region: &Region, found: &mut Survey) {
     renew_copy(region);
+    let some_nameless = region.load(superblock::NAMELESS) != 0;
+    let is_kept = |offset| some_nameless && table::load(region, offset).is_ok_and(|inode| inode.links > 0);
     for ino in std::mem::take(&mut found.orphans) {
-        if let Ok(offset) = found.table.offset(ino) {
+        if let Ok(offset) = found.table.offset(ino)
+            && !is_kept(offset)
+        {
             table::retire(region, offset);
             found.directories.remove(ino);
             found.free_inodes.push(ino);

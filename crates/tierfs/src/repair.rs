@@ -35,6 +35,8 @@ pub struct RepairReport {
     pub restored: Vec<String>,
     /// What has lost its name, and the path that it has now.
     pub kept: Vec<String>,
+    /// Inodes that are kept and for whose names there was no room; another repair names them once there is.
+    pub nameless: usize,
 }
 
 const LOST_AND_FOUND: &str = "lost+found";
@@ -49,7 +51,7 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
     let purpose = Purpose { keep_orphans: true, ..Purpose::default() };
-    let mut report = RepairReport { lost: Vec::new(), restored: Vec::new(), kept: Vec::new() };
+    let mut report = RepairReport { lost: Vec::new(), restored: Vec::new(), kept: Vec::new(), nameless: 0 };
     let mut before = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let judged = judge(&region, identity, purpose);
@@ -89,10 +91,17 @@ fn keep_the_rest(
     let nameless = nameless(&region, &mut found);
     // Nobody else needs the reserve, and what is full can be evicted.
     let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
-    fs.keep_nameless(&nameless, report).map_err(|error| {
-        let kept = "nothing of it is freed before a repair has ended";
-        damaged(path, &format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}"))
-    })?;
+    match fs.keep_nameless(&nameless, report) {
+        Ok(()) => {}
+        // Room can be made once it is mounted.
+        Err(Errno::NOSPC) => report.nameless = nameless.len() - report.kept.len(),
+        Err(error) => {
+            let kept = "nothing of it is freed before a repair has ended";
+            let text = format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}");
+            return Err(damaged(path, &text));
+        }
+    }
+    fs.region.commit(superblock::NAMELESS, if report.nameless > 0 { superblock::SOME } else { 0 });
     fs.correct_links();
     fs.close();
     persisted(&fs.region, path)
