@@ -44,7 +44,7 @@ struct Sample {
     /// Bytes of the region without which an inode is lost.
     inodes: Vec<(Range<usize>, u32)>,
     /// Bytes of the region without which a name of a directory is lost.
-    names: Vec<(Range<usize>, (u32, Vec<u8>))>,
+    names: Vec<super::corruption_bytes::BytesOfName>,
 }
 
 fn populate(fs: &TierFs) -> FsResult<()> {
