@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events, tagged_lines};
+use lines::{line, named_lines, read_events};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -140,10 +140,10 @@ impl RunDirectory {
         self.write(&line(self.started, kind, data))
     }
 
-    /// Appends events that name their kind themselves: values that serialise to `{"kind":NAME,"data":...}`. All of them are in
-    /// the record or none, also after `kill -9` or on a full disk.
-    pub fn append_tagged(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
-        self.write(&tagged_lines(self.started, events))
+    /// Appends events that name their kind themselves: values that serialise to `NAME` or `{NAME:DATA}`, as those of an enum do.
+    /// All of them are in the record or none, also after `kill -9` or on a full disk.
+    pub fn append_named(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
+        self.write(&named_lines(self.started, events))
     }
 
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {

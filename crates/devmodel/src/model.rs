@@ -57,18 +57,18 @@ impl Parameters {
 type Named = Vec<(&'static str, f64)>;
 
 const BUILT_IN: &[(&str, &str)] = &[
-    ("st500dm002", include_str!("../../../data/devices/st500dm002.toml")),
-    ("hp-97560", include_str!("../../../data/devices/hp-97560.toml")),
-    ("850-evo", include_str!("../../../data/devices/850-evo.toml")),
-    ("970-evo-plus", include_str!("../../../data/devices/970-evo-plus.toml")),
-    ("hdd:st500dm002", include_str!("../../../data/devices/hdd-st500dm002.toml")),
-    ("hdd:atlas-10k", include_str!("../../../data/devices/hdd-atlas-10k.toml")),
-    ("hdd:cheetah-9lp", include_str!("../../../data/devices/hdd-cheetah-9lp.toml")),
-    ("ssd:fast24", include_str!("../../../data/devices/ssd-fast24.toml")),
-    ("ssd:970-pro", include_str!("../../../data/devices/ssd-970-pro.toml")),
-    ("ssd:970-evo-plus", include_str!("../../../data/devices/ssd-970-evo-plus.toml")),
-    ("ssd:mlc-sata", include_str!("../../../data/devices/ssd-mlc-sata.toml")),
-    ("object-store", include_str!("../../../data/devices/object-store.toml")),
+    ("st500dm002", include_str!("../data/devices/st500dm002.toml")),
+    ("hp-97560", include_str!("../data/devices/hp-97560.toml")),
+    ("850-evo", include_str!("../data/devices/850-evo.toml")),
+    ("970-evo-plus", include_str!("../data/devices/970-evo-plus.toml")),
+    ("hdd:st500dm002", include_str!("../data/devices/hdd-st500dm002.toml")),
+    ("hdd:atlas-10k", include_str!("../data/devices/hdd-atlas-10k.toml")),
+    ("hdd:cheetah-9lp", include_str!("../data/devices/hdd-cheetah-9lp.toml")),
+    ("ssd:fast24", include_str!("../data/devices/ssd-fast24.toml")),
+    ("ssd:970-pro", include_str!("../data/devices/ssd-970-pro.toml")),
+    ("ssd:970-evo-plus", include_str!("../data/devices/ssd-970-evo-plus.toml")),
+    ("ssd:mlc-sata", include_str!("../data/devices/ssd-mlc-sata.toml")),
+    ("object-store", include_str!("../data/devices/object-store.toml")),
 ];
 
 impl DeviceModel {

@@ -61,7 +61,7 @@ pub struct Step {
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
@@ -76,8 +76,8 @@ pub struct Aged {
 
 impl Run for AgingClock {
     const KIND: &'static str = "aging-clock";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/aging-clock.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/aging-clock.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/aging-clock.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/aging-clock.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
     type Event = Event;
@@ -130,7 +130,7 @@ impl Run for AgingClock {
 
 impl Experiment for AgingClock {
     const TITLE: &'static str = "Layout of an aged file system against operations per commit";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/aging-clock.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/aging-clock.md");
 
     fn defaults(level: Level) -> Spec {
         let share = |percent: f64| CommitShare::of(percent / 100.0).unwrap_or_default();

@@ -68,7 +68,7 @@ pub struct Step {
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
@@ -87,8 +87,8 @@ pub struct Aged {
 
 impl Run for CompressedAging {
     const KIND: &'static str = "compressed-aging";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/compressed-aging.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/compressed-aging.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/compressed-aging.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/compressed-aging.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
     type Event = Event;
@@ -148,7 +148,7 @@ impl Run for CompressedAging {
 
 impl Experiment for CompressedAging {
     const TITLE: &'static str = "Compressed agings against full ones";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/compressed-aging.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/compressed-aging.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];

@@ -103,7 +103,7 @@ impl Point {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Reads with one share on one file system.
     Point(Point),
@@ -125,8 +125,8 @@ struct Prepared {
 
 impl Run for Coldness {
     const KIND: &'static str = "coldness";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/coldness.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/coldness.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/coldness.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/coldness.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -216,7 +216,7 @@ impl Run for Coldness {
 
 impl Experiment for Coldness {
     const TITLE: &'static str = "How much slower do reads become as more of them are cold?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/coldness.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/coldness.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || (0..=10).map(|tenth| f64::from(tenth) * 10.0).collect();

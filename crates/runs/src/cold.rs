@@ -114,8 +114,9 @@ impl ColdAccount {
                 Err(NotCold::Cached { extents, delivered: Bytes(delivered) })
             }
             Some(_) if self.beyond_metadata(read).is_some_and(|beyond| beyond.0 > 0) => Ok(Some(
-                "the device delivered more than the files' extents and their metadata (4 KiB for each file and directory, and \
-                 1 MiB): so much of the files could have come from a cache without being missed",
+                "the device delivered more than the files' extents (a block for each compressed one) and their metadata (4 KiB for \
+                 each file and directory, and 1 MiB): by what device_bytes is more than these, so much of the files could have \
+                 come from a cache without being missed",
             )),
             Some(_) => Ok(words),
             None => Ok(Some(

@@ -287,7 +287,7 @@ pub enum Spec {
 
 /// What was recorded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Measures and modelled times.
     Trace(Box<Summary>),

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An image was made.
     Image(ImageFacts),

@@ -200,11 +200,14 @@ impl Drop for Mount {
 pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
     let root = runtime::subfolder("mnt")?;
     let number = crate::block_device::BlockDevice::number_of(device);
-    for line in guard::mounts()? {
-        let same = Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number;
-        if !same {
-            continue;
-        }
+    let is_of_it = |line: &guard::MountLine| {
+        Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number
+    };
+    // What is unmounted by a command of its own is left to the ledger: unmounting alone would keep the device held.
+    if guard::mounts()?.iter().any(|line| is_of_it(line) && line.mount_point.starts_with(&root)) {
+        guardian::sweep();
+    }
+    for line in guard::mounts()?.into_iter().filter(|line| is_of_it(line)) {
         // A run on the loop device itself has the lock of that, not of its file.
         if !line.mount_point.starts_with(&root) || !guardian::is_left_mount(&line.mount_point) {
             return Ok(false);

@@ -23,7 +23,7 @@ macro_rules! personality {
         Personality {
             name: $name,
             summary: $summary,
-            text: include_str!(concat!("../../../data/personalities/", $name, ".f")),
+            text: include_str!(concat!("../data/personalities/", $name, ".f")),
             scaled: $scaled,
         }
     };

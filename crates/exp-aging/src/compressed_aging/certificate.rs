@@ -34,7 +34,7 @@ pub struct Cell {
 }
 
 /// The cells that were measured for this version, as the experiment printed them.
-const MEASURED: &str = include_str!("../../../../data/compressed-aging.json");
+const MEASURED: &str = include_str!("../../data/compressed-aging.json");
 /// A certificate reaches so far around the fullness that it was measured at.
 const FULLNESS_REACH: f64 = 0.05;
 

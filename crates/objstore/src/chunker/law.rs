@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn the_law_fits_the_published_cells() {
-        let published = include_str!("../../../../data/dmv/rolling_hash.csv");
+        let published = include_str!("../../data/dmv/rolling_hash.csv");
         let mut errors: Vec<f64> = published
             .lines()
             .filter(|line| line.starts_with("no,"))

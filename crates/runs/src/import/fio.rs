@@ -38,7 +38,7 @@ pub struct Spec {
 
 /// What was recorded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// One direction of one job.
     FioJob(JobEvent),

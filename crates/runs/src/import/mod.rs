@@ -38,13 +38,16 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
     })
 }
 
+/// What tells the date of results that do not say it: copying their file may set it anew.
+pub const DATED_BY_FILE: &str = "the time of their file";
+
 /// Says when results were measured: as their file tells (seconds since 1970), else when the file was written last.
 pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
     let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
     let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
     if let Some(moment) = told.or_else(written) {
         facts.put("run.date", date_of(moment));
-        facts.put("run.date_from", if told.is_some() { "the results" } else { "the time of their file" });
+        facts.put("run.date_from", if told.is_some() { "the results" } else { DATED_BY_FILE });
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Events that every kind of run may have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Common {
     /// One measured value.
     Measurement(Measurement),
@@ -34,6 +34,11 @@ pub enum Common {
 impl Common {
     const KINDS: [&str; 8] =
         ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
+
+    /// Whether events of this kind are of every run, and not of its own kind alone.
+    pub fn is_kind(kind: &str) -> bool {
+        Self::KINDS.contains(&kind)
+    }
 }
 
 /// A step that is done.
@@ -142,13 +147,10 @@ impl<R: Run> Recorded<R> {
                     Common::KINDS.join(", ")
                 ),
             };
-            let tagged = match event.data.is_null() {
-                true => json!({"kind": event.kind}),
-                false => json!({"kind": event.kind, "data": event.data}),
-            };
+            let named = json!({&event.kind: event.data});
             let entry = match Common::KINDS.contains(&event.kind.as_str()) {
-                true => Entry::Common(Common::deserialize(tagged).map_err(damaged)?),
-                false => Entry::Own(R::Event::deserialize(tagged).map_err(damaged)?),
+                true => Entry::Common(Common::deserialize(named).map_err(damaged)?),
+                false => Entry::Own(R::Event::deserialize(named).map_err(damaged)?),
             };
             recorded.add(event.t, entry);
         }

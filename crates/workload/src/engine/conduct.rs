@@ -226,6 +226,7 @@ impl<B: Backend> Run<'_, B> {
                 cpu_seconds: cpu,
                 threads_stayed,
             };
+            measured.messages.extend(account.unchecked());
             measured.problem = measured.problem.or(account.contradiction());
         }
         measured

@@ -323,7 +323,7 @@ mod tests {
     /// Totals that public Filebench logs print; `data/filebench/populate_check.csv`.
     #[test]
     fn populations_agree_with_filebench_to_the_digit() {
-        let table = include_str!("../../../../data/filebench/populate_check.csv");
+        let table = include_str!("../../data/filebench/populate_check.csv");
         let mut checked = 0;
         for line in table.lines().skip(1) {
             let cells: Vec<&str> = line.split(',').collect();

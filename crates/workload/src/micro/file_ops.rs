@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_table_is_there() {
-        let table = include_str!("../../../../data/bpfs/microbench.csv");
+        let table = include_str!("../../data/bpfs/microbench.csv");
         let published: BTreeSet<&str> = table.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
         let ours: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
         assert_eq!(ours, published);

@@ -307,10 +307,8 @@ pub struct GarbageModel {
 }
 
 /// The models that come with the program.
-pub const BUILT_IN: [(&str, &str); 2] = [
-    ("zn540", include_str!("../../../../data/zoned/zn540.toml")),
-    ("nvme-a", include_str!("../../../../data/zoned/nvme-a.toml")),
-];
+pub const BUILT_IN: [(&str, &str); 2] =
+    [("zn540", include_str!("../../data/zoned/zn540.toml")), ("nvme-a", include_str!("../../data/zoned/nvme-a.toml"))];
 
 impl Model {
     /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
