@@ -189,7 +189,12 @@ impl Points {
                 actors.push(beside_actor(row, rate)?);
             }
             let group = rows[0].text("experiment").replace("-interference", "");
-            self.add(Point { key, group, job: Job { lbaf: Some(4096), ..Job::of(actors) }, values });
+            self.add(Point {
+                key,
+                group,
+                job: Job { lbaf: Some(4096), path: HostPath::Passthrough, ..Job::of(actors) },
+                values,
+            });
         }
         Ok(())
     }
