@@ -9,29 +9,26 @@ use std::collections::BinaryHeap;
 pub enum EventKind {
     /// The host has got round to submitting a command (slot).
     Submit = 0,
-    /// A write's data have crossed the link (slot).
-    Transferred = 1,
     /// A command is complete (slot).
-    Complete = 2,
+    Complete = 1,
     /// A die has sensed a page (die).
-    Sensed = 3,
+    Sensed = 2,
     /// A die has sent a page over its channel (die).
-    Sent = 4,
+    Sent = 3,
     /// A die reaches the end of a program segment (die, stamp).
-    Programmed = 5,
+    Programmed = 4,
     /// Programs may go on after a reset.
-    Resume = 6,
+    Resume = 5,
     /// A zone fails by order (zone, new state).
-    Fail = 7,
+    Fail = 6,
     /// A program's data have crossed the channel (die).
-    Loaded = 8,
+    Loaded = 7,
     /// A part of a program's data has crossed the channel and leaves the buffer.
-    Released = 9,
+    Released = 8,
 }
 
-const KINDS: [EventKind; 10] = [
+const KINDS: [EventKind; 9] = [
     EventKind::Submit,
-    EventKind::Transferred,
     EventKind::Complete,
     EventKind::Sensed,
     EventKind::Sent,

@@ -90,6 +90,8 @@ pub struct SimDevice {
     now: u64,
     events: EventQueue,
     controller: Controller,
+    /// Data that cross the link: transfers take turns too.
+    link: Controller,
     flash: Flash,
     placement: Placement,
     stream: Option<Stream>,
@@ -121,18 +123,24 @@ impl SimDevice {
     /// A new drive, all zones empty and never opened, at time 0.
     pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
         let geometry = model.geometry(options.block_bytes)?;
-        let way = options.path.model(model);
+        let way = options.path.model(model).ok_or_else(|| model.lacks(options.path))?;
         let merges = way.merges_writes && model.zones.is_some();
         let garbage = model.garbage.as_ref();
         Ok(Self {
-            timing: Timing::new(model, geometry.block_bytes, options.path),
+            timing: Timing::new(model, geometry.block_bytes, way),
             table: model.zones.as_ref().map(|_| ZoneTable::new(&geometry)),
             now: 0,
             events: EventQueue::with_capacity(4096),
             controller: Controller::with_capacity(1024),
+            link: Controller::with_capacity(1024),
             flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib), seed),
             placement: Placement::new(model, &geometry, seed),
-            stream: model.read.stream.as_ref().map(|stream| Stream::new(stream, way)),
+            stream: model
+                .read
+                .stream
+                .as_ref()
+                .filter(|_| !way.stream_us.is_empty())
+                .map(|stream| Stream::new(stream, way)),
             manager: model.zones.as_ref().map(Manager::new),
             noise: Noise::new(seed, "zoned/sim/noise"),
             slots: Vec::new(),
@@ -264,7 +272,20 @@ impl SimDevice {
         let Some(slot) = self.controller.depart() else { return };
         let time = u64::from(self.slots[slot as usize].bytes) * self.timing.transfer_ps_per_byte / 1000;
         self.transfer_free = self.now.max(self.transfer_free) + time;
-        self.events.push(self.transfer_free, EventKind::Transferred, slot, 0);
+        self.link.arrive(self.now, slot, time);
+    }
+
+    /// A write's data have crossed the link: they enter the buffer, or wait for room.
+    #[inline]
+    fn cross(&mut self) {
+        self.now = self.link.next_time();
+        let Some(slot) = self.link.depart() else { return };
+        if self.waiting.is_empty() && self.flash.buffered < self.buffer {
+            self.admit(slot);
+        } else {
+            self.wait_for_room(slot);
+        }
+        self.settle();
     }
 
     fn wait_for_room(&mut self, slot: u32) {
@@ -314,13 +335,6 @@ impl SimDevice {
         self.now = time;
         match kind {
             EventKind::Submit => self.arrive(index),
-            EventKind::Transferred => {
-                if self.waiting.is_empty() && self.flash.buffered < self.buffer {
-                    self.admit(index);
-                } else {
-                    self.wait_for_room(index);
-                }
-            }
             EventKind::Complete => self.complete(index, stamp),
             EventKind::Sensed => self.flash.sensed(time, index, &mut self.events),
             EventKind::Sent => {
@@ -347,6 +361,12 @@ impl SimDevice {
                 }
             }
         }
+        self.settle();
+    }
+
+    /// What an event has made room for.
+    #[inline]
+    fn settle(&mut self) {
         if !self.waiting.is_empty() {
             self.admit_waiting();
         }
