@@ -1,7 +1,7 @@
 //! What a file system still has to offer: what statfs(2) says, every free extent, and what each kind of file system tells
 //! beside. Reads only.
 
-use crate::btrfs_search::node_size;
+use crate::btrfs_search::{kind, node_size, search, tree};
 use crate::error::LayoutError;
 use crate::ext4_format;
 use crate::method::Mounted;
@@ -113,7 +113,7 @@ pub struct Chunks {
 }
 
 /// btrfs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Btrfs {
     /// For data.
     pub data: Chunks,
@@ -125,6 +125,9 @@ pub struct Btrfs {
     pub global_reserve: u64,
     /// Bytes of the device in no chunk.
     pub unallocated: u64,
+    /// Bytes of each of the ranges that make it up, by address; one of all where they are not told, which needs root. A chunk lies
+    /// within one.
+    pub holes: Vec<u64>,
     /// Bytes of the device.
     pub device: u64,
     /// Devices.
@@ -265,6 +268,7 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
         mixed: false,
         global_reserve: 0,
         unallocated: 0,
+        holes: Vec::new(),
         device: 0,
         devices: 0,
         node_size: node_size(root)?,
@@ -288,22 +292,62 @@ fn btrfs(root: BorrowedFd<'_>) -> io::Result<Btrfs> {
     Ok(found)
 }
 
-/// Sizes of the devices and what chunks take of them. The first MiB of each is never given to a chunk.
+/// The first MiB of a device is never given to a chunk (BTRFS_DEVICE_RANGE_RESERVED).
+const NEVER_GIVEN: u64 = 1 << 20;
+
+/// Sizes of the devices and what chunks take of them.
 fn devices(root: BorrowedFd<'_>, found: &mut Btrfs) -> io::Result<()> {
     let all = btrfs_calls::file_system(root)?;
     for number in 1..=all.max_device.min(1024) {
         // Numbers of devices that were removed are not used again.
         let Ok(device) = btrfs_calls::device(root, number) else { continue };
         found.device += device.total;
-        found.unallocated += device.total.saturating_sub(device.used).saturating_sub(1 << 20);
+        let unallocated = device.total.saturating_sub(device.used).saturating_sub(NEVER_GIVEN);
+        found.unallocated += unallocated;
+        found.holes.extend(holes(root, number, device.total).unwrap_or_else(|_| vec![unallocated]));
     }
     found.devices = all.devices;
     Ok(())
 }
 
+/// The ranges of a device between its chunks.
+fn holes(root: BorrowedFd<'_>, number: u64, bytes: u64) -> io::Result<Vec<u64>> {
+    /// Offset in struct btrfs_dev_extent (linux/btrfs_tree.h).
+    const LENGTH: usize = 24;
+    let mut taken = Vec::new();
+    search(root, tree::DEVICE, number..=number, |item| {
+        if item.kind == kind::DEV_EXTENT {
+            taken.push((item.offset, item.u64_at(LENGTH)));
+        }
+    })?;
+    Ok(between(&taken, bytes))
+}
+
+/// What lies between ranges, which are ascending, and behind them.
+fn between(taken: &[(u64, u64)], bytes: u64) -> Vec<u64> {
+    let mut end = NEVER_GIVEN;
+    let mut found = Vec::new();
+    for (start, length) in taken.iter().copied().chain([(bytes, 0)]) {
+        found.push(start.saturating_sub(end));
+        end = end.max(start.saturating_add(length));
+    }
+    found.retain(|length| *length > 0);
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As mkfs.btrfs leaves it: its first chunks were given back, and the last ones end before the device does.
+    #[test]
+    fn holes_lie_between_chunks_and_behind_them() {
+        const MIB: u64 = 1 << 20;
+        let taken = [(13 * MIB, 8 * MIB), (21 * MIB, 8 * MIB), (40 * MIB, 60 * MIB)];
+        assert_eq!(between(&taken, 128 * MIB), [12 * MIB, 11 * MIB, 28 * MIB]);
+        assert_eq!(between(&taken, 100 * MIB), [12 * MIB, 11 * MIB]);
+        assert_eq!(between(&[], 10 * MIB), [9 * MIB]);
+    }
 
     /// 300 records in leaves of 100 and nodes of 2: 3 leaves, 2 nodes, a root.
     #[test]

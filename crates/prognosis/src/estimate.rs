@@ -5,7 +5,7 @@ mod parts;
 use crate::drive::{Drive, RANGE};
 use crate::error::PrognosisError;
 use crate::headroom::{self, Creatable, Largest, User};
-use crate::plan::{self, Plan, Step};
+use crate::plan::{self, Move, Step};
 use crate::reading::{self, Cost, Order, Seconds};
 use crate::sentence;
 pub(crate) use parts::worst;
@@ -216,9 +216,16 @@ impl Seen {
         Ok(Self { summary: layout.summary, files, order, costs })
     }
 
-    /// The plan towards one of the costs.
-    pub fn plan(&self, after: &Cost) -> Plan {
-        plan::plan(&self.files, &self.costs[0], after)
+    /// The files in pieces that an ideal defragmentation would speed up, best first.
+    fn ideal_moves(&self) -> Vec<Move> {
+        let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1);
+        let one = |file| Move { file: file as u32, bytes: self.bytes(file), gain_ns: self.gain_ns(&self.costs[1], file) };
+        plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
+    }
+
+    /// What a file's reading takes less by another cost, ns.
+    pub(crate) fn gain_ns(&self, after: &Cost, file: usize) -> i64 {
+        self.costs[0].file_ns[file] as i64 - after.file_ns[file] as i64
     }
 
     fn bytes(&self, file: usize) -> u64 {
@@ -252,7 +259,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let room = Room::of(directory)?;
     let Seen { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
-    let plan = seen.plan(ideal);
+    let moves = seen.ideal_moves();
     let models = if drive.known { Vec::new() } else { range(files, order)? };
     let mut found = Prognosis {
         target: target.display().to_string(),
@@ -272,8 +279,8 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         directories: directories(&seen),
         worst: worst(&seen),
         cures: Vec::new(),
-        plan: plan.steps.clone(),
-        plan_files: plan.files.iter().take(WORST).map(|file| shown(&files.path(*file as usize))).collect(),
+        plan: plan::steps(&moves),
+        plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
         creatable: headroom::creatable(&room),
         largest: headroom::largest(&room),
         breaks: breaks(&seen),

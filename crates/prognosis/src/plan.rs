@@ -1,14 +1,23 @@
 //! The fewest files worth moving.
 //!
-//! Reading is a sum over files, and moving one changes little for the others, so the best plan takes the files in the order of
-//! seconds gained per byte moved (the greedy order of the fractional knapsack).
+//! Reading is a sum over files, and moving one changes little for the others, so the files are taken in the order of seconds gained per
+//! byte moved (the greedy order of the fractional knapsack). How far to go down that order a twin decides ([`crate::twin`]).
 
-use crate::reading::Cost;
-use senesce_layout::FileRuns;
 use serde::{Deserialize, Serialize};
 
 /// Shares of the whole gain at which the plan is told.
 pub const SHARES: [f64; 6] = [0.25, 0.5, 0.75, 0.9, 0.95, 1.0];
+
+/// What moving one file brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Index of the file.
+    pub file: u32,
+    /// Bytes that are moved.
+    pub bytes: u64,
+    /// Nanoseconds of one full read that it saves; below 0 if it costs some.
+    pub gain_ns: i64,
+}
 
 /// A step of the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -23,33 +32,57 @@ pub struct Step {
     pub seconds: f64,
 }
 
-/// Files worth moving, best first.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan {
-    /// Indices of files.
-    pub files: Vec<u32>,
-    /// What the first so many bring.
-    pub steps: Vec<Step>,
+/// Orders moves by gain per byte, best first; equal ones stay in their order.
+pub fn best_first(mut moves: Vec<Move>) -> Vec<Move> {
+    // In whole numbers, so that no rounding decides.
+    let density = |one: &Move| (i128::from(one.gain_ns) << 63) / i128::from(one.bytes.max(1));
+    moves.sort_by_key(|one| std::cmp::Reverse(density(one)));
+    moves
 }
 
-/// From what reading each file costs before and after it is moved. Files that gain nothing are left out.
-pub fn plan(files: &FileRuns, before: &Cost, after: &Cost) -> Plan {
-    let bytes = |file: u32| files.of(file as usize).iter().map(|run| run.length).sum::<u64>().max(1);
-    let gain = |file: u32| before.file_ns[file as usize].saturating_sub(after.file_ns[file as usize]);
-    let moved = |file: &u32| files.of(*file as usize).len() > 1 && gain(*file) > 0;
-    let mut order: Vec<u32> = (0..files.len() as u32).filter(moved).collect();
-    // Cross-multiplied, so that no rounding decides; equal ones stay in the order of reading.
-    order.sort_by_key(|file| std::cmp::Reverse((u128::from(gain(*file)) << 64) / u128::from(bytes(*file))));
-    let whole: u64 = order.iter().map(|file| gain(*file)).sum();
-    let mut steps = Vec::new();
-    let (mut sum, mut moved_bytes) = (0u64, 0u64);
-    for (count, file) in order.iter().enumerate() {
-        sum += gain(*file);
-        moved_bytes += bytes(*file);
-        while let Some(share) = SHARES.get(steps.len()).filter(|share| sum as f64 >= **share * whole as f64) {
-            let (files, seconds) = (count as u64 + 1, sum as f64 * 1e-9);
-            steps.push(Step { share_of_gain: *share, bytes: moved_bytes, files, seconds });
-        }
+/// How many of the first moves save this share of what those that save anything save together.
+pub fn enough(moves: &[Move], share: f64) -> usize {
+    let whole: i64 = moves.iter().map(|one| one.gain_ns.max(0)).sum();
+    let mut sum = 0;
+    let reached = |one: &Move| {
+        sum += one.gain_ns.max(0);
+        sum as f64 >= share * whole as f64
+    };
+    moves.iter().position(reached).map_or(moves.len(), |last| last + 1)
+}
+
+/// The steps of moves that are ordered best first.
+pub fn steps(moves: &[Move]) -> Vec<Step> {
+    if moves.first().is_none_or(|best| best.gain_ns <= 0) {
+        return Vec::new();
     }
-    Plan { files: order, steps }
+    let step = |share: f64| {
+        let moved = &moves[..enough(moves, share)];
+        Step {
+            share_of_gain: share,
+            bytes: moved.iter().map(|one| one.bytes).sum(),
+            files: moved.len() as u64,
+            seconds: moved.iter().map(|one| one.gain_ns).sum::<i64>() as f64 * 1e-9,
+        }
+    };
+    SHARES.map(step).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(file: u32, bytes: u64, gain_ns: i64) -> Move {
+        Move { file, bytes, gain_ns }
+    }
+
+    #[test]
+    fn what_saves_most_per_byte_comes_first_and_what_costs_last() {
+        let moves = best_first(vec![one(0, 100, 100), one(1, 10, -5), one(2, 10, 50), one(3, 10, 50)]);
+        assert_eq!(moves.iter().map(|one| one.file).collect::<Vec<_>>(), [2, 3, 0, 1]);
+        assert_eq!([0.2, 0.25, 0.5, 0.51, 1.0].map(|share| enough(&moves, share)), [1, 1, 2, 3, 3]);
+        let told = steps(&moves);
+        assert_eq!((told[1].files, told[1].bytes, told[5].bytes), (2, 20, 120));
+        assert!(steps(&best_first(vec![one(0, 10, 0), one(1, 10, -1)])).is_empty());
+    }
 }

@@ -36,6 +36,9 @@ pub struct Prognosis {
     /// Make a twin of its metadata and try creations and cures there; a COMMAND behind `--` is tried too, `{}` is the twin
     #[arg(long = "try")]
     try_on_twin: bool,
+    /// With --try: try only the cures, or only to create files
+    #[arg(long, value_name = "cures|creations", value_parser = ["cures", "creations"], requires = "try_on_twin")]
+    only: Option<String>,
     /// With --try: passes of the defragmenter at most
     #[arg(long, default_value_t = 3, requires = "try_on_twin")]
     passes: u32,
@@ -117,7 +120,11 @@ impl Prognosis {
             progress: session.progress(),
             interrupt: &interrupt,
         };
-        let wanted = Wanted { passes: self.passes, command: self.command.clone(), ..Wanted::default() };
+        let wanted = Wanted {
+            create: self.only.as_deref() != Some("cures"),
+            passes: if self.only.as_deref() == Some("creations") { 0 } else { self.passes },
+            command: self.command.clone(),
+        };
         Ok(laboratory.run(&found.target, made, &wanted)?)
     }
 

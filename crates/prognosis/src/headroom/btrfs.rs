@@ -34,8 +34,13 @@ const DATA_CHUNK: u64 = 1 << 30;
 const METADATA_CHUNK: u64 = 256 << 20;
 const LARGE_DEVICE: u64 = 50 << 30;
 const LARGE_METADATA_CHUNK: u64 = 1 << 30;
-/// Another metadata chunk is made once this share of them is used or promised (fs/btrfs/block-group.c, should_alloc_chunk).
+/// Another metadata chunk is made once this share of them is used, but for so many bytes. What is promised does not count while
+/// something is unallocated (fs/btrfs/block-group.c, should_alloc_chunk; fs/btrfs/space-info.c, btrfs_can_overcommit).
 const FULL_SHARE: f64 = 0.8;
+const FULL_SLACK: f64 = 2_097_152.0;
+/// Bytes of a stripe, of which chunks are made (BTRFS_STRIPE_LEN), and the least chunk that the rule counts on.
+const STRIPE: u64 = 65_536;
+const LEAST_CHUNK: u64 = 1 << 20;
 
 /// Bytes of metadata of a new file, one copy.
 fn metadata_bytes(size: u64) -> f64 {
@@ -59,29 +64,34 @@ struct Growing {
     promised: f64,
     /// Bytes of a file.
     each: f64,
-    copies: f64,
-    chunk: f64,
-    /// Share of `total` at which another chunk is made.
-    at: f64,
+    copies: u64,
+    chunk: u64,
+    /// Whether another chunk is made before the last is full.
+    early: bool,
 }
 
 impl Growing {
-    /// Files until another chunk is made: at its share of what is used, or when what is promised finds no room.
+    /// Files until another chunk is wanted.
     fn files_until_growth(&self) -> f64 {
-        let full = self.total - self.promised;
-        let end = if self.at < 1.0 { full.min(self.total * self.at) } else { full };
+        let end = match self.early {
+            true => self.total * FULL_SHARE - FULL_SLACK,
+            false => self.total - self.promised,
+        };
         if self.each > 0.0 { ((end - self.used) / self.each).max(0.0) } else { f64::INFINITY }
     }
 
-    /// Makes another chunk; `false` if nothing is left for one.
-    fn grow(&mut self, spare: &mut f64) -> bool {
-        let chunk = self.chunk.min(*spare / self.copies);
-        // A stripe is 64 KiB.
-        if chunk < 65_536.0 {
+    /// Makes another chunk, in the first hole that holds a whole one or else in the largest; `false` if there is no room for one.
+    fn grow(&mut self, holes: &mut [u64]) -> bool {
+        let wanted = self.chunk * self.copies;
+        let whole = holes.iter().position(|hole| *hole >= wanted);
+        let largest = || (0..holes.len()).max_by_key(|hole| (holes[*hole], std::cmp::Reverse(*hole)));
+        let Some(hole) = whole.or_else(largest) else { return false };
+        let chunk = self.chunk.min(holes[hole] / self.copies / STRIPE * STRIPE);
+        if chunk < LEAST_CHUNK {
             return false;
         }
-        *spare -= chunk * self.copies;
-        self.total += chunk;
+        holes[hole] -= chunk * self.copies;
+        self.total += chunk as f64;
         true
     }
 }
@@ -90,27 +100,27 @@ pub(super) fn estimate(found: &Btrfs, size: u64) -> Option<Estimate> {
     if found.mixed || found.devices != 1 {
         return None;
     }
-    let chunk = |most: u64| (found.device / CHUNK_SHARE).next_multiple_of(CHUNK_UNIT).min(most) as f64;
+    let chunk = |most: u64| (found.device / CHUNK_SHARE).next_multiple_of(CHUNK_UNIT).min(most);
     let most_metadata = if found.device > LARGE_DEVICE { LARGE_METADATA_CHUNK } else { METADATA_CHUNK };
     let mut data = Growing {
         total: found.data.total as f64,
         used: found.data.used as f64,
         promised: 0.0,
         each: if size <= MAX_INLINE { 0 } else { size.div_ceil(SECTOR) * SECTOR } as f64,
-        copies: found.data.copies.max(1) as f64,
+        copies: found.data.copies.max(1),
         chunk: chunk(DATA_CHUNK),
-        at: 1.0,
+        early: false,
     };
     let mut metadata = Growing {
         total: found.metadata.total as f64,
         used: found.metadata.used as f64,
         promised: found.global_reserve.max(LEAST_RESERVE_NODES * found.node_size) as f64 + UNDER_WAY,
         each: metadata_bytes(size),
-        copies: found.metadata.copies.max(1) as f64,
+        copies: found.metadata.copies.max(1),
         chunk: chunk(most_metadata),
-        at: FULL_SHARE,
+        early: found.holes.iter().any(|hole| hole / found.metadata.copies.max(1) >= LEAST_CHUNK),
     };
-    let mut spare = found.unallocated as f64;
+    let mut holes = found.holes.clone();
     let (mut files, mut metadata_grew) = (0.0, false);
     let ends_by = loop {
         let by_data = data.files_until_growth();
@@ -120,14 +130,14 @@ pub(super) fn estimate(found: &Btrfs, size: u64) -> Option<Estimate> {
         data.used += step * data.each;
         metadata.used += step * metadata.each;
         if by_data <= by_metadata {
-            if !data.grow(&mut spare) {
+            if !data.grow(&mut holes) {
                 break EndsBy::Bytes;
             }
-        } else if metadata.grow(&mut spare) {
+        } else if metadata.early && metadata.grow(&mut holes) {
             metadata_grew = true;
-        } else if metadata.at < 1.0 {
+        } else if metadata.early {
             // No further chunk: what there is will be used up.
-            metadata.at = 1.0;
+            metadata.early = false;
         } else {
             break EndsBy::Metadata;
         }

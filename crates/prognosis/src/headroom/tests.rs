@@ -75,31 +75,39 @@ fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
     assert_eq!(one(&room, 4096, User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
-/// Fills of btrfs of 600 MiB: fresh, four fifths full, and with all data chunks full.
+/// Fills of btrfs of 600 MiB: fresh, half and four fifths full, and with all data chunks full. In the half full one the last chunk of
+/// data takes the range behind all others and leaves one for metadata before them, which ends it.
 #[test]
 fn btrfs_is_as_measured_fills() {
-    let room = |data: (u64, u64), metadata_used: u64, unallocated: u64| {
+    /// Where mkfs gives its first chunks back.
+    const FRONT: u64 = 12_582_912;
+    let room = |data: (u64, u64), metadata_used: u64, holes: &[u64]| {
         let chunks = |total, used, copies| Chunks { total, used, copies };
         let kind = Particulars::Btrfs(Btrfs {
             data: chunks(data.0, data.1, 1),
             metadata: chunks(33_554_432, metadata_used, 2),
             mixed: false,
             global_reserve: 5_767_168,
-            unallocated,
+            unallocated: holes.iter().sum(),
+            holes: holes.to_vec(),
             device: 629_145_600,
             devices: 1,
             node_size: 16_384,
         });
         Room { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
     };
-    let fresh = room((8_388_608, 0), 131_072, 535_822_336);
-    let most = room((531_628_032, 496_910_336), 3_506_176, 12_582_912);
-    let full = room((544_210_944, 543_760_384), 3_997_696, 0);
+    let fresh = room((8_388_608, 0), 131_072, &[FRONT, 535_822_336 - FRONT]);
+    let most = room((531_628_032, 496_910_336), 3_506_176, &[FRONT]);
+    let full = room((544_210_944, 543_760_384), 3_997_696, &[]);
+    let half = room((343_932_928, 314_351_616), 2_260_992, &[FRONT, 200_278_016 - FRONT]);
     let measured = [
         (&fresh, 0, 772_443, EndsBy::Metadata, 0.08),
         (&fresh, 4096, 100_096, EndsBy::Bytes, 0.15),
         (&fresh, 65_536, 8304, EndsBy::Bytes, 0.005),
         (&fresh, 1 << 20, 519, EndsBy::Bytes, 0.005),
+        (&half, 0, 314_300, EndsBy::Metadata, 0.08),
+        (&half, 4096, 52_186, EndsBy::Metadata, 0.15),
+        (&half, 65_536, 3507, EndsBy::Bytes, 0.005),
         (&most, 0, 70_749, EndsBy::Metadata, 0.08),
         (&most, 4096, 11_548, EndsBy::Bytes, 0.005),
         (&most, 65_536, 721, EndsBy::Bytes, 0.005),

@@ -1,10 +1,11 @@
 //! Cures on a twin: the real tools, pass by pass, and what each did to the layout.
 
+use super::fewest::{self, Whole};
 use super::trial::Trial;
-use super::{Executed, Laboratory, Tried};
+use super::{Laboratory, Tried};
 use crate::error::PrognosisError;
 use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
-use crate::plan;
+use crate::plan::{self, Move};
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_volume::TargetError;
@@ -15,9 +16,6 @@ use std::process::{Command, Stdio};
 
 /// A pass that gains less than this share of the time is the last.
 const STILL_PAYS: f64 = 0.01;
-/// The least share of the gain that a plan which is carried out aims at, and the share that is enough.
-const AIM: f64 = 0.9;
-const ENOUGH: f64 = 0.85;
 /// Files in one command.
 const BATCH: usize = 256;
 
@@ -44,7 +42,7 @@ pub(super) fn try_tool(
     let command = format!("{} {}", tool.words().join(" "), place_of_commands(target));
     laboratory.progress.phase(&format!("{} on the twin", tool.command[0]), u64::from(passes), "passes");
     let rate = sequential_rate(laboratory.model)?;
-    let mut last: Option<Seen> = None;
+    let (mut last, mut whole): (Option<Seen>, Option<Whole>) = (None, None);
     let mut written = 0;
     for pass in 1..=passes {
         laboratory.check()?;
@@ -60,17 +58,9 @@ pub(super) fn try_tool(
         }
         tried.cures.push(cure);
         if pass == 1 {
-            let first = plan::plan(&before.files, &before.costs[0], &after.costs[0]);
-            tried.plan = first.steps.clone();
-            tried.plan_order = first.files;
-            tried.executed = Some(Executed {
-                aimed_share: 1.0,
-                files: tried.plan_order.len() as u64,
-                bytes_written: bytes,
-                seconds_after: now,
-                share_of_gain: 1.0,
-                share_of_bytes: 1.0,
-            });
+            let first = Whole::of(before, &after);
+            tried.plan = plan::steps(first.moves());
+            whole = Some(first);
         }
         last = Some(after);
         laboratory.progress.position(u64::from(pass), "");
@@ -79,52 +69,54 @@ pub(super) fn try_tool(
         }
     }
     trial.end()?;
-    carry_out(laboratory, before, tried)
+    match whole {
+        Some(whole) if whole.gain() >= STILL_PAYS * tried.now_seconds => carry_out(laboratory, before, &whole, tried),
+        _ => Ok(()),
+    }
 }
 
-/// Moves only the files of the plan, on fresh trials, more of them until they bring enough: files lie between one another, and what
-/// one gains alone is not always what it gains with the others.
-fn carry_out(laboratory: &Laboratory<'_>, before: &Seen, tried: &mut Tried) -> Result<(), PrognosisError> {
-    let Some(whole) = tried.executed.take() else { return Ok(()) };
-    let gain = before.costs[0].seconds - whole.seconds_after;
-    if tried.plan_order.is_empty() || gain < STILL_PAYS * before.costs[0].seconds {
-        return Ok(());
-    }
-    let first = tried.cures.first().map_or(0, |cure| cure.bytes_written);
-    let aims: Vec<(f64, u64)> = tried
-        .plan
-        .iter()
-        .filter(|step| step.share_of_gain >= AIM)
-        .map(|step| (step.share_of_gain, step.files))
-        .collect();
-    for (aim, files) in aims {
-        let after = move_files(laboratory, before, &tried.plan_order[..files as usize])?;
-        let bytes = moved_bytes(&before.files, &after.files);
-        let executed = Executed {
-            aimed_share: aim,
-            files,
-            bytes_written: bytes,
-            seconds_after: after.costs[0].seconds,
-            share_of_gain: (before.costs[0].seconds - after.costs[0].seconds) / gain,
-            share_of_bytes: bytes as f64 / first.max(1) as f64,
-        };
-        tried.executed = Some(executed);
-        if executed.share_of_gain >= ENOUGH {
-            break;
-        }
-    }
-    let chosen = tried.executed.map_or(0, |executed| executed.files as usize);
+/// Finds out by trial how few of the files that the whole tool moved bring most of what it gained.
+fn carry_out(
+    laboratory: &Laboratory<'_>,
+    before: &Seen,
+    whole: &Whole,
+    tried: &mut Tried,
+) -> Result<(), PrognosisError> {
+    laboratory.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
+    let mut done = 0;
+    let found = whole.fewest(|moves| {
+        let files = in_order_of_moving(before, moves);
+        let after = move_files(laboratory, before, &files)?;
+        done += 1;
+        laboratory.progress.position(done, "");
+        Ok((after.costs[0].seconds, moved_bytes(&before.files, &after.files)))
+    })?;
     let path = |file: &u32| before.files.path(*file as usize).to_string_lossy().into_owned();
-    tried.plan_files = tried.plan_order[..chosen].iter().map(path).collect();
+    let chosen = &whole.moves()[..found.files as usize];
+    tried.plan_files = in_order_of_moving(before, chosen).iter().map(path).collect();
+    tried.executed = Some(found);
     Ok(())
+}
+
+/// As they are read: each finds its new place behind the one before it, where the reader wants it.
+fn in_order_of_moving(before: &Seen, moves: &[Move]) -> Vec<u32> {
+    let mut rank = vec![0; before.files.len()];
+    before.order.iter().enumerate().for_each(|(place, file)| rank[*file as usize] = place);
+    let mut files: Vec<u32> = moves.iter().map(|one| one.file).collect();
+    files.sort_unstable_by_key(|file| rank[*file as usize]);
+    files
 }
 
 /// Runs the tool on these files alone.
 fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
-    let paths: Vec<PathBuf> =
+    let mut paths: Vec<PathBuf> =
         files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
+    if std::env::var_os("PLAN_INODE").is_some() {
+        use std::os::unix::fs::MetadataExt;
+        paths.sort_by_key(|path| path.metadata().map(|found| found.ino()).unwrap_or(0));
+    }
     let tool = defragmenter(laboratory)?;
     for batch in paths.chunks(BATCH) {
         laboratory.check()?;
@@ -232,7 +224,12 @@ fn ready_for_data(laboratory: &Laboratory<'_>, trial: &mut Trial) -> Result<(), 
 
 /// Bytes of data that lie elsewhere than before. Files are the same, in the same order.
 fn moved_bytes(before: &FileRuns, after: &FileRuns) -> u64 {
-    (0..after.len().min(before.len())).map(|file| not_in(after.of(file), before.of(file))).sum()
+    (0..after.len().min(before.len())).map(|file| moved_bytes_of(before, after, file)).sum()
+}
+
+/// The same of one file.
+pub(super) fn moved_bytes_of(before: &FileRuns, after: &FileRuns, file: usize) -> u64 {
+    not_in(after.of(file), before.of(file))
 }
 
 /// Bytes of `runs` that are not in `others`.

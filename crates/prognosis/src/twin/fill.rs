@@ -150,6 +150,8 @@ pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended)
         Particulars::Xfs(xfs) if after.free_blocks > 64 * xfs.groups.max(1) + 2 * size.div_ceil(after.block_size) => {
             EndsBy::InodeChunks
         }
+        // Making a file wants metadata alone.
+        Particulars::Btrfs(_) if ended != Ended::Write => EndsBy::Metadata,
         Particulars::Btrfs(found) => {
             let free = found.data.total.saturating_sub(found.data.used) + found.unallocated;
             // The last files may not have been written back.

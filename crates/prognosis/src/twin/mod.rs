@@ -6,6 +6,7 @@
 //! and every trial begins with the same twin.
 
 mod cure;
+mod fewest;
 mod fill;
 mod make;
 mod sink;
@@ -80,11 +81,8 @@ pub struct Tried {
     pub cures: Vec<Cure>,
     /// The fewest files worth moving, by what the tool's first pass did to each.
     pub plan: Vec<Step>,
-    /// Those that were carried out, best first.
+    /// The files that were moved when it was carried out, in the order of moving.
     pub plan_files: Vec<String>,
-    /// All files of the plan, best first.
-    #[serde(skip)]
-    plan_order: Vec<u32>,
     /// The plan carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executed: Option<Executed>,
@@ -132,7 +130,6 @@ impl Laboratory<'_> {
             cures: Vec::new(),
             plan: Vec::new(),
             plan_files: Vec::new(),
-            plan_order: Vec::new(),
             executed: None,
             creatable: Vec::new(),
             fills: Vec::new(),
