@@ -3,6 +3,7 @@
 use super::*;
 use crate::matrix::{ImageId, RunId, runs};
 use crate::matrix_run::RunEvent;
+use crate::past::Past;
 use crate::results::Results;
 use rand::Rng;
 use senesce_core::analysis::Better;
@@ -37,7 +38,7 @@ fn measured(
         let value = centre(id) * (0.05 * normal(&mut rng)).exp();
         event(id, value, guest(id.on.fs))
     });
-    Results::gather(spec.clone(), events.collect(), Vec::new(), Map::new(), Vec::new())
+    Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new())
 }
 
 fn event(id: RunId, value: f64, guest: Option<&str>) -> RunEvent {
@@ -166,7 +167,7 @@ fn an_answer_speaks_for_the_images_that_were_measured() {
     let spec = spec("images = 3\nrepetitions = 5", "");
     let events =
         runs(&spec).into_iter().filter(|id| id.on.fs != 0 || id.on.image == 0).map(|id| event(id, 100.0, None));
-    let results = Results::gather(spec.clone(), events.collect(), Vec::new(), Map::new(), Vec::new());
+    let results = Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new());
     let alone = |fs: usize| {
         let is_it = |answer: &&Answer| !answer.question.is_pair() && answer.question.sample.fs == fs;
         results.answers.iter().find(is_it).unwrap().one_image
