@@ -155,6 +155,9 @@ pub struct WorkloadSpec {
     /// A program that is run before, and not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
+    /// Folder of the study's file, where a command names `SENESCE_STUDY` or a file there. Written out when the study is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
     /// Time after which the program has hung.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,

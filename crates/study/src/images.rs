@@ -26,6 +26,9 @@ pub struct ImageFacts {
     pub id: ImageId,
     /// Its key in the store.
     pub key: String,
+    /// Kernel of the guest for which it was made or fetched; none: this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<String>,
     /// Whether it was there already.
     pub from_store: bool,
     /// Seconds to make it or to fetch it.
@@ -183,7 +186,7 @@ impl Images {
                 _ => summary.bytes_live.0 as f64 / spec.size.0 as f64,
             };
         }
-        Ok(ImageFacts { from_store, seconds: begun.elapsed().as_secs_f64(), ..facts })
+        Ok(ImageFacts { guest: guest_kernel(), from_store, seconds: begun.elapsed().as_secs_f64(), ..facts })
     }
 
     fn make(
@@ -309,6 +312,7 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     Ok(ImageFacts {
         id,
         key,
+        guest: None,
         from_store: false,
         seconds: 0.0,
         overwrites: 0.0,
@@ -320,12 +324,24 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     })
 }
 
+/// The kernel of the guest that this is, if it is one.
+fn guest_kernel() -> Option<String> {
+    senesce_core::machine::lab_accelerator()?;
+    Some(rustix::system::uname().release().to_string_lossy().into_owned())
+}
+
 impl ImageFacts {
+    /// Which image, and where: a study may make the same one here and in a guest.
+    pub(crate) fn place(&self) -> (ImageId, Option<&str>) {
+        (self.id, self.guest.as_deref())
+    }
+
     /// An image of which nothing is told.
     pub(crate) fn unseen(id: ImageId) -> Self {
         Self {
             id,
             key: String::new(),
+            guest: None,
             from_store: false,
             seconds: 0.0,
             overwrites: 0.0,

@@ -17,9 +17,11 @@ mod figures;
 pub mod images;
 mod lab;
 mod launched;
+mod made;
 pub mod matrix;
 mod matrix_run;
 mod pair_figures;
+mod past;
 pub mod questions;
 pub mod ready;
 pub mod results;
@@ -30,6 +32,7 @@ pub mod trial;
 pub mod verdicts;
 mod zoned;
 
+pub use adaptive::Look;
 pub use matrix_run::{Event, Matrix, RunEvent};
 pub use spec::StudySpec;
 pub use support::needs;
@@ -73,13 +76,21 @@ impl Run for Study {
         if !spec.until_decided {
             return Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).collect());
         }
-        let events: Vec<RunEvent> = results::runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
-        let wanted = adaptive::next_runs(spec, &events, &results::failed_runs(spec, recorded));
+        let wanted = adaptive::next_runs(spec, &past::of(spec, recorded));
         Ok(steps.filter(|planned| wanted.contains(&planned.step)).collect())
     }
 
     fn begin(spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         Ok(Self(Matrix::begin(spec.clone(), context)?))
+    }
+
+    fn take_stock(&mut self, spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if spec.until_decided {
+            for look in adaptive::due_looks(spec, &past::of(spec, context.recorded())) {
+                context.record_now(Event::Look(look))?;
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {

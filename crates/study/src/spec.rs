@@ -72,6 +72,9 @@ pub struct StudySpec {
     /// Exceptions for some cells.
     #[serde(default)]
     pub cell: Vec<CellSpec>,
+    /// Where the study's file was read: for warnings alone, and no part of the study.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 mod defaults {
@@ -123,6 +126,7 @@ impl StudySpec {
             state: Vec::new(),
             workload: Vec::new(),
             cell: Vec::new(),
+            folder: PathBuf::new(),
         }
     }
 
@@ -178,6 +182,7 @@ impl StudySpec {
             let resolved = files::resolve(one, &folder);
             resolved.map_err(|problem| format!("workload '{}': {problem}", one.name))?;
         }
+        self.folder = folder;
         Ok(())
     }
 

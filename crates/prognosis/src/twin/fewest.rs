@@ -118,7 +118,8 @@ mod tests {
 
     /// Hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
     fn whole() -> Whole {
-        let moves = (0..100).map(|file| Move { file, bytes: 1 << 20, gain_ns: i64::from(100 - file) * 1_000_000 }).collect();
+        let moves =
+            (0..100).map(|file| Move { file, bytes: 1 << 20, gain_ns: i64::from(100 - file) * 1_000_000 }).collect();
         Whole { before_seconds: 10.0, after_seconds: 10.0 - 5.05, bytes: 100 << 20, moves }
     }
 

@@ -21,7 +21,7 @@ pub use guest::{Guest, own_program, read_steps, run_in_guest};
 pub use imported::{Imported, import, import_with, only_imported};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub use recorded::{Common, GuestBooted, OwnImage, Recorded};
+pub use recorded::{Common, GuestBooted, Moment, OwnImage, Recorded};
 
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};
@@ -109,6 +109,15 @@ pub trait Run: Sized + 'static {
     /// # Errors
     /// What could not be opened.
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
+
+    /// Called before each [`Run::next`] of an execution: records what follows from the record so far, such as a look at its
+    /// values, by which all later parts of the run go.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    fn take_stock(&mut self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
     ///

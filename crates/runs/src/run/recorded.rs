@@ -103,6 +103,21 @@ pub struct OwnImage {
     pub made_ns: Option<u64>,
 }
 
+/// Something that happened to a run.
+pub enum Moment<'a, R: Run> {
+    /// An event of its kind.
+    Own(&'a R::Event),
+    /// A step was tried and failed.
+    Failed {
+        /// Which one.
+        step: R::Step,
+        /// Why, in words.
+        reason: &'a str,
+        /// How long it took.
+        seconds: f64,
+    },
+}
+
 /// An event of the kind's own, or one that every kind may have.
 #[derive(Debug, Clone)]
 pub(super) enum Entry<E> {
@@ -236,14 +251,16 @@ impl<R: Run> Recorded<R> {
         failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
     }
 
-    /// Seconds that all tries of a step took that failed.
-    pub fn failed_seconds(&self, step: &R::Step) -> f64 {
-        let step = serde_json::to_value(step).ok();
-        let of = |common: &Common| match common {
-            Common::Failed(failed) if failed.step == step => Some(failed.seconds),
-            _ => None,
-        };
-        self.common().filter_map(of).sum()
+    /// The kind's own events and the tries of steps that failed, in order.
+    pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
+        self.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Own(event) => Some(Moment::Own(event)),
+            Entry::Common(Common::Failed(failed)) => {
+                let step = R::Step::deserialize(failed.step.as_ref()?).ok()?;
+                Some(Moment::Failed { step, reason: &failed.reason, seconds: failed.seconds })
+            }
+            Entry::Common(_) => None,
+        })
     }
 
     /// Whether the user ended the last part of the run.
