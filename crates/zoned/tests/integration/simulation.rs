@@ -115,6 +115,18 @@ fn a_finish_shares_the_flash_with_writers() {
     );
 }
 
+/// 2.5 s hold two whole finishes of 0.9 s and most of a third.
+#[test]
+fn zone_commands_at_the_end_of_the_time_count_by_their_share() {
+    let finishes = actor(Activity::Finish, 4, 1, Zones::Count(10));
+    let time = Some(Span::seconds(2.5));
+    let job = Job::of(vec![ActorSpec { occupancy: Some(4e-6), jobs: Some(1), time, ..finishes }]);
+    let finishes = &run(&job, 1).actors[0];
+    let busy = finishes.iops() * finishes.latency().mean_us() / 1e6;
+    assert!((0.98..1.01).contains(&busy), "{} per second, {busy} of the time", finishes.iops());
+    assert_eq!(finishes.tally.commands, 2);
+}
+
 #[test]
 fn passthrough_is_the_same_drive_behind_a_slower_host() {
     let writes = |path, zones| {
