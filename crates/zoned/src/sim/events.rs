@@ -9,26 +9,29 @@ use std::collections::BinaryHeap;
 pub enum EventKind {
     /// The host has got round to submitting a command (slot).
     Submit = 0,
+    /// A write's data have crossed the link (slot).
+    Transferred = 1,
     /// A command is complete (slot).
-    Complete = 1,
+    Complete = 2,
     /// A die has sensed a page (die).
-    Sensed = 2,
+    Sensed = 3,
     /// A die has sent a page over its channel (die).
-    Sent = 3,
+    Sent = 4,
     /// A die reaches the end of a program segment (die, stamp).
-    Programmed = 4,
+    Programmed = 5,
     /// Programs may go on after a reset.
-    Resume = 5,
+    Resume = 6,
     /// A zone fails by order (zone, new state).
-    Fail = 6,
+    Fail = 7,
     /// A program's data have crossed the channel (die).
-    Loaded = 7,
+    Loaded = 8,
     /// A part of a program's data has crossed the channel and leaves the buffer.
-    Released = 8,
+    Released = 9,
 }
 
-const KINDS: [EventKind; 9] = [
+const KINDS: [EventKind; 10] = [
     EventKind::Submit,
+    EventKind::Transferred,
     EventKind::Complete,
     EventKind::Sensed,
     EventKind::Sent,

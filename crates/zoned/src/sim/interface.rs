@@ -86,8 +86,8 @@ impl ZonedDevice for SimDevice {
             if let Some(completion) = self.done.pop_front() {
                 return Ok(Some(completion));
             }
-            let (departure, crossing) = (self.controller.next_time(), self.link.next_time());
-            let time = self.events.next_time().min(departure).min(crossing);
+            let (event, departure) = (self.events.next_time(), self.controller.next_time());
+            let time = event.min(departure);
             if time > until_ns {
                 self.now = self.now.max(until_ns);
                 return Ok(None);
@@ -95,10 +95,8 @@ impl ZonedDevice for SimDevice {
             if time == u64::MAX {
                 return Err(ZonedError::Usage("nothing is in flight on the simulated drive and nothing is due".into()));
             }
-            if departure == time {
+            if departure <= event {
                 self.depart();
-            } else if crossing == time {
-                self.cross();
             } else if let Some(event) = self.events.pop() {
                 self.handle(event);
             }

@@ -56,9 +56,7 @@ impl SimDevice {
         if self.locked < 2 || scale == 0.0 {
             return limit;
         }
-        // The scheduler tries the request it looked at last: that it is of another zone is the likelier the more zones there are.
-        let others = f64::from(self.locked - 1) / f64::from(self.locked);
-        let more = behind / (scale * others);
+        let more = behind / scale;
         let more = more as u32 + u32::from(self.noise.chance(more.fract()));
         bytes.saturating_mul(1 + more).min(limit)
     }

@@ -90,8 +90,6 @@ pub struct SimDevice {
     now: u64,
     events: EventQueue,
     controller: Controller,
-    /// Data that cross the link: transfers take turns too.
-    link: Controller,
     flash: Flash,
     placement: Placement,
     stream: Option<Stream>,
@@ -132,7 +130,6 @@ impl SimDevice {
             now: 0,
             events: EventQueue::with_capacity(4096),
             controller: Controller::with_capacity(1024),
-            link: Controller::with_capacity(1024),
             flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib), seed),
             placement: Placement::new(model, &geometry, seed),
             stream: model
@@ -272,20 +269,7 @@ impl SimDevice {
         let Some(slot) = self.controller.depart() else { return };
         let time = u64::from(self.slots[slot as usize].bytes) * self.timing.transfer_ps_per_byte / 1000;
         self.transfer_free = self.now.max(self.transfer_free) + time;
-        self.link.arrive(self.now, slot, time);
-    }
-
-    /// A write's data have crossed the link: they enter the buffer, or wait for room.
-    #[inline]
-    fn cross(&mut self) {
-        self.now = self.link.next_time();
-        let Some(slot) = self.link.depart() else { return };
-        if self.waiting.is_empty() && self.flash.buffered < self.buffer {
-            self.admit(slot);
-        } else {
-            self.wait_for_room(slot);
-        }
-        self.settle();
+        self.events.push(self.transfer_free, EventKind::Transferred, slot, 0);
     }
 
     fn wait_for_room(&mut self, slot: u32) {
@@ -335,6 +319,13 @@ impl SimDevice {
         self.now = time;
         match kind {
             EventKind::Submit => self.arrive(index),
+            EventKind::Transferred => {
+                if self.waiting.is_empty() && self.flash.buffered < self.buffer {
+                    self.admit(index);
+                } else {
+                    self.wait_for_room(index);
+                }
+            }
             EventKind::Complete => self.complete(index, stamp),
             EventKind::Sensed => self.flash.sensed(time, index, &mut self.events),
             EventKind::Sent => {
@@ -361,12 +352,6 @@ impl SimDevice {
                 }
             }
         }
-        self.settle();
-    }
-
-    /// What an event has made room for.
-    #[inline]
-    fn settle(&mut self) {
         if !self.waiting.is_empty() {
             self.admit_waiting();
         }

@@ -34,27 +34,6 @@ fn blocks_of_4_kib() {
     assert!(found.count > 10 && found.median < 0.012 && found.p90 < 0.06, "{found:?}");
 }
 
-/// Few commands in flight share link and command processor by turns; the tails are those of the buffer.
-#[test]
-fn appends_of_8_kib() {
-    let of = |point: &Point| single(point, "append", 4096) && point.key.contains("bs=8192,");
-    let found = errors(Metric::Iops, 1, |point| of(point) && point.key.contains("qd=2,zones=1,"));
-    assert!(found.count > 0 && found.worst < 0.06, "{found:?}");
-    let found = errors(Metric::P95, 2, |point| of(point) && !point.key.contains("zones=8"));
-    assert!(found.count > 4 && found.median < 0.1 && found.p90 < 0.3, "{found:?}");
-}
-
-/// Requests of two zones are merged more often than those of eight.
-#[test]
-fn merged_writes_to_two_zones() {
-    let model = Model::load("zn540").unwrap();
-    let keys = [8, 16].map(|depth| format!("op=write,bs=4096,qd={depth},zones=2,path=mq-deadline,lbaf=4096"));
-    for point in all().iter().filter(|point| keys.contains(&point.key)) {
-        let error = compare(&model, point, Seed(42)).unwrap()[0].error();
-        assert!(error.abs() < 0.1, "{}: {error}", point.key);
-    }
-}
-
 /// Through the host that measured them: the kernel's passthrough.
 #[test]
 fn one_or_two_writers_beside_commands() {
