@@ -72,7 +72,6 @@ impl Whole {
             let Some((files, sum_share)) = self.between(few, many) else { break };
             let found = self.executed(files, sum_share, execute(&self.moves[..files])?);
             let bound = Bound { files, sum_share, share: found.share_of_gain };
-            eprintln!("  trial {files} of {} files, sum {sum_share:.3}: {found:?}", self.moves.len());
             if is_enough(&found) {
                 many = bound;
                 best = Some(found).into_iter().chain(best).min_by_key(|one| one.bytes_written);
