@@ -162,7 +162,7 @@ fn what_failed_is_not_waited_for_and_is_done_again_at_the_end() {
 /// A study in which the second file system fails, 100 s a run, and the other two are decided after several looks.
 fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
     let (mut past, mut rng) = (Vec::new(), Seed(seed).stream("noise"));
-    let mut value = move |id: RunId| [100.0, 50.0, 95.0][id.on.fs] * (0.02 * normal(&mut rng)).exp();
+    let mut value = move |id: RunId| [100.0, 50.0, 96.0][id.on.fs] * (0.04 * normal(&mut rng)).exp();
     execute(&spec(), &mut past, |id| if id.on.fs == 1 { failed(id, 100.0) } else { done(id, value(id), 1.0) });
     (past, move |id| done(id, value(id), 1.0))
 }

@@ -5,8 +5,8 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process, kill_process_group, pidfd_open, set_child_subreaper,
-    waitpid,
+    Pid, PidfdFlags, Signal, WaitOptions, getpgid, getpid, kill_process, kill_process_group, pidfd_open,
+    set_child_subreaper, waitpid,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_volume::{Guardian, ScratchDirectory};
@@ -155,7 +155,8 @@ fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<Strin
     let deadline = Instant::now() + linger;
     let mut left = Vec::new();
     loop {
-        let ours: Vec<Pid> = children()?.into_iter().filter(|pid| !before.contains(pid)).collect();
+        let ours: Vec<Pid> =
+            children()?.into_iter().filter(|pid| !before.contains(pid) && is_of_the_command(*pid)).collect();
         if ours.is_empty() {
             return Ok(left);
         }
@@ -171,6 +172,12 @@ fn end_children(before: &HashSet<Pid>, linger: Duration) -> io::Result<Vec<Strin
             }
         }
     }
+}
+
+/// Whether a new child is not one that another thread of ours started: those are in our process group, and the command and
+/// what it started in one of theirs.
+fn is_of_the_command(pid: Pid) -> bool {
+    getpgid(Some(pid)).is_ok_and(|group| Ok(group) != getpgid(None))
 }
 
 /// Our children, those that ended included.
@@ -262,6 +269,24 @@ mod tests {
         for one in &ended.left {
             assert!(!std::path::Path::new(&format!("/proc/{}", number(one))).exists(), "{one}");
         }
+    }
+
+    #[test]
+    fn a_child_of_another_thread_is_left_to_it() {
+        let room = tempfile::tempdir().unwrap();
+        let end = room.path().join("end");
+        let mut other = None;
+        let mut command = Command::new("sh");
+        let script = format!("while [ ! -e {} ]; do :; done", end.display());
+        let ended = run(command.args(["-c", &script]), LONG, &Interrupt::new(), &mut |_| {
+            other.get_or_insert_with(|| Command::new("cat").stdin(Stdio::piped()).spawn().unwrap());
+            std::fs::write(&end, "").unwrap();
+        });
+        assert!(ended.unwrap().left.is_empty());
+        let mut other = other.unwrap();
+        assert!(other.try_wait().unwrap().is_none(), "it is still there");
+        drop(other.stdin.take());
+        assert!(other.wait().unwrap().success());
     }
 
     #[test]
