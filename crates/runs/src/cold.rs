@@ -152,7 +152,7 @@ impl ColdAccount {
 /// A cold read with its account. The caller makes the target cold before.
 ///
 /// # Errors
-/// When the device does not count what it reads; as [`cold_read`]; where the extents of a file cannot be read.
+/// When the device does not count what it reads; as [`cold_read()`]; where the extents of a file cannot be read.
 pub fn read<D: Rooted>(
     target: &MountedTarget<D>,
     root: &Path,
