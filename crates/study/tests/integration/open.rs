@@ -225,21 +225,6 @@ fn images_that_are_made_anew_under_one_key_are_told() {
 
 #[test]
 #[ignore = "needs loop devices"]
-fn what_a_cold_read_leaves_open_is_in_the_result() {
-    let room = room();
-    // One inode is read with all 16 MiB of its group's table, far more than the allowance for metadata.
-    let text = "name = 'beyond'\nsize = '64M'\nrepetitions = 1\nnumbers_only = true\n[[file_system]]\nkind = 'ext4'\n\
-                mkfs = '-b 1024 -I 256 -N 65536 -O ^metadata_csum,^uninit_bg'\nmount = 'inode_readahead_blks=4096'\n[[state]]\n\
-                kind = 'aged'\nprofile = 'wang_os'\nfullness = 0.05\noverwrites = 0.3\ntruncate = 'drop'\ndata = 'write'\n\
-                [[workload]]\ncold_read = true\n";
-    let outcome = study(text, room.path(), None).expect("it runs");
-    let caveats = &outcome.analysis.caveats;
-    let said = "cell ext4 / aged / cold-read: the device delivered more than the files' extents";
-    assert!(caveats.iter().any(|words| words.starts_with(said)), "{caveats:?}");
-}
-
-#[test]
-#[ignore = "needs loop devices"]
 fn a_script_of_the_study_finds_its_folder() {
     let room = room();
     std::fs::write(room.path().join("data"), "42\n").expect("data");
