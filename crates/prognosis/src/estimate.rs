@@ -219,7 +219,8 @@ impl Seen {
     /// The files in pieces that an ideal defragmentation would speed up, best first.
     fn ideal_moves(&self) -> Vec<Move> {
         let in_pieces = (0..self.files.len()).filter(|file| self.files.of(*file).len() > 1);
-        let one = |file| Move { file: file as u32, bytes: self.bytes(file), gain_ns: self.gain_ns(&self.costs[1], file) };
+        let one =
+            |file| Move { file: file as u32, bytes: self.bytes(file), gain_ns: self.gain_ns(&self.costs[1], file) };
         plan::best_first(in_pieces.map(one).filter(|one| one.gain_ns > 0).collect())
     }
 

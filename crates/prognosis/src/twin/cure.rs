@@ -111,12 +111,8 @@ fn in_order_of_moving(before: &Seen, moves: &[Move]) -> Vec<u32> {
 fn move_files(laboratory: &Laboratory<'_>, before: &Seen, files: &[u32]) -> Result<Seen, PrognosisError> {
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
-    let mut paths: Vec<PathBuf> =
+    let paths: Vec<PathBuf> =
         files.iter().map(|file| trial.directory().join(before.files.path(*file as usize))).collect();
-    if std::env::var_os("PLAN_INODE").is_some() {
-        use std::os::unix::fs::MetadataExt;
-        paths.sort_by_key(|path| path.metadata().map(|found| found.ino()).unwrap_or(0));
-    }
     let tool = defragmenter(laboratory)?;
     for batch in paths.chunks(BATCH) {
         laboratory.check()?;

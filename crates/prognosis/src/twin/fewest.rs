@@ -72,7 +72,6 @@ impl Whole {
             let Some((files, sum_share)) = self.between(few, many) else { break };
             let found = self.executed(files, sum_share, execute(&self.moves[..files])?);
             let bound = Bound { files, sum_share, share: found.share_of_gain };
-            eprintln!("  trial {files} of {} files, sum {sum_share:.3}: {found:?}", self.moves.len());
             if is_enough(&found) {
                 many = bound;
                 best = Some(found).into_iter().chain(best).min_by_key(|one| one.bytes_written);
@@ -118,7 +117,8 @@ mod tests {
 
     /// Hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
     fn whole() -> Whole {
-        let moves = (0..100).map(|file| Move { file, bytes: 1 << 20, gain_ns: i64::from(100 - file) * 1_000_000 }).collect();
+        let moves =
+            (0..100).map(|file| Move { file, bytes: 1 << 20, gain_ns: i64::from(100 - file) * 1_000_000 }).collect();
         Whole { before_seconds: 10.0, after_seconds: 10.0 - 5.05, bytes: 100 << 20, moves }
     }
 
