@@ -60,11 +60,12 @@ fmt:
 lint:
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
-# Licences, sources and versions of what is used (deny.toml), and what is named but not used. Asks for its programs where they
-# are missing: cargo install --locked cargo-deny cargo-machete
+# Licences, sources and versions of what is used (deny.toml), what is named but not used, and that each crate can be published.
+# Asks for its programs where they are missing: cargo install --locked cargo-deny cargo-machete
 lint-long: lint
 	$(CARGO) deny check bans licenses sources
 	$(CARGO) machete --with-metadata crates benches fuzz
+	@scripts/check-crates
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items

@@ -1,5 +1,5 @@
-//! Says from which commit the program is built: by the tarball's own word, else by git, else not at all.
-//! The same commit gives the same bytes: the date is the commit's.
+//! Says from which commit the program is built: by the tarball's own word, else by git, else by what cargo noted in the package,
+//! else not at all. The same commit gives the same bytes: the date is the commit's.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=commit.txt");
-    let commit = archived().or_else(checked_out);
+    let commit = archived().or_else(checked_out).or_else(packaged);
     let hash = commit.as_deref().and_then(|commit| commit.split(',').next()).unwrap_or("unknown");
     println!("cargo::rustc-env=SENESCE_COMMIT={hash}");
     let built = commit.as_deref().unwrap_or("commit unknown");
@@ -35,4 +35,11 @@ fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_string();
     (!text.is_empty()).then_some(text)
+}
+
+/// What `cargo package` noted, which has no date.
+fn packaged() -> Option<String> {
+    let noted = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, hash) = noted.split_once("\"sha1\": \"")?;
+    hash.get(..12).map(String::from)
 }

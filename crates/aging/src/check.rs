@@ -6,12 +6,12 @@ use crate::namespace::Namespace;
 use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
 use rayon::prelude::*;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, SeekFrom, openat, statat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub struct VerifyReport {
     /// Files that should be there.
     pub files: u64,
-    /// Bytes read and compared.
+    /// Bytes of files with the content that they should have. What holds no data reads as zeros and is not read.
     pub bytes: u64,
     /// Files that are not there.
     pub missing: u64,
@@ -173,22 +173,36 @@ impl Comparison<'_> {
         }
         found.resize(CHUNK, 0);
         wanted.resize(CHUNK, 0);
-        let mut done = 0;
+        let mut done = self.content_from(&opened, 0, size).map_err(failed("seek in"))?;
         while done < size {
             let length = (size - done).min(CHUNK as u64) as usize;
             if self.data == Data::Write {
                 self.content.fill(file.birth, done / crate::plan::BLOCK, &mut wanted[..length]);
             }
             let read = read_full(&opened, &mut found[..length], done).map_err(failed("read"))?;
-            report.bytes += read as u64;
             if read != length || found[..length] != wanted[..length] {
                 report.wrong_content += 1;
                 report.example(relative, name.as_ref(), &format!("other content from byte {done} on"));
                 return Ok(());
             }
-            done += length as u64;
+            done = self.content_from(&opened, done + length as u64, size).map_err(failed("seek in"))?;
         }
+        report.bytes += size;
         Ok(())
+    }
+
+    /// Where there is something to compare at or behind `from` in a file of `size` bytes. Holes and preallocated blocks read as
+    /// zeros, which is what files without content should hold.
+    fn content_from(&self, file: &OwnedFd, from: u64, size: u64) -> Result<u64, Errno> {
+        if self.data == Data::Write || from >= size {
+            return Ok(from);
+        }
+        match rustix::fs::seek(file, SeekFrom::Data(from)) {
+            Ok(data) => Ok(data),
+            Err(Errno::NXIO) => Ok(size),
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(from),
+            Err(errno) => Err(errno),
+        }
     }
 }
 

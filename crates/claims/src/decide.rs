@@ -105,6 +105,12 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
     let context = Context { evidence, published: &published, rows: &set.rows };
     let cases = cases(&claim.rule, &context);
     let emulators: Vec<&Measurement> = emulators.iter().filter(|one| speaks_of(claim, set, one)).collect();
+    // The rest of a table is another table.
+    if matches!(claim.rule, Rule::Table { .. }) && !emulators.is_empty() {
+        return not_testable(
+            "rows of the table are times under an emulated processor, which are the emulator's".into(),
+        );
+    }
     let Some(truth) = combine(&cases, &claim.holds) else {
         return not_testable(match emulators.is_empty() {
             true => unmeasured(claim, facts),

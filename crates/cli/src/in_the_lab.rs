@@ -16,7 +16,7 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
         return Err(Failure::usage("'senesce lab' boots guests itself; leave out --lab"));
     }
     let mut command = vec![senesce_runs::run::own_program()?];
-    command.extend(words(std::env::args_os().skip(1))?);
+    command.extend(words(verb, std::env::args_os().skip(1))?);
     let here = std::env::current_dir().map_err(failed("find", Path::new(".")))?;
     let shares = shares(arguments).into_iter().map(|share| here.join(share));
     let lab = LabRun {
@@ -34,14 +34,22 @@ pub fn run(verb: &str, arguments: &ArgMatches, session: &Session) -> Result<Exit
     Ok(Exit::Command(outcome.exit_status))
 }
 
-/// The words without our `--lab`, the first: one behind the verb belongs to that.
-fn words(all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
-    let (mut kept, mut is_found) = (Vec::new(), false);
+/// The words without our `--lab`, the first: one behind the verb belongs to that. Nor does the guest hear of `--user` before the verb,
+/// as whom this process runs already: the guest's root can write there no more than this user may.
+fn words(verb: &str, all: impl Iterator<Item = OsString>) -> Result<Vec<String>, Failure> {
+    let (mut kept, mut is_found, mut is_user) = (Vec::new(), false, false);
+    let mut is_before_verb = true;
     for word in all {
         let word = word.into_string().map_err(|_| Failure::usage("--lab: the words of the command must be UTF-8"))?;
-        match !is_found && word == "--lab" {
-            true => is_found = true,
-            false => kept.push(word),
+        if std::mem::take(&mut is_user) {
+            continue;
+        }
+        is_before_verb &= word != verb;
+        match () {
+            () if !is_found && word == "--lab" => is_found = true,
+            () if is_before_verb && word == "--user" => is_user = true,
+            () if is_before_verb && word.starts_with("--user=") => {}
+            () => kept.push(word),
         }
     }
     Ok(kept)
@@ -75,7 +83,15 @@ mod tests {
     #[test]
     fn only_our_own_flag_is_taken_away() {
         let all = ["--lab", "reproduce", "frag-intra", "--lab", "f2fs"].map(OsString::from);
-        assert_eq!(words(all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--lab", "f2fs"]);
+        assert_eq!(words("reproduce", all.into_iter()).unwrap(), ["reproduce", "frag-intra", "--lab", "f2fs"]);
+    }
+
+    #[test]
+    fn the_guest_is_root_whoever_started_it() {
+        for ours in [&["--user", "nobody", "--lab"][..], &["--lab", "--user=nobody"]] {
+            let all = ours.iter().chain(&["bench", "--user", "x"]).map(OsString::from);
+            assert_eq!(words("bench", all).unwrap(), ["bench", "--user", "x"]);
+        }
     }
 
     #[test]

@@ -208,6 +208,21 @@ mod tests {
 
     #[test]
     fn o_means_the_same_everywhere() {
-        out_is_o(&super::command());
+        let mut root = super::command();
+        root.build();
+        out_is_o(&root);
+    }
+
+    /// `--help` and `--version` are to take no longer than they have to.
+    #[test]
+    fn flags_are_made_once_they_are_asked_for() {
+        let verbs = super::command();
+        let has_flags = |command: &Command| command.get_arguments().count() > 0;
+        assert!(!verbs.get_subcommands().any(has_flags));
+        let mut reproduce = crate::verbs::reproduce::command();
+        assert!(!reproduce.get_subcommands().any(has_flags));
+        reproduce.build();
+        let mut experiments = reproduce.get_subcommands().filter(|command| command.get_name() != "help");
+        assert!(experiments.all(has_flags));
     }
 }

@@ -32,8 +32,9 @@ impl Entry {
     }
 }
 
+/// The options are made once the verb is asked for: those of all verbs cost more than most commands take.
 fn build<V: Verb>() -> Command {
-    V::augment_args(Command::new(V::NAME)).about(V::ABOUT)
+    Command::new(V::NAME).about(V::ABOUT).defer(|command| V::augment_args(command).about(V::ABOUT))
 }
 
 fn run<V: Verb>(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {

@@ -28,12 +28,18 @@ impl Classify for NoValue {
 
 impl Finite {
     /// Refuses NaN and infinity.
+    ///
+    /// # Errors
+    /// [`NoValue::NotFinite`].
     pub fn new(value: f64) -> Result<Self, NoValue> {
         if value.is_finite() { Ok(Self(value)) } else { Err(NoValue::NotFinite(value)) }
     }
 
     /// `amount` for each one of `over`: seconds per GiB, operations per second. Refuses a reading that was empty: `over`
     /// must be more than nothing.
+    ///
+    /// # Errors
+    /// [`NoValue::Empty`] where `over` is 0, below, or NaN; [`NoValue::NotFinite`].
     pub fn per(amount: f64, over: f64) -> Result<Self, NoValue> {
         if over > 0.0 { Self::new(amount / over) } else { Err(NoValue::Empty(over)) }
     }

@@ -35,6 +35,9 @@ impl Interrupt {
 
     /// A flag that SIGINT, SIGTERM and SIGHUP set. Another signal a second or more after the first ends the process at once; one
     /// that comes earlier is the same wish told twice, as `timeout` does, which signals its child and its group.
+    ///
+    /// # Errors
+    /// Those of sigaction(2).
     pub fn on_signals() -> std::io::Result<Self> {
         let flag = Self::new();
         let first = Arc::new(AtomicU64::new(0));
@@ -55,6 +58,9 @@ impl Interrupt {
     }
 
     /// A flag that SIGINT, SIGTERM and SIGHUP set however often they come: a launcher such as mpirun sends several at once.
+    ///
+    /// # Errors
+    /// Those of sigaction(2).
     pub fn on_signals_of_a_launcher() -> std::io::Result<Self> {
         let flag = Self::new();
         for signal in ending_signals() {

@@ -61,6 +61,9 @@ pub struct Measurement {
 impl Measurement {
     /// A value without condition, first repetition on the first image. Refuses NaN and infinity; a rate is made by
     /// [`Finite::per`], which refuses one over nothing.
+    ///
+    /// # Errors
+    /// As [`Finite::new`] or [`Finite::per`].
     pub fn new<V>(metric: &str, unit: &str, better: Better, value: V) -> Result<Self, NoValue>
     where
         V: TryInto<Finite>,

@@ -125,6 +125,9 @@ pub fn write(path: &Path, format: Format, bytes: &[u8], replace: Replace) -> Res
 
 /// Looks whether [`write()`] would refuse, before work is done whose result it is to take. `likely` are the first bytes that
 /// it will be given, as far as they are known: formats without a magic number are told by their first word.
+///
+/// # Errors
+/// As [`write()`]; also where the directory it would lie in is none.
 pub fn check(path: &Path, format: Format, likely: &[u8], replace: Replace) -> Result<(), OutputError> {
     if path == Path::new("-") || descriptor(path).is_some() {
         return Ok(());

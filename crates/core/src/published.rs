@@ -45,6 +45,9 @@ pub struct PublishedError {
 const HEADER: [&str; 6] = ["metric", "condition", "value", "unit", "source", "note"];
 
 /// Reads the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`.
+///
+/// # Errors
+/// The first line that does not have the six fields, whose value is no number, or that has no source; another header.
 pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
     let mut values = Vec::new();
     let mut seen_header = false;
@@ -74,20 +77,21 @@ pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
 
 /// Splits one CSV line: commas separate, double quotes group, two double quotes inside a group stand for one.
 pub fn split(line: &str) -> Vec<String> {
-    let mut fields = vec![String::new()];
+    let (mut fields, mut field) = (Vec::new(), String::new());
     let mut quoted = false;
     let mut characters = line.chars().peekable();
     while let Some(character) = characters.next() {
         match character {
             '"' if quoted && characters.peek() == Some(&'"') => {
                 characters.next();
-                fields.last_mut().expect("never empty").push('"');
+                field.push('"');
             }
             '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(String::new()),
-            other => fields.last_mut().expect("never empty").push(other),
+            ',' if !quoted => fields.push(std::mem::take(&mut field)),
+            other => field.push(other),
         }
     }
+    fields.push(field);
     fields
 }
 

@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
-use lines::{line, read_events, tagged_lines};
+use lines::{line, named_lines, read_events};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -65,6 +65,11 @@ pub struct RunDirectory {
 impl RunDirectory {
     /// Opens `path` for `plan`: a new directory is begun, one with the same plan is continued (or found finished), one
     /// with another plan is refused.
+    ///
+    /// # Errors
+    /// [`RecordError::NoDirectory`] or [`RecordError::NotEmpty`] where something else lies there; [`RecordError::InUse`] while
+    /// another process writes it; [`RecordError::OtherPlan`] with what differs; for a run that is there, as [`Record::open`];
+    /// those of writing the files.
     pub fn open(path: &Path, plan: &Plan, environment: &Environment) -> Result<Self, RecordError> {
         if let Some(found) = output::obstacle(path) {
             return Err(RecordError::NoDirectory(found));
@@ -84,8 +89,10 @@ impl RunDirectory {
         }
         write_atomically(&path.join("format"), FORMAT.to_string().as_bytes())?;
         write_atomically(&path.join("env.json"), &pretty(environment))?;
-        let text = toml::to_string_pretty(plan).expect("a plan is always valid TOML");
-        write_atomically(&path.join("plan.toml"), text.as_bytes())?;
+        let name = path.join("plan.toml");
+        let text = toml::to_string_pretty(plan)
+            .map_err(|error| RecordError::Io(IoFailure::new("encode", &name, io::Error::other(error.to_string()))))?;
+        write_atomically(&name, text.as_bytes())?;
         let events = open_events(path)?;
         Ok(Self {
             path: path.into(),
@@ -106,6 +113,9 @@ impl RunDirectory {
     }
 
     /// Opens an existing run to continue it, whatever its plan.
+    ///
+    /// # Errors
+    /// As [`Record::open`]; [`RecordError::InUse`] while another process writes it.
     pub fn resume(path: &Path) -> Result<Self, RecordError> {
         let record = Record::open(path)?;
         let lock = lock(path)?;
@@ -136,14 +146,20 @@ impl RunDirectory {
     }
 
     /// Appends one event. It reaches the kernel at once, so `kill -9` loses at most the event being written.
+    ///
+    /// # Errors
+    /// Those of write(2); then nothing of the event stays.
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
         self.write(&line(self.started, kind, data))
     }
 
-    /// Appends events that name their kind themselves: values that serialise to `{"kind":NAME,"data":...}`. All of them are in
-    /// the record or none, also after `kill -9` or on a full disk.
-    pub fn append_tagged(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
-        self.write(&tagged_lines(self.started, events))
+    /// Appends events that name their kind themselves: values that serialise to `NAME` or `{NAME:DATA}`, as those of an enum do.
+    /// All of them are in the record or none, also after `kill -9` or on a full disk.
+    ///
+    /// # Errors
+    /// As [`Self::append`].
+    pub fn append_named(&mut self, events: &[impl Serialize]) -> Result<(), RecordError> {
+        self.write(&named_lines(self.started, events))
     }
 
     fn write(&mut self, lines: &str) -> Result<(), RecordError> {
@@ -175,6 +191,9 @@ impl RunDirectory {
     }
 
     /// A second hand that can append while the first is busy, for last words.
+    ///
+    /// # Errors
+    /// Those of dup(2).
     pub fn witness(&self) -> Result<Witness, RecordError> {
         let path = self.path.join("events.jsonl");
         let events = self.events.try_clone().map_err(io_error("duplicate the descriptor of", &path))?;
@@ -182,11 +201,17 @@ impl RunDirectory {
     }
 
     /// Makes what was appended durable.
+    ///
+    /// # Errors
+    /// Those of fdatasync(2).
     pub fn sync(&self) -> Result<(), RecordError> {
         self.events.sync_data().map_err(io_error("sync", &self.path.join("events.jsonl")))
     }
 
     /// Stores a latency histogram (V2 deflate form of HdrHistogram) as `histograms/NAME.hdr`.
+    ///
+    /// # Errors
+    /// A histogram that cannot be encoded; as [`write_atomically`].
     pub fn write_histogram(&self, name: &str, histogram: &Histogram<u64>) -> Result<(), RecordError> {
         let path = self.path.join("histograms").join(format!("{name}.hdr"));
         let mut bytes = Vec::new();
@@ -197,6 +222,10 @@ impl RunDirectory {
     }
 
     /// Adds facts to `env.json` (what the target knows about itself).
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] when the facts that are there cannot be understood; those of reading them; as
+    /// [`write_atomically`].
     pub fn add_environment(&self, environment: &Environment) -> Result<(), RecordError> {
         let path = self.path.join("env.json");
         let text = fs::read(&path).map_err(io_error("read", &path))?;
@@ -207,6 +236,9 @@ impl RunDirectory {
     }
 
     /// Completes the run: `summary.json` is written last and atomically.
+    ///
+    /// # Errors
+    /// As [`Self::sync`] and [`write_atomically`].
     pub fn finish(&mut self, summary: &impl Serialize) -> Result<(), RecordError> {
         self.sync()?;
         write_atomically(&self.path.join("summary.json"), &pretty(summary))?;
@@ -215,6 +247,9 @@ impl RunDirectory {
     }
 
     /// Takes back the completion, when a finished run is continued under new limits.
+    ///
+    /// # Errors
+    /// Those of unlink(2).
     pub fn reopen_finished(&mut self) -> Result<(), RecordError> {
         let path = self.path.join("summary.json");
         if path.exists() {
@@ -235,6 +270,9 @@ pub struct Witness {
 
 impl Witness {
     /// Appends one event.
+    ///
+    /// # Errors
+    /// Those of write(2).
     pub fn append(&mut self, kind: &str, data: &impl Serialize) -> Result<(), RecordError> {
         let line = line(self.started, kind, data);
         self.events.write_all(line.as_bytes()).map_err(io_error("append to", &self.path))
@@ -297,6 +335,9 @@ fn pretty(value: &impl Serialize) -> Vec<u8> {
 
 /// Writes a file of a run directory so that a reader sees the old content or the new, never a part. What a user names goes
 /// through [`crate::output`].
+///
+/// # Errors
+/// Those of making, writing and renaming the file; then the old content stays.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordError> {
     let new = NewFile::beside(path).map_err(io_error("create", path))?;
     new.file().write_all(bytes).map_err(io_error("write", path))?;
@@ -321,6 +362,11 @@ pub struct Record {
 
 impl Record {
     /// Reads a run directory, complete or partial.
+    ///
+    /// # Errors
+    /// [`RecordError::NotARun`] with what it lacks; [`RecordError::OtherFormat`] for one of another version;
+    /// [`RecordError::Damaged`] for a line that is damaged before the end; those of reading. A last line that is torn is left
+    /// out.
     pub fn open(path: &Path) -> Result<Self, RecordError> {
         let Overview { path, plan, environment, summary } = Overview::read(path)?;
         let (events, valid_event_bytes) = read_events(&path.join("events.jsonl"))?;
@@ -336,6 +382,9 @@ impl Record {
     }
 
     /// A stored histogram.
+    ///
+    /// # Errors
+    /// As [`read_histogram`].
     pub fn histogram(&self, name: &str) -> Result<Histogram<u64>, RecordError> {
         read_histogram(&self.path, name)
     }

@@ -130,6 +130,9 @@ impl<'de> Deserialize<'de> for Bytes {
 }
 
 /// Reads `500ms`, `10s`, `5min`, `2h`; a bare number is refused because its unit would be a guess.
+///
+/// # Errors
+/// [`UnitError::Duration`] for anything else.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     humantime::parse_duration(text.trim()).map_err(|_| UnitError::Duration(text.to_string()))
 }

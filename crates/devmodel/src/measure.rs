@@ -16,8 +16,14 @@ pub trait Probe {
     /// Size in bytes.
     fn size(&self) -> u64;
     /// Reads `bytes` at `offset` past every cache of the host; gives the nanoseconds it took.
+    ///
+    /// # Errors
+    /// Those of read(2).
     fn read(&mut self, offset: u64, bytes: u64) -> io::Result<u64>;
     /// Reads `bytes` at every offset with `depth` reads at a time; gives the nanoseconds for all.
+    ///
+    /// # Errors
+    /// Those of read(2), of any of the reads.
     fn read_many(&mut self, offsets: &[u64], bytes: u64, depth: u32) -> io::Result<u64>;
 }
 
@@ -56,6 +62,9 @@ struct Procedure<'a, P: Probe> {
 
 /// Measures a device and fits a model to it. `rotational`: what the kernel says, if it says anything. `seed` chooses the
 /// places that are read.
+///
+/// # Errors
+/// [`ModelError::TooSmall`]; those of reading.
 pub fn measure(
     probe: &mut impl Probe,
     name: &str,

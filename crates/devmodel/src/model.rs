@@ -57,27 +57,33 @@ impl Parameters {
 type Named = Vec<(&'static str, f64)>;
 
 const BUILT_IN: &[(&str, &str)] = &[
-    ("st500dm002", include_str!("../../../data/devices/st500dm002.toml")),
-    ("hp-97560", include_str!("../../../data/devices/hp-97560.toml")),
-    ("850-evo", include_str!("../../../data/devices/850-evo.toml")),
-    ("970-evo-plus", include_str!("../../../data/devices/970-evo-plus.toml")),
-    ("hdd:st500dm002", include_str!("../../../data/devices/hdd-st500dm002.toml")),
-    ("hdd:atlas-10k", include_str!("../../../data/devices/hdd-atlas-10k.toml")),
-    ("hdd:cheetah-9lp", include_str!("../../../data/devices/hdd-cheetah-9lp.toml")),
-    ("ssd:fast24", include_str!("../../../data/devices/ssd-fast24.toml")),
-    ("ssd:970-pro", include_str!("../../../data/devices/ssd-970-pro.toml")),
-    ("ssd:970-evo-plus", include_str!("../../../data/devices/ssd-970-evo-plus.toml")),
-    ("ssd:mlc-sata", include_str!("../../../data/devices/ssd-mlc-sata.toml")),
-    ("object-store", include_str!("../../../data/devices/object-store.toml")),
+    ("st500dm002", include_str!("../data/devices/st500dm002.toml")),
+    ("hp-97560", include_str!("../data/devices/hp-97560.toml")),
+    ("850-evo", include_str!("../data/devices/850-evo.toml")),
+    ("970-evo-plus", include_str!("../data/devices/970-evo-plus.toml")),
+    ("hdd:st500dm002", include_str!("../data/devices/hdd-st500dm002.toml")),
+    ("hdd:atlas-10k", include_str!("../data/devices/hdd-atlas-10k.toml")),
+    ("hdd:cheetah-9lp", include_str!("../data/devices/hdd-cheetah-9lp.toml")),
+    ("ssd:fast24", include_str!("../data/devices/ssd-fast24.toml")),
+    ("ssd:970-pro", include_str!("../data/devices/ssd-970-pro.toml")),
+    ("ssd:970-evo-plus", include_str!("../data/devices/ssd-970-evo-plus.toml")),
+    ("ssd:mlc-sata", include_str!("../data/devices/ssd-mlc-sata.toml")),
+    ("object-store", include_str!("../data/devices/object-store.toml")),
 ];
 
 impl DeviceModel {
     /// The reference disk drive: the model used in the published fragmentation study.
+    ///
+    /// # Errors
+    /// As [`Self::builtin`].
     pub fn reference_hdd() -> Result<Self, ModelError> {
         Self::builtin("st500dm002")
     }
 
     /// The reference solid-state drive: the model used in the published fragmentation study.
+    ///
+    /// # Errors
+    /// As [`Self::builtin`].
     pub fn reference_ssd() -> Result<Self, ModelError> {
         Self::builtin("850-evo")
     }
@@ -88,6 +94,9 @@ impl DeviceModel {
     }
 
     /// A built-in device (data/devices/NAME.toml).
+    ///
+    /// # Errors
+    /// [`ModelError::Unknown`] with all that are known; as [`Self::from_toml`].
     pub fn builtin(name: &str) -> Result<Self, ModelError> {
         let text = BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let known = Self::builtin_names().collect::<Vec<_>>().join(", ");
@@ -108,6 +117,10 @@ impl DeviceModel {
     }
 
     /// Reads a device file; `name` names it in errors.
+    ///
+    /// # Errors
+    /// [`ModelError::Malformed`] for text that is no device; other variants for parameters that are out of range or do not go
+    /// together.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ModelError> {
         let model: Self = toml::from_str(text)
             .map_err(|error| ModelError::Malformed { name: name.into(), problem: error.to_string() })?;
@@ -116,6 +129,9 @@ impl DeviceModel {
     }
 
     /// The device file of this model.
+    ///
+    /// # Errors
+    /// [`ModelError::Malformed`] when TOML cannot hold a value.
     pub fn to_toml(&self) -> Result<String, ModelError> {
         toml::to_string_pretty(self)
             .map_err(|error| ModelError::Malformed { name: self.name.clone(), problem: error.to_string() })
@@ -144,6 +160,9 @@ impl DeviceModel {
     }
 
     /// Times a few requests over the whole device; the entry point of the fuzzer.
+    ///
+    /// # Errors
+    /// As [`Self::seconds`].
     pub fn exercise(&self) -> Result<f64, ModelError> {
         let sectors = self.capacity_bytes() / request::SECTOR;
         let length = sectors.min(8);

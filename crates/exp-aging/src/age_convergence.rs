@@ -84,7 +84,7 @@ pub struct PlayedOut {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A profile was planned to its end.
     Planned(PlayedOut),
@@ -106,8 +106,8 @@ pub enum Step {
 
 impl Run for AgeConvergence {
     const KIND: &'static str = "age-convergence";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/age-convergence.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/age-convergence.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/age-convergence.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/age-convergence.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -125,7 +125,7 @@ impl Run for AgeConvergence {
             }
         }
         plans.extend(plays);
-        plans.extend(rates::steps(spec.rates));
+        plans.extend(rates::steps(spec.rates, seed));
         Ok(plans)
     }
 
@@ -148,12 +148,14 @@ impl Run for AgeConvergence {
             }
             Step::Execute(name) => {
                 let executed = play(spec, name, context)?;
-                values::rate(&executed, &Pace::of_play(THREADS)).into_iter().for_each(|one| context.measure(one));
+                values::rate(values::RATE_IN_FULL, &executed, &Pace::of_play(THREADS))
+                    .into_iter()
+                    .for_each(|one| context.measure(one));
                 context.record(Event::Executed(executed));
             }
             Step::Rate(pace) => {
                 let executed = pace.play(context)?;
-                values::rate(&executed, pace).into_iter().for_each(|one| context.measure(one));
+                values::rate(values::RATE, &executed, pace).into_iter().for_each(|one| context.measure(one));
             }
         }
         Ok(())
@@ -186,7 +188,7 @@ impl Run for AgeConvergence {
 
 impl Experiment for AgeConvergence {
     const TITLE: &'static str = "Overwrites until convergence of the eight aging profiles";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/age-convergence.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/age-convergence.md");
 
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();

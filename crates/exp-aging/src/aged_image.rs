@@ -120,15 +120,14 @@ fn reference_drive() -> Result<Hdd, Failure> {
     }
 }
 
-/// Plays a plan on a new image in memory of the size that it was made for, with one thread and at most `pace` operations a
-/// second, and looks at the layout.
+/// Plays a plan on a new image in memory of the size that it was made for, as `execution` says, and looks at the layout.
 ///
 /// # Errors
 /// What went wrong; a warning of the kernel about the image; an interrupt.
 pub fn age_image<R: Run>(
     plan: &Arc<AgingPlan>,
     file_system: FileSystem,
-    pace: Option<f64>,
+    execution: &ExecuteOptions,
     words: &str,
     context: &mut Context<'_, R>,
 ) -> Result<AgedImage, Failure> {
@@ -141,9 +140,8 @@ pub fn age_image<R: Run>(
     let count = || witness.as_ref().and_then(CommitWitness::count);
     let (commits_before, cpu_before) = (count(), process_cpu_time());
     context.progress.phase(words, plan.len(), "operations");
-    let options = ExecuteOptions { pace, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
-    let outcome = execute(&mut planner, &back_end, &options, context.interrupt, &mut |planner, done| {
+    let outcome = execute(&mut planner, &back_end, execution, context.interrupt, &mut |planner, done| {
         context.progress.position(done, &format!("{:.1} overwrites", planner.overwrites()));
         ControlFlow::Continue(())
     });

@@ -5,7 +5,7 @@ mod analysis;
 
 use crate::aged_image::{AgedImage, age_image};
 use clap::Args;
-use senesce_aging::{AgingPlan, Clock, CommitShare, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Clock, CommitShare, ExecuteOptions, Limit, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
@@ -61,7 +61,7 @@ pub struct Step {
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
@@ -76,8 +76,8 @@ pub struct Aged {
 
 impl Run for AgingClock {
     const KIND: &'static str = "aging-clock";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/aging-clock.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/aging-clock.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/aging-clock.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/aging-clock.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
     type Event = Event;
@@ -114,7 +114,8 @@ impl Run for AgingClock {
         let plan = Arc::new(plan(spec, &step.profile, clock, context.seed)?);
         let words = format!("age {} by {}, commit share {}", step.fs, step.profile, step.share);
         let pace = if step.slowed { Some(pace(spec, step, context)?) } else { None };
-        let image = age_image(&plan, step.fs, pace, &words, context)?;
+        let execution = ExecuteOptions { pace, ..ExecuteOptions::default() };
+        let image = age_image(&plan, step.fs, &execution, &words, context)?;
         context.record(Event::Aged(Box::new(Aged { step: step.clone(), image })));
         Ok(())
     }
@@ -130,7 +131,7 @@ impl Run for AgingClock {
 
 impl Experiment for AgingClock {
     const TITLE: &'static str = "Layout of an aged file system against operations per commit";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/aging-clock.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/aging-clock.md");
 
     fn defaults(level: Level) -> Spec {
         let share = |percent: f64| CommitShare::of(percent / 100.0).unwrap_or_default();

@@ -5,7 +5,7 @@ pub mod certificate;
 
 use crate::aged_image::{AgedImage, age_image};
 use clap::Args;
-use senesce_aging::{AgingPlan, Compression, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Compression, ExecuteOptions, Limit, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::parameter::real;
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
@@ -39,6 +39,9 @@ pub struct Spec {
     /// agings of each kind, of different seeds
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub agings: u32,
+    /// worker threads of every aging
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub threads: u32,
     /// overwrites of the reference where its end lies farther off; it must then look the same at half of them
     #[arg(long, value_parser = real(1.0..=100_000.0))]
     pub reference: f64,
@@ -68,7 +71,7 @@ pub struct Step {
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An aging and its layout.
     Aged(Box<Aged>),
@@ -87,8 +90,8 @@ pub struct Aged {
 
 impl Run for CompressedAging {
     const KIND: &'static str = "compressed-aging";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/compressed-aging.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/compressed-aging.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/compressed-aging.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/compressed-aging.claims.toml");
     const GOES_ON: bool = true;
     type Spec = Spec;
     type Event = Event;
@@ -124,7 +127,8 @@ impl Run for CompressedAging {
         let seed = context.seed.child(&format!("compressed-aging/{}/{}", step.kind.words(), step.aging));
         let plan = Arc::new(plan(spec, &step.profile, step.kind, seed)?);
         let words = format!("age {} by {}, {}, aging {}", step.fs, step.profile, step.kind.words(), step.aging);
-        let image = age_image(&plan, step.fs, None, &words, context)?;
+        let execution = ExecuteOptions { threads: spec.threads as usize, ..ExecuteOptions::default() };
+        let image = age_image(&plan, step.fs, &execution, &words, context)?;
         let (virtual_t, t_bound) = (plan.summary().virtual_t, plan.summary().t_bound);
         context.record(Event::Aged(Box::new(Aged { step: step.clone(), virtual_t, t_bound, image })));
         Ok(())
@@ -148,7 +152,7 @@ impl Run for CompressedAging {
 
 impl Experiment for CompressedAging {
     const TITLE: &'static str = "Compressed agings against full ones";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/compressed-aging.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/compressed-aging.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
@@ -164,6 +168,7 @@ impl Experiment for CompressedAging {
             size: Size(level.of([Bytes::mib(24), Bytes::mib(512), Bytes::gib(8)])),
             fullness: level.of([0.6, 0.8, 0.8]),
             agings: level.of([2, 8, 8]),
+            threads: 1,
             reference: 100.0,
         }
     }

@@ -148,7 +148,7 @@ pub struct Fill {
 
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A volume was filled.
     Fill(Fill),
@@ -156,8 +156,8 @@ pub enum Event {
 
 impl Run for EarlyEnospc {
     const KIND: &'static str = "early-enospc";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/early-enospc.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/early-enospc.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/early-enospc.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/early-enospc.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -205,7 +205,7 @@ impl Run for EarlyEnospc {
 
 impl Experiment for EarlyEnospc {
     const TITLE: &'static str = "No space left although space is left: free space too short for inodes, foreseen";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/early-enospc.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/early-enospc.md");
 
     fn defaults(level: Level) -> Spec {
         use Variant::{Btrfs, Ext4, Xfs, XfsNotSparse};

@@ -72,7 +72,7 @@ pub struct Natural {
 
 /// What was made and seen.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An image, made and looked at.
     Image(ImageFacts),
@@ -92,8 +92,8 @@ pub enum Step {
 
 impl Run for FreeSpaceExperiment {
     const KIND: &'static str = "free-space";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/free-space.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/free-space.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/free-space.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/free-space.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -191,7 +191,7 @@ impl Run for FreeSpaceExperiment {
 
 impl Experiment for FreeSpaceExperiment {
     const TITLE: &'static str = "Free extents of fresh, once written and aged file systems";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/free-space.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/free-space.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];

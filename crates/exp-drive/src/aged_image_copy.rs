@@ -59,8 +59,8 @@ impl Spec {
 
 impl Run for AgedImageCopy {
     const KIND: &'static str = "aged-image-copy";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/aged-image-copy.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/aged-image-copy.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/aged-image-copy.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/aged-image-copy.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
     /// Name of the file system.
@@ -102,6 +102,9 @@ impl Run for AgedImageCopy {
         let bytes = (spec.size.bytes() as f64 * spec.turnover) as u64;
         let seed = context.seed.child("aged-image-copy");
         let aged = Aged::make(&target, name.parse()?, bytes, seed, context.interrupt)?;
+        if let Some(words) = aged.caveat {
+            context.caveat(words);
+        }
         let (flash, drives) = (spec.flash()?, Drives::of(&spec.flash()?, &aged, seed));
         let mut full = Vec::new();
         for (order, drive) in ORDERS.into_iter().zip(&drives.0) {
@@ -154,7 +157,7 @@ impl Run for AgedImageCopy {
 
 impl Experiment for AgedImageCopy {
     const TITLE: &'static str = "Copying an aged image to flash: order of addresses against order of last writes";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/aged-image-copy.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/aged-image-copy.md");
 
     fn defaults(level: Level) -> Spec {
         let systems = ["ext4", "xfs", "btrfs"];

@@ -181,8 +181,8 @@ fn kind_word(model: &DeviceModel) -> &'static str {
 
 impl Run for FragmentSizeDistance {
     const KIND: &'static str = "fragment-size-distance";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/fragment-size-distance.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/fragment-size-distance.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/fragment-size-distance.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/fragment-size-distance.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
     type Step = Step;
@@ -246,7 +246,7 @@ impl Run for FragmentSizeDistance {
 
 impl Experiment for FragmentSizeDistance {
     const TITLE: &'static str = "Size and distance of fragments against the rate of reads and updates, disk and flash";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/fragment-size-distance.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/fragment-size-distance.md");
 
     fn defaults(level: Level) -> Spec {
         let powers = level.of([vec![2, 7, 12], (2..=12).collect(), (2..=12).collect()]);

@@ -44,8 +44,8 @@ fn stripe(flash: &Flash) -> u64 {
 
 impl Run for SsdAlignment {
     const KIND: &'static str = "ssd-alignment";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/ssd-alignment.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/ssd-alignment.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/ssd-alignment.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/ssd-alignment.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
     /// Name of the model.
@@ -114,7 +114,7 @@ impl Run for SsdAlignment {
 
 impl Experiment for SsdAlignment {
     const TITLE: &'static str = "Stripe and die of a flash drive, found by the alignment of random reads";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/ssd-alignment.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/ssd-alignment.md");
 
     fn defaults(level: Level) -> Spec {
         Spec {

@@ -45,8 +45,8 @@ fn offsets(count: u32) -> impl Iterator<Item = u32> {
 
 impl Run for DieCollision {
     const KIND: &'static str = "ssd-die-collision";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/ssd-die-collision.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/ssd-die-collision.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/ssd-die-collision.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/ssd-die-collision.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
     /// Name of the workload.
@@ -126,7 +126,7 @@ impl Run for DieCollision {
 
 impl Experiment for DieCollision {
     const TITLE: &'static str = "Die collisions: what pieces of a file cost on flash, by the order of writing";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/ssd-die-collision.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/ssd-die-collision.md");
 
     fn defaults(level: Level) -> Spec {
         let of = |workloads: &[Workload]| workloads.iter().map(|one| one.name().to_string()).collect();

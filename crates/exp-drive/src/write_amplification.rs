@@ -84,8 +84,8 @@ impl Spec {
 
 impl Run for WriteAmplification {
     const KIND: &'static str = "write-amplification";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/write-amplification.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/write-amplification.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/write-amplification.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/write-amplification.claims.toml");
     type Spec = Spec;
     type Event = NoEvent;
     type Step = Drive;
@@ -163,7 +163,7 @@ impl Run for WriteAmplification {
 
 impl Experiment for WriteAmplification {
     const TITLE: &'static str = "Write amplification of random writes over spare area, block size and cleaning";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/write-amplification.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/write-amplification.md");
 
     fn defaults(level: Level) -> Spec {
         Spec {

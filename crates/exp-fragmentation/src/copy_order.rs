@@ -83,9 +83,9 @@ impl Source {
 impl Procedure for Source {
     const ID: &'static str = "copy-order";
     const TITLE: &'static str = "Order of copying: a tree copied in find order and in random orders, then a cold read";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/copy-order.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/copy-order.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/copy-order.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/copy-order.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/copy-order.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/copy-order.claims.toml");
     const STORY: Story = Story {
         title: "Order of copying",
         round: "order",

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub type FragInter = Fragmentation<Order>;
 
 /// Paths of the files of a released source tree, sorted.
-const PATHS: &str = include_str!("../../../data/trees/source-tree.txt");
+const PATHS: &str = include_str!("../data/trees/source-tree.txt");
 
 /// Bytes per file.
 const FILE: u64 = 4096;
@@ -91,9 +91,9 @@ impl Order {
 impl Procedure for Order {
     const ID: &'static str = "frag-inter";
     const TITLE: &'static str = "Fragmentation between files: a source tree copied out of order, then a cold read";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/frag-inter.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/frag-inter.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/frag-inter.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/frag-inter.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/frag-inter.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/frag-inter.claims.toml");
     const STORY: Story = Story {
         title: "Fragmentation between files",
         round: "round",

@@ -72,9 +72,9 @@ impl InTurn {
 impl Procedure for InTurn {
     const ID: &'static str = "frag-intra";
     const TITLE: &'static str = "Fragmentation inside files: appends in turn, then a cold read";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/frag-intra.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/frag-intra.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/frag-intra.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/frag-intra.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/frag-intra.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/frag-intra.claims.toml");
     const STORY: Story = Story {
         title: "Fragmentation inside files",
         round: "round",

@@ -101,9 +101,9 @@ impl Source {
 impl Procedure for Source {
     const ID: &'static str = "git-aging";
     const TITLE: &'static str = "Aging by version control: a history pulled commit by commit";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/git-aging.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/git-aging.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/git-aging.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/git-aging.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/git-aging.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/git-aging.claims.toml");
     const STORY: Story = Story {
         title: "Aging by version control",
         round: "pull",

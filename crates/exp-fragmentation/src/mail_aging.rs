@@ -62,9 +62,9 @@ pub struct Load {
 impl Procedure for Load {
     const ID: &'static str = "mail-aging";
     const TITLE: &'static str = "Aging by a mail server: appends to and expunges from Maildirs";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/mail-aging.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/mail-aging.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/mail-aging.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/mail-aging.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/mail-aging.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/mail-aging.claims.toml");
     const STORY: Story = Story {
         title: "Aging by a mail server",
         round: "cycle",

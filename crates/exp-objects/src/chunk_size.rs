@@ -103,7 +103,7 @@ pub struct Deduplicated {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A trial.
     Cell(Cell),
@@ -123,8 +123,8 @@ pub enum Step {
 
 impl Run for ChunkSize {
     const KIND: &'static str = "chunk-size";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/chunk-size.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/chunk-size.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/chunk-size.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/chunk-size.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -181,7 +181,7 @@ impl Run for ChunkSize {
 
 impl Experiment for ChunkSize {
     const TITLE: &'static str = "How large are chunks, how fast are they found, and what do they save?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/chunk-size.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/chunk-size.md");
 
     fn defaults(level: Level) -> Spec {
         let powers = |from: u32, to: u32| (from..=to).map(|power| Size(Bytes(1 << power))).collect::<Vec<_>>();

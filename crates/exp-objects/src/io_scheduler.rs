@@ -82,7 +82,7 @@ pub struct Arm {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A commit.
     Commit(Measured),
@@ -111,8 +111,8 @@ const PAPER_FILES: [u64; 27] = [
 
 impl Run for IoScheduler {
     const KIND: &'static str = "io-scheduler";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/io-scheduler.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/io-scheduler.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/io-scheduler.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/io-scheduler.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Arm;
@@ -183,7 +183,7 @@ fn measurement(event: &Event) -> Option<Measurement> {
 
 impl Experiment for IoScheduler {
     const TITLE: &'static str = "Does the I/O scheduler matter to a store of many small objects?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/io-scheduler.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/io-scheduler.md");
 
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();

@@ -88,7 +88,7 @@ impl FromStr for Schemes {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Writes in columns.
     Writes(Writes),
@@ -140,8 +140,8 @@ impl Filled {
 
 impl Run for ObjectDirs {
     const KIND: &'static str = "object-dirs";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/object-dirs.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/object-dirs.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/object-dirs.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/object-dirs.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Fill;
@@ -216,7 +216,7 @@ impl Run for ObjectDirs {
 
 impl Experiment for ObjectDirs {
     const TITLE: &'static str = "How many objects fit under a scheme of directories, and what ends it?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/object-dirs.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/object-dirs.md");
 
     fn defaults(level: Level) -> Spec {
         let few = ["2x2", "4x9"].map(|text| text.parse().expect("a scheme")).to_vec();

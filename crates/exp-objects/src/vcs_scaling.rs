@@ -50,7 +50,7 @@ pub struct Spec {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A cell was measured.
     Cell(Measured),
@@ -75,8 +75,8 @@ const PAPER_FILES: [u64; 25] = [
 
 impl Run for VcsScaling {
     const KIND: &'static str = "vcs-scaling";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/vcs-scaling.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/vcs-scaling.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/vcs-scaling.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/vcs-scaling.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Cell;
@@ -160,7 +160,7 @@ impl Run for VcsScaling {
 
 impl Experiment for VcsScaling {
     const TITLE: &'static str = "How do version-control and backup systems bear many files and a large one?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/vcs-scaling.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/vcs-scaling.md");
 
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();

@@ -1,29 +1,28 @@
 //! Latency of reads of which a chosen share is cold.
 
 mod figure;
+mod reads;
 
 use crate::tier::disk::Disk;
-use crate::tier::settle::settle;
+use crate::tier::settle::{self, settle};
 use crate::tier::subject::{Subject, SubjectKind};
 use crate::tier::{self, ColdLatency};
 use clap::{Args, value_parser};
-use hdrhistogram::Histogram;
-use rand::Rng;
-use rustix::fs::{Advice, OFlags, fadvise};
+use reads::{choose, first_uses, read_blocks};
+use rustix::fs::{Advice, fadvise};
 use senesce_claims::Facts;
 use senesce_core::analysis::Better;
 use senesce_core::failure::failed;
 use senesce_core::parameter::real;
-use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span, Table};
+use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span, Table};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
-use senesce_tierfs::cold::AlignedBuffer;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::Arc;
 
 /// The experiment.
 pub struct Coldness;
@@ -80,6 +79,8 @@ pub struct Point {
     cold_percent: f64,
     /// What the reads fetched, in percent of them; the hot set erodes as fetched blocks displace others.
     fetched_percent: f64,
+    /// Of the reads of blocks that were in memory when the measurement began, in percent, those that fetched all the same.
+    missed_percent: Option<f64>,
     evicted: u64,
     mean_us: f64,
     p50_us: f64,
@@ -93,7 +94,7 @@ impl Point {
             ("p99 latency", "us", Better::Lower, self.p99_us),
             ("fetched", "%", Better::Lower, self.fetched_percent),
             ("evicted blocks per read", "", Better::Lower, self.evicted as f64 / reads as f64),
-            ("asked", "%", Better::Neither, self.cold_percent),
+            ("missed", "%", Better::Lower, self.missed_percent.unwrap_or(f64::NAN)),
         ];
         let under = |one: Measurement| one.under("subject", &self.subject).under("cold", self.cold_percent.to_string());
         tier::measurements(self.round, values).into_iter().map(under).collect()
@@ -102,7 +103,7 @@ impl Point {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Reads with one share on one file system.
     Point(Point),
@@ -124,8 +125,8 @@ struct Prepared {
 
 impl Run for Coldness {
     const KIND: &'static str = "coldness";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/coldness.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/coldness.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/coldness.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/coldness.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -181,6 +182,7 @@ impl Run for Coldness {
                 "asked cold (%)",
                 "round",
                 "fetched (%)",
+                "missed (%)",
                 "evicted (blocks)",
                 "mean (us)",
                 "median (us)",
@@ -193,6 +195,7 @@ impl Run for Coldness {
                 json!(point.cold_percent),
                 json!(point.round + 1),
                 json!(point.fetched_percent),
+                json!(point.missed_percent),
                 json!(point.evicted),
                 json!(point.mean_us),
                 json!(point.p50_us),
@@ -213,7 +216,7 @@ impl Run for Coldness {
 
 impl Experiment for Coldness {
     const TITLE: &'static str = "How much slower do reads become as more of them are cold?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/coldness.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/coldness.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || (0..=10).map(|tenth| f64::from(tenth) * 10.0).collect();
@@ -240,33 +243,33 @@ fn measure(subject: &Subject, spec: &Spec, round: u64, context: &mut Context<'_,
     tier::shuffle(&mut shares, context.seed, &format!("tier/coldness/order/{round}"));
     for (number, percent) in shares.into_iter().enumerate() {
         context.check_interrupt()?;
-        let prepared = prepare(subject, &path, spec.threshold.0)?;
-        if number == 0 && subject.tier().is_some() {
-            let (cold, resident) = (prepared.cold.len() as f64, prepared.resident.len() as f64);
-            let evicted = ("evicted before reading", "%", Better::Neither, 100.0 * cold / (cold + resident));
+        if let Some(fs) = subject.tier().filter(|_| number == 0) {
+            let evicted = ("evicted before reading", "%", Better::Neither, 100.0 * settle::share_left_cold(fs, &path)?);
             let of_subject = |one: Measurement| one.under("subject", subject.kind.name());
             tier::measurements(round, [evicted]).into_iter().map(of_subject).for_each(|one| context.measure(one));
         }
+        let prepared = prepare(subject, &path, spec.threshold.0)?;
         let stream = context.seed.child(&format!("tier/coldness/{round}/{percent}"));
-        let blocks = choose(&prepared, percent, spec.reads, stream);
+        let aims = choose(&prepared, percent, spec.reads, stream);
         let before = subject.tier().map(|fs| fs.stats());
-        let latencies = read_blocks(&prepared.path, subject.tier().is_some(), &blocks)?;
+        let reads = read_blocks(&prepared.path, subject.tier().map(Arc::as_ref), &aims)?;
         let (fetched, evicted) = match (subject.tier(), before) {
             (Some(fs), Some(before)) => {
                 let after = fs.stats();
                 (after.fetched - before.fetched, after.evicted - before.evicted)
             }
-            _ => (first_uses(&blocks, &prepared.cold), 0),
+            _ => (first_uses(&aims), 0),
         };
         let point = Point {
             subject: subject.kind.name().into(),
             round,
             cold_percent: percent,
-            fetched_percent: 100.0 * fetched as f64 / blocks.len() as f64,
+            fetched_percent: 100.0 * fetched as f64 / aims.len() as f64,
+            missed_percent: reads.missed_percent,
             evicted,
-            mean_us: latencies.mean() / 1e3,
-            p50_us: latencies.value_at_quantile(0.5) as f64 / 1e3,
-            p99_us: latencies.value_at_quantile(0.99) as f64 / 1e3,
+            mean_us: reads.latencies.mean() / 1e3,
+            p50_us: reads.latencies.value_at_quantile(0.5) as f64 / 1e3,
+            p99_us: reads.latencies.value_at_quantile(0.99) as f64 / 1e3,
         };
         point.measurements(spec.reads).into_iter().for_each(|one| context.measure(one));
         context.record(Event::Point(point));
@@ -307,66 +310,4 @@ fn prepare(subject: &Subject, path: &Path, threshold: Bytes) -> Result<Prepared,
         }
     };
     Ok(Prepared { path: path.into(), resident, cold })
-}
-
-/// The blocks to read: each from the cold ones with the given probability, else from those in memory.
-fn choose(prepared: &Prepared, percent: f64, reads: u64, seed: Seed) -> Vec<u64> {
-    let mut rng = seed.stream("tier/coldness");
-    let mut below = |limit: u64| ((u128::from(rng.next_u64()) * u128::from(limit)) >> 64) as u64;
-    (0..reads)
-        .map(|_| {
-            let cold = below(1_000_000) < (percent * 10_000.0) as u64;
-            let list = match (cold, prepared.cold.is_empty(), prepared.resident.is_empty()) {
-                (true, false, _) | (false, false, true) => &prepared.cold,
-                _ => &prepared.resident,
-            };
-            list[below(list.len() as u64) as usize]
-        })
-        .collect()
-}
-
-/// On ext4 a block is fetched at its first use, and stays.
-fn first_uses(blocks: &[u64], cold: &[u64]) -> u64 {
-    let cold: std::collections::HashSet<u64> = cold.iter().copied().collect();
-    let used: std::collections::HashSet<u64> = blocks.iter().copied().filter(|block| cold.contains(block)).collect();
-    used.len() as u64
-}
-
-/// Times every read. A tier file system is read past the kernel's page cache, which would hide its tiers.
-fn read_blocks(path: &Path, direct: bool, blocks: &[u64]) -> Result<Histogram<u64>, Failure> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    if direct {
-        options.custom_flags(OFlags::DIRECT.bits() as i32);
-    }
-    let file = options.open(path).map_err(failed("open", path))?;
-    if !direct {
-        fadvise(&file, 0, None, Advice::Random).map_err(|error| failed("advise", path)(error.into()))?;
-    }
-    let mut buffer = AlignedBuffer::new(1);
-    let new = Histogram::new_with_bounds(1, 60_000_000_000, 3);
-    let mut latencies = new.map_err(|error| Failure::new(ExitCode::RunFailed, error.to_string()))?;
-    for block in blocks {
-        let start = Instant::now();
-        file.read_exact_at(&mut buffer, block * BLOCK).map_err(failed("read", path))?;
-        latencies.saturating_record(start.elapsed().as_nanos() as u64);
-    }
-    Ok(latencies)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_share_of_cold_blocks_is_as_asked() {
-        let prepared = Prepared { path: "x".into(), resident: (0..100).collect(), cold: (100..300).collect() };
-        let cold = |percent| {
-            let blocks = choose(&prepared, percent, 10_000, Seed(1));
-            blocks.iter().filter(|block| **block >= 100).count()
-        };
-        assert_eq!((cold(0.0), cold(100.0)), (0, 10_000));
-        assert!((2700..3300).contains(&cold(30.0)));
-        assert_eq!(first_uses(&[1, 100, 100, 101], &prepared.cold), 2);
-    }
 }

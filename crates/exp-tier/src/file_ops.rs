@@ -143,8 +143,8 @@ impl From<Operations> for String {
 
 impl Run for FileOps {
     const KIND: &'static str = "file-ops";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/file-ops.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/file-ops.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/file-ops.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/file-ops.claims.toml");
     type Spec = Spec;
     type Event = Event;
     /// A round.
@@ -248,7 +248,7 @@ impl Run for FileOps {
 
 impl Experiment for FileOps {
     const TITLE: &'static str = "What does anti-caching cost an ordinary file operation?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/file-ops.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/file-ops.md");
 
     fn defaults(level: Level) -> Spec {
         let few = ["create", "unlink_4k", "rename_file_inter", "write_1M_4k", "append_8k_4k", "read"];

@@ -83,7 +83,7 @@ pub struct Played {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The personality was played once.
     Run(Played),
@@ -171,8 +171,8 @@ impl Spec {
 
 impl Run for TierFileserver {
     const KIND: &'static str = "tier-fileserver";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/tier-fileserver.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/tier-fileserver.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/tier-fileserver.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/tier-fileserver.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -234,7 +234,7 @@ impl Run for TierFileserver {
 
 impl Experiment for TierFileserver {
     const TITLE: &'static str = "How does a file server fare when only a part of its data stays in memory?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/tier-fileserver.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/tier-fileserver.md");
 
     fn defaults(level: Level) -> Spec {
         let all = || vec![20.0, 40.0, 60.0, 80.0, 100.0];

@@ -121,7 +121,7 @@ pub struct Cell {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A cell was measured.
     Cell(Cell),
@@ -176,8 +176,8 @@ impl Spec {
 
 impl Run for TierSweep {
     const KIND: &'static str = "tier-sweep";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/tier-sweep.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/tier-sweep.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/tier-sweep.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/tier-sweep.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -236,7 +236,7 @@ impl Run for TierSweep {
 
 impl Experiment for TierSweep {
     const TITLE: &'static str = "Which period and threshold suit the evictor?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/tier-sweep.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/tier-sweep.md");
 
     fn defaults(level: Level) -> Spec {
         let periods = |list: &[u64]| list.iter().map(|period| Span::from_millis(*period)).collect::<Vec<_>>();

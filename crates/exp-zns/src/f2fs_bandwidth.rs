@@ -63,7 +63,7 @@ fn once() -> u32 {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Bandwidth over one stretch of the run.
     Sample(Sample),
@@ -108,8 +108,8 @@ pub enum Step {
 
 impl Run for F2fsBandwidth {
     const KIND: &'static str = "f2fs-bandwidth";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/f2fs-bandwidth.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/f2fs-bandwidth.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/f2fs-bandwidth.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/f2fs-bandwidth.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = Step;
@@ -246,7 +246,7 @@ fn measurement(event: &Event) -> Option<Measurement> {
 
 impl Experiment for F2fsBandwidth {
     const TITLE: &'static str = "Sustained write bandwidth of F2FS on a conventional and on a zoned drive";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/f2fs-bandwidth.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/f2fs-bandwidth.md");
 
     fn defaults(level: Level) -> Spec {
         Spec {

@@ -24,7 +24,7 @@ pub struct Spec {
 
 /// What came of it, as the JSON of the contract has it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// One actor.
     Actor(Value),

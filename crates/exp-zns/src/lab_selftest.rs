@@ -34,11 +34,11 @@ fn file_systems() -> Vec<String> {
 const DRIVES: [&str; 3] = ["nvme,size=512M", "nvme,size=128M", "zns,size=2G,zone=64M,cap=64M,open=14,active=14"];
 
 /// Makes one file system, writes 2 MiB, and compares them after a remount. The drives are told apart by what they are.
-const SCRIPT: &str = include_str!("../../../data/lab/selftest.sh");
+const SCRIPT: &str = include_str!("../data/lab/selftest.sh");
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A file system was tried.
     Tried(Tried),
@@ -58,8 +58,8 @@ pub struct Tried {
 
 impl Run for LabSelftest {
     const KIND: &'static str = "lab-selftest";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/lab-selftest.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/lab-selftest.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/lab-selftest.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/lab-selftest.claims.toml");
     type Spec = Spec;
     type Event = Event;
     type Step = ();
@@ -165,7 +165,7 @@ fn measurements(states: &[Tried]) -> Vec<Measurement> {
 
 impl Experiment for LabSelftest {
     const TITLE: &'static str = "Do the guest, its drives and its file systems work on this machine?";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/lab-selftest.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/lab-selftest.md");
 
     fn defaults(level: Level) -> Spec {
         Spec {

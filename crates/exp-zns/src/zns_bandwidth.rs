@@ -16,9 +16,9 @@ impl ZnsStudy for ZnsBandwidth {
     const TITLE: &'static str = "Zoned drive: bandwidth of appends by depth against writes over zones";
     const SUMMARY: &'static str = "Two ways to keep a drive busy: several appends to one zone, or one write each to several zones; with requests of 4, 8 \
          and 16 KiB.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-bandwidth.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-bandwidth.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-bandwidth.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-bandwidth.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-bandwidth.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-bandwidth.claims.toml");
     type Spec = GridSpec;
 
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

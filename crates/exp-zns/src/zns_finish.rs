@@ -21,9 +21,9 @@ impl ZnsStudy for ZnsFinish {
     const TITLE: &'static str = "Zoned drive: cost of a finish by occupancy, and of the reset after it";
     const SUMMARY: &'static str =
         "Each zone is opened, written up to a share of its capacity and finished, then reset; both are timed.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-finish.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-finish.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-finish.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-finish.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-finish.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-finish.claims.toml");
     type Spec = FillSpec;
 
     fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

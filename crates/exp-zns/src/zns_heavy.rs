@@ -96,9 +96,9 @@ impl ZnsStudy for ZnsHeavy {
     const TITLE: &'static str = "Zoned and conventional drive: bandwidth over time under heavy writes";
     const SUMMARY: &'static str = "Four writers with 1 MiB requests at depth 32, limited or not, beside random reads: how steady the bandwidth is when the \
          drive has nothing left to clean, and when it has.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-heavy.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-heavy.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-heavy.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-heavy.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-heavy.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-heavy.claims.toml");
     type Spec = Spec;
 
     fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {

@@ -26,9 +26,9 @@ impl ZnsStudy for ZnsIntraZone {
     const TITLE: &'static str = "Zoned drive: how far one zone scales with queue depth";
     const SUMMARY: &'static str = "Appends, writes through mq-deadline and random reads in one zone, by queue depth: which of them one zone can run in \
          parallel, and whose work that is.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-intra-zone.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-intra-zone.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-intra-zone.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-intra-zone.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-intra-zone.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-intra-zone.claims.toml");
     type Spec = GridSpec;
 
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

@@ -58,9 +58,9 @@ impl ZnsStudy for ZnsOpenClose {
     const TITLE: &'static str = "Zoned drive: cost of opening and closing zones";
     const SUMMARY: &'static str = "Each zone is opened by command or by its first write or append, written up to its last block, closed, and written \
          again; every single command is timed.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-open-close.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-open-close.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-open-close.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-open-close.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-open-close.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-open-close.claims.toml");
     type Spec = Spec;
 
     fn points(_spec: &Spec, _drives: &Drives) -> Result<Vec<Point>, Failure> {

@@ -60,9 +60,9 @@ impl ZnsStudy for ZnsReadInterference {
     const TITLE: &'static str = "Zoned and conventional drive: random reads under writes at a rate";
     const SUMMARY: &'static str = "One writer or appender of 128 KiB requests at 10 to 1000 MiB/s over 400 zones, one reader of 4 KiB at depth 1 to 256 \
          over another 400.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-read-interference.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-read-interference.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-read-interference.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-read-interference.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-read-interference.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-read-interference.claims.toml");
     type Spec = LoadSpec;
 
     fn points(spec: &LoadSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

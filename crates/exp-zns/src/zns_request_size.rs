@@ -23,9 +23,9 @@ impl ZnsStudy for ZnsRequestSize {
     const TITLE: &'static str = "Zoned drive: latency of one write or append by request size, LBA format and I/O path";
     const SUMMARY: &'static str = "One command in flight in one zone: what a write and an append cost by size, with blocks of 512 B and 4 KiB, from user \
          space and through the block layer.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-request-size.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-request-size.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-request-size.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-request-size.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-request-size.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-request-size.claims.toml");
     type Spec = GridSpec;
 
     fn points(spec: &GridSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

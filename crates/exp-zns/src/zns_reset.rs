@@ -99,9 +99,9 @@ impl ZnsStudy for ZnsReset {
     const TITLE: &'static str = "Zoned drive: cost of a reset by occupancy";
     const SUMMARY: &'static str =
         "Each zone is opened, written up to a share of its capacity and reset; the reset is timed.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-reset.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-reset.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-reset.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-reset.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-reset.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-reset.claims.toml");
     type Spec = FillSpec;
 
     fn points(spec: &FillSpec, drives: &Drives) -> Result<Vec<Point>, Failure> {

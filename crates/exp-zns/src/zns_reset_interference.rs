@@ -90,9 +90,9 @@ impl ZnsStudy for ZnsResetInterference {
     const ID: &'static str = "zns-reset-interference";
     const TITLE: &'static str = "Zoned drive: resets beside reads, writes and appends";
     const SUMMARY: &'static str = "Full zones are reset back to back while somebody else reads, writes or appends, each on a processor of its own.";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-reset-interference.md");
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-reset-interference.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-reset-interference.claims.toml");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-reset-interference.md");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-reset-interference.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-reset-interference.claims.toml");
     type Spec = Spec;
 
     fn points(spec: &Spec, drives: &Drives) -> Result<Vec<Point>, Failure> {

@@ -88,7 +88,7 @@ fn once() -> u32 {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A benchmark on a setup.
     Measured(Measured),
@@ -106,8 +106,8 @@ pub enum Step {
 
 impl Run for ZnsRocksdb {
     const KIND: &'static str = "zns-rocksdb";
-    const PUBLISHED: &'static str = include_str!("../../../data/published/zns-rocksdb.csv");
-    const CLAIMS: &'static str = include_str!("../../../data/published/zns-rocksdb.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../data/published/zns-rocksdb.csv");
+    const CLAIMS: &'static str = include_str!("../data/published/zns-rocksdb.claims.toml");
     // That a file system fails under the load is a result; the others are still measured.
     const GOES_ON: bool = true;
     type Spec = Spec;
@@ -179,7 +179,7 @@ impl Run for ZnsRocksdb {
 
 impl Experiment for ZnsRocksdb {
     const TITLE: &'static str = "RocksDB on conventional and zoned drives: speed, write amplification, space";
-    const PAGE: &'static str = include_str!("../../../docs/experiments/zns-rocksdb.md");
+    const PAGE: &'static str = include_str!("../docs/experiments/zns-rocksdb.md");
 
     fn defaults(level: Level) -> Spec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();

@@ -80,7 +80,7 @@ impl LabRun {
         errors: &mut dyn Write,
     ) -> Result<LabOutcome, LabError> {
         self.check()?;
-        let limit = self.time_limit.map(|length| Limit { since: Instant::now(), length });
+        let mut limit = self.time_limit.map(|length| Limit { since: Instant::now(), length, waited: Duration::ZERO });
         let scratch = Scratch::new()?;
         let accelerator = match self.accelerator {
             Some(chosen) => chosen,
@@ -88,7 +88,7 @@ impl LabRun {
         };
         let mut boots = 1;
         loop {
-            match self.boot(&scratch, accelerator, limit, interrupt, out, errors) {
+            match self.boot(&scratch, accelerator, &mut limit, interrupt, out, errors) {
                 Err(LabError::Guest { end, what, .. })
                     if boots < BOOTS && may_boot_again(end, accelerator, started(&scratch.control())) =>
                 {
@@ -104,7 +104,7 @@ impl LabRun {
         &self,
         scratch: &Scratch,
         accelerator: Accelerator,
-        limit: Option<Limit>,
+        limit: &mut Option<Limit>,
         interrupt: &Interrupt,
         out: &mut dyn Write,
         errors: &mut dyn Write,
@@ -118,7 +118,10 @@ impl LabRun {
         let mut child = machine.start()?;
         let _guardian = Guardian::of_child(&mut child)?;
         let mut watched = Watched { child, control: &control, console: machine.console, begin, boot_seconds: None };
-        let ended = watched.watch(interrupt, limit, out, errors);
+        let ended = watched.watch(interrupt, *limit, out, errors);
+        if let Some(limit) = limit {
+            limit.waited += watched.waited();
+        }
         let _ = watched.child.kill();
         let _ = watched.child.wait();
         let exit_status = match ended? {

@@ -25,12 +25,14 @@ pub struct Limit {
     pub since: Instant,
     /// How long it may take.
     pub length: Duration,
+    /// How long the guests of earlier boots waited for a processor.
+    pub waited: Duration,
 }
 
 impl Limit {
-    /// Whether so much time of which the guest `waited` for a processor is too much.
+    /// Whether so much time of which the guest of now `waited` for a processor is too much.
     fn is_over(&self, elapsed: Duration, waited: impl FnOnce() -> Duration) -> bool {
-        elapsed > self.length && elapsed.saturating_sub(waited()) > self.length
+        elapsed > self.length && elapsed.saturating_sub(self.waited + waited()) > self.length
     }
 }
 
@@ -94,12 +96,16 @@ impl Watched<'_> {
         }
     }
 
+    /// How long the guest waited for a processor so far.
+    pub fn waited(&self) -> Duration {
+        usage::longest_wait_of(self.child.id()).unwrap_or_default()
+    }
+
     fn check_limits(&self, limit: Option<Limit>) -> Result<(), LabError> {
         let ended = |end, what: String, remedy: &str| {
             Err(LabError::Guest { end, what, console: last_lines(&said(self.console)), remedy: remedy.into() })
         };
-        let waited = || usage::longest_wait_of(self.child.id()).unwrap_or_default();
-        if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), waited)) {
+        if let Some(limit) = limit.filter(|limit| limit.is_over(limit.since.elapsed(), || self.waited())) {
             let what = format!("did not end within {:.0} s and was ended", limit.length.as_secs_f64());
             return ended(GuestEnd::TimeLimit, what, "give it more time with --time-limit");
         }
@@ -215,7 +221,9 @@ mod tests {
 
     #[test]
     fn a_time_limit_counts_from_the_start_of_the_run_and_not_of_the_boot() {
-        let limit = |length| Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length });
+        let limit = |length| {
+            Some(Limit { since: Instant::now().checked_sub(BOOT_CPU_LIMIT).unwrap(), length, waited: Duration::ZERO })
+        };
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT / 2)), Some(GuestEnd::TimeLimit));
         assert_eq!(ended(Duration::ZERO, None, limit(BOOT_CPU_LIMIT * 2)), None);
     }
@@ -223,11 +231,13 @@ mod tests {
     #[test]
     fn a_time_limit_counts_no_time_that_the_host_had_for_others() {
         let seconds = Duration::from_secs;
-        let limit = Limit { since: Instant::now(), length: seconds(60) };
+        let limit = Limit { since: Instant::now(), length: seconds(60), waited: seconds(0) };
         assert!(!limit.is_over(seconds(59), || panic!("nobody asks before")));
         assert!(limit.is_over(seconds(61), || seconds(0)));
         assert!(!limit.is_over(seconds(100), || seconds(50)));
         assert!(limit.is_over(seconds(120), || seconds(50)));
+        let again = Limit { waited: seconds(20), ..limit };
+        assert!(!again.is_over(seconds(120), || seconds(50)), "an earlier boot waited too");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const SPREAD: u64 = 8 | 64 | 128 | 256;
 /// A chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
-    /// First logical address.
+    /// First logical address, in bytes.
     pub start: u64,
     /// Bytes.
     pub length: u64,

@@ -68,11 +68,17 @@ pub fn u64_at(data: &[u8], at: usize) -> u64 {
 }
 
 /// Bytes of a tree block.
+///
+/// # Errors
+/// Those of BTRFS_IOC_FS_INFO.
 pub fn node_size(root: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(file_system(root)?.node_size))
 }
 
 /// Calls `each` with the items of `tree` whose object lies in `objects`, ascending by key. Items of other types are met too.
+///
+/// # Errors
+/// Those of BTRFS_IOC_TREE_SEARCH_V2: EPERM without root; InvalidData for an answer that ends inside an item.
 pub fn search(
     root: BorrowedFd<'_>,
     tree: u64,

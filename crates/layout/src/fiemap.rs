@@ -55,12 +55,18 @@ fn extent(mapped: &Mapped) -> Extent {
 
 /// Reads every file of the tree. Directories are taken by their lowest inode number and the files of each by theirs: where
 /// inodes lie in tables (ext4, xfs), that is the order on the device.
+///
+/// # Errors
+/// As [`read_files`].
 pub fn walk(root: BorrowedFd<'_>, shown: &Path, tree: &Tree, keep: Keep) -> Result<Collected, LayoutError> {
     let parts = read_files(root, shown, tree, (0..tree.files.len() as u32).collect(), keep)?;
     Ok(Collector::merge(parts, tree.files.len()))
 }
 
 /// Reads some files of the tree.
+///
+/// # Errors
+/// Those of opening a file and of FIEMAP, with the path; a file that may not be read is counted instead where `keep` says so.
 pub fn read_files(
     root: BorrowedFd<'_>,
     shown: &Path,

@@ -102,6 +102,9 @@ impl Histogram {
 }
 
 /// Free space by GETFSMAP.
+///
+/// # Errors
+/// Those of GETFSMAP.
 pub fn by_fsmap(root: BorrowedFd<'_>, shown: &Path, device: u32, block_size: u64) -> Result<FreeSpace, LayoutError> {
     let mut histogram = Histogram::new(block_size);
     fsmap::query(root, device, 0..u64::MAX, |record| {

@@ -64,11 +64,19 @@ pub struct Layout {
 
 impl Layout {
     /// Counts, scores and free space of a mounted directory, an image or a block device.
+    ///
+    /// # Errors
+    /// As [`Self::examine`].
     pub fn of(target: &Path) -> Result<LayoutSummary, LayoutError> {
         Ok(Self::examine(target, &Options::default())?.summary)
     }
 
     /// The same with options.
+    ///
+    /// # Errors
+    /// [`LayoutError::Target`] for an image or device that cannot be mounted to be looked at; [`LayoutError::NoExtents`] where
+    /// the file system does not tell; [`LayoutError::Method`] where the chosen way does not fit; [`LayoutError::Permission`]
+    /// and [`LayoutError::Io`] for what cannot be read; [`LayoutError::Malformed`] for a damaged file system.
     pub fn examine(target: &Path, options: &Options) -> Result<Self, LayoutError> {
         let started = Instant::now();
         let pool = rayon::ThreadPoolBuilder::new()

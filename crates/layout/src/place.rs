@@ -20,6 +20,10 @@ pub enum ShownDirectory {
 
 impl ShownDirectory {
     /// Finds or makes it.
+    ///
+    /// # Errors
+    /// [`LayoutError::Io`] when nothing has the name; [`LayoutError::Target`] for what is neither directory nor image nor block
+    /// device, and as [`visit`].
     pub fn of(target: &Path) -> Result<Self, LayoutError> {
         let failed = |source| LayoutError::Target { path: target.into(), source };
         let found = target.metadata().map_err(|source| LayoutError::io("look at", target, source))?;

@@ -75,6 +75,9 @@ enum Outcome {
 impl Tree {
     /// Reads the tree below `root`, staying on its file system. `shown` names the root in errors. With `skip_denied`, directories
     /// that may not be read are counted and left out.
+    ///
+    /// # Errors
+    /// Those of opening and listing a directory, with its path.
     pub fn read(root: BorrowedFd<'_>, shown: &Path, skip_denied: bool) -> Result<Self, LayoutError> {
         let device = rustix::fs::fstat(root).map_err(|errno| LayoutError::io("stat", shown, errno))?.st_dev;
         let mut tree = Self { directories: vec![Directory::default()], ..Self::default() };
@@ -178,6 +181,9 @@ impl Tree {
 }
 
 /// Opens a directory below `root`, in pieces where its path is longer than the kernel takes at once.
+///
+/// # Errors
+/// Those of openat(2); ENAMETOOLONG for a name that is longer than a piece.
 pub fn open_directory(root: BorrowedFd<'_>, path: &[u8]) -> Result<OwnedFd, Errno> {
     let open = |from: BorrowedFd<'_>, piece: &[u8]| {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

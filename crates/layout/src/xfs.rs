@@ -38,6 +38,9 @@ pub struct Geometry {
 
 impl Geometry {
     /// Asks the kernel.
+    ///
+    /// # Errors
+    /// Those of XFS_IOC_FSGEOMETRY.
     pub fn read(root: BorrowedFd<'_>, shown: &Path) -> Result<Self, LayoutError> {
         let found =
             kernel::geometry(root).map_err(|source| LayoutError::io("read the xfs geometry of", shown, source))?;
@@ -125,6 +128,9 @@ pub struct ReverseMap {
 
 impl ReverseMap {
     /// Reads all records, allocation groups in parallel: no record reaches from one group into the next.
+    ///
+    /// # Errors
+    /// Those of GETFSMAP: [`LayoutError::Permission`] without root.
     pub fn read(
         root: BorrowedFd<'_>,
         shown: &Path,

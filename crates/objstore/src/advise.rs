@@ -53,6 +53,9 @@ impl Volume {
     }
 
     /// What the file system mounted at `path` offers now.
+    ///
+    /// # Errors
+    /// Those of statvfs(3) and statfs(2).
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
         let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
         let (file_system, room) = room_of(path, &found)?;

@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_law_fits_every_published_run() {
         let mut errors = Vec::new();
-        for line in include_str!("../../../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy")) {
+        for line in include_str!("../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy")) {
             let fields: Vec<&str> = line.split(',').collect();
             let scheme = Scheme::new(fields[1].parse().unwrap(), fields[2].parse().unwrap()).unwrap();
             let prediction = predict(scheme, &PUBLISHED_ROOM, 4096);

@@ -129,6 +129,9 @@ fn bytes(random: &mut impl Rng, count: usize) -> Vec<u8> {
 }
 
 /// The regular files below a directory, in the order of their paths.
+///
+/// # Errors
+/// Those of listing directories.
 pub fn files_below(root: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let (mut files, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {

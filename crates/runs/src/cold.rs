@@ -91,6 +91,9 @@ impl Classify for NotCold {
 
 impl ColdAccount {
     /// Whether a read was cold. Words where that could not be told as closely as elsewhere.
+    ///
+    /// # Errors
+    /// [`NotCold`]: with what was delivered instead, when it was not.
     pub fn judge(&self, read: &ColdRead) -> Result<Option<&'static str>, NotCold> {
         if self.in_memory {
             return Err(NotCold::InMemory);
@@ -114,8 +117,9 @@ impl ColdAccount {
                 Err(NotCold::Cached { extents, delivered: Bytes(delivered) })
             }
             Some(_) if self.beyond_metadata(read).is_some_and(|beyond| beyond.0 > 0) => Ok(Some(
-                "the device delivered more than the files' extents and their metadata (4 KiB for each file and directory, and \
-                 1 MiB): so much of the files could have come from a cache without being missed",
+                "the device delivered more than the files' extents (a block for each compressed one) and their metadata (4 KiB for \
+                 each file and directory, and 1 MiB): by what device_bytes is more than these, so much of the files could have \
+                 come from a cache without being missed",
             )),
             Some(_) => Ok(words),
             None => Ok(Some(
@@ -133,6 +137,9 @@ impl ColdAccount {
     }
 
     /// Whether the trace of the read has what the device delivered.
+    ///
+    /// # Errors
+    /// [`NotCold::InvalidTrace`] or [`NotCold::ShortTrace`].
     pub fn judge_trace(&self, trace: &BlockTrace) -> Result<(), NotCold> {
         trace.valid().map_err(|invalid| NotCold::InvalidTrace(invalid.to_string()))?;
         let reads = trace.iter().filter(|request| request.operation == Operation::Read);
@@ -143,6 +150,9 @@ impl ColdAccount {
 }
 
 /// A cold read with its account. The caller makes the target cold before.
+///
+/// # Errors
+/// When the device does not count what it reads; as [`cold_read`]; where the extents of a file cannot be read.
 pub fn read<D: Rooted>(
     target: &MountedTarget<D>,
     root: &Path,

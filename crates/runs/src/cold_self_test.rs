@@ -14,6 +14,10 @@ const METADATA: Bytes = Bytes::mib(1);
 
 /// Writes a file of known size, makes it cold, reads it twice: the first time the device must deliver it once, the second time
 /// the reading must be refused. Returns what was counted.
+///
+/// # Errors
+/// What cannot be mounted, written or made cold; a read that was not cold, one that found too much or too little on the device,
+/// or a warm one that was taken for cold (exit code 5).
 pub fn cold_self_test() -> Result<String, Failure> {
     let failed = |reason: String| Failure::new(ExitCode::RunFailed, reason);
     let mut target = open(&TargetSpec::Memory { size: IMAGE }, &OpenOptions::fresh(FileSystem::Ext4))?;

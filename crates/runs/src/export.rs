@@ -22,6 +22,9 @@ pub struct Export {
 }
 
 /// Reads what there is to export of a record.
+///
+/// # Errors
+/// As [`measurements::of`] and [`Registry::analyse`].
 pub fn export(registry: &Registry, record: Record) -> Result<Export, Failure> {
     let name = record.path.file_name().map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
     let measurements = tidy(registry, &name, &record)?;

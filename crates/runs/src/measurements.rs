@@ -12,16 +12,24 @@ pub const THROUGHPUT: &str = "throughput";
 pub const MODELLED: &str = ", modelled ";
 
 /// The values that the run recorded one by one; where it recorded none, the numbers of its result whose name tells a unit
-/// and a direction.
+/// and a direction. Times of a record that was taken under emulation are marked, whether its kind marks them or not.
+///
+/// # Errors
+/// A usage error for a kind of run that this version does not know; where the record cannot be understood.
 pub fn of(registry: &Registry, record: &Record) -> Result<Vec<Measurement>, Failure> {
-    let recorded = registry.kind(&record.plan)?.measurements(record)?;
-    if !recorded.is_empty() {
-        return Ok(recorded);
+    let mut found = registry.kind(&record.plan)?.measurements(record)?;
+    if found.is_empty() {
+        collect("", &registry.analyse(record)?.result, &mut found);
     }
-    let result = registry.analyse(record)?.result;
-    let mut found = Vec::new();
-    collect("", &result, &mut found);
-    Ok(found)
+    Ok(match is_emulated(record) {
+        true => found.into_iter().map(Measurement::under_emulation).collect(),
+        false => found,
+    })
+}
+
+/// Whether the whole of a record was taken in a guest whose processor is emulated.
+pub fn is_emulated(record: &Record) -> bool {
+    record.environment.0.get("lab.accelerator").is_some_and(|value| value == "tcg")
 }
 
 fn collect(name: &str, value: &Value, found: &mut Vec<Measurement>) {

@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Token {
     /// Writes it into a directory of ours.
+    ///
+    /// # Errors
+    /// Those of write(2) (exit code 5).
     pub fn place(directory: &ClaimedDirectory) -> Result<Self, Failure> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -60,6 +63,9 @@ impl Token {
 
     /// A step of all ranks, which returns when each of them has looked. Rank 0 takes the file away, also when a rank ended
     /// meanwhile, and refuses a directory that some rank does not see.
+    ///
+    /// # Errors
+    /// When a rank does not see the directory, or one of them ended.
     pub fn compare(&self, cluster: &Cluster) -> Result<(), Failure> {
         let seen = cluster.gather(&self.is_seen());
         if cluster.is_first() {

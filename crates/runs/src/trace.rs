@@ -92,6 +92,9 @@ pub struct Summary {
 
 impl Summary {
     /// Computes everything from a trace; of one that is not valid only what was seen is counted.
+    ///
+    /// # Errors
+    /// As [`DeviceModel::reference_hdd`] and [`DeviceModel::reference_ssd`].
     pub fn of(trace: &BlockTrace) -> Result<Self, Failure> {
         let requests = trace.valid().ok().map(|trace| trace.for_models());
         // A device larger than a model has no time on it.
@@ -171,6 +174,10 @@ impl Summary {
 }
 
 /// Mounts the target, traces its device while the command runs and until what it wrote is written back, and undoes the mount.
+///
+/// # Errors
+/// As [`visit`], [`TraceSession::start`] and [`run_command`]; missing, where the target lies on no block device. How the
+/// command ended is no error.
 pub fn trace_command(request: &TraceRequest) -> Result<Traced, Failure> {
     let options = OpenOptions {
         mount_options: request.mount_options.clone(),
@@ -222,6 +229,9 @@ fn environment(target: &MountedTarget<VisitedDirectory>) -> Environment {
 }
 
 /// Runs a command with `{}` and [`MOUNT_VARIABLE`] set to the mount point, its input and outputs untouched.
+///
+/// # Errors
+/// A usage error without a command, or for one that cannot be started.
 pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Failure> {
     let mount = mount_point.to_string_lossy();
     let words: Vec<OsString> = command.words.iter().map(|word| word.replace("{}", &mount).into()).collect();
@@ -287,7 +297,7 @@ pub enum Spec {
 
 /// What was recorded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// Measures and modelled times.
     Trace(Box<Summary>),

@@ -20,6 +20,9 @@ pub struct Tree {
 
 impl Tree {
     /// The files of a user's tree that may be read.
+    ///
+    /// # Errors
+    /// A usage error for what is no directory; as [`Self::below`].
     pub fn of_user(root: &Path) -> Result<Self, Failure> {
         if !root.is_dir() {
             return Err(Failure::usage(format!(
@@ -44,6 +47,9 @@ impl Tree {
     }
 
     /// The files below a directory. Links and special files are left out.
+    ///
+    /// # Errors
+    /// Those of listing directories.
     pub fn below(root: &Path) -> Result<Self, Failure> {
         let mut tree = Self::default();
         tree.list(root, Path::new(""))?;
@@ -73,6 +79,9 @@ impl Tree {
     }
 
     /// Takes the files' data out of the page cache as far as that goes without root.
+    ///
+    /// # Errors
+    /// Those of open(2) and posix_fadvise(2).
     pub fn forget(&self, root: &Path) -> Result<(), Failure> {
         for path in &self.files {
             let path = root.join(path);
@@ -84,6 +93,9 @@ impl Tree {
     }
 
     /// The files with their content.
+    ///
+    /// # Errors
+    /// Those of open(2) and read(2).
     pub fn contents(self, root: &Path) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
         let read = |path: PathBuf| {
             let from = root.join(&path);
@@ -108,6 +120,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes one file whole.
+    ///
+    /// # Errors
+    /// As [`check`]; those of making its directory, and of making and writing the file.
     pub fn write(&mut self, path: &Path, content: &[u8]) -> Result<(), Failure> {
         check(self.interrupt)?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -131,6 +146,9 @@ pub fn permutation(random: &mut impl Rng, count: usize) -> Vec<usize> {
 }
 
 /// An error when the user asked to stop.
+///
+/// # Errors
+/// Exit code 130.
 pub fn check(interrupt: &Interrupt) -> Result<(), Failure> {
     if interrupt.requested() {
         return Err(Failure::new(

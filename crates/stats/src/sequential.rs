@@ -70,6 +70,7 @@ impl Sequential {
 
     /// Looks at one ratio per metric, in the order of the rules. `last`: the time is over; the looks that will not be taken
     /// leave their error to this one. A metric that is decided keeps its decision; what is measured later does not reopen it.
+    /// One that could not be tested is judged again: nothing was said of it.
     pub fn look(&mut self, ratios: &[Result<Ratio, Untestable>], last: bool) -> Step {
         let left = self.looks.len() - self.taken;
         if left == 0 {
@@ -79,7 +80,7 @@ impl Sequential {
         self.taken += spent;
         let error = self.error * spent as f64 / (self.looks.len() * self.rules.len()) as f64;
         for (index, ratio) in ratios.iter().enumerate().take(self.rules.len()) {
-            if !self.settled[index] {
+            if !self.settled[index] || self.is_untestable(index) {
                 let decision = decide(ratio, self.rules[index], error);
                 self.settled[index] = self.settles(&decision, self.rules[index]);
                 self.decisions[index] = Some(decision);
@@ -89,6 +90,15 @@ impl Sequential {
             return Step::Done;
         }
         self.looks.get(self.taken).map_or(Step::Done, |size| Step::Measure(*size))
+    }
+
+    /// Whether a look is left.
+    pub fn has_looks(&self) -> bool {
+        self.taken < self.looks.len()
+    }
+
+    fn is_untestable(&self, index: usize) -> bool {
+        self.decisions[index].as_ref().is_some_and(|last| matches!(last.verdict, Verdict::NotTestable { .. }))
     }
 
     /// Indices of the metrics that are not decided yet.
@@ -162,6 +172,16 @@ mod tests {
         let mut run = Sequential::new(rules(1), 1000, Goal::Gate(0.05), 0.05);
         assert_eq!(run.look(&[ratio(0.3, 5)], false), Step::Done);
         assert!(run.decisions()[0].interval.unwrap().low > 0.95);
+    }
+
+    #[test]
+    fn what_could_not_be_tested_is_judged_when_its_values_have_come() {
+        let mut run = Sequential::new(rules(1), 30, Goal::Verdict, 0.05);
+        let none = Err(Untestable::Other("no result".into()));
+        assert_eq!((run.look(&[none], false), run.has_looks()), (Step::Done, true));
+        assert_eq!(run.look(&[ratio(-0.03, 5)], false), Step::Measure(10));
+        assert_eq!((run.look(&[ratio(-0.5, 10)], true), run.has_looks()), (Step::Done, false));
+        assert_eq!(run.decisions()[0].verdict.word(), "worse");
     }
 
     #[test]

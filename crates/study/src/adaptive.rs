@@ -1,21 +1,34 @@
 //! Measuring until it is decided: all cells at first, then those whose answers are open, look by look. Every look is paid for
-//! ([`Sequential`]); which runs are next follows from the record alone, so that an interrupted study goes on where it was.
+//! ([`Sequential`]), recorded, and stays what it was, whatever is tried again later; which runs are next follows from the
+//! record alone, so that an interrupted study goes on where it was.
 
 use crate::matrix::{self, RunId, repetitions_of, runs};
-use crate::matrix_run::RunEvent;
+use crate::past::{self, Past};
 use crate::questions::{CellId, Question, error_each, questions};
-use crate::results::{Cell, FailedRun, judged_and_others};
+use crate::results::{Cell, judged_and_others};
 use crate::spec::StudySpec;
-use crate::verdicts::{self, Answer, Censored};
+use crate::verdicts::{self, Answer};
 use senesce_core::{Failure, Measurement};
 use senesce_runs::decided::direction;
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
-use senesce_stats::{Direction, Ratio, Rule, Untestable};
+use senesce_stats::{Decision, Direction, Ratio, Rule, Untestable, Verdict};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Repetitions beyond which nothing of interest is decided.
-const MOST: f64 = 400.0;
+pub const MOST: u32 = 400;
+
+/// A look at the values of a study that goes on until it is decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Look {
+    /// Repetitions of every open cell that it looked at, on each image.
+    pub repetitions: u32,
+    /// Whether it is the last because there is no time for another.
+    pub last: bool,
+    /// Cells that are measured no further, because all their runs failed since the look before.
+    pub dead: Vec<CellId>,
+}
 
 /// Repetitions that the time allows, by what one of every cell is estimated to take.
 ///
@@ -24,56 +37,74 @@ const MOST: f64 = 400.0;
 pub fn most_repetitions(spec: &StudySpec) -> Result<u32, Failure> {
     let seconds = matrix::seconds_of(&StudySpec { repetitions: 1, ..spec.clone() })?;
     let allowed = (spec.most_seconds() / seconds.max(1e-3)).floor();
-    Ok(allowed.clamp(LEAST_VALUES as f64, MOST) as u32)
+    Ok(allowed.clamp(LEAST_VALUES as f64, f64::from(MOST)) as u32)
 }
 
-/// The runs to do next; none: everything is decided, or the time is over.
-pub fn next_runs(spec: &StudySpec, events: &[RunEvent], failed: &[FailedRun]) -> Vec<RunId> {
-    let mut replay = Replay::new(spec, events, failed);
+/// The looks that are due: all that they look at is there, and the record does not have them yet.
+pub fn due_looks(spec: &StudySpec, past: &[Past]) -> Vec<Look> {
+    let mut replay = Replay::new(spec, past);
+    replay.play();
+    replay.due
+}
+
+/// The runs to do next; none: everything is decided, or the time is over. What failed is tried again when all looks are taken.
+pub fn next_runs(spec: &StudySpec, past: &[Past]) -> Vec<RunId> {
+    let mut replay = Replay::new(spec, past);
     match replay.play() {
         Some(missing) => missing,
-        None if replay.has_time() => replay.failed.into_keys().collect(),
+        None if replay.has_time() => past::failed(past).into_iter().map(|failed| failed.id).collect(),
         None => Vec::new(),
     }
 }
 
 /// The answers so far.
-pub fn answers(spec: &StudySpec, events: &[RunEvent], failed: &[FailedRun]) -> Vec<Answer> {
-    let mut replay = Replay::new(spec, events, failed);
+pub fn answers(spec: &StudySpec, past: &[Past]) -> Vec<Answer> {
+    let mut replay = Replay::new(spec, past);
     replay.play();
-    let cells = replay.cells(spec.repetitions);
+    let (cells, censored) = (replay.cells(past, spec.repetitions), verdicts::censored(&past::failed(past)));
     let decisions = replay.course.decisions();
     let answers = replay.questions.iter().zip(decisions).filter_map(|(question, decision)| {
         let what = replay.metrics.get(&question.sample.workload)?;
-        let ratio = verdicts::ratio(spec, &cells, &replay.censored, *question, &what.metric);
+        let ratio = verdicts::ratio(spec, &cells, &censored, *question, &what.metric);
+        let (ratio, decision) = said_of_late_values(ratio, decision);
         Some(Answer::new(spec, &cells, *question, what, ratio, decision))
     });
     answers.collect()
 }
 
+/// What could not be tested at any look has no verdict, though its values came since.
+fn said_of_late_values(ratio: Result<Ratio, Untestable>, decision: Decision) -> (Result<Ratio, Untestable>, Decision) {
+    match (&decision.verdict, &ratio) {
+        (Verdict::NotTestable { .. }, Ok(_)) => {
+            let why = Untestable::Other("its values came after the last look that was taken".into());
+            (Err(why.clone()), Decision { verdict: Verdict::NotTestable { why }, ..decision })
+        }
+        _ => (ratio, decision),
+    }
+}
+
 /// A study played through again from its record.
 struct Replay<'a> {
     spec: &'a StudySpec,
-    events: &'a [RunEvent],
-    done: BTreeSet<RunId>,
-    /// Runs that failed, and the seconds that they took.
-    failed: BTreeMap<RunId, f64>,
-    /// Cells of which no run of the last look succeeded: nothing more is asked of them.
-    dead: BTreeSet<CellId>,
-    censored: Censored,
+    past: &'a [Past],
     questions: Vec<Question>,
     /// The metric of each workload that has a result.
     metrics: BTreeMap<usize, Measurement>,
     course: Sequential,
+    /// The last look that was taken, and how much of the past there was.
+    last: Option<Look>,
+    seen: usize,
+    /// Looks that the record does not have.
+    due: Vec<Look>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(spec: &'a StudySpec, events: &'a [RunEvent], failed: &[FailedRun]) -> Self {
+    fn new(spec: &'a StudySpec, past: &'a [Past]) -> Self {
         let questions = questions(spec);
         let mut metrics = BTreeMap::new();
-        for event in events {
-            if let Some(first) = event.metrics.first() {
-                metrics.entry(event.id.workload).or_insert_with(|| first.clone());
+        for run in past::runs(past) {
+            if let Some(first) = run.metrics.first() {
+                metrics.entry(run.id.workload).or_insert_with(|| first.clone());
             }
         }
         let rule = |question: &Question| {
@@ -83,102 +114,136 @@ impl<'a> Replay<'a> {
         let error = error_each(spec) * questions.len() as f64;
         let rules = questions.iter().map(rule).collect();
         let course = Sequential::new(rules, spec.repetitions as usize, Goal::Verdict, error);
-        let done = events.iter().map(|event| event.id).collect();
-        let censored = verdicts::censored(failed);
-        let failed = failed.iter().map(|failed| (failed.id, failed.seconds)).collect();
-        Self { spec, events, done, failed, dead: BTreeSet::new(), censored, questions, metrics, course }
+        Self { spec, past, questions, metrics, course, last: None, seen: 0, due: Vec::new() }
     }
 
-    /// Looks at what there is to be looked at; the runs that the next look lacks, `None` when no look is left.
+    /// Takes the looks of the record, then those that are due; the runs that the next one lacks, `None` when no look is left.
     fn play(&mut self) -> Option<Vec<RunId>> {
-        let (mut step, mut have) = (self.course.start(), 0);
-        while let Step::Measure(wanted) = step {
-            let (size, last) = self.affordable(have, wanted as u32);
-            let missing = self.missing(size);
+        let (past, mut step) = (self.past, self.course.start());
+        for (index, one) in past.iter().enumerate() {
+            if let Past::Look(look) = one {
+                step = self.take(look.clone(), index);
+            }
+        }
+        while let Some((repetitions, last)) = self.next_look(step) {
+            let missing = self.missing(repetitions);
             if !missing.is_empty() {
                 return Some(missing);
             }
-            self.bury(have, size);
-            let ratios = self.ratios(size);
-            step = self.course.look(&ratios, last);
-            if last {
-                break;
-            }
-            have = size;
+            let look = Look { repetitions, last, dead: self.dead_at(repetitions) };
+            self.due.push(look.clone());
+            step = self.take(look, past.len());
         }
         None
     }
 
+    /// Looks at the first `seen` things that happened.
+    fn take(&mut self, look: Look, seen: usize) -> Step {
+        let ratios = self.ratios(&self.past[..seen], look.repetitions);
+        let step = self.course.look(&ratios, look.last);
+        (self.last, self.seen) = (Some(look), seen);
+        step
+    }
+
+    /// Repetitions of the next look, and whether it is the last for which there is time.
+    fn next_look(&self, step: Step) -> Option<(u32, bool)> {
+        if self.last.as_ref().is_some_and(|look| look.last) {
+            return None;
+        }
+        if self.course.has_looks() && self.is_revived() {
+            return Some((self.have(), false));
+        }
+        match step {
+            Step::Measure(wanted) if !self.open_cells().is_empty() => Some(self.affordable(wanted as u32)),
+            _ => None,
+        }
+    }
+
+    /// Repetitions of the last look.
+    fn have(&self) -> u32 {
+        self.last.as_ref().map_or(0, |look| look.repetitions)
+    }
+
+    fn dead(&self) -> &[CellId] {
+        self.last.as_ref().map_or(&[], |look| &look.dead)
+    }
+
+    /// Whether a run of a dead cell was tried again since the last look, and done.
+    fn is_revived(&self) -> bool {
+        past::runs(&self.past[self.seen..]).any(|run| self.dead().contains(&cell_of(run.id)))
+    }
+
     /// The size of the next look, and whether it is the last for which there is time. The first is always taken.
-    fn affordable(&self, have: u32, wanted: u32) -> (u32, bool) {
+    fn affordable(&self, wanted: u32) -> (u32, bool) {
+        let have = self.have();
         if have == 0 {
             return (wanted, false);
         }
-        let left = self.spec.most_seconds() - self.seconds(have, |_| true);
+        let spent: f64 = self.tries(have).map(|(_, seconds)| seconds).sum();
+        let left = self.spec.most_seconds() - spent;
         let size = have.saturating_add((left / self.seconds_of_a_repetition(have)).max(0.0) as u32);
         if size < wanted { (size, true) } else { (wanted, false) }
     }
 
-    /// What one more repetition of all open cells takes, by what the repetitions so far took.
+    /// What one more repetition of all open cells takes, by what the last tries so far took.
     fn seconds_of_a_repetition(&self, have: u32) -> f64 {
         let open = self.open_cells();
-        (self.seconds(have, |id| open.contains(&cell_of(id))) / f64::from(have)).max(1e-3)
+        let last: BTreeMap<RunId, f64> = self.tries(have).filter(|(id, _)| open.contains(&cell_of(*id))).collect();
+        (last.into_values().sum::<f64>() / f64::from(have)).max(1e-3)
     }
 
-    /// What some runs of the first `size` repetitions took; those that failed took time as well.
-    fn seconds(&self, size: u32, counts: impl Fn(RunId) -> bool) -> f64 {
-        let done = self.events.iter().map(|event| (event.id, event.seconds));
-        let failed = self.failed.iter().map(|(id, seconds)| (*id, *seconds));
-        let of = done.chain(failed).filter(|(id, _)| self.is_within(*id, size) && counts(*id));
-        of.map(|(_, seconds)| seconds).sum()
+    /// The tries of the first `size` repetitions before the last look, and what they took; those that failed took time as well.
+    fn tries(&self, size: u32) -> impl Iterator<Item = (RunId, f64)> {
+        let tried = self.past[..self.seen].iter().filter_map(Past::tried);
+        tried.filter(move |(id, _)| self.is_within(*id, size))
     }
 
     fn has_time(&self) -> bool {
-        self.seconds(self.spec.repetitions, |_| true) < self.spec.most_seconds()
+        let spent: f64 = self.past.iter().filter_map(Past::tried).map(|(_, seconds)| seconds).sum();
+        spent < self.spec.most_seconds()
     }
 
-    /// Gives up the open cells all of whose runs failed since the look at `have` repetitions.
-    fn bury(&mut self, have: u32, size: u32) {
-        if size > have {
-            let is_newer = |id: RunId| self.is_within(id, size) && !self.is_within(id, have);
-            let living: BTreeSet<CellId> =
-                self.done.iter().filter(|id| is_newer(**id)).map(|id| cell_of(*id)).collect();
-            let dead: Vec<CellId> = self.open_cells().into_iter().filter(|cell| !living.contains(cell)).collect();
-            self.dead.extend(dead);
-        }
+    /// The cells that a look at `repetitions` gives up: open ones none of whose runs was done since the last look, and those of
+    /// before.
+    fn dead_at(&self, repetitions: u32) -> Vec<CellId> {
+        let have = self.have();
+        let is_newer = |id: RunId| self.is_within(id, repetitions) && !self.is_within(id, have);
+        let newer = past::runs(self.past).filter(|run| is_newer(run.id));
+        let again = past::runs(&self.past[self.seen..]);
+        let living: BTreeSet<CellId> = newer.chain(again).map(|run| cell_of(run.id)).collect();
+        let asked = if repetitions > have { self.open_cells() } else { BTreeSet::new() };
+        let asked: BTreeSet<CellId> = asked.into_iter().chain(self.dead().iter().copied()).collect();
+        asked.into_iter().filter(|cell| !living.contains(cell)).collect()
     }
 
     /// The cells of questions that are neither decided nor given up.
     fn open_cells(&self) -> BTreeSet<CellId> {
         let ends = |index: usize| [self.questions[index].sample, self.questions[index].reference];
         let asked = self.course.open().into_iter().map(ends);
-        asked.filter(|ends| !ends.iter().any(|end| self.dead.contains(end))).flatten().collect()
+        asked.filter(|ends| !ends.iter().any(|end| self.dead().contains(end))).flatten().collect()
     }
 
+    /// The runs of a look that were not tried.
     fn missing(&self, size: u32) -> Vec<RunId> {
         let open = self.open_cells();
+        let tried: BTreeSet<RunId> = self.past.iter().filter_map(Past::tried).map(|(id, _)| id).collect();
         let all = runs(&StudySpec { repetitions: size, ..self.spec.clone() });
-        let left = all.into_iter().filter(|id| open.contains(&cell_of(*id)));
-        left.filter(|id| !self.done.contains(id) && !self.failed.contains_key(id)).collect()
-    }
-
-    /// The runs of the first `size` repetitions.
-    fn within(&self, size: u32) -> impl Iterator<Item = &'a RunEvent> + use<'a, '_> {
-        self.events.iter().filter(move |event| self.is_within(event.id, size))
+        all.into_iter().filter(|id| open.contains(&cell_of(*id)) && !tried.contains(id)).collect()
     }
 
     fn is_within(&self, id: RunId, size: u32) -> bool {
         id.repetition < repetitions_of(self.spec, id.on.state, size)
     }
 
-    fn cells(&self, size: u32) -> Vec<Cell> {
-        judged_and_others(&self.within(size).cloned().collect::<Vec<_>>(), &BTreeSet::new()).0
+    fn cells(&self, past: &[Past], size: u32) -> Vec<Cell> {
+        let within = past::runs(past).filter(|run| self.is_within(run.id, size));
+        judged_and_others(&within.cloned().collect::<Vec<_>>(), &BTreeSet::new()).0
     }
 
-    fn ratios(&self, size: u32) -> Vec<Result<Ratio, Untestable>> {
-        let cells = self.cells(size);
+    fn ratios(&self, past: &[Past], size: u32) -> Vec<Result<Ratio, Untestable>> {
+        let (cells, censored) = (self.cells(past, size), verdicts::censored(&past::failed(past)));
         let of = |question: &Question| match self.metrics.get(&question.sample.workload) {
-            Some(what) => verdicts::ratio(self.spec, &cells, &self.censored, *question, &what.metric),
+            Some(what) => verdicts::ratio(self.spec, &cells, &censored, *question, &what.metric),
             None => Err(Untestable::Other("no run of the workload succeeded".into())),
         };
         self.questions.iter().map(of).collect()
@@ -190,143 +255,4 @@ fn cell_of(id: RunId) -> CellId {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::Rng;
-    use senesce_core::Seed;
-    use senesce_core::analysis::Better;
-
-    const STUDY: &str = r#"
-name = "t"
-size = "512M"
-until_decided = true
-max_time = "1h"
-repetitions = 200
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-[[file_system]]
-kind = "btrfs"
-[[state]]
-kind = "fresh"
-[[workload]]
-personality = "webserver"
-scale = 0.1
-"#;
-
-    /// A standard normal number, from twelve uniform ones.
-    fn normal(rng: &mut impl Rng) -> f64 {
-        (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
-    }
-
-    /// Plays the whole study on made-up machines: throughput by file system at a variation of 5 %, `seconds` a run.
-    fn played(centres: [f64; 3], seconds: f64, seed: u64) -> (Vec<RunEvent>, Vec<Answer>) {
-        let spec = StudySpec::parse("t", STUDY).unwrap();
-        let mut rng = Seed(seed).stream("noise");
-        let mut events: Vec<RunEvent> = Vec::new();
-        loop {
-            let next = next_runs(&spec, &events, &[]);
-            if next.is_empty() {
-                return (events.clone(), answers(&spec, &events, &[]));
-            }
-            events.extend(next.into_iter().map(|id| {
-                let value = centres[id.on.fs] * (0.05 * normal(&mut rng)).exp();
-                let metrics = vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()];
-                RunEvent { id, metrics, overhead_seconds: 0.0, seconds, guest: None }
-            }));
-        }
-    }
-
-    fn word(answers: &[Answer], a: usize, b: usize) -> &'static str {
-        let is_it = |answer: &&Answer| (answer.question.sample.fs, answer.question.reference.fs) == (a, b);
-        answers.iter().find(is_it).unwrap().decision.verdict.word()
-    }
-
-    #[test]
-    fn a_tenth_is_found_and_never_called_equal() {
-        let mut found = 0;
-        for seed in 0..40 {
-            let (events, answers) = played([1.0, 0.9, 0.8], 1.0, seed);
-            let words = [word(&answers, 0, 1), word(&answers, 0, 2), word(&answers, 1, 2)];
-            assert!(!words.contains(&"equivalent") && !words.contains(&"worse"), "{words:?}");
-            found += usize::from(words == ["better"; 3]);
-            assert!(events.len() < 3 * 100, "{}", events.len());
-        }
-        assert!(found >= 38, "{found} of 40");
-    }
-
-    #[test]
-    fn repetitions_go_where_the_answer_is_open() {
-        let (events, answers) = played([1.0, 1.0, 0.5], 1.0, 7);
-        let count = |fs| events.iter().filter(|event| event.id.on.fs == fs).count();
-        assert_eq!((word(&answers, 0, 2), count(2)), ("better", 5));
-        assert!(count(0) > 20 && count(0) == count(1), "{} {}", count(0), count(1));
-    }
-
-    #[test]
-    fn the_time_ends_it_with_what_is_known() {
-        let (events, answers) = played([1.0, 1.0, 0.5], 100.0, 7);
-        let spent: f64 = events.iter().map(|event| event.seconds).sum();
-        assert!((3000.0..=3600.0).contains(&spent), "{spent}");
-        assert_eq!(word(&answers, 0, 1), "undecided");
-        assert_eq!(word(&answers, 0, 2), "better");
-    }
-
-    fn failed(id: RunId, seconds: f64) -> FailedRun {
-        FailedRun { id, reason: "it did not end within its timeout".into(), seconds }
-    }
-
-    /// Plays a study in which runs of the second file system fail from a repetition on, after so many seconds; the runs of each.
-    fn failing_from(repetition: u32, seconds: f64) -> [usize; 3] {
-        let spec = StudySpec::parse("t", STUDY).unwrap();
-        let (mut events, mut failures): (Vec<RunEvent>, Vec<FailedRun>) = Default::default();
-        let mut tried = [0; 3];
-        loop {
-            let next = next_runs(&spec, &events, &failures);
-            if next.iter().all(|id| failures.iter().any(|failed| failed.id == *id)) {
-                let spent: f64 = events.iter().map(|event| event.seconds).sum::<f64>()
-                    + failures.iter().map(|failed| failed.seconds).sum::<f64>();
-                assert!(spent < spec.most_seconds() + 1.0 || next.is_empty(), "no retry after {spent} s");
-                return tried;
-            }
-            for id in next {
-                tried[id.on.fs] += 1;
-                if id.on.fs == 1 && id.repetition >= repetition {
-                    failures.push(failed(id, seconds));
-                } else {
-                    // Two that differ by little and vary much are never decided.
-                    let value = 100.0 * (1.0 + 0.2 * f64::from(id.repetition % 3));
-                    let metrics = vec![Measurement::new("throughput", "1/s", Better::Higher, value).unwrap()];
-                    events.push(RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: None });
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn runs_that_fail_take_their_time_of_the_whole() {
-        // The first look takes 5 of each: 10 s of what succeeds and 4000 s of what does not, and the hour is over.
-        assert_eq!(failing_from(0, 800.0), [5, 5, 5]);
-    }
-
-    #[test]
-    fn a_cell_that_fails_throughout_a_look_is_given_up() {
-        let tried = failing_from(1, 1.0);
-        assert_eq!(tried[1], 5 + 2, "at the second look, where all that it adds failed: {tried:?}");
-        assert!(tried[0] > 100, "the other two go on: {tried:?}");
-    }
-
-    #[test]
-    fn what_failed_is_not_waited_for_and_is_done_again_at_the_end() {
-        let spec = StudySpec::parse("t", STUDY).unwrap();
-        let first = next_runs(&spec, &[], &[]);
-        assert_eq!(first.len(), 15);
-        let failed: Vec<FailedRun> = first.iter().map(|id| failed(*id, 1.0)).collect();
-        let mut again = next_runs(&spec, &[], &failed);
-        let mut first = first;
-        again.sort();
-        first.sort();
-        assert_eq!(again, first, "nothing is left but what failed");
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
 //! Which file system for a purpose: a study that asks that, and its answer as a ranking.
 
+use crate::adaptive::MOST;
 use crate::answer::needed_words;
 use crate::entries::WorkloadSpec;
 use crate::ready::Ready;
@@ -154,14 +155,27 @@ pub fn pairs(result: &Value) -> Table {
             pair["low"].clone(),
             pair["high"].clone(),
             pair["verdict"].clone(),
-            needed(pair).map_or(Value::Null, |needed| json!(needed_words(std::iter::once(needed)))),
+            needed(pair).map_or(Value::Null, |needed| json!(would_decide(&[needed]))),
         ]);
     }
     table
 }
 
+/// What would decide comparisons, and whether a cell gets so much.
+fn would_decide(open: &[Needed]) -> String {
+    let words = needed_words(open.iter().copied());
+    if is_beyond(open) { format!("{words}, and a cell gets {MOST} at most") } else { words }
+}
+
+fn is_beyond(open: &[Needed]) -> bool {
+    open.iter().all(|(_, needed)| needed.is_some()) && open.iter().any(|(_, needed)| *needed > Some(u64::from(MOST)))
+}
+
+/// What a comparison counts, and how many of that would decide it; `None`: no number would.
+type Needed<'a> = (&'a str, Option<u64>);
+
 /// Of a pair that is undecided: of what it counts, how many would decide it.
-fn needed(pair: &Value) -> Option<(&str, Option<u64>)> {
+fn needed(pair: &Value) -> Option<Needed<'_>> {
     let units = pair["counted"].as_str().unwrap_or("repetitions");
     (pair["verdict"] == "undecided").then(|| (units, pair["repetitions_needed"].as_u64()))
 }
@@ -173,12 +187,16 @@ fn rows<'a>(result: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 /// The answer in a sentence, and what is left to decide in another.
 pub fn sentences(result: &Value) -> Vec<String> {
     let mut said: Vec<String> = result["answer"].as_str().map(str::to_string).into_iter().collect();
-    let open: Vec<(&str, Option<u64>)> = rows(result, "pairs").filter_map(needed).collect();
+    let open: Vec<Needed> = rows(result, "pairs").filter_map(needed).collect();
     if !open.is_empty() {
-        let can_be = open.iter().all(|(_, needed)| needed.is_some());
-        let advice = if can_be { "; give a larger --budget" } else { ", whatever the budget" };
-        let (count, words) = (open.len(), needed_words(open.into_iter()));
-        said.push(format!("{count} comparisons are undecided: {words}{advice}."));
+        let advice = match open.iter().all(|(_, needed)| needed.is_some()) {
+            true if is_beyond(&open) => {
+                ", whatever the budget; let values vary less: write longer workloads into the study, or measure on a quieter machine"
+            }
+            true => "; give a larger --budget",
+            false => ", whatever the budget",
+        };
+        said.push(format!("{} comparisons are undecided: {}{advice}.", open.len(), would_decide(&open)));
     }
     said
 }
@@ -225,6 +243,26 @@ mod tests {
                 "ext4 is best.",
                 "2 comparisons are undecided: no number of repetitions would decide all, whatever the budget."
             ]
+        );
+    }
+
+    #[test]
+    fn more_than_a_cell_gets_is_no_reason_for_a_larger_budget() {
+        let pair =
+            |needed: u64| json!({"verdict": "undecided", "counted": "repetitions", "repetitions_needed": needed});
+        let said = |needed: &[u64]| {
+            let pairs: Vec<Value> = needed.iter().map(|needed| pair(*needed)).collect();
+            sentences(&json!({"answer": "a.", "pairs": pairs})).remove(1)
+        };
+        assert!(said(&[30, 400]).ends_with("400 repetitions of a cell would decide; give a larger --budget."));
+        let beyond = said(&[30, 401]);
+        assert!(
+            beyond.contains("401 repetitions of a cell would decide, and a cell gets 400 at most, whatever the budget")
+        );
+        assert!(!beyond.contains("--budget") && beyond.contains("longer workloads"), "{beyond}");
+        assert_eq!(
+            pairs(&json!({"pairs": [pair(900)]})).rows[0][7],
+            "900 repetitions of a cell would decide, and a cell gets 400 at most"
         );
     }
 

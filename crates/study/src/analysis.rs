@@ -84,7 +84,7 @@ fn caveats(results: &Results) -> Vec<String> {
         };
         let names: Vec<String> = results.remade.iter().map(name).collect();
         caveats.push(format!(
-            "made anew as another image when the study went on, so that runs of two images count as those of one: {}",
+            "made anew when the study went on, so that runs of two images count as those of one: {}",
             names.join("; ")
         ));
     }
@@ -215,7 +215,7 @@ pub(crate) fn layout_pairs(results: &Results, cells: &[&Cell]) -> Vec<(usize, f6
     for cell in cells {
         let Some(base) = reference(cell.id.fs) else { continue };
         for (id, values) in cell.images.iter().zip(&cell.groups) {
-            let score = results.images.get(id).and_then(|facts| facts.tree_layout_score);
+            let score = results.image_of(cell, *id).and_then(|facts| facts.tree_layout_score);
             if let (Some(score), Some(mean)) = (score, senesce_stats::mean(values)) {
                 pairs.push((cell.id.fs, score, mean / base));
             }
@@ -271,6 +271,7 @@ fn images_table(results: &Results) -> Table {
         "file system",
         "state",
         "image",
+        "guest's kernel",
         "overwrites",
         "files",
         "extents per file",
@@ -282,11 +283,12 @@ fn images_table(results: &Results) -> Table {
         "from the store",
     ];
     let mut table = Table::new("images", "Images", &columns);
-    for facts in results.images.values() {
+    for facts in &results.images {
         table.row(vec![
             json!(results.spec.file_system[facts.id.fs].name),
             json!(results.spec.state[facts.id.state].name),
             json!(facts.id.image),
+            json!(facts.guest),
             json!(facts.overwrites),
             json!(facts.files),
             json!(facts.extents_per_file),
@@ -372,7 +374,7 @@ fn result(results: &Results) -> Value {
         "took_seconds": results.times.map(|(_, took)| took),
         "controls": results.controls.iter().map(control).collect::<Vec<_>>(),
         "cells": results.judged.iter().map(cell).collect::<Vec<_>>(),
-        "images": results.images.values().collect::<Vec<_>>(),
+        "images": results.images,
     });
     if let Some(all) = all.as_object_mut() {
         all.extend(answer::json(results));

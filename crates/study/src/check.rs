@@ -7,6 +7,10 @@ use senesce_volume::FileSystem;
 
 impl StudySpec {
     /// What is wrong with it, if anything.
+    ///
+    /// # Errors
+    /// In words, what is wrong first: a list without entries, a count out of range, a name that stands twice, an entry that
+    /// cannot be used, or entries that do not go together.
     pub fn check(&self) -> Result<(), String> {
         let counts = [self.file_system.len(), self.state.len(), self.workload.len()];
         for (count, what) in counts.into_iter().zip(["file_system", "state", "workload"]) {

@@ -71,6 +71,9 @@ impl DeviceState {
     }
 
     /// Writes what the state needs into the image, which is not in use. Its content does not change.
+    ///
+    /// # Errors
+    /// Those of reading the image and of writing it again (exit code 5).
     pub fn prepare(self, image: &Path, seed: Seed) -> Result<(), Failure> {
         let times = match self {
             Self::AsIs | Self::Discard => return Ok(()),

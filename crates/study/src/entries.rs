@@ -68,10 +68,10 @@ pub struct StateSpec {
     /// Profile (aged, write-once).
     #[serde(default)]
     pub profile: String,
-    /// Fullness (aged, write-once).
+    /// Fullness, a share of the size from 0 to 1 (aged, write-once).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fullness: Option<f64>,
-    /// Overwrites (aged); until convergence unless said.
+    /// Overwrites, in times of the size (aged); until convergence unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overwrites: Option<f64>,
     /// How files get their size.
@@ -155,6 +155,9 @@ pub struct WorkloadSpec {
     /// A program that is run before, and not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
+    /// Folder of the study's file, where a command names `SENESCE_STUDY` or a file there. Written out when the study is read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
     /// Time after which the program has hung.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Span>,
@@ -249,6 +252,9 @@ impl FileSystemSpec {
     }
 
     /// Its kind.
+    ///
+    /// # Errors
+    /// With the nearest kind and all that there are.
     pub fn kind(&self) -> Result<FileSystem, String> {
         let zoned = ZONED_KINDS.iter().find(|(word, _)| *word == self.kind).map(|(_, kind)| Ok(*kind));
         zoned.unwrap_or_else(|| self.kind.parse()).map_err(|_| {

@@ -171,12 +171,13 @@ fn layout(results: &Results, cells: &[&Cell]) -> Option<Figure> {
 fn free_space(results: &Results) -> Option<Figure> {
     let states: Vec<_> = results
         .images
-        .values()
+        .iter()
         .filter(|facts| facts.id.image == 0)
         .filter_map(|facts| {
-            let name =
-                format!("{} {}", results.spec.file_system[facts.id.fs].name, results.spec.state[facts.id.state].name);
-            Some((name, facts.free_space.clone()?))
+            let (fs, state) = (&results.spec.file_system[facts.id.fs].name, &results.spec.state[facts.id.state].name);
+            let is_alone = results.images.iter().filter(|other| other.id == facts.id).count() == 1;
+            let kernel = facts.guest.as_ref().filter(|_| !is_alone).map_or(String::new(), |guest| format!(", {guest}"));
+            Some((format!("{fs} {state}{kernel}"), facts.free_space.clone()?))
         })
         .collect();
     (!states.is_empty())
@@ -188,6 +189,7 @@ mod tests {
     use super::*;
     use crate::matrix::runs;
     use crate::matrix_run::RunEvent;
+    use crate::past::Past;
     use senesce_core::Measurement;
 
     /// What a study with 5 runs of each cell leaves, in which every state doubles the throughput.
@@ -203,8 +205,8 @@ mod tests {
             let metrics = vec![Measurement::new("throughput", "operations/s", Better::Higher, value).unwrap()];
             RunEvent { id, metrics, overhead_seconds: 0.0, seconds: 1.0, guest: None }
         };
-        let events = runs(&spec).into_iter().map(event).collect();
-        Results::gather(spec, events, Vec::new(), BTreeMap::new(), Vec::new())
+        let past: Vec<Past> = runs(&spec).into_iter().map(event).map(Past::Run).collect();
+        Results::gather(spec, &past, Vec::new(), Vec::new())
     }
 
     #[test]

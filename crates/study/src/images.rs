@@ -26,6 +26,9 @@ pub struct ImageFacts {
     pub id: ImageId,
     /// Its key in the store.
     pub key: String,
+    /// Kernel of the guest for which it was made or fetched; none: this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guest: Option<String>,
     /// Whether it was there already.
     pub from_store: bool,
     /// Seconds to make it or to fetch it.
@@ -58,6 +61,9 @@ const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
     /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
+    ///
+    /// # Errors
+    /// When the temporary directory or the image store cannot be opened.
     pub fn open(needed: u64, fallback: &Path) -> Result<Self, Failure> {
         // In the guest nobody else needs memory, and what is not memory is slow.
         let in_guest = Guest::here().is_some();
@@ -91,6 +97,9 @@ impl Images {
     }
 
     /// Puts the image at [`Self::working`].
+    ///
+    /// # Errors
+    /// When the image is no longer in the near store, or cannot be copied.
     pub fn restore(&self, key: &str) -> Result<(), Failure> {
         match self.near.restore(key, &self.working())? {
             true => Ok(()),
@@ -102,6 +111,10 @@ impl Images {
     }
 
     /// Mounts what [`Self::restore`] brought: the image, or the drives that are filled from it.
+    ///
+    /// # Errors
+    /// When the kind of file system is unknown, when its drives are not there, or when the image cannot be copied to them; as
+    /// [`open()`].
     pub fn open_restored(&self, fs: &FileSystemSpec) -> Result<MountedTarget, Failure> {
         let options = OpenOptions { keep_existing: true, ..fs.open_options("").map_err(Failure::usage)? };
         match ZonedDrives::of(fs)? {
@@ -119,12 +132,19 @@ impl Images {
     }
 
     /// Frees the memory of an image that is not needed again.
+    ///
+    /// # Errors
+    /// When the near store does not have it, or it cannot be removed.
     pub fn forget(&self, key: &str) -> Result<(), Failure> {
         self.near.remove(key)?;
         Ok(())
     }
 
     /// Fetches an image from the store, or makes it and stores it; then looks at its layout.
+    ///
+    /// # Errors
+    /// When the stores cannot be read or written, when the image cannot be made, or its layout not be read; an image that is
+    /// not known to tell its layout is without one.
     pub fn provide(
         &self,
         spec: &StudySpec,
@@ -166,7 +186,7 @@ impl Images {
                 _ => summary.bytes_live.0 as f64 / spec.size.0 as f64,
             };
         }
-        Ok(ImageFacts { from_store, seconds: begun.elapsed().as_secs_f64(), ..facts })
+        Ok(ImageFacts { guest: guest_kernel(), from_store, seconds: begun.elapsed().as_secs_f64(), ..facts })
     }
 
     fn make(
@@ -292,6 +312,7 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     Ok(ImageFacts {
         id,
         key,
+        guest: None,
         from_store: false,
         seconds: 0.0,
         overwrites: 0.0,
@@ -303,12 +324,24 @@ fn look(path: &Path, id: ImageId, key: String) -> Result<ImageFacts, Failure> {
     })
 }
 
+/// The kernel of the guest that this is, if it is one.
+fn guest_kernel() -> Option<String> {
+    senesce_core::machine::lab_accelerator()?;
+    Some(rustix::system::uname().release().to_string_lossy().into_owned())
+}
+
 impl ImageFacts {
+    /// Which image, and where: a study may make the same one here and in a guest.
+    pub(crate) fn place(&self) -> (ImageId, Option<&str>) {
+        (self.id, self.guest.as_deref())
+    }
+
     /// An image of which nothing is told.
     pub(crate) fn unseen(id: ImageId) -> Self {
         Self {
             id,
             key: String::new(),
+            guest: None,
             from_store: false,
             seconds: 0.0,
             overwrites: 0.0,

@@ -88,6 +88,9 @@ fn drives(spec: &StudySpec, wanted: &[RunId]) -> Vec<String> {
 }
 
 /// Checks that the kernels which the study names are set up.
+///
+/// # Errors
+/// When a kernel that the study names is not in the cache of the lab; without a name, when there is none at all.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     let (_, groups) = split(spec, runs(spec));
     for name in groups.keys() {

@@ -26,6 +26,9 @@ const DIRECTORY: &str = "ranks";
 
 impl Launched {
     /// Reads what the study says; `None` without a launcher.
+    ///
+    /// # Errors
+    /// A usage error for a launcher of what one process measures.
     pub fn of(spec: &WorkloadSpec) -> Result<Option<Self>, Failure> {
         let launcher: Vec<String> = spec.launcher.split_whitespace().map(str::to_string).collect();
         if launcher.is_empty() {
@@ -48,6 +51,10 @@ impl Launched {
     }
 
     /// Runs it on the target for so long; all ranks as one.
+    ///
+    /// # Errors
+    /// Missing, when the launcher cannot be started; interrupted, when it was asked to stop; a failure of the run with the
+    /// first words of the ranks, when they gave no result.
     pub fn run(
         &self,
         target: &MountedTarget,

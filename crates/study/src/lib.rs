@@ -1,5 +1,7 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
+
 mod adaptive;
 pub mod advise;
 mod analysis;
@@ -15,9 +17,11 @@ mod figures;
 pub mod images;
 mod lab;
 mod launched;
+mod made;
 pub mod matrix;
 mod matrix_run;
 mod pair_figures;
+mod past;
 pub mod questions;
 pub mod ready;
 pub mod results;
@@ -28,6 +32,7 @@ pub mod trial;
 pub mod verdicts;
 mod zoned;
 
+pub use adaptive::Look;
 pub use matrix_run::{Event, Matrix, RunEvent};
 pub use spec::StudySpec;
 pub use support::needs;
@@ -71,13 +76,21 @@ impl Run for Study {
         if !spec.until_decided {
             return Ok(steps.filter(|planned| !recorded.is_done(&planned.step)).collect());
         }
-        let events: Vec<RunEvent> = results::runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
-        let wanted = adaptive::next_runs(spec, &events, &results::failed_runs(spec, recorded));
+        let wanted = adaptive::next_runs(spec, &past::of(spec, recorded));
         Ok(steps.filter(|planned| wanted.contains(&planned.step)).collect())
     }
 
     fn begin(spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         Ok(Self(Matrix::begin(spec.clone(), context)?))
+    }
+
+    fn take_stock(&mut self, spec: &StudySpec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if spec.until_decided {
+            for look in adaptive::due_looks(spec, &past::of(spec, context.recorded())) {
+                context.record_now(Event::Look(look))?;
+            }
+        }
+        Ok(())
     }
 
     fn step(&mut self, _spec: &StudySpec, step: &RunId, context: &mut Context<'_, Self>) -> Result<(), Failure> {
@@ -116,7 +129,7 @@ mod tests {
 
     /// The studies of the page, which are what a new user copies: indented text between paragraphs.
     fn examples() -> Vec<String> {
-        let page = include_str!("../../../docs/verbs/study.md");
+        let page = include_str!("../docs/verbs/study.md");
         let mut blocks = vec![String::new()];
         for line in page.lines().filter(|line| !line.is_empty()) {
             match (line.strip_prefix("    "), blocks.last_mut()) {

@@ -90,6 +90,9 @@ fn shuffle(runs: &mut [RunId], seed: Seed) {
 }
 
 /// The plan of an aged, filled or copied state.
+///
+/// # Errors
+/// As [`Profile::load`] and [`AgingPlan::new`].
 pub fn aging_plan(spec: &StudySpec, state: &StateSpec, image: u32) -> Result<AgingPlan, Failure> {
     let source = spec.source(state);
     let profile = Profile::load(&source.profile)?;
@@ -264,6 +267,9 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
 }
 
 /// What may go wrong though it is not sure to, one line for each file system and state.
+///
+/// # Errors
+/// As [`Subject::of`] and [`aging_plan`]; a usage error for an unknown kind of file system.
 pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     let mut cells: Vec<(usize, usize)> = runs(spec).iter().map(|run| (run.on.fs, run.on.state)).collect();
     cells.sort_unstable();
@@ -272,7 +278,7 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     for workload in &spec.workload {
         let missing = Subject::of(workload)?.missing();
         found.extend(missing.map(|words| format!("workload '{}' is not testable here: {words}", workload.name)));
-        let left = crate::command::files::left_behind(workload).into_iter();
+        let left = crate::command::files::left_behind(workload, &spec.folder).into_iter();
         found.extend(left.map(|words| format!("workload '{}': {words}", workload.name)));
     }
     for (fs, state) in cells.into_iter().map(|(fs, state)| (&spec.file_system[fs], &spec.state[state])) {
@@ -316,7 +322,8 @@ fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u6
     }
 }
 
-fn cell_words(spec: &StudySpec, run: &RunId) -> String {
+/// The names of the cell of a run.
+pub(crate) fn cell_words(spec: &StudySpec, run: &RunId) -> String {
     let (fs, state) = (&spec.file_system[run.on.fs].name, &spec.state[run.on.state].name);
     format!("cell {fs} / {state} / {}", spec.workload[run.workload].name)
 }
@@ -361,6 +368,21 @@ seconds = 1
         assert_ne!(all, sorted);
         sorted.dedup();
         assert_eq!(sorted.len(), all.len());
+    }
+
+    #[test]
+    fn a_file_beside_the_study_that_the_volume_will_not_have_is_told_wherever_senesce_was_started() {
+        let room = tempfile::tempdir().unwrap();
+        std::fs::write(room.path().join("run.sh"), "").unwrap();
+        let text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n[[workload]]\n\
+                    name = 'mine'\ncommand = ['sh', 'run.sh']\n";
+        let spec = StudySpec::parse(&room.path().join("my.toml").to_string_lossy(), text).unwrap();
+        let said = warnings(&spec).unwrap();
+        assert!(said.len() == 1 && said[0].contains("'mine': run.sh is a file beside the study"), "{said:?}");
+        assert!(
+            !senesce_core::Plan::of_spec("t", Seed(1), &spec).unwrap().spec.contains_key("folder"),
+            "it shapes nothing"
+        );
     }
 
     #[test]

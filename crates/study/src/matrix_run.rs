@@ -1,10 +1,12 @@
 //! Does what a study asks for: images first, then every run on a restored image.
 
+use crate::adaptive::Look;
 use crate::device_state::DeviceState;
 use crate::estimate;
 use crate::images::{ImageFacts, Images};
 use crate::lab;
-use crate::matrix::{ImageId, RunId, is_planned, runs, warnings};
+use crate::made;
+use crate::matrix::{self, ImageId, RunId, is_planned, runs, warnings};
 use crate::spec::{CellSpec, FileSystemSpec, StateKind, StudySpec};
 use crate::subject::{Measured, Subject};
 use crate::trial;
@@ -23,12 +25,14 @@ use std::time::Instant;
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// An image was made.
     Image(ImageFacts),
     /// A run was done.
     Run(RunEvent),
+    /// A look was taken at the values so far.
+    Look(Look),
 }
 
 /// A run that was done.
@@ -197,7 +201,7 @@ impl Matrix {
                 context.check_interrupt()?;
             }
             if let Ok(facts) = &provided
-                && is_new(context.recorded().events(), facts)
+                && made::is_new(context.recorded().events(), facts)
             {
                 context.record_now(Event::Image(facts.clone()))?;
             }
@@ -207,15 +211,6 @@ impl Matrix {
         self.images = Some(images);
         Ok(())
     }
-}
-
-/// Whether a record does not have this image, or had another one in its place last.
-fn is_new<'a>(recorded: impl DoubleEndedIterator<Item = &'a Event>, facts: &ImageFacts) -> bool {
-    let last = recorded.rev().find_map(|event| match event {
-        Event::Image(known) if known.id == facts.id => Some(known.key == facts.key),
-        _ => None,
-    });
-    last != Some(true)
 }
 
 /// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
@@ -275,6 +270,9 @@ fn one<R: Run>(
     });
     drop(limits);
     let measured = measured?;
+    if let Some(caveat) = measured.caveat {
+        context.caveat(format!("{}: {caveat}", matrix::cell_words(spec, &id)));
+    }
     let modelled = stop_trace(spec, &target, trace, &subject, &measured)?;
     fail_on(target.kernel_warnings())?;
     target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
@@ -375,21 +373,4 @@ fn words(spec: &StudySpec, id: RunId) -> String {
         id.repetition,
         if id.twin { " (again, as a control)" } else { "" }
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_that_was_made_anew_is_recorded_anew() {
-        let facts = |fs: usize, key: &str| ImageFacts {
-            key: key.into(),
-            ..ImageFacts::unseen(ImageId { fs, state: 0, image: 0 })
-        };
-        let record = [facts(0, "a"), facts(1, "b"), facts(0, "c")].map(Event::Image);
-        let is_new = |fs: usize, key: &str| is_new(record.iter(), &facts(fs, key));
-        assert_eq!([is_new(0, "c"), is_new(1, "b"), is_new(2, "a")], [false, false, true]);
-        assert!(is_new(0, "a") && is_new(1, "c"), "its facts are those of another image");
-    }
 }

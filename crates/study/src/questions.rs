@@ -5,6 +5,7 @@ use crate::spec::{StateKind, StudySpec};
 use senesce_stats::Ratio;
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::verdict::{FAMILY_ERROR, MARGIN};
+use serde::{Deserialize, Serialize};
 
 /// The change that the default number of repetitions finds with probability [`POWER`] where values vary by [`VARIATION`].
 const CHANGE: f64 = 0.10;
@@ -14,7 +15,7 @@ const POWER: f64 = 0.9;
 const VARIATION: f64 = 0.05;
 
 /// A cell of the matrix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellId {
     /// Index of the workload.
     pub workload: usize,

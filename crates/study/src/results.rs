@@ -3,8 +3,10 @@
 use crate::adaptive;
 use crate::controls::{self, Control};
 use crate::images::ImageFacts;
+use crate::made;
 use crate::matrix::{ImageId, RunId, runs};
 use crate::matrix_run::{ESTIMATED, Event, RunEvent, TOOK};
+use crate::past::{self, Past};
 use crate::questions::CellId;
 use crate::spec::StudySpec;
 use crate::subject::{DRIVE_TIME, modelled_by};
@@ -42,8 +44,6 @@ pub struct FailedRun {
     pub id: RunId,
     /// Why.
     pub reason: String,
-    /// Seconds that its tries took.
-    pub seconds: f64,
 }
 
 /// Everything that a study measured.
@@ -54,9 +54,9 @@ pub struct Results {
     pub judged: Vec<Cell>,
     /// Cells under all other metrics.
     pub others: Vec<Cell>,
-    /// Images.
-    pub images: BTreeMap<ImageId, ImageFacts>,
-    /// Images that were made more than once, as another image each time.
+    /// Images, each once for this machine and once for every guest that made it.
+    pub images: Vec<ImageFacts>,
+    /// Images that became other ones while runs were done on them.
     pub remade: BTreeSet<ImageId>,
     /// Like measured against like.
     pub controls: Vec<Control>,
@@ -92,18 +92,8 @@ pub fn measurements<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>)
 pub fn runs_of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>) -> impl Iterator<Item = &RunEvent> {
     recorded.events().filter_map(|event| match event {
         Event::Run(run) => Some(run),
-        Event::Image(_) => None,
+        Event::Image(_) | Event::Look(_) => None,
     })
-}
-
-/// The runs of `spec` that failed and were not done since.
-pub fn failed_runs<R: Run<Event = Event, Step = RunId>>(spec: &StudySpec, recorded: &Recorded<R>) -> Vec<FailedRun> {
-    let failures = recorded.failures().into_iter();
-    let failed = failures.filter_map(|(id, reason)| {
-        let (id, reason) = (id?, reason.to_string());
-        Some(FailedRun { id, reason, seconds: recorded.failed_seconds(&id) })
-    });
-    failed.filter(|failed| spec.holds(failed.id)).collect()
 }
 
 /// Cells that guests measured.
@@ -120,15 +110,8 @@ pub struct LabCells {
 impl Results {
     /// What a record holds of `spec`.
     pub fn of<R: Run<Event = Event, Step = RunId>>(recorded: &Recorded<R>, spec: StudySpec) -> Self {
-        let events: Vec<RunEvent> = runs_of(recorded).filter(|event| spec.holds(event.id)).cloned().collect();
-        let failed = failed_runs(&spec, recorded);
-        let made = recorded.events().filter_map(|event| match event {
-            Event::Image(facts) if spec.holds_image(facts.id) => Some(facts),
-            _ => None,
-        });
-        let made: Vec<&ImageFacts> = made.collect();
-        let remade = remade(&made);
-        let images = made.into_iter().map(|facts| (facts.id, facts.clone())).collect();
+        let past = past::of(&spec, recorded);
+        let (images, remade) = (made::images(&spec, recorded.events()), made::remade(&spec, recorded.events()));
         let lab = recorded.guests().map(|guest| LabCells {
             kernel: guest.kernel.clone(),
             accelerator: guest.accelerator.clone(),
@@ -136,20 +119,16 @@ impl Results {
         });
         let fact = |name: &str| recorded.environment.0.get(name).and_then(serde_json::Value::as_f64);
         let times = fact(ESTIMATED).zip(fact(TOOK));
-        Self { times, remade, ..Self::gather(spec, events, failed, images, lab.collect()) }
+        Self { times, remade, ..Self::gather(spec, &past, images, lab.collect()) }
     }
 
-    pub(crate) fn gather(
-        spec: StudySpec,
-        events: Vec<RunEvent>,
-        failed: Vec<FailedRun>,
-        images: BTreeMap<ImageId, ImageFacts>,
-        lab: Vec<LabCells>,
-    ) -> Self {
+    pub(crate) fn gather(spec: StudySpec, past: &[Past], images: Vec<ImageFacts>, lab: Vec<LabCells>) -> Self {
+        let events: Vec<RunEvent> = past::runs(past).cloned().collect();
+        let failed = past::failed(past);
         let idle_models = idle_models(&spec, &events);
         let (judged, others) = judged_and_others(&events, &idle_models);
         let answers = match spec.until_decided {
-            true => adaptive::answers(&spec, &events, &failed),
+            true => adaptive::answers(&spec, past),
             false => verdicts::judge_all(&spec, &judged, &verdicts::censored(&failed)),
         };
         let planned = if spec.until_decided { events.len() + failed.len() } else { runs(&spec).len() };
@@ -172,18 +151,6 @@ impl Results {
             spec,
         }
     }
-}
-
-/// Images of which the record has several with different keys.
-fn remade(made: &[&ImageFacts]) -> BTreeSet<ImageId> {
-    let mut first: BTreeMap<ImageId, &str> = BTreeMap::new();
-    let mut remade = BTreeSet::new();
-    for facts in made {
-        if *first.entry(facts.id).or_insert(&facts.key) != facts.key {
-            remade.insert(facts.id);
-        }
-    }
-    remade
 }
 
 /// Cells under the metrics that are judged, and under all others.
@@ -296,6 +263,14 @@ impl Results {
             !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
         };
         self.answers.iter().find(is_it).map(|answer| &answer.decision)
+    }
+
+    /// What is known of an image on which a cell was measured.
+    pub fn image_of(&self, cell: &Cell, id: ImageId) -> Option<&ImageFacts> {
+        let (fs, state, workload) = (cell.id.fs, cell.id.state, &self.spec.workload[cell.id.workload].name);
+        let kernel = self.spec.lab_kernel(fs, state, workload);
+        let is_it = |facts: &&ImageFacts| facts.id == id && facts.guest.is_some() == cell.in_guest;
+        self.images.iter().filter(is_it).max_by_key(|facts| facts.guest == kernel)
     }
 
     /// Names of file system, state and workload of a cell.

@@ -72,6 +72,9 @@ pub struct StudySpec {
     /// Exceptions for some cells.
     #[serde(default)]
     pub cell: Vec<CellSpec>,
+    /// Where the study's file was read: for warnings alone, and no part of the study.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 mod defaults {
@@ -123,15 +126,23 @@ impl StudySpec {
             state: Vec::new(),
             workload: Vec::new(),
             cell: Vec::new(),
+            folder: PathBuf::new(),
         }
     }
 
     /// Reads and checks a study. Every problem that can be known beforehand is found here.
+    ///
+    /// # Errors
+    /// A usage error that begins with `origin`: for a line of TOML, with the nearest name where one is unknown, or for what is
+    /// wrong with the entries.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Failure> {
         Self::parse_with(origin, text, |_| {})
     }
 
     /// The same, changed by what the command line says before it is checked.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
     pub fn parse_with(origin: &str, text: &str, change: impl FnOnce(&mut Self)) -> Result<Self, Failure> {
         let named = |problem: &dyn std::fmt::Display| Failure::usage(format!("{origin}: {problem}"));
         let mut table: toml::Table =
@@ -171,6 +182,7 @@ impl StudySpec {
             let resolved = files::resolve(one, &folder);
             resolved.map_err(|problem| format!("workload '{}': {problem}", one.name))?;
         }
+        self.folder = folder;
         Ok(())
     }
 
@@ -180,6 +192,9 @@ impl StudySpec {
     }
 
     /// Refuses a matrix that is too large, before any of it is expanded.
+    ///
+    /// # Errors
+    /// As [`count_runs`].
     pub fn count(&self) -> Result<(), Failure> {
         let length = |length: usize| length as u64;
         let factors = [

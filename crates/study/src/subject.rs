@@ -13,7 +13,7 @@ use senesce_runs::cold::{self, ColdAccount};
 use senesce_runs::measurements::{MODELLED, THROUGHPUT};
 use senesce_runs::thread_memory::memory_of_threads;
 use senesce_volume::MountedTarget;
-use senesce_workload::micro::{FileOpsOptions, file_ops};
+use senesce_workload::micro::{ColdRead, FileOpsOptions, file_ops};
 use senesce_workload::{Bench, Length, Options, Repetition, Workload, builtin};
 use std::time::Duration;
 
@@ -55,10 +55,37 @@ pub struct Measured {
     pub seconds: f64,
     /// What a cold read took from the device.
     pub account: Option<ColdAccount>,
+    /// What a reader of the result must know.
+    pub caveat: Option<&'static str>,
+}
+
+impl Measured {
+    /// What a run gave whose account agrees as closely as any.
+    fn of(metrics: Vec<Measurement>, amount: f64, seconds: f64) -> Self {
+        Self { metrics, amount, seconds, account: None, caveat: None }
+    }
+
+    /// What a cold read gave; what its account leaves open is its caveat.
+    ///
+    /// # Errors
+    /// Why it was not cold.
+    fn of_cold_read(read: &ColdRead, account: ColdAccount) -> Result<Self, Failure> {
+        let caveat = account.judge(read)?;
+        let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
+        let metrics = vec![
+            Measurement::new("cold read time", "s/GiB", Better::Lower, Finite::per(read.seconds, gib)?)?,
+            Measurement::new("cold read time, whole", "s", Better::Lower, read.seconds)?,
+        ];
+        Ok(Self { account: Some(account), caveat, ..Self::of(metrics, gib, read.seconds) })
+    }
 }
 
 impl Subject {
     /// Reads what the study says; the file of a workload is read here.
+    ///
+    /// # Errors
+    /// A usage error for an unknown workload or microbenchmark, with the nearest, for a workload file that cannot be read or is
+    /// wrong, and for a launcher of what one process measures.
     pub fn of(spec: &WorkloadSpec) -> Result<Self, Failure> {
         let time = Duration::from_secs_f64(spec.seconds.unwrap_or(DEFAULT_SECONDS));
         let launched = Launched::of(spec)?;
@@ -120,6 +147,9 @@ impl Subject {
     }
 
     /// Bytes of files that it needs beside what the image holds; of many ranks, one of them.
+    ///
+    /// # Errors
+    /// As [`senesce_workload::draw`].
     pub fn bytes_needed(&self, seed: Seed) -> Result<u64, Failure> {
         match self {
             Self::Ready(ready) => return Ok(ready.needs().0),
@@ -147,6 +177,10 @@ impl Subject {
     }
 
     /// Prepares on the target, makes it cold, calls `ready`, and measures.
+    ///
+    /// # Errors
+    /// Those of preparing and measuring it, and of `ready`; a failure of the run for a repetition that is not valid, or a cold
+    /// read that was not cold.
     pub fn run(
         &self,
         target: &mut MountedTarget,
@@ -175,34 +209,29 @@ impl Subject {
                     return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
                 };
                 let metrics = vec![Measurement::new("mean time", "us", Better::Lower, one.mean_us)?];
-                Ok(Measured { metrics, amount: one.iterations as f64, seconds: time.as_secs_f64(), account: None })
+                Ok(Measured::of(metrics, one.iterations as f64, time.as_secs_f64()))
             }
             Self::Ready(workload) => {
                 let metrics = workload.run(target, progress, interrupt, ready)?;
                 let seconds = metrics.iter().find(|one| one.unit == "s").map_or(0.0, |one| one.value.get());
-                Ok(Measured { metrics, amount: 1.0, seconds, account: None })
+                Ok(Measured::of(metrics, 1.0, seconds))
             }
             Self::Program(program) => {
                 let (metrics, seconds) = program.run(target, seed, progress, interrupt, ready)?;
-                Ok(Measured { metrics, amount: 1.0, seconds, account: None })
+                Ok(Measured::of(metrics, 1.0, seconds))
             }
             Self::ColdRead => {
                 ready(target)?;
                 let (read, account) = cold::read(target, target.mount_point(), progress, interrupt)?;
-                if let Some(words) = account.judge(&read)? {
-                    progress.say(words);
-                }
-                let gib = read.allocated_bytes as f64 / f64::from(1u32 << 30);
-                let metrics = vec![
-                    Measurement::new("cold read time", "s/GiB", Better::Lower, Finite::per(read.seconds, gib)?)?,
-                    Measurement::new("cold read time, whole", "s", Better::Lower, read.seconds)?,
-                ];
-                Ok(Measured { metrics, amount: gib, seconds: read.seconds, account: Some(account) })
+                Measured::of_cold_read(&read, account)
             }
         }
     }
 
     /// What the trace of a run costs on a modelled drive that works on it for `busy` seconds.
+    ///
+    /// # Errors
+    /// When the time on the drive is no number, so that nothing was modelled.
     pub fn modelled(&self, drive: &str, measured: &Measured, busy: f64) -> Result<Vec<Measurement>, NoValue> {
         if measured.amount <= 0.0 {
             return Ok(Vec::new());
@@ -234,18 +263,39 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
         let reason = finished.reason.unwrap_or_else(|| "no reason was given".into());
         return Err(Failure::new(ExitCode::RunFailed, format!("the run does not count: {reason}")));
     }
-    Ok(Measured {
-        metrics: vec![
-            Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second)?,
-            Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second)?,
-            Measurement::new("mean latency", "us", Better::Lower, finished.mean_us)?,
-        ],
-        amount: finished.ops as f64,
-        seconds: finished.seconds,
-        account: None,
-    })
+    let metrics = vec![
+        Measurement::new(THROUGHPUT, "operations/s", Better::Higher, finished.ops_per_second)?,
+        Measurement::new("bandwidth", "MiB/s", Better::Higher, finished.mb_per_second)?,
+        Measurement::new("mean latency", "us", Better::Lower, finished.mean_us)?,
+    ];
+    Ok(Measured::of(metrics, finished.ops as f64, finished.seconds))
 }
 
 fn options(seed: Seed, time: Duration) -> Options {
     Options { seed, length: Some(Length::Time(time)), ..Options::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_account_of_a_cold_read_leaves_open_is_its_caveat() {
+        let read = ColdRead { bytes_read: 1 << 20, allocated_bytes: 1 << 20, seconds: 1.0, ..ColdRead::default() };
+        let of = |device_bytes: Option<u64>| {
+            let (device_requests, extents) = (None, Some(1 << 20));
+            let account = ColdAccount {
+                device_bytes,
+                device_requests,
+                extent_bytes: extents,
+                content_bytes: extents,
+                in_memory: false,
+            };
+            Measured::of_cold_read(&read, account).map(|measured| measured.caveat)
+        };
+        assert_eq!(of(Some(1 << 20)).unwrap(), None);
+        assert!(of(Some(4 << 20)).unwrap().is_some_and(|words| words.contains("delivered more than")));
+        assert!(of(None).unwrap().is_some_and(|words| words.contains("without a second account")));
+        assert!(of(Some(1000)).is_err());
+    }
 }

@@ -21,6 +21,9 @@ pub fn needs(spec: &StudySpec) -> Needs {
 
 /// Refuses a study with cells that need a program with MPI where this one has none, or cells for this machine whose file
 /// system lacks its mkfs or the kernel's support.
+///
+/// # Errors
+/// Missing, with what to do: MPI in this program, the drives of the lab's guest, mkfs, or the file system in this kernel.
 pub fn check(spec: &StudySpec) -> Result<(), Failure> {
     for (fs, state, workload) in spec.combinations() {
         let name = &spec.workload[workload].name;

@@ -1,5 +1,6 @@
 //! The answers of a study: every question under every judged metric, from intervals that hold together.
 
+use crate::command::SAID;
 use crate::questions::{CellId, Question, error_each, questions};
 use crate::results::{Cell, FailedRun};
 use crate::spec::{StateKind, StudySpec};
@@ -57,10 +58,12 @@ pub struct Change {
 /// Cells of which runs found no room, and how many.
 pub type Censored = BTreeMap<CellId, usize>;
 
-/// What grows while it runs fills a volume the sooner the faster it is: of a cell with such runs the slower ones are left.
+/// What grows while it runs fills a volume the sooner the faster it is: of a cell with such runs the slower ones are left. What a
+/// program of the user's said itself may be of another device.
 pub fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
-    for one in failed.iter().filter(|one| one.reason.contains("ENOSPC")) {
+    let found_no_room = |reason: &str| reason.split(SAID).next().is_some_and(|ours| ours.contains("(ENOSPC)"));
+    for one in failed.iter().filter(|one| found_no_room(&one.reason)) {
         let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
         *found.entry(id).or_default() += 1;
     }
@@ -128,7 +131,7 @@ fn find<'a>(cells: &'a [Cell], id: CellId, metric: &str) -> Option<&'a Cell> {
 }
 
 /// Whether another image of the state would be another one.
-fn varies(spec: &StudySpec, state: usize) -> bool {
+pub(crate) fn varies(spec: &StudySpec, state: usize) -> bool {
     !matches!(spec.state[state].kind, StateKind::Fresh | StateKind::Image)
 }
 

@@ -35,6 +35,10 @@ pub const LEAST_SIZE: Bytes = Bytes::mib(512);
 
 impl ZonedDrives {
     /// The drives of this guest, if the file system asks for zoned ones.
+    ///
+    /// # Errors
+    /// Missing outside of the lab's guest, and where the guest has no such drive; a usage error for an unknown kind of file
+    /// system.
     pub fn of(fs: &FileSystemSpec) -> Result<Option<Self>, Failure> {
         if !fs.is_zoned() {
             return Ok(None);
@@ -52,6 +56,9 @@ impl ZonedDrives {
     }
 
     /// Mounts them, whatever they hold: they are scratch.
+    ///
+    /// # Errors
+    /// When one of the drives is not the lab's; as [`open()`].
     pub fn open(&self, options: OpenOptions) -> Result<MountedTarget, Failure> {
         // mkfs and mount take the zoned drive of F2FS themselves.
         let zoned = self.guest.erase(&self.zoned)?;
@@ -70,6 +77,9 @@ impl ZonedDrives {
 
     /// Copies what the drives hold into a file: the conventional drive, the zoned one, then for each zone its written bytes
     /// as a little-endian number.
+    ///
+    /// # Errors
+    /// Those of reading the drives and their zones, and of writing the file.
     pub fn save(&self, image: &Path) -> Result<(), Failure> {
         let file = File::create(image).map_err(failed("create", image))?;
         let mut at = 0;
@@ -85,6 +95,9 @@ impl ZonedDrives {
     }
 
     /// Brings the drives back to what [`Self::save`] saw.
+    ///
+    /// # Errors
+    /// When a drive cannot be claimed, or its zones not be reset; those of reading the file and of writing the drives.
     pub fn load(&self, image: &Path) -> Result<(), Failure> {
         let file = File::open(image).map_err(failed("open", image))?;
         let mut at = 0;

@@ -2,7 +2,7 @@
 
 use crate::cold::{AlignedBuffer, ColdStore};
 use crate::error::TierError;
-use crate::format::{BLOCK, Identity, superblock};
+use crate::format::{BLOCK, Identity, Pointer, superblock};
 use crate::nvm::Nvm;
 use crate::open::identify;
 use crate::paths::paths_of;
@@ -18,6 +18,8 @@ use std::path::Path;
 pub struct CheckReport {
     /// What is wrong with the structure; a mount refuses it. Empty if the file system is sound.
     pub problems: Vec<String>,
+    /// How many more problems there are than `problems` lists.
+    pub more_problems: u64,
     /// Evicted blocks that are not as they were written, or cannot be read. A mount answers EIO for them.
     pub damaged_blocks: Vec<String>,
     /// What a crash left and the next mount will put right.
@@ -66,6 +68,7 @@ pub fn check(nvm: Box<dyn Nvm>, cold: Option<&dyn ColdStore>, path: &Path) -> Re
     }
     Ok(CheckReport {
         problems: judged.problems.iter().map(|problem| with_path(&problem.text, problem.ino, &paths)).collect(),
+        more_problems: judged.found.more_problems,
         damaged_blocks: compared.damaged.iter().map(|(bad, why)| damaged_block(bad, why, &paths)).collect(),
         notes: judged.notes,
         clean: judged.clean,
@@ -146,8 +149,11 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         notes.push("a rename was committed and not finished".into());
     }
     let recovered = rename::recover(region);
-    let mut found = survey(region, identity, purpose);
+    let some_nameless = region.load(superblock::NAMELESS) != 0;
+    let keep_orphans = purpose.keep_orphans || some_nameless;
+    let mut found = survey(region, identity, Purpose { keep_orphans, ..purpose });
     let mut problems = std::mem::take(&mut found.problems);
+    let table_is_read = !problems.iter().any(Problem::is_of_table);
     let mut add = |text: String, fix: Fix| problems.push(Problem { text, ino: 0, fix });
     if let Err(problem) = recovered {
         add(problem, Fix::CommitRecord);
@@ -158,8 +164,20 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         superblock::REPAIRING => add(UNFINISHED.into(), Fix::State),
         _ => add(format!("the state word is {state:#x}"), Fix::State),
     }
+    let (root, copy) = (region.load(superblock::INODE_TREE), region.load(superblock::INODE_TREE_COPY));
+    let is_stale = table_is_read && copy != root;
+    if Pointer::unseal(copy).is_none() {
+        add("the copy of the pointer to the table of inodes is damaged".into(), Fix::InodeTreeCopy);
+    } else if is_stale && clean {
+        add("the copy of the pointer to the table of inodes is not that pointer".into(), Fix::InodeTreeCopy);
+    } else if is_stale {
+        notes.push("the copy of the pointer to the table of inodes, to be written".into());
+    }
+    if some_nameless {
+        notes.push(format!("{} inodes have no name since a repair, which found no room for one", found.orphans.len()));
+    }
     let left = [
-        (found.orphans.len(), "inodes without a name, to be freed"),
+        (if some_nameless { 0 } else { found.orphans.len() }, "inodes without a name, to be freed"),
         (found.miscounted.len(), "link counts to be corrected"),
     ];
     for (count, what) in left.iter().filter(|(count, _)| *count > 0) {

@@ -4,7 +4,7 @@ use crate::error::FsResult;
 use crate::file::B;
 use crate::format::{BLOCK, Pointer, entry, unsealed};
 use crate::fs::{Change, TierFs};
-use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, inode_named, read_record};
+use crate::record::{Entry, LEAST_RECORD, Record, UNIT, clear_directory_block, fits, inode_named, read_record};
 use crate::region::byte;
 use crate::table;
 use crate::tree::{Cursor, Edit, Visible, most_blocks};
@@ -92,6 +92,11 @@ impl Names {
         if !std::mem::replace(&mut self.is_candidate[index as usize], true) {
             self.candidates.push(index);
         }
+    }
+
+    /// Whether `is_same` says so of the position of a name with this hash.
+    pub fn has(&self, hash: u32, mut is_same: impl FnMut(u32) -> bool) -> bool {
+        self.index.find(spread(hash), |known| known.hash == hash && is_same(known.position)).is_some()
     }
 
     fn next_candidate(&mut self) -> Option<u32> {
@@ -263,7 +268,7 @@ impl TierFs {
     /// Bytes of the record at a byte offset; EIO if that is damaged.
     fn shape_of(&self, at: usize) -> FsResult<usize> {
         let length = unsealed(self.region.load(at + 8)).map(|shape| entry::record(u64::from(shape)));
-        length.filter(|length| (LEAST_RECORD..=BLOCK - at % BLOCK).contains(length)).ok_or_else(|| {
+        length.filter(|length| fits(at, *length)).ok_or_else(|| {
             self.region.note_damage();
             Errno::IO
         })
@@ -320,7 +325,6 @@ impl TierFs {
         let leaf = |change: &mut Change<'_>, _: u64, old: Pointer| {
             let block = if old.is_resident() { old.address() } else { change.take()? };
             clear_directory_block(&self.region, block);
-            self.region.persist(byte(block), LEAST_RECORD);
             Ok(Pointer::resident(block))
         };
         let visible = Visible::InPlace;

@@ -50,8 +50,12 @@ pub mod superblock {
     pub const INODE_TREE: usize = 72;
     /// The same once more, stored after it: what a repair can fall back on.
     pub const INODE_TREE_COPY: usize = 128;
+    /// Not 0 after a repair that found no room for all names: inodes without one are kept until another repair.
+    pub const NAMELESS: usize = 136;
     /// The commit record of a rename: count and checksum, then pairs of address and value.
     pub const COMMIT_RECORD: usize = 256;
+    /// Value of [`NAMELESS`] while there are some.
+    pub const SOME: u64 = sealed(1);
     /// Value of [`STATE`] after a clean unmount.
     pub const CLEAN: u64 = sealed(1);
     /// Value of [`STATE`] while mounted.
@@ -60,6 +64,8 @@ pub mod superblock {
     pub const REPAIRING: u64 = sealed(3);
 }
 
+/// Block of the inodes below [`INODES_PER_BLOCK`]; it never moves.
+pub const FIRST_INODES: u32 = 1;
 /// First block of the sums of the cold store's slots: 4 bytes each, 0 where there is none.
 pub const SUMS_FIRST: u32 = 2;
 

@@ -63,10 +63,11 @@ impl Adapter {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Of these, what the kernel does not offer is not needed for being right.
+        // Of these, what the kernel does not offer is not needed for being right. FUSE_ASYNC_DIO is not among them: a direct write
+        // that the kernel does not wait for leaves pages in its cache which a reader filled meanwhile, because only
+        // generic_file_direct_write drops them and fuse_aio_complete does not (fs/fuse/file.c; xfstests generic/451).
         for flag in [
             InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_DO_READDIRPLUS,
             InitFlags::FUSE_READDIRPLUS_AUTO,
             InitFlags::FUSE_CACHE_SYMLINKS,

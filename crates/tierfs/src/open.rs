@@ -2,7 +2,7 @@
 
 use crate::check::{Judged, judge};
 use crate::cold::ColdStore;
-use crate::error::TierError;
+use crate::error::{FsResult, TierError};
 use crate::evict::Evictor;
 use crate::format::{BLOCK, INODE_BYTES, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, SUMS_FIRST, superblock};
 use crate::fs::{Change, Mode, Promotion, TierFs, now};
@@ -13,6 +13,7 @@ use crate::stats::Counters;
 use crate::survey::{Purpose, Survey};
 use crate::table;
 use crate::tree::{Edit, Visible, most_blocks};
+use rustix::io::Errno;
 use senesce_core::Bytes;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -117,7 +118,8 @@ impl TierFs {
         let region = Region::of(nvm, &identity);
         let Judged { mut found, problems, .. } = judge(&region, identity, Purpose::default());
         if let Some(first) = problems.first() {
-            let problem = format!("{} ({} problems)", first.text, problems.len());
+            let count = problems.len() as u64 + found.more_problems;
+            let problem = format!("{} ({count} problems)", first.text);
             return Err(TierError::Damaged { path: path.into(), problem });
         }
         region.commit(superblock::STATE, superblock::DIRTY);
@@ -185,9 +187,9 @@ impl TierFs {
     }
 
     /// Adds a block of free inodes. The caller holds the growth lock.
-    pub(crate) fn grow_table(&self) -> crate::error::FsResult<()> {
+    pub(crate) fn grow_table(&self) -> FsResult<()> {
         let index = u64::from(self.table.next_block());
-        let root = self.region.pointer(superblock::INODE_TREE);
+        let root = self.table_root()?;
         let mut change = self.begin(most_blocks(root, index, index), false)?;
         let mut added = 0;
         let leaf = |change: &mut Change<'_>, _: u64, _: Pointer| {
@@ -210,14 +212,20 @@ impl TierFs {
         Ok(())
     }
 
+    /// Root of the table of inodes; EIO if it is damaged: what is stored then must not replace its copy.
+    fn table_root(&self) -> FsResult<Pointer> {
+        let root = self.region.pointer(superblock::INODE_TREE);
+        if root.is_lost() { Err(Errno::IO) } else { Ok(root) }
+    }
+
     /// Gives blocks of inodes that nobody needs back to the free ones.
     pub(crate) fn return_inode_blocks(&self) {
         if !self.table.has_too_many() || self.changeable().is_err() {
             return;
         }
         let _guard = self.growth.lock();
+        let Ok(root) = self.table_root() else { return };
         while let Some(index) = self.table.take_block() {
-            let root = self.region.pointer(superblock::INODE_TREE);
             let Some(mut change) = self.try_begin(0, true) else { return };
             // The first block holds the root directory: the tree never becomes empty.
             let index = u64::from(index);
@@ -232,10 +240,23 @@ impl TierFs {
     }
 }
 
-/// Frees what a crash left without a name and corrects link counts.
+/// Makes the copy of the table's root that root, which is stored before it.
+pub(crate) fn renew_copy(region: &Region) {
+    let root = region.load(superblock::INODE_TREE);
+    if region.load(superblock::INODE_TREE_COPY) != root {
+        region.commit(superblock::INODE_TREE_COPY, root);
+    }
+}
+
+/// Frees what a crash left without a name, corrects link counts and the copy of the table's root.
 fn put_right(region: &Region, found: &mut Survey) {
+    renew_copy(region);
+    let some_nameless = region.load(superblock::NAMELESS) != 0;
+    let is_kept = |offset| some_nameless && table::load(region, offset).is_ok_and(|inode| inode.links > 0);
     for ino in std::mem::take(&mut found.orphans) {
-        if let Ok(offset) = found.table.offset(ino) {
+        if let Ok(offset) = found.table.offset(ino)
+            && !is_kept(offset)
+        {
             table::retire(region, offset);
             found.directories.remove(ino);
             found.free_inodes.push(ino);

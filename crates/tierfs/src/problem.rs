@@ -20,8 +20,19 @@ pub enum Fix {
     State,
     /// The commit record of a rename is emptied.
     CommitRecord,
-    /// The root of the tree of inodes is taken from its copy.
+    /// The root of the table of inodes is taken from its copy, or searched for.
     InodeTree,
+    /// The copy of that root is written anew.
+    InodeTreeCopy,
+    /// What a pointer of the table of inodes, at this byte, led to is searched for: the blocks of inodes from `first` on.
+    InodeBlocks {
+        /// Where the pointer stands.
+        at: usize,
+        /// Index of the first block of inodes below it.
+        first: u32,
+        /// Height of what is below it.
+        height: u8,
+    },
     /// An empty root directory is made.
     RootDirectory,
     /// A pointer of a node, at this byte, becomes another.
@@ -36,4 +47,11 @@ pub enum Fix {
     DirectoryBlock(u32),
     /// The entry at this byte is removed.
     Entry(usize),
+}
+
+impl Problem {
+    /// Whether it is about the table of inodes: what else seems wrong may be so for want of inodes.
+    pub fn is_of_table(&self) -> bool {
+        matches!(self.fix, Fix::InodeTree | Fix::InodeBlocks { .. })
+    }
 }

@@ -38,13 +38,21 @@ impl Record {
     }
 }
 
+/// Whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves room for another one.
+pub fn fits(at: usize, length: usize) -> bool {
+    let room = BLOCK - at % BLOCK;
+    length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == room || length + LEAST_RECORD <= room)
+}
+
 /// Reads the record at byte `at` of the region; `None` if its sums are wrong or it does not fit its block. Nobody writes the
 /// directory meanwhile.
 pub fn read_record(region: &Region, at: usize) -> Option<Record> {
+    if BLOCK - at % BLOCK < LEAST_RECORD {
+        return None;
+    }
     let (first, shape) = (region.load(at), region.load(at + 8));
     let (length, name_length) = (entry::record(shape), entry::name_length(shape));
-    let fits = length >= LEAST_RECORD && length.is_multiple_of(UNIT) && length <= BLOCK - at % BLOCK;
-    if unsealed(shape).is_none() || !fits {
+    if unsealed(shape).is_none() || !fits(at, length) {
         return None;
     }
     let mut record = Record { ino: 0, kind: entry::kind(shape), length, name: [0; MAX_NAME], name_length };
@@ -73,10 +81,14 @@ pub fn inode_named(region: &Region, at: usize, name: &[u8]) -> Option<(u32, u8)>
     (same && first == entry::name_inode(at, ino, shape, name)).then(|| (ino, entry::kind(shape)))
 }
 
-/// Makes one free record of a directory's block. The caller persists it.
+/// Makes one free record of a directory's block, durably. Nothing stays in it: a repair looks for entries at every place, and those
+/// of an earlier use would have right sums. Nobody else uses the block.
 pub fn clear_directory_block(region: &Region, block: u32) {
+    // SAFETY: as the caller promises.
+    unsafe { region.zero(byte(block), BLOCK) };
     region.store(byte(block), entry::FREE);
     region.store(byte(block) + 8, entry::encode(BLOCK, 0, 0));
+    region.persist_block(block);
 }
 
 /// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it

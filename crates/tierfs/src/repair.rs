@@ -1,19 +1,26 @@
-//! Putting a damaged file system right: what is damaged is given up, what hangs below it is kept in `/lost+found`.
+//! Putting a damaged file system right: what is damaged is given up, inodes that lost their names with it are kept in
+//! `/lost+found`. Parts of the table of inodes that nothing points to any more are searched for before they are given up.
+
+mod missing;
 
 use crate::check::{judge, with_path};
 use crate::cold::ColdStore;
 use crate::error::{TierError, io_error};
-use crate::format::{BLOCK, INODES_PER_BLOCK, Identity, Inode, Pointer, ROOT_INO, entry, entry_kind, superblock};
+use crate::file::B;
+use crate::format::{
+    BLOCK, FIRST_INODES, Identity, Inode, MAX_HEIGHT, Pointer, ROOT_INO, entry, entry_kind, superblock,
+};
 use crate::fs::{TierFs, now};
 use crate::namespace::NewInode;
 use crate::nvm::{Nvm, open_locked};
-use crate::open::{Options, identify, persisted};
+use crate::open::{Options, identify, persisted, renew_copy};
 use crate::paths::paths_of;
-use crate::problem::Fix;
-use crate::record::{clear_directory_block, read_record};
+use crate::problem::{Fix, Problem};
+use crate::record::{LEAST_RECORD, UNIT, clear_directory_block, read_record};
 use crate::region::{Region, byte};
 use crate::survey::{Purpose, Survey};
 use crate::table;
+use crate::tree::height_for;
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,8 +31,12 @@ use std::path::Path;
 pub struct RepairReport {
     /// What was wrong, and so is lost, as far as it is not in `kept`.
     pub lost: Vec<String>,
+    /// What was wrong and is as it was before.
+    pub restored: Vec<String>,
     /// What has lost its name, and the path that it has now.
     pub kept: Vec<String>,
+    /// Inodes that are kept and for whose names there was no room; another repair names them once there is.
+    pub nameless: usize,
 }
 
 const LOST_AND_FOUND: &str = "lost+found";
@@ -40,7 +51,8 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
     let identity = identify(&*nvm, path)?;
     let region = Region::of(nvm, &identity);
     let purpose = Purpose { keep_orphans: true, ..Purpose::default() };
-    let mut report = RepairReport { lost: Vec::new(), kept: Vec::new() };
+    let mut report = RepairReport { lost: Vec::new(), restored: Vec::new(), kept: Vec::new(), nameless: 0 };
+    let mut before = Vec::new();
     for _ in 0..MOST_ROUNDS {
         let judged = judge(&region, identity, purpose);
         // A mount would free what has lost its name and is not yet in /lost+found.
@@ -49,12 +61,19 @@ pub fn repair(nvm: Box<dyn Nvm>, cold: Box<dyn ColdStore>, path: &Path) -> Resul
             keep_the_rest(region, cold, identity, judged.found, path, &mut report)?;
             return Ok(report);
         }
+        if judged.problems == before {
+            break;
+        }
         let paths = paths_of(&region, &judged.found, judged.problems.iter().map(|problem| problem.ino));
-        for problem in judged.problems {
-            apply(&region, problem.fix, &judged.found);
-            report.lost.push(with_path(&problem.text, problem.ino, &paths));
+        for (problem, outcome) in one_round(&region, &judged.problems, &judged.found) {
+            let text = with_path(&problem.text, problem.ino, &paths);
+            match outcome {
+                Outcome::Restored => report.restored.push(text),
+                Outcome::GivenUp => report.lost.push(text),
+            }
         }
         persisted(&region, path)?;
+        before = judged.problems;
     }
     Err(damaged(path, "what is damaged comes back after each repair; the memory itself may be broken"))
 }
@@ -68,13 +87,21 @@ fn keep_the_rest(
     path: &Path,
     report: &mut RepairReport,
 ) -> Result<(), TierError> {
+    renew_copy(&region);
     let nameless = nameless(&region, &mut found);
     // Nobody else needs the reserve, and what is full can be evicted.
     let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
-    fs.keep_nameless(&nameless, report).map_err(|error| {
-        let kept = "nothing of it is freed before a repair has ended";
-        damaged(path, &format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}"))
-    })?;
+    match fs.keep_nameless(&nameless, report) {
+        Ok(()) => {}
+        // Room can be made once it is mounted.
+        Err(Errno::NOSPC) => report.nameless = nameless.len() - report.kept.len(),
+        Err(error) => {
+            let kept = "nothing of it is freed before a repair has ended";
+            let text = format!("what has lost its name could not be put into /{LOST_AND_FOUND}: {error}; {kept}");
+            return Err(damaged(path, &text));
+        }
+    }
+    fs.region.commit(superblock::NAMELESS, if report.nameless > 0 { superblock::SOME } else { 0 });
     fs.correct_links();
     fs.close();
     persisted(&fs.region, path)
@@ -124,7 +151,31 @@ fn damaged(path: &Path, problem: &str) -> TierError {
     TierError::Damaged { path: path.into(), problem: problem.into() }
 }
 
-fn apply(region: &Region, fix: Fix, found: &Survey) {
+/// What became of what a problem is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It is as it was before it was damaged.
+    Restored,
+    /// It is lost.
+    GivenUp,
+}
+
+/// Puts problems right. The table of inodes comes first: what seems lost may be below what is missing there. Of that, what can be
+/// found comes first: it may have the names by which the rest is found.
+fn one_round<'a>(region: &Region, problems: &'a [Problem], found: &Survey) -> Vec<(&'a Problem, Outcome)> {
+    let of_table: Vec<&Problem> = problems.iter().filter(|problem| problem.is_of_table()).collect();
+    if of_table.is_empty() {
+        return problems.iter().map(|problem| (problem, apply(region, problem.fix, found))).collect();
+    }
+    let restored = of_table.iter().filter(|problem| missing::restore(region, problem.fix, found));
+    let restored: Vec<_> = restored.map(|problem| (*problem, Outcome::Restored)).collect();
+    if !restored.is_empty() {
+        return restored;
+    }
+    of_table.into_iter().map(|problem| (problem, apply(region, problem.fix, found))).collect()
+}
+
+fn apply(region: &Region, fix: Fix, found: &Survey) -> Outcome {
     let change = |ino: u32, change: &dyn Fn(&mut Inode)| {
         if let Ok(offset) = found.table.offset(ino)
             && let Ok(mut inode) = table::load(region, offset)
@@ -135,9 +186,14 @@ fn apply(region: &Region, fix: Fix, found: &Survey) {
     };
     match fix {
         // The repair has set it.
-        Fix::State => {}
+        Fix::State => return Outcome::Restored,
+        Fix::InodeTreeCopy => {
+            renew_copy(region);
+            return Outcome::Restored;
+        }
         Fix::CommitRecord => region.commit(superblock::COMMIT_RECORD, 0),
-        Fix::InodeTree => restore_inode_tree(region),
+        Fix::InodeTree => missing::set_root(region, Pointer::resident(FIRST_INODES)),
+        Fix::InodeBlocks { at, first, height } => missing::give_up(region, found, at, first, height),
         Fix::RootDirectory => make_root(region, found),
         Fix::Word(at, pointer) => region.commit_pointer(at, pointer),
         Fix::Inode(ino) => {
@@ -146,36 +202,27 @@ fn apply(region: &Region, fix: Fix, found: &Survey) {
             }
         }
         Fix::Tree(ino) => change(ino, &|inode| {
-            inode.root = if inode.is_file() { Pointer::LOST } else { Pointer::HOLE };
+            inode.root = if inode.is_file() { lost_tree(inode) } else { Pointer::HOLE };
             inode.size = if inode.is_directory() { 0 } else { inode.size };
         }),
         Fix::Attributes(ino) => change(ino, &|inode| inode.xattr = Pointer::HOLE),
         Fix::DirectoryBlock(block) => rebuild(region, block),
         Fix::Entry(at) => region.commit(at, entry::FREE),
     }
+    Outcome::GivenUp
 }
 
-/// The table of inodes from the copy of its root; without that, as far as its first block reaches.
-fn restore_inode_tree(region: &Region) {
-    let copy = Pointer::unseal(region.load(superblock::INODE_TREE_COPY));
-    let damaged = Pointer::unseal(region.load(superblock::INODE_TREE)).is_none();
-    let root = copy.filter(|root| damaged && root.is_resident()).unwrap_or(Pointer::resident(FIRST_INODES));
-    if root == Pointer::resident(FIRST_INODES) && Pointer::unseal(region.load(superblock::INODE_TREE)) == Some(root) {
-        table::clear_block(region, FIRST_INODES, 0);
-        region.persist_block(FIRST_INODES);
-    }
-    region.commit_pointer(superblock::INODE_TREE, root);
-    region.commit_pointer(superblock::INODE_TREE_COPY, root);
+/// The root of a tree in which every block of a file is lost.
+fn lost_tree(inode: &Inode) -> Pointer {
+    let least = height_for(inode.size.saturating_sub(1) / B);
+    Pointer::LOST.with_height(inode.root.height().max(least).min(MAX_HEIGHT))
 }
-
-/// Block of the inodes below [`INODES_PER_BLOCK`].
-const FIRST_INODES: u32 = 1;
 
 fn make_root(region: &Region, found: &Survey) {
-    let offset = found.table.offset(ROOT_INO).unwrap_or(byte(FIRST_INODES) + crate::format::INODE_BYTES);
-    const _: () = assert!(ROOT_INO < INODES_PER_BLOCK);
-    table::retire(region, offset);
-    table::initialise(region, offset, &crate::open::root_inode(now()));
+    if let Ok(offset) = found.table.offset(ROOT_INO) {
+        table::retire(region, offset);
+        table::initialise(region, offset, &crate::open::root_inode(now()));
+    }
 }
 
 /// Keeps the intact entries of a directory's block where they are, and makes the rest free.
@@ -183,19 +230,20 @@ fn rebuild(region: &Region, block: u32) {
     let mut entries = Vec::new();
     let mut at = 0;
     while at < BLOCK {
-        let record = read_record(region, byte(block) + at).filter(|record| record.ino != 0);
-        let length = record.as_ref().map_or(8, |record| entry::bytes_for(record.name().len()));
+        // What is before the first entry becomes a record.
+        let has_room = at == 0 || at >= LEAST_RECORD;
+        let record = read_record(region, byte(block) + at).filter(|record| record.ino != 0 && has_room);
+        let length = record.as_ref().map_or(UNIT, |record| entry::bytes_for(record.name().len()));
         entries.extend(record.map(|record| (at, record)));
         at += length;
     }
     clear_directory_block(region, block);
-    let mut free_from = 0;
+    let Some((first, _)) = entries.first() else { return };
+    if *first > 0 {
+        region.store(byte(block) + 8, entry::encode(*first, 0, 0));
+    }
     let ends = entries.iter().map(|(start, _)| *start).skip(1).chain([BLOCK]);
     for ((start, record), end) in entries.iter().zip(ends) {
-        if *start > free_from {
-            region.store(byte(block) + free_from, entry::FREE);
-            region.store(byte(block) + free_from + 8, entry::encode(start - free_from, 0, 0));
-        }
         let place = byte(block) + start;
         // The rest up to the next entry belongs to this one.
         let shape = entry::encode(end - start, record.name().len(), record.kind);
@@ -203,7 +251,6 @@ fn rebuild(region: &Region, block: u32) {
         // SAFETY: the region is not mounted.
         unsafe { region.write(place + entry::HEADER, record.name()) };
         region.store(place, entry::name_inode(place, record.ino, shape, record.name()));
-        free_from = end;
     }
     region.persist_block(block);
 }

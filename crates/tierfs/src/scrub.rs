@@ -119,9 +119,17 @@ impl TierFs {
         for (at, name) in [(superblock::INODE_TREE, "pointer"), (superblock::INODE_TREE_COPY, "copy of the pointer")] {
             match Pointer::unseal(self.region.load(at)) {
                 Some(root) if at == superblock::INODE_TREE => drop(self.scrub_tree(0, root)),
-                Some(_) => {}
+                Some(copy) => self.scrub_copy(copy),
                 None => self.scrubbed.metadata(format!("the {name} to the table of inodes is damaged")),
             }
+        }
+    }
+
+    /// The copy of the table's root says what an intact root says.
+    fn scrub_copy(&self, copy: Pointer) {
+        let root = Pointer::unseal(self.region.load(superblock::INODE_TREE));
+        if root.is_some_and(|root| root != copy) {
+            self.scrubbed.metadata("the copy of the pointer to the table of inodes is not that pointer".into());
         }
     }
 

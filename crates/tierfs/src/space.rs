@@ -18,6 +18,11 @@ impl Marks {
         self.0[index as usize / 64].fetch_or(bit, Ordering::Relaxed) & bit != 0
     }
 
+    /// Whether a bit is set.
+    pub fn is_set(&self, index: u32) -> bool {
+        self.word(index as usize / 64) & 1 << (index % 64) != 0
+    }
+
     /// Clears a bit.
     pub fn clear(&self, index: u32) {
         self.0[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);

@@ -198,19 +198,19 @@ where
     }
 
     fn edit(&mut self, old: Pointer, height: u8, base: u64, copying: bool) -> FsResult<Pointer> {
-        if self.punch && (old.is_hole() || self.first <= base && base + capacity(height) - 1 <= self.last) {
+        if self.punch && (old.is_hole() || self.covers(base, height)) {
             self.change.drop_tree(old, height);
             return Ok(Pointer::HOLE);
         }
         if height == 0 {
             return (self.leaf)(self.change, base, old);
         }
-        if old.is_cold() {
+        if old.is_cold() && !old.is_lost() {
             return Err(Errno::IO);
         }
         let span = capacity(height - 1);
         let (low, high) = children(base, span, (self.first, self.last));
-        let in_place = !old.is_hole()
+        let in_place = old.is_resident()
             && match self.visible {
                 Visible::InPlace => true,
                 Visible::AtAncestor => !copying && low == high,
@@ -220,7 +220,13 @@ where
         for child in low..=high {
             let at = child_at(node, child);
             let before = self.region.pointer(at);
-            let after = self.edit(before, height - 1, base + child * span, !in_place)?;
+            let first = base + child * span;
+            // What a repair gave up can be written anew; what is damaged is left for it.
+            let is_damaged = before.is_lost() && self.region.load(at) != before.seal();
+            if is_damaged && height > 1 && !(self.punch && self.covers(first, height - 1)) {
+                return Err(Errno::IO);
+            }
+            let after = self.edit(before, height - 1, first, !in_place)?;
             if after != before && in_place {
                 self.change.expose();
                 self.region.commit_pointer(at, after);
@@ -234,11 +240,20 @@ where
         Ok(node)
     }
 
-    /// A copy of a node, or an empty one for a hole.
+    /// Whether all blocks of a tree of `height` from block `base` on are to be changed.
+    fn covers(&self, base: u64, height: u8) -> bool {
+        self.first <= base && base + capacity(height) - 1 <= self.last
+    }
+
+    /// A copy of a node, or one without children for a hole, or one of lost children for a lost one.
     fn fresh_node(&mut self, old: Pointer) -> FsResult<Pointer> {
         let node = self.change.take()?;
         if old.is_hole() {
             self.region.clear_node(node);
+        } else if old.is_lost() {
+            (0..FANOUT).for_each(|child| {
+                self.region.store_pointer(child_at(Pointer::resident(node), child), Pointer::LOST);
+            });
         } else {
             // SAFETY: the node is fresh, and the inode of the old one locked for writing.
             unsafe { self.region.copy_within_blocks(old.address(), node, 0..BLOCK) };

@@ -16,6 +16,10 @@ pub struct BlockDevice {
 
 impl BlockDevice {
     /// The device behind a path such as `/dev/sdb1`.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] for what is no block device, [`TargetError::Missing`] where /sys does not know it (any more);
+    /// those of stat(2).
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let found = path.metadata().map_err(TargetError::io("look at", path))?;
         if !found.file_type().is_block_device() {
@@ -109,6 +113,9 @@ impl BlockDevice {
     }
 
     /// Itself, its partitions, and the disk it is a partition of.
+    ///
+    /// # Errors
+    /// Where its folder in /sys cannot be listed, as after it was detached.
     pub fn relatives(&self) -> Result<Vec<Self>, TargetError> {
         let folder = self.folder();
         let entries = fs::read_dir(&folder).map_err(TargetError::io("list", &folder))?;
@@ -168,6 +175,9 @@ impl BlockDevice {
     }
 
     /// Sets a file of its disk's `queue` folder; returns what was there before.
+    ///
+    /// # Errors
+    /// As [`exchange`].
     pub fn set_queue(&self, name: &str, value: &str) -> Result<String, TargetError> {
         exchange(&self.queue_file(name), value)
     }
@@ -186,6 +196,9 @@ impl BlockDevice {
     }
 
     /// Drops what the kernel caches of the device itself.
+    ///
+    /// # Errors
+    /// Those of open(2); EACCES of BLKFLSBUF without CAP_SYS_ADMIN.
     pub fn flush_buffers(&self) -> Result<(), TargetError> {
         let file = fs::File::open(&self.path).map_err(TargetError::io("open", &self.path))?;
         senesce_sys::block::flush_buffers(&file).map_err(TargetError::errno("flush the buffers of", &self.path))
@@ -193,6 +206,10 @@ impl BlockDevice {
 }
 
 /// Writes a setting of the kernel and returns what was there before.
+///
+/// # Errors
+/// Where the file cannot be read (ENOENT: this kernel or device has no such setting) or written (EACCES without root, EINVAL
+/// for a value that the kernel does not take).
 pub fn exchange(path: &Path, value: &str) -> Result<String, TargetError> {
     let before = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
     fs::write(path, value).map_err(TargetError::io(&format!("write {value} to"), path))?;
@@ -205,6 +222,9 @@ pub fn chosen(text: &str) -> &str {
 }
 
 /// Writes back dirty pages and drops the page, dentry and inode caches of the machine (Documentation/admin-guide/sysctl/vm.rst).
+///
+/// # Errors
+/// EACCES without root, EROFS where /proc is read-only, as in many containers.
 pub fn drop_caches() -> Result<(), TargetError> {
     rustix::fs::sync();
     let path = Path::new("/proc/sys/vm/drop_caches");

@@ -23,15 +23,24 @@ pub trait Rooted: Sized {
     const OURS: bool;
 
     /// Takes the directory after the target was mounted.
+    ///
+    /// # Errors
+    /// As [`ClaimedDirectory::claim`] where it is to be ours; none where it is visited.
     fn take(path: &Path, erase: Option<&str>) -> Result<Self, TargetError>;
 
     /// Where it is.
     fn path(&self) -> &Path;
 
     /// Gives up the descriptor, so that the file system can be unmounted.
+    ///
+    /// # Errors
+    /// Where /dev/null, which takes the descriptor's place, cannot be opened.
     fn release(&mut self) -> Result<(), TargetError>;
 
     /// Takes the same directory again after a remount.
+    ///
+    /// # Errors
+    /// Those of open(2).
     fn retake(&mut self) -> Result<(), TargetError>;
 }
 
@@ -45,6 +54,10 @@ pub struct ClaimedDirectory {
 impl ClaimedDirectory {
     /// Claims `path`, making it if it does not exist. A non-empty directory without the marker is refused unless
     /// `erase` repeats its path exactly.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] for foreign content that `erase` does not name, and for a marker that is a link, no regular
+    /// file or another user's; those of making and opening the directory and of writing the marker.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         fs::create_dir_all(path).map_err(TargetError::io("make directory", path))?;
         let (handle, marked) = Self::look(path, erase)?;
@@ -203,6 +216,10 @@ pub struct ClaimedDevice {
 impl ClaimedDevice {
     /// Claims a block device: refused when it is in use, when another run has it, and when it holds something unless
     /// `erase` repeats its path or serial number.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] when it is in use, when another run has it, when others may exchange its node, and when it
+    /// holds something that `erase` does not name; as [`BlockDevice::open`]; those of opening and reading it.
     pub fn claim(path: &Path, erase: Option<&str>) -> Result<Self, TargetError> {
         Self::take(path, |file, device| guard::check_content(file, device, erase), erase)
     }

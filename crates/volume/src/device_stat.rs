@@ -29,6 +29,10 @@ const SECTOR: u64 = 512;
 
 impl DeviceStat {
     /// What `device` counted until now.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] when the device is gone, when its counting is turned off (`queue/iostats`), and before Linux
+    /// 5.5, which counted no flushes.
     pub fn of(device: &BlockDevice) -> Result<Self, TargetError> {
         let text = device.attribute("stat").ok_or_else(|| {
             TargetError::missing(format!("/sys/class/block/{}/stat", device.name()), "the device may be gone")

@@ -17,6 +17,9 @@ pub fn blkparse(bytes: &[u8]) {
 }
 
 /// A trace file of ours.
+///
+/// # Panics
+/// When a trace gives another number of requests than it says it has: a defect that the fuzzer looks for.
 pub fn block_trace(bytes: &[u8]) {
     if let Ok(trace) = BlockTrace::from_bytes(bytes, Path::new("fuzz")) {
         let requests = trace.iter().count();

@@ -27,6 +27,9 @@ pub struct MountLine {
 }
 
 /// All mounts that this process sees.
+///
+/// # Errors
+/// Where /proc cannot be read.
 pub fn mounts() -> Result<Vec<MountLine>, TargetError> {
     let path = Path::new("/proc/thread-self/mountinfo");
     let text = fs::read_to_string(path).map_err(TargetError::io("read", path))?;
@@ -115,6 +118,10 @@ pub(crate) fn check_node(device: &BlockDevice) -> Result<(), TargetError> {
 }
 
 /// Refuses a block device in use; no flag allows it.
+///
+/// # Errors
+/// [`TargetError::Refused`] with who uses it: a mount, swap, a device over it, a process that has it open for writing; as
+/// [`use_of`].
 pub fn check_unused(device: &BlockDevice) -> Result<(), TargetError> {
     if let Some(found) = use_of(device)? {
         return Err(TargetError::refused(
@@ -147,6 +154,9 @@ fn refuse_writer(path: &Path, opened: &[Opened]) -> Result<(), TargetError> {
 
 /// Refuses a directory that is not there: one below a mount point whose disk is not mounted would be made on the disk of the
 /// system. Says so when one lies there.
+///
+/// # Errors
+/// [`TargetError::Refused`] when nothing has the name; those of stat(2).
 pub fn check_directory(path: &Path) -> Result<(), TargetError> {
     let found = match fs::metadata(path) {
         Ok(found) => found,
@@ -180,6 +190,10 @@ pub fn create_directory(path: &Path) -> Result<(), TargetError> {
 
 /// Refuses an image file that is in use (always), or one that holds something unless `erase` repeats its path. The caller has
 /// its lock.
+///
+/// # Errors
+/// [`TargetError::Usage`] for what is no regular file; [`TargetError::Refused`] when it is swapped to, attached to a loop
+/// device of somebody else, or holds something that `erase` does not name; those of reading it.
 pub fn check_image(file: &File, path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
     let metadata = check_regular(file, path)?;
     if let Some(swap) = in_use::swap_file(&metadata) {

@@ -34,6 +34,9 @@ pub enum Wanted {
 }
 
 /// A device by path; `auto` is a drive of the guest and refused elsewhere.
+///
+/// # Errors
+/// [`TargetError::Refused`] for `auto` outside of the guest; inside, as [`Guest::drive`].
 pub fn find(text: &str, wanted: Wanted) -> Result<PathBuf, TargetError> {
     if text != "auto" {
         return Ok(text.into());
@@ -55,11 +58,18 @@ impl Guest {
     }
 
     /// The emulated drive that is wanted.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] when the guest has no such drive; [`TargetError::Usage`] when it has several and the only one
+    /// is wanted.
     pub fn drive(self, wanted: Wanted) -> Result<PathBuf, TargetError> {
         choose(emulated(Path::new("/sys/block")), wanted)
     }
 
     /// The word for `erase` that allows the loss of what an emulated drive holds. Any other drive is refused.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] for a drive that the lab did not emulate; as [`BlockDevice::open`].
     pub fn erase(self, drive: &Path) -> Result<String, TargetError> {
         let device = BlockDevice::open(drive)?;
         match device.serial() {

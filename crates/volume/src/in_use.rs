@@ -15,6 +15,9 @@ const DEPTH: u32 = 16;
 
 /// Why a block device is in use: it, a partition of it, the disk it is a part of, or what it lies on is mounted, swapped to,
 /// held by another device or attached to a loop device. `None`: nobody uses it.
+///
+/// # Errors
+/// Where the mounts cannot be read, or the partitions of one of the devices not be listed, or the device not be opened.
 pub fn use_of(device: &BlockDevice) -> Result<Option<String>, TargetError> {
     let tables = Tables { mounts: mounts()?, swaps: swaps() };
     match tables.use_of(device, None, DEPTH)? {

@@ -37,6 +37,10 @@ struct Group {
 
 impl Limits {
     /// Moves this process into control groups with these limits.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] for CPUs outside of 0.01 to 4096; [`TargetError::Missing`] where no control group can be made or
+    /// it has no such limit; where the kernel refuses the value.
     pub fn apply(self) -> Result<AppliedLimits, TargetError> {
         if self.cpus.is_some_and(|cpus| !(0.01..=4096.0).contains(&cpus)) {
             return Err(TargetError::Usage("the number of CPUs must be between 0.01 and 4096".into()));

@@ -14,6 +14,9 @@ const START_LIMIT: Duration = Duration::from_millis(300);
 
 /// Locks `file` for as long as it (and its duplicates) stay open. Refused when a living process has it; when its owner was
 /// killed and the unmount goes on behind it, waits for that.
+///
+/// # Errors
+/// [`TargetError::Refused`] with the number of the process that has it; those of flock(2).
 pub fn lock(file: &File, path: &Path) -> Result<(), TargetError> {
     let begin = Instant::now();
     loop {

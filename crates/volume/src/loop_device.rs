@@ -28,6 +28,10 @@ const DETACH_LIMIT: Duration = Duration::from_secs(2);
 
 impl LoopDevice {
     /// Attaches an open file. `name` is what `losetup` shows. Direct I/O to the file is turned on where the file allows it.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] without the right to attach, the kernel module, a free device or Linux 5.8, and for an image
+    /// whose size is no multiple of 512 bytes; where the device cannot be written into the ledger or not be opened.
     pub fn attach(file: &File, name: &str, read_only: bool) -> Result<Self, TargetError> {
         let control_path = Path::new("/dev/loop-control");
         let control =
@@ -143,6 +147,9 @@ fn open_when_there(path: &Path, read_only: bool) -> Result<File, TargetError> {
 }
 
 /// The loop devices to which this file is attached.
+///
+/// # Errors
+/// Those of fstat(2).
 pub fn attached_to(file: &File, path: &Path) -> Result<Vec<PathBuf>, TargetError> {
     let wanted = file.metadata().map_err(TargetError::io("look at", path))?;
     Ok(over_file(wanted.dev(), wanted.ino()))

@@ -44,11 +44,19 @@ enum Kind {
 impl Mount {
     /// Mounts `device` on a new mount point. `lock` stays locked until the unmount is complete; after `kill -9` the next user
     /// waits for it in [`crate::guardian::sweep`].
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] without root, or where the kernel does not know the file system; [`TargetError::Program`] when
+    /// it does not know an option or finds the file system damaged; [`TargetError::Usage`] for options with a zero byte; where
+    /// no mount point can be made.
     pub fn new(device: &Path, file_system: FileSystem, options: &str, lock: Option<File>) -> Result<Self, TargetError> {
         Self::of(device, Kind::Known(file_system), options, lock)
     }
 
     /// The same by the commands of a file system that is not known.
+    ///
+    /// # Errors
+    /// [`TargetError::Program`] when the command fails, or nothing is mounted after it; where no mount point can be made.
     pub fn custom(device: &Path, file_system: CustomFileSystem, lock: Option<File>) -> Result<Self, TargetError> {
         Self::of(device, Kind::Custom(file_system), "", lock)
     }
@@ -106,6 +114,9 @@ impl Mount {
     }
 
     /// Mounts it (again).
+    ///
+    /// # Errors
+    /// As [`Self::new`] and [`Self::custom`].
     pub fn mount(&mut self) -> Result<(), TargetError> {
         match &self.file_system {
             Kind::Known(file_system) => self.mount_known(*file_system)?,
@@ -136,6 +147,10 @@ impl Mount {
 
     /// Unmounts it and makes sure that the file system has ended: `cold::wait_for_end`; where it had not before, asks again. Waits a moment for programs that look
     /// around in it.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] with who keeps it busy, or keeps its file system alive elsewhere; [`TargetError::Program`] when
+    /// its own command for this fails; those of umount(2).
     pub fn unmount(&mut self) -> Result<(), TargetError> {
         if let Some(identity) = self.mounted.clone() {
             self.detach(&identity)?;
@@ -149,6 +164,9 @@ impl Mount {
     }
 
     /// Makes a file system that lives on elsewhere read-only, so that what its device holds is complete.
+    ///
+    /// # Errors
+    /// As [`Self::mount`]; those of making it read-only, after which it is unmounted all the same, and of umount(2).
     pub fn finish_in_use(&mut self) -> Result<(), TargetError> {
         self.mount()?;
         let read_only = rustix::mount::mount_remount(&self.point, MountFlags::RDONLY, "");
@@ -200,11 +218,14 @@ impl Drop for Mount {
 pub(crate) fn clean_up(device: &Path) -> Result<bool, TargetError> {
     let root = runtime::subfolder("mnt")?;
     let number = crate::block_device::BlockDevice::number_of(device);
-    for line in guard::mounts()? {
-        let same = Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number;
-        if !same {
-            continue;
-        }
+    let is_of_it = |line: &guard::MountLine| {
+        Some(line.device) == number || crate::block_device::BlockDevice::number_of(&line.source) == number
+    };
+    // What is unmounted by a command of its own is left to the ledger: unmounting alone would keep the device held.
+    if guard::mounts()?.iter().any(|line| is_of_it(line) && line.mount_point.starts_with(&root)) {
+        guardian::sweep();
+    }
+    for line in guard::mounts()?.into_iter().filter(|line| is_of_it(line)) {
         // A run on the loop device itself has the lock of that, not of its file.
         if !line.mount_point.starts_with(&root) || !guardian::is_left_mount(&line.mount_point) {
             return Ok(false);

@@ -131,6 +131,9 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Writes everything back (syncfs(2)).
+    ///
+    /// # Errors
+    /// Those of open(2) and syncfs(2): EIO or ENOSPC when something could not be written back.
     pub fn sync(&self) -> Result<(), TargetError> {
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
@@ -138,6 +141,9 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Writes everything back and drops the machine's caches and those of the device.
+    ///
+    /// # Errors
+    /// As [`Self::sync`], [`block_device::drop_caches`] and [`BlockDevice::flush_buffers`].
     pub fn drop_caches(&self) -> Result<(), TargetError> {
         self.sync()?;
         block_device::drop_caches()?;
@@ -148,6 +154,9 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Discards the free space of the file system. Returns the bytes discarded.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP where the file system or its device cannot discard, EPERM without root; those of open(2).
     pub fn discard_free_space(&self) -> Result<Bytes, TargetError> {
         let path = self.mount_point();
         let root = File::open(path).map_err(TargetError::io("open", path))?;
@@ -157,6 +166,10 @@ impl<D: Rooted> MountedTarget<D> {
     /// Makes the target cold: unmounts, proves that the file system has ended and that nothing of its device is cached, mounts
     /// again. Refused with who keeps the file system alive where that cannot be had. Descriptors below the root must be closed.
     /// A directory's file system cannot be unmounted by us: there only what is read can prove how cold it was.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] with who keeps the file system alive or its device cached; as [`Self::drop_caches`],
+    /// [`Mount::unmount`] and [`Mount::mount`].
     pub fn remount(&mut self) -> Result<Remounted, TargetError> {
         if self.mount.is_none() {
             self.drop_caches()?;
@@ -175,6 +188,10 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// Unmounts, lets the file system's own checker look at the device (it writes nothing), mounts again.
     /// `None`: the file system has no checker.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] for a directory, or when the checker is not installed; as [`Mount::unmount`] and
+    /// [`Mount::mount`].
     pub fn check_file_system(&mut self) -> Result<Option<CheckReport>, TargetError> {
         if self.mount.is_none() {
             return Err(TargetError::missing(
@@ -186,6 +203,10 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Runs `action` on the device of the unmounted target and mounts it again.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] for a directory; as [`Mount::unmount`] and [`Mount::mount`]; those of `action`, after which it
+    /// is mounted again.
     pub fn while_unmounted<T>(
         &mut self,
         action: impl FnOnce(&BlockDevice) -> Result<T, TargetError>,
@@ -210,12 +231,18 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Chooses the I/O scheduler ("none", "mq-deadline", "kyber", "bfq"); the former one comes back at the end.
+    ///
+    /// # Errors
+    /// As [`Self::set_queue`]: EINVAL for a scheduler that the kernel does not have.
     pub fn set_scheduler(&mut self, name: &str) -> Result<(), TargetError> {
         self.set_queue("scheduler", name)
     }
 
     /// Sets read-ahead in KiB: that of the device's queue and, where the file system keeps its own (btrfs), that of the
     /// mount, which a remount forgets. Returns the files that were set; the former values come back at the end.
+    ///
+    /// # Errors
+    /// As [`Self::set_queue`].
     pub fn set_read_ahead(&mut self, kib: u64) -> Result<Vec<PathBuf>, TargetError> {
         let device = self.device()?;
         let mut files = vec![device.queue_file("read_ahead_kb")];
@@ -227,6 +254,9 @@ impl<D: Rooted> MountedTarget<D> {
     }
 
     /// Sets a file of the device's queue folder in sysfs; the former value comes back at the end.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] for a target without a block device; as [`ChangedSetting::set`].
     pub fn set_queue(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
         let file = self.device()?.queue_file(name);
         self.settings.set(file, value)
@@ -285,11 +315,18 @@ impl<D: Rooted> MountedTarget<D> {
 
     /// Unmounts, detaches and writes an image held in memory into its file. Without this call (after an error or a
     /// panic) everything is undone too, but what was in memory only is lost.
+    ///
+    /// # Errors
+    /// As [`Mount::unmount`]: a target that is still in use is made read-only, and its image kept; those of writing an image
+    /// held in memory into its file.
     pub fn close(self) -> Result<(), TargetError> {
         self.close_with(|_| Ok(()))
     }
 
     /// Like [`Self::close`]; `last` sees the device after the unmount, before it is detached.
+    ///
+    /// # Errors
+    /// As [`Self::close`], and those of `last`.
     pub fn close_with<T>(
         mut self,
         last: impl FnOnce(Option<&Path>) -> Result<T, TargetError>,

@@ -62,6 +62,11 @@ impl OpenOptions {
 }
 
 /// Opens a target that is ours: claimed by the guard, made anew (or kept with `keep_existing`), mounted.
+///
+/// # Errors
+/// [`TargetError::Refused`] by the guard; [`TargetError::Usage`] for options that do not fit the target, such as a size below
+/// the least of the file system; [`TargetError::Missing`] without root, or what mkfs and mount need; [`TargetError::Program`]
+/// when mkfs fails; as [`Mount::new`].
 pub fn open(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget, TargetError> {
     if options.read_only {
         return Err(TargetError::Usage("a target that is only read is visited, not claimed".into()));
@@ -71,6 +76,10 @@ pub fn open(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget, T
 
 /// Mounts a target of somebody else's, with what it holds: to look at it (`read_only`) or to run a command on it. It gives
 /// no right to destroy anything.
+///
+/// # Errors
+/// As [`open()`], without mkfs; [`TargetError::Refused`] only when it is in use, or for a file system by commands that `erase`
+/// does not name.
 pub fn visit(spec: &TargetSpec, options: &OpenOptions) -> Result<MountedTarget<VisitedDirectory>, TargetError> {
     stage::<VisitedDirectory>(spec, &OpenOptions { keep_existing: true, ..options.clone() })
 }

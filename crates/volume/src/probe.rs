@@ -22,6 +22,9 @@ pub struct DeviceProbe {
 
 impl DeviceProbe {
     /// Opens a device for reading only.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] without the right to read it; as [`BlockDevice::open`]; those of open(2).
     pub fn open(path: &Path) -> Result<Self, TargetError> {
         let device = BlockDevice::open(path)?;
         let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);

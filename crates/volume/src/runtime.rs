@@ -36,6 +36,9 @@ pub fn folder() -> Result<PathBuf, TargetError> {
 }
 
 /// A folder of ours in [`folder()`].
+///
+/// # Errors
+/// As [`folder()`], of each of the two.
 pub fn subfolder(name: &str) -> Result<PathBuf, TargetError> {
     let path = folder()?.join(name);
     private(&path)?;

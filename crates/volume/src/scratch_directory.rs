@@ -32,6 +32,9 @@ impl ScratchDirectory {
     }
 
     /// For images and whatever is large: in `$TMPDIR`, because the folder of the running machine lies in memory.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] when `$TMPDIR` is no directory, or others may exchange what is made in it; as [`Self::create`].
     pub fn large(purpose: &str) -> Result<Self, TargetError> {
         let parent = std::env::temp_dir();
         runtime::check_shared(&parent)?;
@@ -39,6 +42,9 @@ impl ScratchDirectory {
     }
 
     /// In memory.
+    ///
+    /// # Errors
+    /// As [`Self::large`], of [`MEMORY`].
     pub fn in_memory(purpose: &str) -> Result<Self, TargetError> {
         let parent = Path::new(MEMORY);
         runtime::check_shared(parent)?;
@@ -46,6 +52,9 @@ impl ScratchDirectory {
     }
 
     /// In a directory that the user chose: `parent/senesce-PURPOSE-OWNER-RANDOM`.
+    ///
+    /// # Errors
+    /// Where `parent` is not there or cannot be written, or the directory not be written into the ledger.
     pub fn create(parent: &Path, purpose: &str) -> Result<Self, TargetError> {
         let parent = parent.canonicalize().map_err(TargetError::io("look at", parent))?;
         let (path, guardian) =

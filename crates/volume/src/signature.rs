@@ -102,6 +102,9 @@ fn copies(size: u64) -> impl Iterator<Item = Magic> {
 
 /// What a device of `size` bytes holds: the name of a known signature, also of a partition or of a superblock's copy, or "data
 /// of an unknown kind" when its first or last MiB is not all zero. `None`: nothing was found.
+///
+/// # Errors
+/// Those of read(2).
 pub fn probe(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     for (name, offset, magic) in magics() {
         if matches(file, offset, magic, size, path)? {
@@ -160,6 +163,9 @@ const WHOLLY: u64 = 64 * MIB;
 
 /// Looks for data where nothing is known to be: in blocks of 4 KiB at equal distances over the whole device. A device of
 /// which the share p is in use is missed with the probability (1 - p)^512: 0.6 % of one that is 1 % full.
+///
+/// # Errors
+/// Those of read(2).
 pub fn sample(file: &File, size: u64, path: &Path) -> Result<Option<String>, TargetError> {
     const BLOCK: u64 = 4096;
     if size <= WHOLLY {
@@ -190,6 +196,9 @@ fn read_up_to(file: &File, buffer: &mut [u8], offset: u64, path: &Path) -> Resul
 }
 
 /// The file system whose superblock is there.
+///
+/// # Errors
+/// Those of read(2).
 pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSystem>, TargetError> {
     for known in FileSystem::ALL {
         let signature = &known.entry().signature;
@@ -201,6 +210,9 @@ pub fn file_system(file: &File, size: u64, path: &Path) -> Result<Option<FileSys
 }
 
 /// Whether the bytes from `start` to `end` are all zero.
+///
+/// # Errors
+/// Those of read(2).
 pub fn is_zero(file: &File, start: u64, end: u64, path: &Path) -> Result<bool, TargetError> {
     let mut buffer = vec![0u8; (end - start).min(MIB) as usize];
     let mut offset = start;

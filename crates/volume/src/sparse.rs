@@ -27,11 +27,17 @@ impl Range {
 }
 
 /// The ranges of the first `size` bytes that hold data, in order. A file system that knows no holes gives one range.
+///
+/// # Errors
+/// Those of lseek(2).
 pub fn data_ranges(file: &File, size: u64, path: &Path) -> Result<Vec<Range>, TargetError> {
     data_ranges_between(file, Range { start: 0, end: size }, path)
 }
 
 /// The ranges inside `within` that hold data, in order.
+///
+/// # Errors
+/// Those of lseek(2).
 pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Vec<Range>, TargetError> {
     let mut ranges = Vec::new();
     let mut offset = within.start;
@@ -57,6 +63,9 @@ pub fn data_ranges_between(file: &File, within: Range, path: &Path) -> Result<Ve
 }
 
 /// Whether the first `size` bytes read as zero.
+///
+/// # Errors
+/// Those of lseek(2) and read(2).
 pub fn is_all_zero(file: &File, size: u64, path: &Path) -> Result<bool, TargetError> {
     for range in data_ranges(file, size, path)? {
         if !is_zero(file, range.start, range.end, path)? {
@@ -118,6 +127,9 @@ pub enum CopyBy {
 }
 
 /// Copies one range to the same place of another file, inside the kernel where it can.
+///
+/// # Errors
+/// Those of copy_file_range(2), or of reading and writing where the kernel does not copy between the two.
 pub fn copy_range(from: Named, to: Named, range: Range) -> Result<(), TargetError> {
     let (mut read_at, mut write_at) = (range.start, range.start);
     while read_at < range.end {
@@ -167,6 +179,9 @@ pub(crate) fn pieces(buffer: &[u8], skip_zeroes: bool) -> Vec<std::ops::Range<us
 
 /// Copies the data ranges of the first `size` bytes into an empty file, which becomes as sparse as its source. Returns
 /// the number of bytes copied.
+///
+/// # Errors
+/// Those of setting the size, of lseek(2) and of [`copy_range`].
 pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, TargetError> {
     to.file.set_len(size).map_err(TargetError::io("set the size of", to.path))?;
     let mut copied = 0;
@@ -181,6 +196,9 @@ pub fn copy(from: Named, to: Named, size: u64, by: CopyBy) -> Result<u64, Target
 }
 
 /// The first byte at which the first `size` bytes of two files differ. Holes read as zero.
+///
+/// # Errors
+/// Those of lseek(2) and read(2); also where one of them is shorter than a range that the other holds.
 pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<u64>, TargetError> {
     let mut ranges = data_ranges(ours.file, size, ours.path)?;
     ranges.extend(data_ranges(theirs.file, size, theirs.path)?);
@@ -188,6 +206,9 @@ pub fn first_difference(ours: Named, theirs: Named, size: u64) -> Result<Option<
 }
 
 /// The first byte inside `ranges` at which two files differ.
+///
+/// # Errors
+/// Those of read(2); also where one of them ends inside a range.
 pub fn first_difference_in(ours: Named, theirs: Named, ranges: &[Range]) -> Result<Option<u64>, TargetError> {
     for range in ranges {
         if let Some(offset) = difference_in(ours, theirs, *range)? {

@@ -41,6 +41,9 @@ impl TargetSpec {
     }
 
     /// Reads the name of something that exists already, where a plain FILE means an image.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] for what has none of the forms; as [`guest::find`] for `auto`.
     pub fn existing(text: &str) -> Result<Self, TargetError> {
         match Path::new(text).is_file() {
             true => Ok(Self::Image { path: text.into(), size: None }),

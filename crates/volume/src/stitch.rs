@@ -28,6 +28,9 @@ const SECTOR: u64 = 512;
 
 /// Divides `size` into `count` equal slices: the first begins where the device begins, the last ends where it ends (rounded
 /// down to 1 MiB), the others lie at equal distances between them. The same numbers always give the same slices.
+///
+/// # Errors
+/// [`TargetError::Usage`] for no slices, for slices that are not of whole MiB, and for more than the device has.
 pub fn slices(device: Bytes, count: u64, size: Bytes) -> Result<Vec<Slice>, TargetError> {
     let usable = device.0 / ALIGNMENT * ALIGNMENT;
     let wrong = |problem: String| Err(TargetError::Usage(problem));
@@ -66,6 +69,10 @@ pub struct Stitched {
 
 impl Stitched {
     /// Maps `count` slices of the claimed device to a new device of `size`.
+    ///
+    /// # Errors
+    /// As [`slices`]; [`TargetError::Usage`] for a zoned drive; [`TargetError::Refused`] when the device is no longer as it was
+    /// claimed; [`TargetError::Missing`] without dmsetup or device mapper; [`TargetError::Program`] when dmsetup fails.
     pub fn create(claimed: ClaimedDevice, count: u64, size: Bytes) -> Result<Self, TargetError> {
         if claimed.device().queue("zoned").is_some_and(|zoned| zoned != "none") {
             return Err(TargetError::Usage(format!(

@@ -40,6 +40,10 @@ struct Rule {
 
 impl RateLimit {
     /// Limits a device.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] without the io controller of control groups (or blkio of version 1); where the kernel refuses
+    /// the limit or it cannot be written into the ledger.
     pub fn apply(self, device: &BlockDevice) -> Result<AppliedRateLimit, TargetError> {
         if self == Self::default() {
             return Ok(AppliedRateLimit::default());

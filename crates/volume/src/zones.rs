@@ -6,6 +6,9 @@ use std::fs::File;
 use std::path::Path;
 
 /// How many zones are not empty, in words; `None`: all are.
+///
+/// # Errors
+/// Those of BLKREPORTZONE: ENOTTY for a device without zones.
 pub fn probe(file: &File, path: &Path) -> Result<Option<String>, TargetError> {
     let mut report = ZoneReport::default();
     let (mut sector, mut total, mut held, mut first) = (0, 0, 0, None);

@@ -85,7 +85,7 @@ impl Survey {
             nature: Nature::Simulated,
             zones: (0..geometry.zones).map(zone).collect(),
             geometry,
-            ways: HostPath::ALL.into(),
+            ways: HostPath::ALL.into_iter().filter(|way| way.model(model).is_some()).collect(),
         })
     }
 
@@ -95,7 +95,7 @@ impl Survey {
         let mut device = hardware::open_for_reading(path, way)?;
         let geometry = device.geometry().clone();
         let zones = device.report(0, geometry.zones)?;
-        let mut ways = if passthrough { vec![HostPath::Direct] } else { Vec::new() };
+        let mut ways = if passthrough { vec![HostPath::Direct, HostPath::Passthrough] } else { Vec::new() };
         if hardware::has_block_device(path) {
             ways.extend([HostPath::None, HostPath::MqDeadline]);
         }

@@ -97,23 +97,26 @@ impl Planner {
         let file = self.file(&record);
         self.totals.deletes += 1;
         self.totals.bytes_live -= self.sizes.allocated(class, file.size);
-        self.fetch_ahead();
+        self.fetch_victim();
         Operation { kind: OperationKind::Delete, file }
     }
 
-    /// Fetches what a coming delete and create are likely to need. Victims and slots are random: where live files are so many
-    /// that no cache holds them, every operation would wait for memory.
-    fn fetch_ahead(&self) {
-        if !self.live.is_far() {
-            return;
-        }
+    /// Fetches what a coming delete is likely to need. Victims and slots are random: where live files are so many that no cache
+    /// holds them, every operation would wait for memory.
+    fn fetch_victim(&self) {
         let total = self.deletable.total();
-        if total > 0 {
+        if total > 0 && self.live.is_far() {
             let class = self.deletable.find(self.choose_class.farthest(total));
             let passing = self.live.class(class).passing;
             self.live.fetch(class, self.choose_victim.farthest(u64::from(passing)) as u32);
         }
-        if let Some(class) = self.empty.get(self.choose_slot.farthest(self.empty.len() as u64) as usize) {
+    }
+
+    /// The same for a coming create.
+    fn fetch_slot(&self) {
+        if self.live.is_far()
+            && let Some(class) = self.empty.get(self.choose_slot.farthest(self.empty.len() as u64) as usize)
+        {
             prefetch(class);
         }
     }
@@ -123,6 +126,7 @@ impl Planner {
         while !self.empty.is_empty() {
             let slot = self.choose_slot.below(self.empty.len() as u64) as usize;
             let class = usize::from(self.empty.swap_remove(slot));
+            self.fetch_slot();
             if self.left[class].creates > 0 {
                 return Some(self.create_in(class));
             }

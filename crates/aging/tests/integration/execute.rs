@@ -10,6 +10,7 @@ use senesce_core::{Bytes, Seed};
 use senesce_volume::ClaimedDirectory;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -75,6 +76,26 @@ fn verification_finds_what_was_changed() {
     std::fs::create_dir(room.path().join("lost+found")).unwrap();
     let report = verify(&planner, room.path(), Data::Write, None).unwrap();
     assert_eq!(report.strangers, 3, "directories count too, but for the one of mkfs: {report:?}");
+}
+
+#[test]
+fn content_in_a_file_that_should_have_none_is_found_behind_holes() {
+    let plan = small_plan(4);
+    for data in [Data::Fallocate, Data::Sparse] {
+        let room = tempfile::tempdir().unwrap();
+        let target = claim(&room);
+        let mut planner = plan.operations();
+        play(&mut planner, &target, data, 1, u64::MAX);
+        let bytes = planner.namespace().files().map(|live| live.file.size).sum::<u64>();
+        let report = verify(&planner, room.path(), data, None).unwrap();
+        assert!(report.is_good() && report.bytes == bytes, "{report:?}");
+        let largest = planner.namespace().files().max_by_key(|live| live.file.size).unwrap();
+        assert!(largest.file.size > 3 * 4096);
+        let file = std::fs::File::options().write(true).open(room.path().join(&largest.path)).unwrap();
+        file.write_all_at(b"x", largest.file.size - 1).unwrap();
+        let report = verify(&planner, room.path(), data, None).unwrap();
+        assert_eq!((report.wrong_content, report.bytes), (1, bytes - largest.file.size), "{report:?}");
+    }
 }
 
 #[test]

@@ -7,10 +7,10 @@ use crate::verbs::carry::show;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Plan, Record, Verdict};
 use senesce_runs::measurements;
-use senesce_runs::run::{Conduct, Outcome, Reproducible};
+use senesce_runs::run::{Common, Conduct, Outcome, Reproducible};
 use std::path::PathBuf;
 
-/// The clap command with one subcommand per experiment.
+/// The clap command with one subcommand per experiment, whose flags are made once it is asked for.
 pub fn command() -> Command {
     let root = Command::new("reproduce")
         .about("Run a published experiment and compare with its published values")
@@ -18,12 +18,16 @@ pub fn command() -> Command {
         .arg_required_else_help(true)
         .subcommand_value_name("EXPERIMENT")
         .subcommand_help_heading("Experiments");
-    REGISTRY.experiments().fold(root, |root, experiment| root.subcommand(experiment_command(experiment)))
+    let of = |experiment: &'static dyn Reproducible| {
+        Command::new(experiment.kind()).about(experiment.title()).defer(with_flags)
+    };
+    root.subcommands(REGISTRY.experiments().map(of))
 }
 
-fn experiment_command(experiment: &'static dyn Reproducible) -> Command {
-    let base = Command::new(experiment.kind())
-        .about(experiment.title())
+/// `command`, which is named as an experiment, with the experiment's flags.
+fn with_flags(command: Command) -> Command {
+    let experiment = REGISTRY.experiment(command.get_name());
+    let command = command
         .arg(
             Arg::new("scale")
                 .long("scale")
@@ -48,7 +52,10 @@ fn experiment_command(experiment: &'static dyn Reproducible) -> Command {
         .arg(Arg::new("dry-run").long("dry-run").action(ArgAction::SetTrue).help("Print the plan and stop"))
         .arg(Arg::new("again").long("again").action(ArgAction::SetTrue).help("Run anew although it was run before"))
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the result as JSON"));
-    experiment.arguments(base)
+    match experiment {
+        Ok(experiment) => experiment.arguments(command),
+        Err(_) => command,
+    }
 }
 
 /// Runs the chosen experiment.
@@ -90,7 +97,7 @@ fn came_to_nothing(outcome: &Outcome) -> Result<bool, Failure> {
         return Ok(false);
     }
     let record = Record::open(&outcome.path)?;
-    let did_nothing = record.events.iter().all(|event| event.kind != "done");
+    let did_nothing = record.events.iter().all(|event| Common::is_kind(&event.kind));
     Ok(did_nothing && measurements::of(&REGISTRY, &record)?.is_empty())
 }
 

@@ -218,13 +218,21 @@ fn repair(options: &Check) -> Result<(), Failure> {
     if options.json {
         return print_json(&json!(done));
     }
+    for what in &done.restored {
+        eprintln!("restored: {what}");
+    }
     for what in &done.lost {
         eprintln!("given up: {what}");
     }
     for what in &done.kept {
         eprintln!("kept without its name: {what}");
     }
-    eprintln!("{} problems repaired, {} inodes kept without their names", done.lost.len(), done.kept.len());
+    if done.nameless > 0 {
+        let remedy = "mount it, remove files, umount it and repair it again";
+        eprintln!("no room for the names of {} inodes, which are kept: {remedy}", done.nameless);
+    }
+    let repaired = done.restored.len() + done.lost.len();
+    eprintln!("{repaired} problems repaired, {} inodes kept without their names", done.kept.len());
     Ok(())
 }
 
@@ -260,13 +268,16 @@ fn check(options: Check) -> Result<Exit, Failure> {
         for problem in report.problems.iter().chain(&report.damaged_blocks) {
             eprintln!("damaged: {problem}");
         }
+        if report.more_problems > 0 {
+            eprintln!("and {} more problems", report.more_problems);
+        }
         let state = if report.clean { "cleanly unmounted" } else { "not unmounted cleanly" };
         eprintln!(
             "{state}; {} inodes, {} blocks of files in memory, {} cold; {} problems, {} damaged blocks",
             report.inodes,
             report.resident_blocks,
             report.cold_blocks,
-            report.problems.len(),
+            report.problems.len() as u64 + report.more_problems,
             report.damaged_blocks.len()
         );
     }

@@ -39,7 +39,7 @@ pub struct Zns {
     #[arg(long, value_name = "BYTES")]
     lbaf: Option<u32>,
     /// Way to the drive [default: direct]
-    #[arg(long, value_parser = ["direct", "none", "mq-deadline"])]
+    #[arg(long, value_parser = ["direct", "passthrough", "none", "mq-deadline"])]
     path: Option<String>,
     /// How commands reach an NVMe drive on the direct path [default: io-uring]
     #[arg(long, value_parser = ["io-uring", "ioctl"])]

@@ -3,6 +3,7 @@
 use super::Event;
 use super::error::{RecordError, io_error};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -18,22 +19,29 @@ pub(super) fn line(started: Instant, kind: &str, data: &impl Serialize) -> Strin
 
 /// The lines of events that happen now and name their kind themselves. They count together or not at all: each but the last
 /// says that more belong to it.
-pub(super) fn tagged_lines(started: Instant, events: &[impl Serialize]) -> String {
+pub(super) fn named_lines(started: Instant, events: &[impl Serialize]) -> String {
+    let t = started.elapsed().as_secs_f64();
+    let values = events.iter().map(|event| serde_json::to_value(event).expect("event data are plain"));
+    values.enumerate().map(|(index, event)| named_line(t, event, index + 1 < events.len())).collect()
+}
+
+fn named_line(t: f64, event: Value, more: bool) -> String {
     #[derive(Serialize)]
-    struct Timed<'a, E> {
+    struct Timed {
         t: f64,
-        #[serde(flatten)]
-        event: &'a E,
+        kind: String,
+        #[serde(skip_serializing_if = "Value::is_null")]
+        data: Value,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         more: bool,
     }
-    let t = started.elapsed().as_secs_f64();
-    let line = |(index, event)| {
-        let timed = Timed { t, event, more: index + 1 < events.len() };
-        let body = serde_json::to_string(&timed).expect("an event is plain");
-        format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
+    let (kind, data) = match event {
+        Value::String(kind) => (kind, Value::Null),
+        Value::Object(named) if named.len() == 1 => named.into_iter().next().expect("one"),
+        other => panic!("an event names its kind: {other}"),
     };
-    events.iter().enumerate().map(line).collect()
+    let body = serde_json::to_string(&Timed { t, kind, data, more }).expect("an event is plain");
+    format!("{{\"crc\":\"{:08x}\",\"event\":{body}}}\n", crc32fast::hash(body.as_bytes()))
 }
 
 #[derive(Deserialize)]

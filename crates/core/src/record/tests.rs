@@ -92,11 +92,11 @@ fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
 fn events_that_belong_together_are_in_the_record_or_none_of_them() {
     let room = tempfile::tempdir().unwrap();
     let path = room.path().join("run");
-    let event = |kind: &str, data: u32| json!({"kind": kind, "data": data});
+    let event = |kind: &str, data: u32| json!({kind: data});
     let mut run = open(&path, "1G").unwrap();
-    run.append_tagged(&[event("sample", 1), event("done", 1)]).unwrap();
+    run.append_named(&[event("sample", 1), event("done", 1)]).unwrap();
     let first = fs::metadata(path.join("events.jsonl")).unwrap().len() as usize;
-    run.append_tagged(&[event("sample", 2), event("sample", 3), event("done", 2)]).unwrap();
+    run.append_named(&[event("sample", 2), event("sample", 3), event("done", 2)]).unwrap();
     drop(run);
     let file = path.join("events.jsonl");
     let whole = fs::read(&file).unwrap();
@@ -104,7 +104,7 @@ fn events_that_belong_together_are_in_the_record_or_none_of_them() {
         fs::write(&file, &whole[..cut]).unwrap();
         assert_eq!(Record::open(&path).unwrap().events.len(), 2, "cut at {cut}");
     }
-    open(&path, "1G").unwrap().append_tagged(&[event("sample", 4)]).unwrap();
+    open(&path, "1G").unwrap().append_named(&[event("sample", 4)]).unwrap();
     let data: Vec<Value> = Record::open(&path).unwrap().events.into_iter().map(|event| event.data).collect();
     assert_eq!(data, [json!(1), json!(1), json!(4)]);
 }

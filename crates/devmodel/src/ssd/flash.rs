@@ -32,11 +32,11 @@ pub(crate) struct Units {
     erase: u64,
     transfer_bytes: u64,
     pages_per_read: u32,
-    /// The moment at which the map causes work.
+    /// The moment at which the map causes work, in nanoseconds.
     pub now: u64,
     /// When what was last moved had been read.
     moved_ready: u64,
-    /// When the last program ends.
+    /// When the last program ends, in nanoseconds.
     pub programmed: u64,
     /// What leaves the write buffer when: time and bytes.
     buffered: BinaryHeap<Reverse<(u64, u64)>>,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The specification that holds from here on: the run began anew under other limits.
     Spec(Box<AgeSpec>),

@@ -39,8 +39,8 @@ pub struct Age {
 
 impl Run for Age {
     const KIND: &'static str = "age";
-    const PUBLISHED: &'static str = include_str!("../../../../data/published/verbs/age.csv");
-    const CLAIMS: &'static str = include_str!("../../../../data/published/verbs/age.claims.toml");
+    const PUBLISHED: &'static str = include_str!("../../data/published/verbs/age.csv");
+    const CLAIMS: &'static str = include_str!("../../data/published/verbs/age.claims.toml");
     type Spec = AgeSpec;
     type Event = Event;
     /// How often the run was given new limits; under each, the plan is played to its end.

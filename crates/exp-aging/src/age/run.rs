@@ -54,7 +54,7 @@ pub fn resume(path: &Path, limits: &Limits, how: &Conduct<'_>) -> Result<Outcome
         let event = replanned(course, limits, &recorded)?;
         let mut directory = RunDirectory::resume(path)?;
         directory.reopen_finished()?;
-        directory.append_tagged(&[event])?;
+        directory.append_named(&[event])?;
     }
     conduct::<Age>(&spec, spec.seed, how)
 }

@@ -183,9 +183,10 @@ impl AgeSpec {
             && self.fsync_every == 0
             && self.pace.is_none()
             && (self.mkfs_options.trim(), self.mount_options.trim()) == ("", "")
-            && (self.threads, self.parts, self.shard) == (1, 1, None);
+            && (self.parts, self.shard) == (1, None);
         let size = self.capacity()?;
-        let wanted = Wanted { profile: &self.profile, file_system, size, fullness, as_measured };
+        let threads = self.threads as u32;
+        let wanted = Wanted { profile: &self.profile, file_system, size, fullness, threads, as_measured };
         self.compression = Some(certified(&wanted)?);
         Ok(self)
     }

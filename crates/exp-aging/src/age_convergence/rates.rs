@@ -1,8 +1,9 @@
 //! How fast a plan is played: on each file system, by one thread and by two, with blocks allocated alone and written.
 
 use super::{AgeConvergence, Step, named, plan_of};
+use rand::seq::SliceRandom;
 use senesce_aging::{AgingPlan, Churn, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
-use senesce_core::{Bytes, Failure};
+use senesce_core::{Bytes, Failure, Seed};
 use senesce_runs::run::{Context, Planned};
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
@@ -37,19 +38,22 @@ const RATED: &str = "meyer";
 const SIZE: Bytes = Bytes(400_000_000);
 const FULLNESS: f64 = 0.8;
 
-/// All of them in turn, so many times.
-pub fn steps(repeats: u32) -> Vec<Planned<Step>> {
+/// All of them, so many times, each time in an order of its own: what the machine does meanwhile falls on none of them alone.
+pub fn steps(repeats: u32, seed: Seed) -> Vec<Planned<Step>> {
     let ways = [(1, Data::Fallocate), (2, Data::Fallocate), (2, Data::Write)];
-    let of = |repeat| {
-        [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs].into_iter().flat_map(move |fs| {
-            ways.map(|(threads, data)| {
-                let pace = Pace { fs, threads, data, repeat };
-                Planned::new(Step::Rate(pace), format!("age by {threads} threads, {data:?}"), fs.name())
-                    .costing(Bytes(0), 2.0)
-            })
-        })
+    let mut order = seed.stream("age-convergence/rates");
+    let round = |repeat| {
+        let of = |fs| ways.map(|(threads, data)| Pace { fs, threads, data, repeat });
+        let mut round: Vec<Pace> =
+            [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs].into_iter().flat_map(of).collect();
+        round.shuffle(&mut order);
+        round
     };
-    (0..repeats).flat_map(of).collect()
+    let step = |pace: Pace| {
+        let (words, fs) = (format!("age by {} threads, {:?}", pace.threads, pace.data), pace.fs.name());
+        Planned::new(Step::Rate(pace), words, fs).costing(Bytes(0), 2.0)
+    };
+    (0..repeats).flat_map(round).map(step).collect()
 }
 
 impl Pace {
@@ -86,5 +90,37 @@ impl Pace {
         }
         target.close()?;
         Ok(Executed { profile: name.into(), operations: outcome.completed, seconds: outcome.seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_round_has_all_ways_once_in_an_order_of_its_own() {
+        let found = steps(3, Seed(7));
+        let names: Vec<String> = found.iter().map(|one| serde_json::to_string(&one.step).unwrap()).collect();
+        let rounds: Vec<Vec<String>> = names
+            .chunks(9)
+            .map(|round| {
+                let without_repeat = |name: &String| name.split(",\"repeat\"").next().unwrap().to_string();
+                round.iter().map(without_repeat).collect()
+            })
+            .collect();
+        assert_eq!(rounds.len(), 3);
+        let sorted = |round: &Vec<String>| {
+            let mut round = round.clone();
+            round.sort();
+            round.dedup();
+            round
+        };
+        assert_eq!(sorted(&rounds[0]).len(), 9);
+        assert!(rounds.iter().all(|round| sorted(round) == sorted(&rounds[0])));
+        assert!(rounds[0] != rounds[1] || rounds[1] != rounds[2]);
+        assert_eq!(
+            names,
+            steps(3, Seed(7)).iter().map(|one| serde_json::to_string(&one.step).unwrap()).collect::<Vec<_>>()
+        );
     }
 }

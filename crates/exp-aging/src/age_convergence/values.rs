@@ -53,10 +53,16 @@ pub fn measurements(planned: &PlayedOut) -> Vec<Measurement> {
     found
 }
 
-/// How fast a plan was played in memory.
-pub fn rate(executed: &Executed, pace: &Pace) -> Option<Measurement> {
+/// The rate of a short aging, which is repeated on each file system.
+pub const RATE: &str = "aging rate";
+
+/// The rate of a profile that is played once in full, at another size.
+pub const RATE_IN_FULL: &str = "aging rate in full";
+
+/// How fast a plan was played in memory, as [`RATE`] or [`RATE_IN_FULL`]: both may be of one profile.
+pub fn rate(metric: &str, executed: &Executed, pace: &Pace) -> Option<Measurement> {
     let rate = Finite::per(executed.operations as f64, executed.seconds).ok()?;
-    let one = Measurement::new("aging rate", "operations/s", Better::Higher, rate.get()).ok()?;
+    let one = Measurement::new(metric, "operations/s", Better::Higher, rate.get()).ok()?;
     let data = if pace.data == Data::Write { "write" } else { "fallocate" };
     let conditions = [("fs", pace.fs.name()), ("data", data), ("medium", "memory"), ("profile", &*executed.profile)];
     let one = conditions.into_iter().fold(one, |one, (name, word)| one.under(name, word));

@@ -1,6 +1,6 @@
 //! Cells, the figure and the table of compressed agings.
 
-use super::certificate::Cell;
+use super::certificate::{self, Cell};
 use super::{Aged, AgingKind, Spec};
 use crate::aged_image::SeenLayout;
 use crate::equal_layouts::{all_equal, compare};
@@ -44,6 +44,7 @@ fn of_profile(spec: &Spec, agings: &[Aged], profile: &str, fs: FileSystem) -> Ve
             file_system: fs.name().into(),
             size: spec.size.0,
             fullness: spec.fullness,
+            threads: spec.threads,
             turnovers,
             saved_factor: played.virtual_t as f64 / played.image.operations.max(1) as f64,
             agings: layouts.len().min(full.len()),
@@ -74,10 +75,11 @@ pub(super) fn analyse(spec: &Spec, agings: &[Aged]) -> Analysis {
     Analysis {
         title: "Compressed agings against full ones".into(),
         summary: format!(
-            "{} agings of {} at {:.0} % fullness. {certified} of {} compressions left a layout that is proven equal to the full one's.",
+            "{} agings of {} at {:.0} % fullness by {}. {certified} of {} compressions left a layout that is proven equal to the full one's.",
             agings.len(),
             spec.size,
             spec.fullness * 100.0,
+            certificate::hands(spec.threads),
             cells.len()
         ),
         figures: spec.fs.iter().map(|fs| figure(spec, &cells, *fs)).collect(),
@@ -177,6 +179,7 @@ mod tests {
             file_system: "ext4".into(),
             size: Bytes::gib(1),
             fullness: 0.8,
+            threads: 1,
             turnovers,
             saved_factor: 2.0,
             agings,

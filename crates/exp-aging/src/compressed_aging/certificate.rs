@@ -17,6 +17,8 @@ pub struct Cell {
     pub size: Bytes,
     /// Their fullness.
     pub fullness: f64,
+    /// Worker threads of an aging.
+    pub threads: u32,
     /// How often the live files were replaced in each age class at most.
     pub turnovers: f64,
     /// Operations that a compressed aging stands for, over those that it plays.
@@ -34,7 +36,7 @@ pub struct Cell {
 }
 
 /// The cells that were measured for this version, as the experiment printed them.
-const MEASURED: &str = include_str!("../../../../data/compressed-aging.json");
+const MEASURED: &str = include_str!("../../data/compressed-aging.json");
 /// A certificate reaches so far around the fullness that it was measured at.
 const FULLNESS_REACH: f64 = 0.05;
 
@@ -49,6 +51,8 @@ pub struct Wanted<'a> {
     pub size: Bytes,
     /// Fullness that is aged at.
     pub fullness: f64,
+    /// Worker threads.
+    pub threads: u32,
     /// Whether clock, churn, sizes and content are those of the agings that were measured.
     pub as_measured: bool,
 }
@@ -63,6 +67,11 @@ pub fn certified(wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     choose(&cells, wanted)
 }
 
+/// Threads in words.
+pub(super) fn hands(threads: u32) -> String {
+    format!("{threads} thread{}", if threads == 1 { "" } else { "s" })
+}
+
 fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     let (profile, fs) = (wanted.profile, wanted.file_system);
     let refuse = |why: String| Err(Failure::usage(format!("--compress: {profile} on {fs} {why}; age it in full")));
@@ -71,8 +80,8 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     }
     if !wanted.as_measured {
         return refuse(
-            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate, one thread and no options \
-             of mkfs and mount, and with nothing else"
+            "was measured with the default clock, churn by profile, sizes of the bins, --data fallocate and no options of mkfs \
+             and mount, and with nothing else"
                 .into(),
         );
     }
@@ -81,16 +90,22 @@ fn choose(cells: &[Cell], wanted: &Wanted<'_>) -> Result<Compression, Failure> {
     if own.is_empty() {
         return refuse("was not seen to settle: it was not measured".into());
     }
-    let near =
-        |cell: &&&Cell| cell.size <= wanted.size && (cell.fullness - wanted.fullness).abs() <= FULLNESS_REACH + 1e-9;
+    let near = |cell: &&&Cell| {
+        cell.threads == wanted.threads
+            && cell.size <= wanted.size
+            && (cell.fullness - wanted.fullness).abs() <= FULLNESS_REACH + 1e-9
+    };
     let near: Vec<&Cell> = own.iter().filter(near).copied().collect();
     if near.is_empty() {
-        let measured: Vec<String> = own.iter().map(|cell| format!("{} at {}", cell.size, cell.fullness)).collect();
+        let words = |cell: &&Cell| format!("{} at {} by {}", cell.size, cell.fullness, hands(cell.threads));
+        let mut measured: Vec<String> = own.iter().map(words).collect();
+        measured.dedup();
         return refuse(format!(
-            "was measured at other fullness or on larger volumes ({}), not at {} {:.2} full",
+            "was measured at other fullness, by other threads or on larger volumes ({}), not at {} {:.2} full by {}",
             measured.join(", "),
             wanted.size,
-            wanted.fullness
+            wanted.fullness,
+            hands(wanted.threads)
         ));
     }
     let largest = near.iter().map(|cell| cell.size).max();
@@ -111,6 +126,7 @@ mod tests {
             file_system: "ext4".into(),
             size: Bytes::mib(mib),
             fullness: 0.8,
+            threads: 1,
             turnovers,
             saved_factor,
             agings: 8,
@@ -123,13 +139,17 @@ mod tests {
 
     fn wanted() -> Wanted<'static> {
         let (profile, file_system) = ("agrawal", FileSystem::Ext4);
-        Wanted { profile, file_system, size: Bytes::gib(4), fullness: 0.8, as_measured: true }
+        Wanted { profile, file_system, size: Bytes::gib(4), fullness: 0.8, threads: 1, as_measured: true }
     }
 
     #[test]
     fn the_strongest_certified_compression_of_the_largest_size_is_taken() {
         let cells = [cell(512, 1.0, 7.5, true), cell(1024, 4.0, 2.9, true), cell(1024, 2.0, 4.7, false)];
         assert_eq!(choose(&cells, &wanted()).unwrap().turnovers, 4.0);
+        let parallel = [Cell { threads: 2, ..cell(1024, 2.0, 4.7, true) }, cell(1024, 4.0, 2.9, true)];
+        for (threads, turnovers) in [(1, 4.0), (2, 2.0)] {
+            assert_eq!(choose(&parallel, &Wanted { threads, ..wanted() }).unwrap().turnovers, turnovers);
+        }
         let small = Wanted { size: Bytes::mib(512), ..wanted() };
         assert_eq!(choose(&cells, &small).unwrap().turnovers, 1.0);
     }
@@ -142,6 +162,7 @@ mod tests {
         assert!(refused(Wanted { file_system: FileSystem::Xfs, ..wanted() }).contains("not measured"));
         assert!(refused(Wanted { fullness: 0.6, ..wanted() }).contains("fullness"));
         assert!(refused(Wanted { size: Bytes::mib(100), ..wanted() }).contains("larger volumes"));
+        assert!(refused(Wanted { threads: 2, ..wanted() }).contains("by 1 thread),"));
         assert!(refused(Wanted { profile: "./mine.toml", ..wanted() }).contains("built-in"));
         assert!(refused(Wanted { as_measured: false, ..wanted() }).contains("clock"));
     }

@@ -28,6 +28,8 @@ pub struct Aged {
     pub history: Vec<Request>,
     /// Reads of the cold read.
     pub reads: Vec<Request>,
+    /// What a reader of the results must know of the cold read.
+    pub caveat: Option<&'static str>,
 }
 
 impl Aged {
@@ -58,13 +60,15 @@ impl Aged {
         let valid = trace.valid()?;
         let history = chosen(&valid, |operation| matches!(operation, Operation::Write | Operation::Discard));
         target.remount()?;
+        let mut caveat = None;
         let trace = traced(&target, || {
             let (read, account) = cold::read(&target, &folder, &Silent, interrupt)?;
-            account.judge(&read).map(drop).map_err(Failure::from)
+            caveat = account.judge(&read)?;
+            Ok(())
         })?;
         let reads = chosen(&trace.valid()?, |operation| operation == Operation::Read);
         target.close()?;
-        Ok(Self { history, reads })
+        Ok(Self { history, reads, caveat })
     }
 }
 

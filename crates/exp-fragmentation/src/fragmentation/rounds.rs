@@ -58,7 +58,10 @@ impl<P: Procedure> Fragmentation<P> {
         volume.close()?;
         let mut costs = figures::modelled_sequential(&common.models()).to_vec();
         match (account.judge(&cold), cold.seconds_per_gib) {
-            (Ok(_), Some(seconds_per_gib)) => {
+            (Ok(words), Some(seconds_per_gib)) => {
+                if let Some(words) = words {
+                    context.caveat(words);
+                }
                 if !machine::is_emulated() {
                     context.record(Event::Sequential(Sequential { fs: fs.into(), seconds_per_gib }));
                 }

@@ -159,7 +159,7 @@ fn quick_writes(times: &BTreeMap<(&str, u32), Times>, found: &mut Vec<Measuremen
     for (repetition, (quick, all)) in rounds {
         let share = Finite::per(100.0 * quick as f64, all as f64).ok();
         let one = share.and_then(|share| Measurement::new("writes up to 1 ms", "%", Better::Higher, share).ok());
-        found.extend(one.map(|one| Measurement { repetition, ..one }));
+        found.extend(one.map(|one| Measurement { repetition, ..one }.timing(true)));
     }
 }
 

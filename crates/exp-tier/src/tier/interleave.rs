@@ -14,7 +14,7 @@ pub const AGAIN: &str = "bpfs again";
 
 /// What happened beside the measured values.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// What a tier file system counted in a round.
     Stats {

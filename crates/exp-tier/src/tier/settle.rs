@@ -1,54 +1,116 @@
-//! Waiting until the evictor has done its work, and proof that it has.
+//! Waiting until as much of a file is cold as file and threshold make, and proof of it.
 
+use senesce_core::failure::failed;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_tierfs::TierFs;
+use std::cmp::Ordering;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+const BLOCK: u64 = 4096;
 /// How long the evictor may take for a file that was just written.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How far the cold share of a settled file may lie from the nominal one.
+/// How far the cold share of a settled file may lie from the nominal one, either way.
 const ALLOWANCE: f64 = 0.02;
+/// How often blocks are read back before a file counts as one that stays too cold.
+const WARMINGS: usize = 4;
 
-/// Which blocks of a file are cold once the evictor has nothing left to do.
+/// Which blocks of a file are cold once the evictor has nothing left to do and the share of them is the one that file and
+/// threshold make. What it evicted beyond, because memory of another file came free meanwhile, is read back.
 ///
 /// # Errors
-/// It did not get down to its threshold, or the share is another one than file and threshold make: the file system's own
-/// counters then contradict what is to be measured.
+/// It did not get down to its threshold, or the share stays another one: the file system's own map then contradicts what
+/// is to be measured.
 pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, Failure> {
+    let metadata = path.metadata().map_err(failed("look at", path))?;
+    let nominal = nominal_share(Bytes(metadata.len()), threshold);
+    let settled = settle_inode(fs, metadata.ino() as u32, nominal);
+    let settled = settled.map_err(|error| failed("look at the blocks of", path)(error.into()))?;
+    settled.map_err(|words| unsettled(&format!("{}: {words}", path.display())))
+}
+
+/// The share of a file that the evictor leaves cold once it has nothing left to do, whatever it should be.
+///
+/// # Errors
+/// It did not get down to its threshold.
+pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
+    let metadata = path.metadata().map_err(failed("look at", path))?;
+    wait_for_evictor(fs).map_err(|words| unsettled(&words))?;
+    let map = fs.cold_blocks_of(metadata.ino() as u32);
+    Ok(cold_share(&map.map_err(|error| failed("look at the blocks of", path)(error.into()))?))
+}
+
+/// As [`settle`], by inode number; words where it does not settle.
+fn settle_inode(fs: &TierFs, ino: u32, nominal: f64) -> Result<Result<Vec<bool>, String>, rustix::io::Errno> {
+    for _ in 0..=WARMINGS {
+        if let Err(words) = wait_for_evictor(fs) {
+            return Ok(Err(words));
+        }
+        let map = fs.cold_blocks_of(ino)?;
+        match compare(&map, nominal) {
+            Ordering::Equal => return Ok(Ok(map)),
+            Ordering::Less => return Ok(Err(contradiction(&map, nominal))),
+            Ordering::Greater => read_back(fs, ino, &map, nominal)?,
+        }
+    }
+    let map = fs.cold_blocks_of(ino)?;
+    Ok(if compare(&map, nominal) == Ordering::Equal { Ok(map) } else { Err(contradiction(&map, nominal)) })
+}
+
+fn wait_for_evictor(fs: &TierFs) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     while fs.stats().resident_blocks > fs.stats().threshold_blocks {
         if Instant::now() > deadline {
             let stats = fs.stats();
-            return Err(unsettled(format!(
+            return Err(format!(
                 "{} blocks are in memory after {} s and the threshold is {}{}",
                 stats.resident_blocks,
                 PATIENCE.as_secs(),
                 stats.threshold_blocks,
                 stats.cold_store_failure.map(|words| format!("; {words}")).unwrap_or_default()
-            )));
+            ));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let failed = |error| senesce_core::failure::failed("look at", path)(error);
-    let metadata = path.metadata().map_err(failed)?;
-    let map = fs.cold_blocks_of(metadata.ino() as u32).map_err(|error| failed(error.into()))?;
-    let nominal = nominal_share(Bytes(metadata.len()), threshold);
-    let found = map.iter().filter(|cold| **cold).count() as f64 / map.len().max(1) as f64;
-    // Fewer than what was there before it is as good as nothing: only a share that is too small is a contradiction.
-    if found < nominal - ALLOWANCE {
-        return Err(unsettled(format!(
-            "{:.1} % of {} are cold; file and threshold make {:.1} %",
-            found * 100.0,
-            path.display(),
-            nominal * 100.0
-        )));
-    }
-    Ok(map)
+    Ok(())
 }
 
-fn unsettled(words: String) -> Failure {
+fn cold_share(map: &[bool]) -> f64 {
+    map.iter().filter(|cold| **cold).count() as f64 / map.len().max(1) as f64
+}
+
+/// Whether less, as much or more of a file is cold than should be.
+fn compare(map: &[bool], nominal: f64) -> Ordering {
+    match cold_share(map) - nominal {
+        off if off < -ALLOWANCE => Ordering::Less,
+        off if off > ALLOWANCE => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
+}
+
+/// Reads as many cold blocks as are too many, spread over the file: a block that is read comes back to memory.
+fn read_back(fs: &TierFs, ino: u32, map: &[bool], nominal: f64) -> Result<(), rustix::io::Errno> {
+    let mut block = [0; BLOCK as usize];
+    for index in too_many(map, nominal) {
+        fs.read(ino, index * BLOCK, &mut block)?;
+    }
+    Ok(())
+}
+
+/// Places of cold blocks that should be in memory, evenly spread over the cold ones.
+fn too_many(map: &[bool], nominal: f64) -> impl Iterator<Item = u64> {
+    let cold: Vec<u64> = (0..).zip(map).filter(|(_, cold)| **cold).map(|(index, _)| index).collect();
+    let many = cold.len().saturating_sub((nominal * map.len() as f64).round() as usize);
+    (0..many).map(move |number| cold[number * cold.len() / many])
+}
+
+fn contradiction(map: &[bool], nominal: f64) -> String {
+    let percent = |share: f64| share * 100.0;
+    format!("{:.1} % are cold; file and threshold make {:.1} %", percent(cold_share(map)), percent(nominal))
+}
+
+fn unsettled(words: &str) -> Failure {
     Failure::new(ExitCode::RunFailed, format!("the evictor did not settle: {words}"))
 }
 
@@ -60,10 +122,71 @@ pub fn nominal_share(file: Bytes, threshold: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use senesce_tierfs::format::ROOT_INO;
+    use senesce_tierfs::pair::{self, MakeRequest, make};
+    use senesce_tierfs::{NewInode, Options, Promotion};
 
     #[test]
     fn the_nominal_share_is_what_exceeds_the_threshold() {
         assert_eq!(nominal_share(Bytes::mib(1000), Bytes::mib(400)), 0.6);
         assert_eq!(nominal_share(Bytes::mib(10), Bytes::mib(40)), 0.0);
+    }
+
+    /// A file of 2048 blocks on a file system that nobody mounted, `cold` of them evicted.
+    fn file_with(cold: usize, promotion: Promotion) -> (TierFs, u32, tempfile::TempDir) {
+        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let (nvm, cold_store) = (room.path().join("nvm"), room.path().join("cold"));
+        let request = MakeRequest {
+            nvm: nvm.clone(),
+            nvm_size: Some(Bytes::mib(16)),
+            cold: cold_store.clone(),
+            cold_size: None,
+            erase: Vec::new(),
+        };
+        make(&request).unwrap();
+        let pair = pair::open(&nvm, &cold_store, false).unwrap();
+        let options = Options { threshold: Bytes::mib(4), promotion, ..Options::default() };
+        let fs = TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &nvm, &options).unwrap();
+        let new = NewInode { mode: 0o100_644, uid: 0, gid: 0, rdev: 0, target: &[] };
+        let ino = fs.create(ROOT_INO, b"file", &new).unwrap().ino;
+        for piece in 0..8u64 {
+            fs.write(ino, piece << 20, &vec![piece as u8; 1 << 20], false).unwrap();
+        }
+        let mut evicted = 0;
+        while evicted < cold {
+            evicted += fs.evict(cold - evicted);
+        }
+        (fs, ino, room)
+    }
+
+    #[test]
+    fn a_file_that_is_colder_than_asked_is_warmed_to_what_was_asked() {
+        let (fs, ino, _room) = file_with(1500, Promotion::Always);
+        let map = settle_inode(&fs, ino, 0.5).unwrap().unwrap();
+        let cold = map.iter().filter(|cold| **cold).count();
+        assert_eq!((map.len(), cold), (2048, 1024));
+    }
+
+    #[test]
+    fn a_file_that_stays_colder_or_hotter_than_asked_is_not_measured() {
+        let (fs, ino, _room) = file_with(1500, Promotion::Never);
+        assert_eq!(
+            settle_inode(&fs, ino, 0.5).unwrap().unwrap_err(),
+            "73.2 % are cold; file and threshold make 50.0 %"
+        );
+        let (fs, ino, _room) = file_with(1200, Promotion::Always);
+        assert_eq!(
+            settle_inode(&fs, ino, 0.9).unwrap().unwrap_err(),
+            "58.6 % are cold; file and threshold make 90.0 %"
+        );
+    }
+
+    #[test]
+    fn what_is_read_back_is_spread_over_the_cold_blocks() {
+        let map: Vec<bool> = (0..10).map(|index| index > 1).collect();
+        assert_eq!(too_many(&map, 0.4).collect::<Vec<_>>(), [2, 4, 6, 8]);
+        assert_eq!(too_many(&map, 0.8).count(), 0);
+        let compared = [0.9, 0.79, 0.7].map(|nominal| compare(&map, nominal));
+        assert_eq!(compared, [Ordering::Less, Ordering::Equal, Ordering::Greater]);
     }
 }

@@ -15,6 +15,7 @@ use senesce_core::{
     Analysis, Axis, Bytes, Failure, Figure, FigureKind, Level, Measurement, Seed, Silent, Size, Span, Table,
 };
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
+use senesce_tierfs::Latency;
 use senesce_workload::micro::{CallOptions, SizeResult, Watch, WriteMode, measure_calls_watched};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -137,7 +138,10 @@ impl<W: Writes> Run for Sizes<W> {
         let (subjects, sizes) = (kinds.len() as u64, spec.sizes.len() as u64);
         let bytes = Bytes(subjects * sizes * (options.bytes.0 + options.file_size.0));
         let disk_us = spec.cold_latency.model.sync.as_secs_f64() * 4e6;
-        let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6;
+        let drive_calls =
+            if kinds.contains(&SubjectKind::Ext4Hdd) { spec.calls.min(CALLS_ON_A_DRIVE) * sizes } else { 0 };
+        let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6
+            + drive_calls as f64 * 4.0 * Latency::HDD.write.as_secs_f64();
         let round = |round| {
             let words = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
             Planned::new(round, words, SubjectKind::names(&kinds)).costing(bytes, seconds)

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The values of one key.
     Point(Values),
@@ -137,8 +137,12 @@ impl<S: ZnsStudy> Run for Zns<S> {
             }
         };
         found.into_iter().for_each(|values| context.record(Event::Point(Values { repetition, ..values })));
-        for (device, zones) in self.leftovers()? {
-            context.record(Event::Left { device, zones });
+        match self.leftovers() {
+            Ok(left) => left.into_iter().for_each(|(device, zones)| context.record(Event::Left { device, zones })),
+            // What was measured stays measured; a later part of the run asks before it writes.
+            Err(failure) => context.caveat(format!(
+                "after point {key} the drive did not tell what is left on it, so that this run cannot go on there without --erase: {failure}"
+            )),
         }
         Ok(())
     }
@@ -201,7 +205,10 @@ pub fn measurements_of<S: ZnsStudy>(drives: &[Used], points: &[Values]) -> Vec<M
         let measured = Measured::on(drives.to_vec(), of_it, std::iter::empty());
         let derived = S::derived(&measured).into_iter();
         found.extend(
-            derived.filter_map(|one| measurement(&one.key, one.metric, one.unit, one.better, one.value, repetition)),
+            derived
+                .filter_map(|one| measurement(&one.key, one.metric, one.unit, one.better, one.value, repetition))
+                // A share of rates is a clock's as they are, though its unit does not tell.
+                .map(|one| one.timing(true)),
         );
     }
     found

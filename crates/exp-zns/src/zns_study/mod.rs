@@ -32,7 +32,7 @@ pub struct Spec {
 
 /// What was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The values of one key.
     Point(Values),

@@ -17,7 +17,7 @@ pub fn mean_without_reset(window: u64, divisor: u64) -> f64 {
     if probability > 0.0 { 1.0 / probability } else { f64::INFINITY }
 }
 
-/// Expected mean of a trial of `chunks` chunks: the first chunk cannot end before the window is full, and with the
+/// Expected mean size, in bytes, of a trial of `chunks` chunks: the first chunk cannot end before the window is full, and with the
 /// reset no chunk can.
 pub fn expected_mean(window: u64, divisor: u64, reset: bool, chunks: u64) -> f64 {
     let waits = if reset { window as f64 } else { window as f64 / chunks as f64 };
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn the_law_fits_the_published_cells() {
-        let published = include_str!("../../../../data/dmv/rolling_hash.csv");
+        let published = include_str!("../../data/dmv/rolling_hash.csv");
         let mut errors: Vec<f64> = published
             .lines()
             .filter(|line| line.starts_with("no,"))

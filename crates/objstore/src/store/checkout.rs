@@ -53,6 +53,11 @@ pub struct CheckoutOptions {
 
 /// Checks out a snapshot (the latest without a number) into `destination`, which must be new or empty. Whatever is whole is
 /// written, whatever is not is listed. No name and no link of the snapshot leads out of the destination.
+///
+/// # Errors
+/// [`StoreError::NoSnapshot`]; [`StoreError::DestinationNotEmpty`], or [`StoreError::Output`] when the destination is no
+/// directory; [`StoreError::Interrupted`]; those of reading the snapshot and of opening the destination. A file that cannot be
+/// had or written is listed.
 pub fn checkout(
     store: &Store,
     number: Option<u64>,

@@ -49,6 +49,9 @@ pub(super) struct LooseWriter {
 
 impl LooseWriter {
     /// The writer of thread `number` of `threads` of the store at `store`.
+    ///
+    /// # Errors
+    /// Where its staging directory exists or cannot be made, or the objects' directory not be opened.
     pub fn new(
         store: &Path,
         number: usize,
@@ -85,6 +88,9 @@ impl LooseWriter {
     }
 
     /// Stages an object.
+    ///
+    /// # Errors
+    /// Those of creating and writing the file, and, when a batch is full, as [`Self::sync`] and [`Self::publish`].
     pub fn put(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let staged = match self.unnamed()? {
             Some(file) => {
@@ -136,11 +142,17 @@ impl LooseWriter {
     }
 
     /// Makes everything durable that the file system holds so far.
+    ///
+    /// # Errors
+    /// Those of syncfs(2).
     pub fn sync(&self) -> Result<(), StoreError> {
         rustix::fs::syncfs(&self.objects_fd).map_err(io("sync the file system of", &self.objects))
     }
 
     /// Names the staged objects; they must be durable.
+    ///
+    /// # Errors
+    /// Those of making a directory and of naming an object in it.
     pub fn publish(&mut self) -> Result<(), StoreError> {
         for (number, staged) in std::mem::take(&mut self.staged).iter().enumerate() {
             let (Staged::Unnamed(id, _) | Staged::Named(id)) = staged;

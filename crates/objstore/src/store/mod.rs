@@ -84,6 +84,9 @@ impl StoreChoice {
 }
 
 /// Opens the store at `path`, or makes it where there is none. A choice that an existing store does not follow is an error.
+///
+/// # Errors
+/// As [`Store::open`] or [`Store::create`]; [`StoreError::OtherSettings`] where the choice does not fit the store.
 pub fn open_or_create(path: &Path, choice: StoreChoice) -> Result<Store, StoreError> {
     if !path.join("store.json").exists() {
         return Store::create(path, choice.over(StoreSettings::default()));
@@ -130,6 +133,10 @@ pub struct Store {
 
 impl Store {
     /// Opens a store.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAStore`] without a readable store.json of this format; those of listing and reading the packs. A pack
+    /// with a damaged index is searched.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let settings = read_settings(path)?;
         let mut store = Self { path: path.into(), settings, packs: Vec::new(), index: HashMap::new() };
@@ -141,6 +148,10 @@ impl Store {
     }
 
     /// Makes a store in a new or empty directory, or where an earlier attempt was killed.
+    ///
+    /// # Errors
+    /// [`StoreError::Foreign`] when the directory holds something else; [`StoreError::Output`] when it is no directory; those
+    /// of making and writing the files; as [`Self::open`].
     pub fn create(path: &Path, settings: StoreSettings) -> Result<Self, StoreError> {
         output::directory(path)?;
         for name in names(path)? {
@@ -176,6 +187,9 @@ impl Store {
     }
 
     /// An object's bytes, checked against its name; otherwise why it cannot be had.
+    ///
+    /// # Errors
+    /// In words: it is in no pack and in no file, it cannot be read, or its bytes are not those of its name.
     pub fn read(&self, id: &ObjectId) -> Result<Vec<u8>, String> {
         let data = match self.index.get(id) {
             Some((pack, entry)) => {
@@ -194,12 +208,19 @@ impl Store {
     }
 
     /// Numbers of its snapshots, ascending.
+    ///
+    /// # Errors
+    /// Where the directory of the snapshots cannot be listed.
     pub fn snapshot_numbers(&self) -> Result<Vec<u64>, StoreError> {
         let names = names(&self.path.join("snapshots"))?;
         Ok(names.iter().filter_map(|path| path.file_name()?.to_str()?.parse().ok()).collect())
     }
 
     /// A snapshot; the latest without a number.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSnapshot`] with the numbers that there are; those of reading it. What is damaged in it is no error: it
+    /// is among its problems.
     pub fn snapshot(&self, number: Option<u64>) -> Result<Snapshot, StoreError> {
         let numbers = self.snapshot_numbers()?;
         let wanted = number.or(numbers.last().copied()).unwrap_or(0);
@@ -302,6 +323,9 @@ fn sync_directory(path: &Path) -> Result<(), StoreError> {
 }
 
 /// Writes back everything that the file system of `path` has dirty (syncfs(2)).
+///
+/// # Errors
+/// Those of open(2) and syncfs(2).
 pub fn sync_file_system(path: &Path) -> Result<(), StoreError> {
     let folder = File::open(path).map_err(io("open", path))?;
     rustix::fs::syncfs(&folder).map_err(io("sync the file system of", path))

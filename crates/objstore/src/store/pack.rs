@@ -53,6 +53,9 @@ pub struct PackWriter {
 
 impl PackWriter {
     /// Begins a pack at `path`, which must not exist.
+    ///
+    /// # Errors
+    /// Where something has the name, or the file cannot be made or written.
     pub fn create(path: PathBuf) -> Result<Self, StoreError> {
         let file = File::create_new(&path).map_err(io("create pack", &path))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
@@ -61,6 +64,9 @@ impl PackWriter {
     }
 
     /// Appends an object.
+    ///
+    /// # Errors
+    /// Those of write(2).
     pub fn append(&mut self, id: ObjectId, data: &[u8]) -> Result<(), StoreError> {
         let length = data.len() as u32;
         let mut header = [0; RECORD_HEADER];
@@ -79,6 +85,9 @@ impl PackWriter {
     }
 
     /// Writes the index, makes the pack durable and renames it into `folder` under a name made of its index.
+    ///
+    /// # Errors
+    /// Those of writing, fdatasync(2) and rename(2).
     pub fn finish(mut self, folder: &Path) -> Result<PathBuf, StoreError> {
         let index = encode_index(&self.entries);
         let sum = blake3::hash(&index);
@@ -119,6 +128,9 @@ pub struct Pack {
 
 impl Pack {
     /// Opens a pack and reads its index, or searches the records when the index is damaged.
+    ///
+    /// # Errors
+    /// Where it is no regular file or cannot be read. A damaged index is no error but the pack's problem.
     pub fn open(path: &Path, algorithm: HashAlgorithm) -> Result<Self, StoreError> {
         let file = open_regular(path).map_err(io("open pack", path))?;
         let bytes = file.metadata().map_err(io("read the size of", path))?.len();
@@ -130,6 +142,9 @@ impl Pack {
     }
 
     /// The bytes of an object, not yet checked against its name.
+    ///
+    /// # Errors
+    /// Those of pread(2); also where the pack ends before the object does.
     pub fn read(&self, entry: &Entry) -> std::io::Result<Vec<u8>> {
         let mut data = vec![0; entry.length as usize];
         self.file.read_exact_at(&mut data, entry.offset)?;

@@ -33,6 +33,9 @@ impl FileReader {
 
     /// Reads the file at `path` and hands its chunks to `put`; `restart` is called when the file changed and its chunks
     /// come again from the first.
+    ///
+    /// # Errors
+    /// Those of opening and reading the file, and those of `put`.
     pub fn read(
         &mut self,
         path: &Path,

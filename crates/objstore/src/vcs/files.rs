@@ -13,6 +13,9 @@ pub const SMALL_BYTES: u64 = 1024;
 
 /// Writes `count` files of 1 KiB below `folder`: the first two digits of the zero-padded index are the directory, without
 /// directories when the index has fewer than three digits.
+///
+/// # Errors
+/// Those of making directories and writing files.
 pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let width = count.saturating_sub(1).to_string().len();
     make_directory(folder)?;
@@ -35,6 +38,9 @@ pub fn generate_many(folder: &Path, count: u64, random: &mut impl Rng) -> Result
 }
 
 /// Writes one file of `size` random bytes.
+///
+/// # Errors
+/// Those of creating and writing the file.
 pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(), StoreError> {
     let mut file = File::create(path).map_err(io("create", path))?;
     let mut block = vec![0; 1 << 20];
@@ -50,6 +56,9 @@ pub fn generate_large(path: &Path, size: u64, random: &mut impl Rng) -> Result<(
 
 /// Edits what was generated: every 16th file, or the one. Each gets a run of new bytes at a quarter of its size, a 1024th of
 /// it long. Returns how many files were edited.
+///
+/// # Errors
+/// Those of listing, reading and writing; also for an empty file, which has nothing to edit.
 pub fn edit(tree: &Path, random: &mut impl Rng) -> Result<u64, StoreError> {
     if tree.is_file() {
         edit_file(tree, random)?;
@@ -78,6 +87,9 @@ fn edit_file(path: &Path, random: &mut impl Rng) -> Result<(), StoreError> {
 }
 
 /// Bytes of all blocks of a tree, as `du` counts them.
+///
+/// # Errors
+/// Those of lstat(2) and of listing directories; also when something vanishes meanwhile.
 pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
     let data = fs::symlink_metadata(tree).map_err(io("read the size of", tree))?;
     let mut bytes = data.blocks() * 512;
@@ -90,6 +102,9 @@ pub fn disk_usage(tree: &Path) -> Result<u64, StoreError> {
 }
 
 /// What differs between two trees (or files), or `None`: paths and contents are compared, nothing else.
+///
+/// # Errors
+/// Those of listing and reading.
 pub fn difference(first: &Path, second: &Path) -> Result<Option<String>, StoreError> {
     let listed = |root: &Path| -> Result<Vec<std::path::PathBuf>, StoreError> {
         if root.is_file() { Ok(vec![root.to_path_buf()]) } else { files_below(root) }

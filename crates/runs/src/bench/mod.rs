@@ -59,7 +59,7 @@ pub struct PreparedFacts {
 
 /// What happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// File sets were written.
     Prepared(PreparedFacts),

@@ -8,6 +8,9 @@ use senesce_core::{Bytes, Failure, Plan, Seed};
 use senesce_workload::{Length, Options};
 
 /// The repetitions, from 0.
+///
+/// # Errors
+/// A usage error for a workload that is unknown or wrong, for less memory than its threads take, and for what ranks cannot run.
 pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     let subject = spec.subject(seed)?;
     check_memory(spec, &subject)?;
@@ -36,6 +39,9 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
 }
 
 /// The file sets, and how often the workload is run.
+///
+/// # Errors
+/// As [`steps`].
 pub fn describe(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
     let mut plan = new_plan::<Bench>(spec, seed)?;
     let subject = spec.subject(seed)?;

@@ -22,6 +22,9 @@ use std::time::Duration;
 const LEAD_TIME: Duration = Duration::from_millis(200);
 
 /// What can be measured by ranks: the workload of a subject. The others are refused.
+///
+/// # Errors
+/// A usage error, with what to do instead: for what one process measures, a steady state, and a shared file set that changes.
 pub fn accept(subject: &Subject, shared: bool) -> Result<(&Workload, Options), Failure> {
     let Subject::Workload(workload, options) = subject else {
         return Err(Failure::usage(

@@ -1,5 +1,6 @@
 //! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
 
+mod drift;
 mod present;
 mod until_decided;
 
@@ -121,6 +122,10 @@ impl Comparison {
 }
 
 /// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
+///
+/// # Errors
+/// A usage error without a run on each side, for runs that are not comparable, with what differs, and for those without a
+/// metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -135,7 +140,7 @@ pub fn compare(
     caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
         format!("{} is partial: what follows holds for the part that was recorded", record.path.display())
     }));
-    let emulated = all.iter().any(|record| is_emulated(record));
+    let emulated = all.iter().any(|record| measurements::is_emulated(record));
     if emulated {
         caveats.push("taken under emulation (TCG): times and rates are shown but not judged, layout is".into());
     }
@@ -148,7 +153,9 @@ pub fn compare(
         ));
     }
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
-    let rows = judged_rows(&groups(registry, sample)?, &groups(registry, reference)?, emulation, options);
+    let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
+    let rows = judged_rows(&groups(registry, &ours)?, &groups(registry, &theirs)?, emulation, options);
+    caveats.extend(drift::caveats(&ours, &theirs, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
     }
@@ -220,7 +227,7 @@ type Key = (String, String, BTreeMap<String, String>);
 type Group = (Measurement, BTreeMap<(usize, u32), Vec<f64>>);
 type Groups = BTreeMap<Key, Group>;
 
-fn groups(registry: &Registry, records: &[Record]) -> Result<Groups, Failure> {
+fn groups(registry: &Registry, records: &[&Record]) -> Result<Groups, Failure> {
     let measured = records.iter().map(|record| measurements::of(registry, record));
     Ok(groups_of(measured.collect::<Result<_, _>>()?))
 }
@@ -240,12 +247,6 @@ fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
         }
     }
     all
-}
-
-/// Whether times in a record are an emulator's.
-fn is_emulated(record: &Record) -> bool {
-    let is_tcg = |(name, value): (&String, &Value)| name == "lab.accelerator" && value == "tcg";
-    record.environment.0.iter().any(is_tcg)
 }
 
 /// Whether any of the runs was emulated.
@@ -336,6 +337,9 @@ fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
 }
 
 /// Reads `5%` or `0.05` as a fraction.
+///
+/// # Errors
+/// A usage error for what is no number, and for one outside of 0 to 10.
 pub fn parse_share(text: &str) -> Result<f64, Failure> {
     let wrong = || Failure::usage(format!("'{text}' is not a share: write 5% or 0.05"));
     let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));

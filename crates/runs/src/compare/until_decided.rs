@@ -99,15 +99,17 @@ impl RoundTimes {
                 file.display()
             )))
         };
+        // A round is begun when the time of the one before is written: a last one that was cut off has none.
+        let is_begun = |round| ["reference", "sample"].iter().any(|side| room.join(run_name(side, round)).exists());
         let text = match senesce_core::input::regular(&file) {
             Ok(text) => text,
-            // A first round that was cut off leaves none.
-            Err(error) if error.kind() == ErrorKind::NotFound && !room.join(run_name("reference", 1)).exists() => {
+            Err(error) if error.kind() == ErrorKind::NotFound && !is_begun(1) => {
                 return Ok(Self { seconds: Vec::new() });
             }
             Err(error) => return refuse(&errno_words(&error)),
         };
         match serde_json::from_slice::<Vec<f64>>(&text) {
+            Ok(seconds) if is_begun(seconds.len() + 1) => refuse("it has fewer times than there are rounds"),
             Ok(seconds) if seconds.iter().all(|one| (0.0..=Self::LONGEST).contains(one)) => Ok(Self { seconds }),
             Ok(_) => refuse("it holds what is no time of a round"),
             Err(error) => refuse(&format!("it is damaged ({error})")),
@@ -351,6 +353,12 @@ mod tests {
             std::fs::write(room.path().join(RoundTimes::FILE), text).unwrap();
             assert!(refused().contains("another --out"), "{text}: {}", refused());
         }
+        std::fs::write(room.path().join(RoundTimes::FILE), "[1.0]").unwrap();
+        std::fs::create_dir(room.path().join("sample-0001")).unwrap();
+        assert_eq!(refused(), "", "the second round was cut off");
+        std::fs::create_dir(room.path().join("sample-0002")).unwrap();
+        assert!(refused().contains("fewer times"), "{}", refused());
+        std::fs::remove_dir(room.path().join("sample-0001")).unwrap();
         std::fs::remove_file(room.path().join(RoundTimes::FILE)).unwrap();
         assert_eq!(refused(), "", "nothing was measured yet");
         std::fs::create_dir(room.path().join("reference-0001")).unwrap();

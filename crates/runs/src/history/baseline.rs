@@ -6,6 +6,7 @@ use crate::decided::interval_words;
 use crate::registry::Registry;
 use senesce_core::{Failure, Record, Table};
 use serde_json::{Value, json};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The newest run of one setting on one machine against all of its baseline.
@@ -15,7 +16,7 @@ pub struct Against {
     pub run: usize,
     /// Those of the baseline.
     pub baseline: Vec<usize>,
-    /// What is to be said of the time of the run, where it began before one of its baseline, or nobody knows.
+    /// What is to be said of the time of the run, where it did not begin after all of its baseline, or nobody knows.
     pub time: Option<&'static str>,
     /// What came out, or why they do not compare.
     pub found: Result<Comparison, String>,
@@ -66,7 +67,11 @@ fn time(entries: &[Entry], run: usize, baseline: &[usize]) -> Option<&'static st
     if date(run).is_none() || baseline.iter().any(|index| date(*index).is_none()) {
         return Some("not dated: which is newer is not known");
     }
-    baseline.iter().any(|index| date(*index) > date(run)).then_some("older than the newest of its baseline")
+    match baseline.iter().map(|index| date(*index)).max()?.cmp(&date(run)) {
+        Ordering::Less => None,
+        Ordering::Equal => Some("of the same second as the newest of its baseline: which is newer is not known"),
+        Ordering::Greater => Some("older than the newest of its baseline"),
+    }
 }
 
 fn no_baseline(entries: &[Entry], name: &str) -> Failure {
@@ -138,7 +143,7 @@ mod tests {
         let dates = [None, Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z"), Some("2026-01-03T00:00:00Z")];
         let entries: Vec<Entry> = dates.map(entry).into();
         assert_eq!(time(&entries, 3, &[1, 2]), None);
-        assert_eq!(time(&entries, 2, &[2]), None, "files of one second");
+        assert!(time(&entries, 2, &[1, 2]).unwrap().starts_with("of the same second"), "files of one second");
         assert!(time(&entries, 2, &[1, 3]).unwrap().starts_with("older"));
         assert!(time(&entries, 3, &[0, 1]).unwrap().starts_with("not dated"));
         assert!(time(&entries, 0, &[1]).unwrap().starts_with("not dated"));

@@ -219,6 +219,14 @@ mod tests {
         assert_eq!(page.figures[0].caption, "2 runs are too few to see a change; 6 are needed.");
         let caveats = page.caveats.join("\n");
         assert!(caveats.contains("interrupted") && caveats.contains("undated"), "{caveats}");
+        assert!(!caveats.contains("time of their file"), "{caveats}");
+        let by_file = Entry { date_from: Some("the time of their file".into()), ..entries[1].clone() };
+        let page = super::super::analysis(&[by_file], &Courses::of(&entries[1..2], &values[1..2]), None);
+        assert!(
+            page.caveats.join(" ").contains("time of their file, which copying may set anew"),
+            "{:?}",
+            page.caveats
+        );
         let scraped = super::super::prometheus(&entries[2..3], &Courses::of(&entries[2..3], &values[2..3]));
         assert!(!scraped.contains("history_value{"), "{scraped}");
     }

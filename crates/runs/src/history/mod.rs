@@ -14,6 +14,7 @@ pub use present::{analysis, course_table, list, runs_table};
 pub use scrape::prometheus;
 pub use tidy_table::{COLUMNS, tidy};
 
+use crate::import::DATED_BY_FILE;
 use crate::measurements;
 use crate::registry::Registry;
 use rayon::prelude::*;
@@ -54,6 +55,9 @@ pub struct Entry {
     pub run: PathBuf,
     /// When it began (RFC 3339, UTC).
     pub date: Option<String>,
+    /// What tells the date of imported results, where it is not they themselves ("the time of their file").
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date_from: Option<String>,
     /// Name of the machine.
     pub host: Option<String>,
     /// What the user called it.
@@ -91,6 +95,7 @@ impl Entry {
         let fact = |name: &str| found.fact(name).map(str::to_string);
         Self {
             date: fact("run.date"),
+            date_from: fact("run.date_from").filter(|from| from == DATED_BY_FILE),
             host: fact("machine.host"),
             label: fact("run.label"),
             commit: fact("program.commit"),
@@ -108,10 +113,25 @@ impl Entry {
 
     fn unreadable(run: &Path, why: String) -> Self {
         let run = run.to_path_buf();
-        let (date, host, label, commit, kernel, kind) = Default::default();
+        let (date, date_from, host, label, commit, kernel, kind) = Default::default();
         let (setting, seed, version, command) = Default::default();
         let (state, verdict) = (State::Unreadable, why);
-        Self { run, date, host, label, commit, kernel, kind, setting, seed, version, state, verdict, command }
+        Self {
+            run,
+            date,
+            date_from,
+            host,
+            label,
+            commit,
+            kernel,
+            kind,
+            setting,
+            seed,
+            version,
+            state,
+            verdict,
+            command,
+        }
     }
 
     /// The name of its directory.

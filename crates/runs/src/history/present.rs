@@ -193,6 +193,15 @@ fn caveats(entries: &[Entry], courses: &Courses) -> Vec<String> {
             caveats.push(format!("on no course, as {why}: {count}, the first of which is {name}"));
         }
     }
+    let by_file: Vec<_> = entries.iter().filter(|entry| entry.date_from.is_some()).collect();
+    if let Some(first) = by_file.first() {
+        caveats.push(format!(
+            "dated by the time of their file, which copying may set anew, so that their order may be another: {}, the first of \
+             which is {}",
+            counted(by_file.len(), "run"),
+            first.name()
+        ));
+    }
     let drawable = courses.courses.iter().filter(|course| is_drawable(course)).count();
     if drawable > MOST_FIGURES {
         caveats.push(format!(

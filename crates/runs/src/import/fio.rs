@@ -19,6 +19,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Reads text as `import` would; says why it is no result of fio.
+///
+/// # Errors
+/// In words, what of fio's JSON is missing or wrong.
 pub fn check(text: &str) -> Result<(), String> {
     format::parse(text).map(drop)
 }
@@ -38,7 +41,7 @@ pub struct Spec {
 
 /// What was recorded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// One direction of one job.
     FioJob(JobEvent),

@@ -19,6 +19,10 @@ pub trait Importer: Sync {
     fn about(&self) -> &'static str;
 
     /// Reads `source` and writes the run directory `out`.
+    ///
+    /// # Errors
+    /// A usage error for what is not understood, with its line where there is one; those of reading the file and of writing the
+    /// record.
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
 }
 
@@ -27,6 +31,9 @@ pub const IMPORTERS: &[&dyn Importer] =
     &[&fio::Fio, &results::HYPERFINE, &results::IOR, &results::MDTEST, &block_trace::BLKTRACE, &block_trace::BLKPARSE];
 
 /// The importer of this name.
+///
+/// # Errors
+/// A usage error with the nearest name and all that are known.
 pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static dyn Importer, Failure> {
     known.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
         let known = || known.iter().map(|one| one.name());
@@ -38,13 +45,16 @@ pub fn importer(known: &[&'static dyn Importer], name: &str) -> Result<&'static 
     })
 }
 
+/// What tells the date of results that do not say it: copying their file may set it anew.
+pub const DATED_BY_FILE: &str = "the time of their file";
+
 /// Says when results were measured: as their file tells (seconds since 1970), else when the file was written last.
 pub fn date(facts: &mut Environment, source: &Path, told: Option<u64>) {
     let written = || source.metadata().and_then(|found| found.modified()).ok().filter(has_date);
     let told = told.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds.min(LATEST_SECONDS)));
     if let Some(moment) = told.or_else(written) {
         facts.put("run.date", date_of(moment));
-        facts.put("run.date_from", if told.is_some() { "the results" } else { "the time of their file" });
+        facts.put("run.date_from", if told.is_some() { "the results" } else { DATED_BY_FILE });
     }
 }
 
@@ -57,6 +67,9 @@ fn has_date(moment: &SystemTime) -> bool {
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
 /// The text of a foreign file.
+///
+/// # Errors
+/// A usage error for a file that cannot be read or is not UTF-8.
 pub fn read_text(source: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(source).map_err(|error| {
         Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_words(&error)))

@@ -211,6 +211,7 @@ fn all_steps<R: Run>(
 ) -> Result<usize, Failure> {
     let mut failed: Vec<R::Step> = Vec::new();
     loop {
+        session.take_stock(spec, context)?;
         let mut left = R::next(spec, &context.recorded)?;
         left.retain(|planned| !failed.contains(&planned.step) && is_wanted(&planned.step, only));
         leave_out_what_cannot_be_done(spec, &mut left, context)?;

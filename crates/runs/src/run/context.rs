@@ -59,7 +59,7 @@ impl<'a, R: Run> Context<'a, R> {
     /// # Errors
     /// When the record cannot be written.
     pub fn record_now(&mut self, event: R::Event) -> Result<(), Failure> {
-        self.directory.append_tagged(std::slice::from_ref(&event))?;
+        self.directory.append_named(std::slice::from_ref(&event))?;
         self.recorded.add(self.directory.seconds(), Entry::Own(event));
         Ok(())
     }
@@ -162,7 +162,7 @@ impl<'a, R: Run> Context<'a, R> {
 
     /// Records something common at once.
     pub(super) fn note(&mut self, common: Common) -> Result<(), Failure> {
-        self.directory.append_tagged(std::slice::from_ref(&common))?;
+        self.directory.append_named(std::slice::from_ref(&common))?;
         self.recorded.add(self.directory.seconds(), Entry::Common(common));
         Ok(())
     }
@@ -170,7 +170,7 @@ impl<'a, R: Run> Context<'a, R> {
     /// Writes what the step recorded, whole or not at all.
     pub(super) fn keep_pending(&mut self) -> Result<(), Failure> {
         let pending = std::mem::take(&mut self.pending);
-        self.directory.append_tagged(&pending)?;
+        self.directory.append_named(&pending)?;
         for pending in pending {
             let entry = match pending {
                 Pending::Own(event) => Entry::Own(event),

@@ -49,10 +49,10 @@ pub fn import_with<R: Run>(
         )));
     }
     write(&directory)?;
-    directory.append_tagged(&imported.events)?;
+    directory.append_named(&imported.events)?;
     let measurements = imported.measurements.into_iter().map(Common::Measurement);
     let common: Vec<Common> = measurements.chain(imported.caveats.into_iter().map(Common::Caveat)).collect();
-    directory.append_tagged(&common)?;
+    directory.append_named(&common)?;
     let analysis = analyse::<R>(&Record::open(out)?)?;
     Ok(directory.finish(&analysis.result)?)
 }

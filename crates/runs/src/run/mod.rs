@@ -21,7 +21,7 @@ pub use guest::{Guest, own_program, read_steps, run_in_guest};
 pub use imported::{Imported, import, import_with, only_imported};
 pub use kind::{Described, Reproducible, RunKind, experiment, verb};
 pub use needs::Needs;
-pub use recorded::{GuestBooted, OwnImage, Recorded};
+pub use recorded::{Common, GuestBooted, Moment, OwnImage, Recorded};
 
 use senesce_claims::Facts;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Plan, Seed};
@@ -37,7 +37,7 @@ pub trait Run: Sized + 'static {
     /// All that shapes the result, beside the seed. Its serialisation is the identity of the run.
     type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
 
-    /// What is recorded: a closed enum, `#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]`. [`NoEvent`]
+    /// What is recorded: a closed enum, `#[serde(rename_all = "kebab-case")]`, whose variants are the kinds of events. [`NoEvent`]
     /// where measurements say everything.
     type Event: Serialize + DeserializeOwned + Clone;
 
@@ -51,10 +51,10 @@ pub trait Run: Sized + 'static {
     /// guest.
     const KNOWS_GUESTS: bool = false;
 
-    /// The published values of an experiment, compiled in (`include_str!("../../../data/published/ID.csv")`).
+    /// The published values of an experiment, compiled in (`include_str!("../data/published/ID.csv")`).
     const PUBLISHED: &'static str = "";
 
-    /// The claims about an experiment, compiled in (`include_str!("../../../data/published/ID.claims.toml")`). They are
+    /// The claims about an experiment, compiled in (`include_str!("../data/published/ID.claims.toml")`). They are
     /// decided on the measured values.
     const CLAIMS: &'static str = "";
 
@@ -110,6 +110,15 @@ pub trait Run: Sized + 'static {
     /// What could not be opened.
     fn begin(spec: &Self::Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure>;
 
+    /// Called before each [`Run::next`] of an execution: records what follows from the record so far, such as a look at its
+    /// values, by which all later parts of the run go.
+    ///
+    /// # Errors
+    /// When the record cannot be written.
+    fn take_stock(&mut self, _spec: &Self::Spec, _context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Does one step. What it records counts only if it succeeds, but for what it records through [`Context::record_now`].
     ///
     /// # Errors
@@ -146,7 +155,7 @@ pub trait Run: Sized + 'static {
 pub trait Experiment: Run<Spec: clap::Args> {
     /// One line for `senesce experiments`.
     const TITLE: &'static str;
-    /// The page, compiled in (`include_str!("../../../docs/experiments/ID.md")`).
+    /// The page, compiled in (`include_str!("../docs/experiments/ID.md")`).
     const PAGE: &'static str;
 
     /// The specification at a level: smoke takes at most 10 s, quick minutes, paper is as published.

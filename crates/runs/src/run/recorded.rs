@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// Events that every kind of run may have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", content = "data", rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Common {
     /// One measured value.
     Measurement(Measurement),
@@ -34,6 +34,11 @@ pub enum Common {
 impl Common {
     const KINDS: [&str; 8] =
         ["measurement", "caveat", "done", "failed", "recovered", "interrupted", "own-image", "guest"];
+
+    /// Whether events of this kind are of every run, and not of its own kind alone.
+    pub fn is_kind(kind: &str) -> bool {
+        Self::KINDS.contains(&kind)
+    }
 }
 
 /// A step that is done.
@@ -98,6 +103,21 @@ pub struct OwnImage {
     pub made_ns: Option<u64>,
 }
 
+/// Something that happened to a run.
+pub enum Moment<'a, R: Run> {
+    /// An event of its kind.
+    Own(&'a R::Event),
+    /// A step was tried and failed.
+    Failed {
+        /// Which one.
+        step: R::Step,
+        /// Why, in words.
+        reason: &'a str,
+        /// How long it took.
+        seconds: f64,
+    },
+}
+
 /// An event of the kind's own, or one that every kind may have.
 #[derive(Debug, Clone)]
 pub(super) enum Entry<E> {
@@ -142,13 +162,10 @@ impl<R: Run> Recorded<R> {
                     Common::KINDS.join(", ")
                 ),
             };
-            let tagged = match event.data.is_null() {
-                true => json!({"kind": event.kind}),
-                false => json!({"kind": event.kind, "data": event.data}),
-            };
+            let named = json!({&event.kind: event.data});
             let entry = match Common::KINDS.contains(&event.kind.as_str()) {
-                true => Entry::Common(Common::deserialize(tagged).map_err(damaged)?),
-                false => Entry::Own(R::Event::deserialize(tagged).map_err(damaged)?),
+                true => Entry::Common(Common::deserialize(named).map_err(damaged)?),
+                false => Entry::Own(R::Event::deserialize(named).map_err(damaged)?),
             };
             recorded.add(event.t, entry);
         }
@@ -234,14 +251,16 @@ impl<R: Run> Recorded<R> {
         failures.into_iter().map(|(step, reason)| (typed(step), reason)).collect()
     }
 
-    /// Seconds that all tries of a step took that failed.
-    pub fn failed_seconds(&self, step: &R::Step) -> f64 {
-        let step = serde_json::to_value(step).ok();
-        let of = |common: &Common| match common {
-            Common::Failed(failed) if failed.step == step => Some(failed.seconds),
-            _ => None,
-        };
-        self.common().filter_map(of).sum()
+    /// The kind's own events and the tries of steps that failed, in order.
+    pub fn moments(&self) -> impl Iterator<Item = Moment<'_, R>> {
+        self.entries.iter().filter_map(|(_, entry)| match entry {
+            Entry::Own(event) => Some(Moment::Own(event)),
+            Entry::Common(Common::Failed(failed)) => {
+                let step = R::Step::deserialize(failed.step.as_ref()?).ok()?;
+                Some(Moment::Failed { step, reason: &failed.reason, seconds: failed.seconds })
+            }
+            Entry::Common(_) => None,
+        })
     }
 
     /// Whether the user ended the last part of the run.

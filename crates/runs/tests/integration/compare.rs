@@ -13,7 +13,14 @@ const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::V
 
 /// A run of the kind "fio" whose throughput and layout score are these values.
 fn run(room: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
+    dated_run(room, name, values, [kernel, target], None)
+}
+
+fn dated_run(room: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
     let mut environment = Environment::default();
+    if let Some(date) = date {
+        environment.put("run.date", date);
+    }
     environment.put("kernel.release", kernel);
     environment.put("target.name", target);
     let mut measurements = Vec::new();
@@ -179,4 +186,35 @@ fn judged_metrics_come_before_those_that_are_described() {
         analysis.tables.iter().map(|one| (&*one.id, one.rows[0][0].as_str().unwrap())).collect();
     assert_eq!(tables, [("metrics", "throughput"), ("described", "layout score")]);
     assert!(analysis.tables[1].title.starts_with("1 more, described"), "{}", analysis.tables[1].title);
+}
+
+#[test]
+fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
+    let room = tempfile::tempdir().unwrap();
+    let dated =
+        |name: &str, values: &[f64], date: &str| dated_run(room.path(), name, values, ["6.1", "memory:1G"], Some(date));
+    let caveats = |sample: &[Record], reference: &[Record]| {
+        compare(&REGISTRY, sample, reference, &Options::default()).unwrap().caveats.join("\n")
+    };
+    let base = [dated("base", &BASE, "2026-03-01T10:00:00Z")];
+    let same_day = [dated("same-day", &BASE, "2026-03-01T11:00:00Z")];
+    let later = [dated("later", &BASE, "2026-03-02T10:00:00Z")];
+    assert!(!caveats(&same_day, &base).contains("before the"), "{}", caveats(&same_day, &base));
+    assert!(caveats(&later, &base).contains("all of the reference was measured before the sample"));
+    assert!(caveats(&base, &later).contains("all of the sample was measured before the reference"));
+    assert!(!caveats(&same_day, &base).contains("drifts by"));
+
+    let falling: Vec<f64> = (0..12).map(|step| 100.0 - f64::from(step)).collect();
+    let warm = [dated("warm", &falling, "2026-03-01T11:00:00Z")];
+    let found = caveats(&warm, &base);
+    assert!(found.contains("throughput [fs=ext4] within the sample drifts by -1"), "{found}");
+
+    // Runs fall from one to the next, given here in another order than they were made in.
+    let falling = |step: u32| {
+        let values = BASE.map(|value| value - 3.0 * f64::from(step));
+        dated(&format!("run{step}"), &values, &format!("2026-03-01T12:{step:02}:00Z"))
+    };
+    let runs: Vec<Record> = [3, 0, 5, 1, 6, 2, 7, 4].map(falling).into();
+    let found = caveats(&runs, &base);
+    assert!(found.contains("over the runs of the sample drifts by -2"), "{found}");
 }

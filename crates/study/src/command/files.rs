@@ -5,45 +5,113 @@ use super::is_fio;
 use crate::spec::WorkloadSpec;
 use std::path::Path;
 
-/// Stands for the folder of the study's file.
-pub const FOLDER: &str = "$SENESCE_STUDY";
+/// Stands for the folder of the study's file, in words and in the environment of the program.
+pub const FOLDER: &str = "SENESCE_STUDY";
 
-/// Writes whole paths for the files of `folder` that the commands of a workload name: `$SENESCE_STUDY/data` anywhere in a word, and
-/// the job files of fio.
+/// Options of fio that take no word behind them (`no_argument`, `optional_argument` and `FIO_OPT_STR_SET` in fio's init.c, parse.c
+/// and options.c), so that what follows may be a job file.
+const FLAGS_OF_FIO: [&str; 13] = [
+    "append-terse",
+    "exitall",
+    "group_reporting",
+    "minimal",
+    "new_group",
+    "norandommap",
+    "parse-only",
+    "readonly",
+    "showcmd",
+    "stonewall",
+    "thread",
+    "time_based",
+    "warnings-fatal",
+];
+
+/// Writes whole paths for the files of `folder` that the commands of a workload name: `$SENESCE_STUDY/data` or
+/// `${SENESCE_STUDY}/data` anywhere in a word, and the job files of fio. A workload that names any keeps `folder`.
 ///
 /// # Errors
-/// A file that is not there.
+/// A file that is not there, or another form of the variable.
 pub fn resolve(workload: &mut WorkloadSpec, folder: &Path) -> Result<(), String> {
-    for words in [&mut workload.prepare, &mut workload.command] {
-        let takes_jobs = words.first().is_some_and(|program| is_fio(program));
-        for (place, word) in words.iter_mut().enumerate() {
-            let job = folder.join(&*word);
-            if word.contains(FOLDER) {
-                *word = whole(word, folder)?;
-            } else if takes_jobs && place > 0 && !word.starts_with('-') && job.is_file() {
-                *word = job.to_string_lossy().into_owned();
-            }
-        }
+    if workload.folder.is_some() {
+        return Err("folder is written when the study is read: leave it out".into());
     }
+    let mut names_one = false;
+    for words in [&mut workload.prepare, &mut workload.command] {
+        let resolved = (0..words.len()).map(|place| match is_job(words, place, folder) {
+            true => Ok(folder.join(&words[place]).to_string_lossy().into_owned()),
+            false => whole(&words[place], folder),
+        });
+        let resolved = resolved.collect::<Result<Vec<String>, String>>()?;
+        names_one |= resolved != *words || words.iter().any(|word| word.contains(FOLDER));
+        *words = resolved;
+    }
+    workload.folder = names_one.then(|| folder.into());
     Ok(())
 }
 
+/// Whether a word is a job file of fio beside the study. What follows an option is its value, which fio may be told to write.
+fn is_job(words: &[String], place: usize, folder: &Path) -> bool {
+    let takes_next = |word: &str| {
+        let is_flag = FLAGS_OF_FIO.contains(&word.trim_start_matches('-'));
+        word.starts_with('-') && !word.contains('=') && !is_flag
+    };
+    let (true, Some(before)) = (is_fio(&words[0]), place.checked_sub(1)) else { return false };
+    !words[place].starts_with('-') && !takes_next(&words[before]) && folder.join(&words[place]).is_file()
+}
+
+/// A word with the folder in the place of the variable.
 fn whole(word: &str, folder: &Path) -> Result<String, String> {
-    let found = word.replace(FOLDER, &folder.to_string_lossy());
-    match word.strip_prefix(FOLDER).is_some_and(|rest| !rest.contains(char::is_whitespace))
-        && !Path::new(&found).exists()
-    {
+    let (mut found, mut rest) = (String::new(), word);
+    while let Some((before, _)) = rest.split_once('$') {
+        found += before;
+        let here = &rest[before.len()..];
+        match after_variable(here) {
+            Some(after) => {
+                found += &folder.to_string_lossy();
+                rest = after;
+            }
+            None if here.trim_start_matches(['$', '{']).starts_with(FOLDER) => {
+                return Err(format!(
+                    "{word}: the folder of the study is ${FOLDER} or ${{{FOLDER}}} and nothing else; give other variables other \
+                     names"
+                ));
+            }
+            None => {
+                found.push('$');
+                rest = &here[1..];
+            }
+        }
+    }
+    found += rest;
+    match after_variable(word).is_some_and(|rest| !rest.contains(char::is_whitespace)) && !Path::new(&found).exists() {
         true => Err(format!("{word}: there is no {found}")),
         false => Ok(found),
     }
 }
 
-/// Words that are files where senesce was started, which the program will not find in the volume.
-pub fn left_behind(workload: &WorkloadSpec) -> Vec<String> {
-    let words = workload.prepare.iter().skip(1).chain(workload.command.iter().skip(1));
-    let is_here = |word: &&String| Path::new(word.as_str()).is_relative() && Path::new(word.as_str()).is_file();
-    let said = words.filter(is_here).map(|word| {
-        format!("{word} is a file here, and the program runs in the volume: if it is to have this one, write {FOLDER}/{word}")
+/// What follows the variable at the beginning of a text, in either spelling.
+fn after_variable(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('$')?;
+    match name.strip_prefix('{') {
+        Some(name) => name.strip_prefix(FOLDER)?.strip_prefix('}'),
+        None => name.strip_prefix(FOLDER).filter(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_')),
+    }
+}
+
+/// Words that are files beside the study or where senesce was started, which the program will not find in the volume.
+pub fn left_behind(workload: &WorkloadSpec, folder: &Path) -> Vec<String> {
+    let is_path = |place: usize, word: &str| place > 0 || word.contains('/');
+    let words = [&workload.prepare, &workload.command].into_iter().flat_map(|words| words.iter().enumerate());
+    let said = words.filter_map(|(place, word)| {
+        let relative = Some(Path::new(word)).filter(|path| is_path(place, word) && path.is_relative())?;
+        let (place, whole) = match (folder.join(relative).is_file(), relative.is_file()) {
+            (true, _) => ("beside the study", format!("${FOLDER}/{word}")),
+            (false, true) => ("here", std::path::absolute(relative).ok()?.display().to_string()),
+            (false, false) => return None,
+        };
+        Some(format!(
+            "{word} is a file {place}, and the program runs in the volume: if it is to have this one, write {whole}"
+        ))
     });
     said.collect()
 }
@@ -52,34 +120,84 @@ pub fn left_behind(workload: &WorkloadSpec) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn resolved(text: &str, folder: &Path) -> Result<Vec<String>, String> {
+    fn read(text: &str, folder: &Path) -> Result<WorkloadSpec, String> {
         let mut workload: WorkloadSpec = toml::from_str(text).unwrap();
-        resolve(&mut workload, folder).map(|()| workload.command)
+        resolve(&mut workload, folder).map(|()| workload)
+    }
+
+    /// A folder with a study's files, and a path in it.
+    fn room(files: &[&str]) -> (tempfile::TempDir, impl Fn(&str) -> String) {
+        let room = tempfile::tempdir().unwrap();
+        files.iter().for_each(|name| std::fs::write(room.path().join(name), "").unwrap());
+        let folder = room.path().to_path_buf();
+        (room, move |name: &str| folder.join(name).display().to_string())
     }
 
     #[test]
     fn only_what_says_so_is_a_file_of_the_study() {
-        let room = tempfile::tempdir().unwrap();
-        ["data", "job.fio"].iter().for_each(|name| std::fs::write(room.path().join(name), "").unwrap());
-        let path = |name: &str| room.path().join(name).display().to_string();
-        let of = |text: &str| resolved(text, room.path());
+        let (room, path) = room(&["data", "job.fio"]);
+        let of = |text: &str| read(text, room.path()).map(|workload| workload.command);
         assert_eq!(of("command = ['cp', 'data', 'job.fio']").unwrap(), ["cp", "data", "job.fio"]);
         assert_eq!(of("command = ['cp', '$SENESCE_STUDY/data', '.']").unwrap(), ["cp", &path("data"), "."]);
         assert_eq!(
             of("command = ['sh', '-c', 'cat $SENESCE_STUDY/data >out']").unwrap()[2],
             format!("cat {} >out", path("data"))
         );
-        assert_eq!(
-            of("command = ['fio', '--name=data', 'job.fio']").unwrap(),
-            ["fio", "--name=data", &path("job.fio")]
-        );
         assert!(of("command = ['cp', '$SENESCE_STUDY/none', '.']").unwrap_err().contains("there is no"));
     }
 
     #[test]
-    fn a_word_that_is_a_file_here_is_told_and_not_touched() {
-        let workload: WorkloadSpec = toml::from_str("command = ['touch', 'Cargo.toml', '/etc/passwd', 'out']").unwrap();
-        let said = left_behind(&workload);
-        assert!(said.len() == 1 && said[0].contains("$SENESCE_STUDY/Cargo.toml"), "{said:?}");
+    fn the_variable_has_two_spellings_and_ends_where_its_name_does() {
+        let (room, path) = room(&["data"]);
+        let of = |word: &str| read(&format!("command = ['sh', '-c', '{word}']"), room.path()).map(|one| one.command);
+        let folder = room.path().display();
+        assert_eq!(of("cat ${SENESCE_STUDY}/data >$HOME").unwrap()[2], format!("cat {} >$HOME", path("data")));
+        assert_eq!(of("ls $SENESCE_STUDY; echo $").unwrap()[2], format!("ls {folder}; echo $"));
+        assert!(of("${SENESCE_STUDY}/none").unwrap_err().contains("there is no"));
+        for other in ["$SENESCE_STUDY_OLD/x", "${SENESCE_STUDY%/}/x", "${SENESCE_STUDY_OLD}", "$SENESCE_STUDY2"] {
+            assert!(of(other).unwrap_err().contains("and nothing else"), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_asks_for_the_folder_keeps_it() {
+        let (room, _) = room(&["data", "job.fio"]);
+        let folder = |text: &str| read(text, room.path()).unwrap().folder;
+        let here = Some(room.path().to_path_buf());
+        assert_eq!(folder("command = ['sh', '$SENESCE_STUDY/data']"), here);
+        assert_eq!(folder("prepare = ['sh', '-c', 'printenv SENESCE_STUDY']\ncommand = ['true']"), here);
+        assert_eq!(folder("command = ['fio', 'job.fio']"), here);
+        assert_eq!(folder("command = ['cp', 'data', '.']"), None, "where it lies does not shape the run");
+        assert!(read("command = ['true']\nfolder = '/'", room.path()).unwrap_err().contains("leave it out"));
+    }
+
+    #[test]
+    fn values_of_the_options_of_fio_are_no_job_files() {
+        let (room, path) = room(&["result", "data", "job.fio", "jobs"]);
+        let of = |text: &str| read(&format!("command = ['fio', {text}]"), room.path()).unwrap().command[1..].to_vec();
+        assert_eq!(
+            of("'--output', 'result', '--name', 'data', 'job.fio'"),
+            ["--output", "result", "--name", "data", &path("job.fio")]
+        );
+        assert_eq!(of("'--output', 'job.fio', 'jobs'"), ["--output", "job.fio", &path("jobs")]);
+        assert_eq!(of("'--name=data', 'job.fio', 'jobs'"), ["--name=data", &path("job.fio"), &path("jobs")]);
+        assert_eq!(of("'--minimal', 'job.fio'"), ["--minimal", &path("job.fio")]);
+    }
+
+    #[test]
+    fn a_word_that_is_a_file_here_or_beside_the_study_is_told_and_not_touched() {
+        let (room, _) = room(&["run.sh"]);
+        let said = |command: &str| {
+            let workload: WorkloadSpec = toml::from_str(&format!("command = [{command}]")).unwrap();
+            left_behind(&workload, room.path())
+        };
+        let here = said("'touch', 'Cargo.toml', '/etc/passwd', 'out'");
+        let whole = std::path::absolute("Cargo.toml").unwrap();
+        assert!(here.len() == 1 && here[0].ends_with(&format!("write {}", whole.display())), "{here:?}");
+        for command in ["'sh', 'run.sh'", "'./run.sh'"] {
+            let beside = said(command);
+            assert!(beside.len() == 1 && beside[0].contains("write $SENESCE_STUDY/"), "{beside:?}");
+        }
+        assert!(said("'run.sh'").is_empty(), "the shell's path is searched for it");
     }
 }

@@ -12,7 +12,7 @@ use senesce_core::failure::errno_words;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Measurement, Progress, Seed};
 use senesce_volume::{DeviceStat, MountedTarget};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,15 @@ const UNKNOWN_SECONDS: f64 = 10.0;
 /// Free space (bytes) below which a volume counts as full.
 const FULL: u64 = 1 << 20;
 
+/// Share of a volume that file systems keep back or cannot use: one with no more free is full where a program says so.
+const KEPT_BACK: f64 = 0.1;
+
+/// What the C library says of ENOSPC in the locale that programs are given.
+const DEVICE_IS_FULL: &str = "No space left on device";
+
+/// Between the reason of a failure and the last words of the program.
+pub const SAID: &str = "; it said: ";
+
 /// A program with what makes it ready and how it is measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
@@ -40,6 +49,8 @@ pub struct Program {
     timeout: Duration,
     space: Bytes,
     seconds: Option<f64>,
+    /// Of the study's file, for a program that asks for it.
+    folder: Option<PathBuf>,
 }
 
 impl Program {
@@ -74,6 +85,7 @@ impl Program {
             timeout: spec.timeout.map_or(DEFAULT_TIMEOUT, |span| span.0),
             space: spec.space.unwrap_or(Bytes(0)),
             seconds: spec.seconds,
+            folder: spec.folder.clone(),
         }))
     }
 
@@ -145,35 +157,17 @@ impl Program {
         interrupt: &Interrupt,
     ) -> Result<Ended, Failure> {
         progress.phase(&words.join(" "), 0, "seconds");
-        let point = target.mount_point();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]);
-        command.current_dir(point).env(VOLUME, point).env(SEED, seed.0.to_string());
+        let mut command = self.started(words, target.mount_point(), seed);
         let mut tick = |elapsed: Duration| progress.position(elapsed.as_secs(), "");
         let ended = process::run(&mut command, self.timeout, interrupt, &mut tick).map_err(|error| {
             let code =
                 if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::RunFailed };
             Failure::new(code, format!("start {}: {}; is it installed?", words[0], errno_words(&error)))
         })?;
-        let trouble = match ended.how {
-            How::Interrupted => return Err(Failure::new(ExitCode::Interrupted, "interrupted")),
-            How::TimedOut => {
-                let seconds = self.timeout.as_secs_f64();
-                Some(format!("it did not end within {seconds} s and was ended; raise its timeout if it needs longer"))
-            }
-            How::Exited(_) => ended.trouble(),
-        };
-        // What wrote beyond the end may have removed it again.
-        let full = Space::of(target)?.is_some_and(|space| space.free < FULL)
-            || ended.errors.contains("No space left on device");
-        if full {
-            let words = format!(
-                "it filled the volume (ENOSPC); {}",
-                trouble.as_deref().unwrap_or("make the study's size larger")
-            );
-            return Err(self.failure(&self.command, &words, Some(&ended)));
+        if ended.how == How::Interrupted {
+            return Err(Failure::new(ExitCode::Interrupted, "interrupted"));
         }
-        if let Some(trouble) = trouble {
+        if let Some(trouble) = self.trouble(&ended, Space::of(target)?) {
             return Err(self.failure(words, &trouble, Some(&ended)));
         }
         if !ended.left.is_empty() {
@@ -186,9 +180,45 @@ impl Program {
         Ok(ended)
     }
 
+    /// A program that is about to be started. What it prints and what it finds do not depend on who started senesce.
+    fn started(&self, words: &[String], point: &Path, seed: Seed) -> Command {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(point);
+        command.env(VOLUME, point).env(SEED, seed.0.to_string()).env("LC_ALL", "C");
+        match &self.folder {
+            Some(folder) => command.env(files::FOLDER, folder),
+            None => command.env_remove(files::FOLDER),
+        };
+        command
+    }
+
+    /// Why a program that has ended in a volume with this space does not count.
+    fn trouble(&self, ended: &Ended, space: Option<Space>) -> Option<String> {
+        let trouble = match ended.how {
+            How::TimedOut => {
+                let seconds = self.timeout.as_secs_f64();
+                Some(format!("it did not end within {seconds} s and was ended; raise its timeout if it needs longer"))
+            }
+            _ => ended.trouble(),
+        };
+        // Another device may be meant, and a program that goes on may only tell of it.
+        let says_full = trouble.is_some() && ended.errors.contains(DEVICE_IS_FULL);
+        let is_full = space.is_some_and(|space| space.free < FULL || says_full && space.is_nearly_full());
+        match trouble {
+            trouble if is_full => {
+                let more = trouble.unwrap_or_else(|| "make the study's size larger".into());
+                Some(format!("it filled the volume (ENOSPC); {more}"))
+            }
+            Some(trouble) if says_full => {
+                Some(format!("{trouble} and said that a device is full, which the volume was not at its end"))
+            }
+            trouble => trouble,
+        }
+    }
+
     fn failure(&self, words: &[String], trouble: &str, ended: Option<&Ended>) -> Failure {
         let said = ended.map(Ended::last_words).filter(|said| !said.is_empty());
-        let said = said.map_or_else(String::new, |said| format!("; it said: {said}"));
+        let said = said.map_or_else(String::new, |said| format!("{SAID}{said}"));
         Failure::new(ExitCode::RunFailed, format!("{}: {trouble}{said}", words.join(" ")))
     }
 }
@@ -227,6 +257,10 @@ impl Space {
         Ok(Self::from_blocks(found.f_blocks, found.f_bfree, found.f_frsize))
     }
 
+    fn is_nearly_full(self) -> bool {
+        (self.free as f64) < (self.used + self.free) as f64 * KEPT_BACK
+    }
+
     /// `None` where a file system does not tell: one in user space answers with zeroes unless it was taught better.
     fn from_blocks(blocks: u64, free: u64, size: u64) -> Option<Self> {
         let used = blocks.checked_sub(free).filter(|_| blocks > 0)?;
@@ -260,6 +294,42 @@ mod tests {
         let command = |text: &str| Program::of(&spec(text)).unwrap().unwrap().command;
         assert_eq!(command("command = ['fio', 'job.fio']\nmetric = 'fio'"), ["fio", "--output-format=json", "job.fio"]);
         assert_eq!(command("command = ['fio', 'job.fio']"), ["fio", "job.fio"]);
+    }
+
+    /// Why a shell script does not count that ran in a volume with so many MiB used and free.
+    fn trouble(script: &str, used: u64, free: u64) -> Option<String> {
+        let program = Program::of(&spec("command = ['true']")).unwrap().unwrap();
+        let mut command = program.started(&["sh".into(), "-c".into(), script.into()], Path::new("/"), Seed(1));
+        let ended = process::run(&mut command, DEFAULT_TIMEOUT, &Interrupt::new(), &mut |_| ()).unwrap();
+        program.trouble(&ended, Some(Space { used: used << 20, free: free << 20 }))
+    }
+
+    #[test]
+    fn a_full_device_is_the_volume_only_where_the_volume_is_full() {
+        let says = "echo 'cp: No space left on device' >&2; exit";
+        assert_eq!(trouble(&format!("{says} 0"), 10, 90), None, "it went on");
+        let elsewhere = trouble(&format!("{says} 3"), 10, 90).unwrap();
+        assert!(elsewhere.starts_with("it failed with exit code 3 and said that a device is full"), "{elsewhere}");
+        assert!(!elsewhere.contains("ENOSPC"), "{elsewhere}");
+        assert!(trouble(&format!("{says} 3"), 95, 5).unwrap().contains("it filled the volume (ENOSPC); it failed"));
+        assert_eq!(trouble("exit 3", 95, 5).unwrap(), "it failed with exit code 3");
+        assert!(trouble("exit 0", 100, 0).unwrap().contains("(ENOSPC); make the study's size larger"));
+    }
+
+    #[test]
+    fn a_program_speaks_english_and_finds_the_folder_that_it_asks_for() {
+        let (point, words) = (Path::new("/mnt"), ["true".to_string()]);
+        let folder =
+            Program { folder: Some("/studies".into()), ..Program::of(&spec("command = ['true']")).unwrap().unwrap() };
+        let without = Program { folder: None, ..folder.clone() };
+        let value = |program: &Program, name: &str| {
+            let command = program.started(&words, point, Seed(1));
+            let found = command.get_envs().find(|(found, _)| *found == name).expect("it is set or removed");
+            found.1.map(|value| value.to_string_lossy().into_owned())
+        };
+        assert_eq!(value(&folder, "LC_ALL").as_deref(), Some("C"));
+        assert_eq!(value(&folder, "SENESCE_STUDY").as_deref(), Some("/studies"));
+        assert_eq!(value(&without, "SENESCE_STUDY"), None, "not that of who started senesce");
     }
 
     #[test]

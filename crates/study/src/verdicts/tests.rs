@@ -3,11 +3,11 @@
 use super::*;
 use crate::matrix::{ImageId, RunId, runs};
 use crate::matrix_run::RunEvent;
+use crate::past::Past;
 use crate::results::Results;
 use rand::Rng;
 use senesce_core::analysis::Better;
 use senesce_core::{ExitCode, Seed};
-use std::collections::BTreeMap as Map;
 
 fn spec(head: &str, tail: &str) -> StudySpec {
     let text = format!(
@@ -37,7 +37,7 @@ fn measured(
         let value = centre(id) * (0.05 * normal(&mut rng)).exp();
         event(id, value, guest(id.on.fs))
     });
-    Results::gather(spec.clone(), events.collect(), Vec::new(), Map::new(), Vec::new())
+    Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new())
 }
 
 fn event(id: RunId, value: f64, guest: Option<&str>) -> RunEvent {
@@ -166,7 +166,7 @@ fn an_answer_speaks_for_the_images_that_were_measured() {
     let spec = spec("images = 3\nrepetitions = 5", "");
     let events =
         runs(&spec).into_iter().filter(|id| id.on.fs != 0 || id.on.image == 0).map(|id| event(id, 100.0, None));
-    let results = Results::gather(spec.clone(), events.collect(), Vec::new(), Map::new(), Vec::new());
+    let results = Results::gather(spec.clone(), &events.map(Past::Run).collect::<Vec<_>>(), Vec::new(), Vec::new());
     let alone = |fs: usize| {
         let is_it = |answer: &&Answer| !answer.question.is_pair() && answer.question.sample.fs == fs;
         results.answers.iter().find(is_it).unwrap().one_image
@@ -202,7 +202,7 @@ fn a_cell_whose_fast_runs_found_no_room_is_not_judged() {
     let reason =
         senesce_core::failure::failed("write", std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(28));
     assert_eq!(reason.exit_code(), ExitCode::RunFailed);
-    let failed = [FailedRun { id, reason: reason.to_string(), seconds: 0.0 }];
+    let failed = [FailedRun { id, reason: reason.to_string() }];
     let answers = judge_all(&spec, &whole.judged, &censored(&failed));
     let words: Vec<&str> = answers
         .iter()

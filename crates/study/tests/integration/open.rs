@@ -92,6 +92,12 @@ command = ["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & true"]
 name = "fills"
 command = ["dd", "if=/dev/zero", "of=f", "bs=1M"]
 [[workload]]
+name = "tells"
+command = ["sh", "-c", "[ $LC_ALL = C ] && echo '/other/disk: No space left on device' >&2"]
+[[workload]]
+name = "says"
+command = ["sh", "-c", "echo '/other/disk: No space left on device' >&2; exit 1"]
+[[workload]]
 name = "missing"
 command = ["no-such-program-anywhere"]
 "#;
@@ -101,7 +107,7 @@ command = ["no-such-program-anywhere"]
 fn bad_programs_cost_their_own_cells_and_say_why() {
     let room = room();
     let outcome = study(PROGRAMS, room.path(), None).expect("it goes on");
-    assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(7), ExitCode::RunFailed));
+    assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(8), ExitCode::RunFailed));
     let reasons = reasons(&outcome, 2);
     let reason = |name: &str| reasons.iter().find(|(found, _)| found == name).expect(name).1.clone();
     for (name, words) in [
@@ -111,13 +117,14 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
         ("twice", "matches 2 times"),
         ("leaves", "left processes behind, which were ended: sleep 1000"),
         ("fills", "it filled the volume (ENOSPC)"),
+        ("says", "it failed with exit code 1 and said that a device is full, which the volume was not"),
         ("missing", "is it installed?"),
     ] {
         assert!(reason(name).contains(words), "{name}: {}", reason(name));
     }
     let cells = outcome.analysis.result["cells"].as_array().expect("cells");
     let good: Vec<&Value> = cells.iter().filter(|cell| cell["workload"] == "good").collect();
-    assert_eq!((cells.len(), &good[0]["values"]), (1, &serde_json::json!([[42.0]])), "{cells:?}");
+    assert_eq!((cells.len(), &good[0]["values"]), (2, &serde_json::json!([[42.0]])), "{cells:?}");
     let others = outcome.analysis.tables.iter().find(|table| table.id == "others").expect("further metrics");
     let value = |name: &str| others.rows.iter().find(|row| row[3] == name).expect(name)[5].as_f64().unwrap();
     // Three accounts of the same 8 MiB: what the file system holds, what the device was given.
@@ -200,6 +207,93 @@ fn a_file_system_is_known_by_its_commands() {
     let nothing = CUSTOM.replacen("mount -t ext4 $DEVICE $MNT", "true $MNT", 1);
     let refused = study(&nothing, room.path(), None).expect_err("refused");
     assert!(refused.to_string().contains("nothing is mounted"), "{refused}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn images_that_are_made_anew_under_one_key_are_told() {
+    let room = room();
+    let flag = room.path().join("flag");
+    let text = format!("{CUSTOM}[[workload]]\ncommand = ['test', '-e', '{}']\n", flag.display());
+    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|words| words.contains("made anew"));
+    let first = study(&text, room.path(), None).expect("it goes on");
+    assert!(first.state == State::Failed(4) && !told(&first), "{:?}", first.analysis.caveats);
+    std::fs::write(&flag, "").expect("a file");
+    let second = study(&text, room.path(), None).expect("the rest");
+    assert!(second.state == State::Done && told(&second), "{:?}", second.analysis.caveats);
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn what_a_cold_read_leaves_open_is_in_the_result() {
+    let room = room();
+    // One inode is read with all 16 MiB of its group's table, far more than the allowance for metadata.
+    let text = "name = 'beyond'\nsize = '64M'\nrepetitions = 1\nnumbers_only = true\n[[file_system]]\nkind = 'ext4'\n\
+                mkfs = '-N 65536 -O ^metadata_csum,^uninit_bg'\nmount = 'inode_readahead_blks=4096'\n[[state]]\n\
+                kind = 'aged'\nprofile = 'wang_os'\nfullness = 0.2\noverwrites = 0.3\ntruncate = 'drop'\ndata = 'write'\n\
+                [[workload]]\ncold_read = true\n";
+    let outcome = study(text, room.path(), None).expect("it runs");
+    let caveats = &outcome.analysis.caveats;
+    let said = "cell ext4 / aged / cold-read: the device delivered more than the files' extents";
+    assert!(caveats.iter().any(|words| words.starts_with(said)), "{caveats:?}");
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn a_script_of_the_study_finds_its_folder() {
+    let room = room();
+    std::fs::write(room.path().join("data"), "42\n").expect("data");
+    std::fs::write(room.path().join("run.sh"), "echo ops $(cat \"$SENESCE_STUDY\"/data)\n").expect("a script");
+    let text = "name = 'folder'\nsize = '64M'\nrepetitions = 1\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
+                [[workload]]\ncommand = ['sh', '${SENESCE_STUDY}/run.sh']\n\
+                metric = { regex = '^ops ([0-9]+)$', unit = 'ops', better = 'higher' }\n";
+    let spec = StudySpec::parse(&room.path().join("study.toml").to_string_lossy(), text).expect("a study");
+    let how = Conduct::quietly(&room.path().join("run"));
+    let outcome = conduct::<Study>(&spec, Seed(spec.seed), &how).expect("it runs");
+    assert_eq!(
+        outcome.analysis.result["cells"][0]["values"],
+        serde_json::json!([[42.0]]),
+        "{}",
+        outcome.analysis.result
+    );
+}
+
+/// The second file system fails until the flag is there.
+fn until_decided(flag: &Path) -> String {
+    format!(
+        "name = 'open'\nsize = '64M'\nuntil_decided = true\nmax_time = '10m'\nrepetitions = 20\n[[file_system]]\n\
+         kind = 'ext4'\n[[file_system]]\nkind = 'ext4'\nname = 'without times'\nmount = 'noatime'\n[[state]]\n\
+         kind = 'fresh'\n[[workload]]\nseconds = 0.1\n\
+         metric = {{ regex = '^ops ([0-9]+)$', unit = 'ops', better = 'higher' }}\n\
+         command = ['sh', '-c', '''n=$((100 + $(date +%N | tail -c 2)));\n\
+         if grep -q \"$SENESCE_MNT .*noatime\" /proc/mounts; then test -e {} || exit 1; n=$((2 * n)); fi; echo ops $n''']\n",
+        flag.display()
+    )
+}
+
+#[test]
+#[ignore = "needs loop devices"]
+fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
+    let room = room();
+    let flag = room.path().join("flag");
+    let text = until_decided(&flag);
+    let verdict = |outcome: &Outcome| outcome.analysis.result["pairs"][0]["verdict"].clone();
+    let looks = || {
+        let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
+        events.lines().filter(|line| line.contains("\"look\"")).count()
+    };
+    for tries in 1..3 {
+        let failed = study(&text, room.path(), None).expect("it goes on");
+        assert_eq!(
+            (failed.state, verdict(&failed), looks()),
+            (State::Failed(5), "not-testable".into(), 1),
+            "try {tries}"
+        );
+    }
+    std::fs::write(&flag, "").expect("a file");
+    let mended = study(&text, room.path(), None).expect("it is decided");
+    assert_eq!((mended.state, verdict(&mended), looks()), (State::Done, "worse".into(), 2));
+    assert_eq!(mended.analysis.result["runs_done"], 10);
 }
 
 /// A loop device of the test's own.

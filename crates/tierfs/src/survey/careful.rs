@@ -26,6 +26,11 @@ impl<'a> Careful<'a> {
         Self { region, met: Marks::new(region.blocks()) }
     }
 
+    /// Whether a directory has a block of the region.
+    pub fn has_met(&self, block: u32) -> bool {
+        self.met.is_set(block)
+    }
+
     /// Calls `visit(index, what)` for what is stored of the first `blocks` blocks of a tree, ascending. Pointers that are
     /// damaged or lead nowhere are passed over.
     pub fn blocks(&self, root: Pointer, blocks: u32, visit: &mut dyn FnMut(u32, Met)) {

@@ -1,7 +1,7 @@
 //! Marking what inodes refer to.
 
 use super::{Evicted, Walker};
-use crate::format::{BLOCK, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer};
+use crate::format::{BLOCK, FIRST_INODES, Inode, MAX_FILE_BYTES, MAX_HEIGHT, Pointer};
 use crate::heat::Leaf;
 use crate::namespace::target_of;
 use crate::problem::Fix;
@@ -16,11 +16,21 @@ use std::sync::atomic::Ordering;
 pub(super) struct Tree {
     pub ino: u32,
     pub is_file: bool,
+    pub is_directory: bool,
 }
 
 impl Tree {
+    fn is_table(self) -> bool {
+        self.ino == 0
+    }
+
+    /// Whether it is of an inode that has no names in it.
+    fn is_other(self) -> bool {
+        !self.is_table() && !self.is_directory
+    }
+
     fn name(self) -> String {
-        if self.ino == 0 { "the table of inodes".into() } else { format!("inode {}", self.ino) }
+        if self.is_table() { "the table of inodes".into() } else { format!("inode {}", self.ino) }
     }
 }
 
@@ -34,6 +44,11 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Whether a pointer of the table of inodes is, wrongly, that to the first block of inodes, or is not.
+    fn is_misplaced(self) -> bool {
+        self.base == 0 && (self.height == 0) != (self.pointer.address() == FIRST_INODES)
+    }
+
     pub fn root(root: Pointer) -> Self {
         Self { pointer: root.plain(), at: None, height: root.height(), base: 0 }
     }
@@ -73,7 +88,7 @@ impl Walker<'_> {
     }
 
     fn mark_content(&self, ino: u32, inode: &Inode) -> u32 {
-        let tree = Tree { ino, is_file: inode.is_file() };
+        let tree = Tree { ino, is_file: inode.is_file(), is_directory: inode.is_directory() };
         self.mark_tree(tree, Place::root(inode.root), &mut |index, pointer| {
             let leaf = Leaf { ino, index: index as u32 };
             if inode.is_file() && pointer.is_resident() {
@@ -100,6 +115,12 @@ impl Walker<'_> {
     pub(super) fn mark_tree(&self, tree: Tree, place: Place, leaf: &mut dyn FnMut(u64, Pointer)) -> u32 {
         let Place { pointer, height, base, .. } = place;
         if pointer.is_hole() {
+            if tree.is_table() && base == 0 {
+                self.give_up(tree, place, "is missing");
+            }
+            return 0;
+        }
+        if tree.is_directory && self.given_up.lock().contains(&(tree.ino, place.at)) {
             return 0;
         }
         if pointer.is_lost() && tree.is_file {
@@ -107,12 +128,15 @@ impl Walker<'_> {
             return 0;
         }
         let cold_node = pointer.is_cold() && (height > 0 || !tree.is_file);
-        if !self.valid(pointer) || height > MAX_HEIGHT || cold_node || base > u64::from(u32::MAX) {
+        let misplaced = cold_node || tree.is_table() && place.is_misplaced();
+        if !self.valid(pointer) || height > MAX_HEIGHT || misplaced || base > u64::from(u32::MAX) {
             self.give_up(tree, place, "is malformed");
             return 0;
         }
         let marks = if pointer.is_cold() { &self.slots } else { &self.blocks };
-        if marks.set(pointer.address()) {
+        // Of a block with names a file is given up, not the names.
+        let has_names = tree.is_other() && pointer.is_resident() && self.careful.has_met(pointer.address());
+        if has_names || marks.set(pointer.address()) {
             self.give_up(tree, place, "is referenced twice");
             return 0;
         }
@@ -140,8 +164,11 @@ impl Walker<'_> {
     fn give_up(&self, tree: Tree, place: Place, wrong: &str) {
         let nothing = if tree.is_file { Pointer::LOST } else { Pointer::HOLE };
         let fix = match place.at {
+            Some(at) if tree.is_table() => {
+                Fix::InodeBlocks { at, first: u32::try_from(place.base).unwrap_or(u32::MAX), height: place.height }
+            }
+            None if tree.is_table() => Fix::InodeTree,
             Some(at) => Fix::Word(at, nothing),
-            None if tree.ino == 0 => Fix::InodeTree,
             None => Fix::Tree(tree.ino),
         };
         let blocks = match (place.base, place.base + capacity(place.height.min(MAX_HEIGHT)) - 1) {

@@ -1,6 +1,9 @@
 //! Tests of the core as a whole, over doubles of memory and cold store.
 
 mod corruption;
+mod corruption_bytes;
+mod corruption_directed;
+mod corruption_table;
 mod crafted;
 mod crash;
 mod dump;

@@ -3,8 +3,9 @@
 use super::dump::dump;
 use super::model::{new, pattern};
 use super::sim::{SimCold, SimNvm, open_image, small};
-use crate::format::{BLOCK, ROOT_INO};
+use crate::format::{BLOCK, Pointer, ROOT_INO};
 use crate::open::Options;
+use crate::region::byte;
 use crate::repair::{RepairReport, repair};
 use crate::{TierError, TierFs};
 use parking_lot::Mutex;
@@ -85,6 +86,36 @@ fn full_memory_does_not_end_a_repair() {
     let (image, report) = repaired(&image, &cold);
     assert_eq!(report.kept.len(), 1, "{report:?}");
     nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the repair");
+}
+
+#[test]
+fn what_finds_no_room_for_a_name_is_kept_until_there_is_some() {
+    let (image, cold) = without_a_directory(name_of_d, |fs| {
+        let large = fs.create(ROOT_INO, b"large", &new(FILE)).unwrap().ino;
+        fs.write(large, 0, &pattern(2 * BLOCK, 9), false).unwrap();
+        let root = fs.load(fs.table.offset(large).unwrap()).unwrap().root;
+        // The rest of memory, behind the end of the file.
+        let mut rest = Vec::new();
+        while fs.blocks.take(1, true, &mut rest) {}
+        assert!(rest.len() < 500);
+        for (child, block) in rest.into_iter().enumerate() {
+            fs.region.commit_pointer(byte(root.address()) + (2 + child) * 8, Pointer::resident(block));
+        }
+    });
+    cold.fail_writes(Some(libc::EIO));
+    let (image, report) = repaired(&image, &cold);
+    assert_eq!((report.kept.len(), report.nameless), (0, 1), "{report:?}");
+    let nvm = SimNvm::new(&image);
+    let open = |nvm: &SimNvm| {
+        TierFs::open(Box::new(nvm.clone()), Box::new(cold.clone()), Path::new("image"), &Options::default()).unwrap()
+    };
+    let fs = open(&nvm);
+    fs.unlink(ROOT_INO, b"large").unwrap();
+    fs.close();
+    open(&nvm).close();
+    let (image, report) = repaired(&nvm.image(), &cold);
+    assert_eq!((report.kept.len(), report.nameless), (1, 0), "{report:?}");
+    nothing_is_missing(&open_image(&image, &cold, &Options::default()).unwrap(), "after the second repair");
 }
 
 #[test]

@@ -2,16 +2,22 @@
 
 use senesce_core::Bytes;
 use senesce_core::interrupt::Interrupt;
-use senesce_tierfs::Options;
 use senesce_tierfs::pair::{MakeRequest, check_pair, make};
 use senesce_tierfs::serve::{Memory, MountRequest, Server, scrub};
+use senesce_tierfs::{Latency, Options};
 use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Mounts a small file system in `room`.
 fn mount(room: &Path) -> (Server, PathBuf) {
+    mount_over(room, None)
+}
+
+/// The same with a cold store that takes its time.
+fn mount_over(room: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
     let (nvm, cold, mount_point) = (room.join("nvm"), room.join("cold"), room.join("mount"));
     std::fs::create_dir(&mount_point).unwrap();
     let size = Some(Bytes::mib(16));
@@ -23,7 +29,7 @@ fn mount(room: &Path) -> (Server, PathBuf) {
         mount_point: mount_point.clone(),
         options: Options::default(),
         threads: 2,
-        cold_latency: None,
+        cold_latency,
     };
     (Server::start(request).unwrap(), mount_point)
 }
@@ -191,5 +197,66 @@ fn room_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
     }
     assert!(used() <= full / 8, "{} of {full} bytes are left", used());
     assert!(server.fs().stats().punched_cold_blocks > 4000);
+    server.stop().unwrap();
+}
+
+/// What io_submit(2) takes (include/uapi/linux/aio_abi.h).
+#[repr(C)]
+#[derive(Default)]
+struct Submission {
+    data: u64,
+    key: u32,
+    flags: u32,
+    opcode: u16,
+    priority: u16,
+    descriptor: u32,
+    buffer: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    more_flags: u32,
+    event_descriptor: u32,
+}
+
+/// Submits a write and says what of it is done when io_submit(2) returns: its result, or none while it is under way.
+fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
+    const WRITE: u16 = 1;
+    let descriptor = u32::try_from(file.as_raw_fd()).unwrap();
+    let (buffer, bytes) = (data.as_ptr() as u64, data.len() as u64);
+    let mut one = Submission { opcode: WRITE, descriptor, buffer, bytes, offset, ..Submission::default() };
+    let (mut context, mut event) = (0u64, [0i64; 4]);
+    let no_time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: all that the kernel is given lives until io_destroy(2), which waits for what is under way.
+    let events = unsafe {
+        assert_eq!(libc::syscall(libc::SYS_io_setup, 1, &raw mut context), 0);
+        let mut list = [&raw mut one];
+        assert_eq!(libc::syscall(libc::SYS_io_submit, context, 1, list.as_mut_ptr()), 1);
+        let events = libc::syscall(libc::SYS_io_getevents, context, 0, 1, event.as_mut_ptr(), &raw const no_time);
+        assert_eq!(libc::syscall(libc::SYS_io_destroy, context), 0);
+        events
+    };
+    (events == 1).then_some(event[2])
+}
+
+/// The kernel drops what readers cached during a direct write only if it waits for that write.
+#[test]
+#[ignore = "needs FUSE"]
+fn a_submitted_direct_write_is_done_and_seen_by_readers_of_the_cache() {
+    let room = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount_over(room.path(), Some(Latency::HDD));
+    let path = mount_point.join("file");
+    let mut expected = vec![1; 8 << 20];
+    std::fs::write(&path, &expected).unwrap();
+    let cached = File::open(&path).unwrap();
+    let direct = File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+    for round in 2..6u8 {
+        assert_eq!(read_all(&cached), expected);
+        // What lies around the bytes must first be read from a slow disk.
+        while server.fs().evict(1024) > 0 {}
+        let at = usize::from(round) * 10_000;
+        assert_eq!(submit_write(&direct, &[round; 6000], at as i64), Some(6000), "under way when it was submitted");
+        expected[at..at + 6000].fill(round);
+    }
+    assert_eq!(read_all(&cached), expected);
     server.stop().unwrap();
 }

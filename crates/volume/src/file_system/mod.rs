@@ -72,6 +72,9 @@ impl FileSystem {
     }
 
     /// What `mkfs` says about its version.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`], with the package, when its mkfs is not installed; those of starting it.
     pub fn mkfs_version(self) -> Result<String, TargetError> {
         let output = run(self.entry().version, &[], self.package())?;
         let line = output.text.lines().map(str::trim).find(|line| line.chars().any(|c| c.is_ascii_digit()));
@@ -79,6 +82,10 @@ impl FileSystem {
     }
 
     /// Makes this file system on a claimed device; `options` are split at blanks and passed on. Returns the command.
+    ///
+    /// # Errors
+    /// [`TargetError::Refused`] when the device is no longer free, or holds what its claim did not allow;
+    /// [`TargetError::Missing`] without mkfs; [`TargetError::Program`] with the last words of an mkfs that failed.
     pub fn make(self, device: &ClaimedDevice, options: &str) -> Result<String, TargetError> {
         device.check_again()?;
         let words = self.mkfs_words(options);
@@ -102,6 +109,9 @@ impl FileSystem {
     }
 
     /// Runs its own checker, which writes nothing, on an unmounted device. `None`: it has no checker.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] when the checker is not installed. What it finds wrong is no error: it stands in the report.
     pub fn check(self, device: &Path) -> Result<Option<CheckReport>, TargetError> {
         let checker = self.entry().checker;
         if checker.is_empty() {

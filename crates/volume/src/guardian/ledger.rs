@@ -189,7 +189,7 @@ pub(super) fn is_left_mount(ledger: &Path, point: &Path) -> bool {
     let mut owners = Vec::new();
     for folder in fs::read_dir(ledger).into_iter().flatten().flatten() {
         let Some(owner) = folder.file_name().to_str().and_then(|name| name.parse::<Owner>().ok()) else { continue };
-        let owes = |owed: Option<Owed>| matches!(owed, Some(Owed::Mount { point: owed } | Owed::CustomMount { point: owed, .. }) if owed == point);
+        let owes = |owed: Option<Owed>| matches!(owed, Some(Owed::Mount { point: owed }) if owed == point);
         if list(&folder.path()).into_iter().any(|(_, owed)| owes(owed)) {
             owners.push(owner.life());
         }

@@ -44,6 +44,11 @@ pub struct CopyReport {
 
 /// Copies the image at `from` to a file or block device at `to` and reads it back. A file that holds something and a device
 /// are guarded: `erase` repeats their identity. What a device has behind the size of the image stays. The image must not be in use.
+///
+/// # Errors
+/// [`TargetError::Refused`] when one of the two is in use, when what `to` holds may not be lost, or when another file takes its
+/// name meanwhile; [`TargetError::Usage`] when the device is smaller than the image; [`TargetError::Damaged`] when what is read
+/// back differs; those of reading and writing.
 pub fn copy(from: &Path, to: &Path, extent: Extent, erase: Option<&str>) -> Result<CopyReport, TargetError> {
     copy_by(from, to, erase, |source, size| {
         Ok(match extent {

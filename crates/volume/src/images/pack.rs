@@ -48,6 +48,10 @@ pub struct PackReport {
 
 impl PackManifest {
     /// Reads the head of a pack and checks that its ranges are in order and inside the image.
+    ///
+    /// # Errors
+    /// [`TargetError::Damaged`] for what is no pack, and for ranges that are empty, out of order or outside the image; those of
+    /// read(2).
     pub fn read(input: &mut impl BufRead, path: &Path) -> Result<Self, TargetError> {
         let foreign = || TargetError::damaged(path, "it is not a packed image (`senesce image pack` makes them)");
         let mut line = String::new();
@@ -74,6 +78,10 @@ impl PackManifest {
 }
 
 /// Packs the image at `from` into a new file at `to`.
+///
+/// # Errors
+/// [`TargetError::Refused`] when something has the name `to`, or the image is in use; those of reading the image and of writing
+/// the pack, of which nothing is left then.
 pub fn pack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     refuse_existing(to)?;
     let file = File::open(from).map_err(TargetError::io("open the image", from))?;
@@ -146,6 +154,10 @@ fn each_chunk(
 }
 
 /// Unpacks `from` into a new file at `to`; nothing is left there when the pack is cut off or damaged.
+///
+/// # Errors
+/// [`TargetError::Refused`] when something has the name `to`; [`TargetError::Missing`] when the disk has less free space than
+/// the pack holds; [`TargetError::Damaged`] for what is no whole pack; those of reading and writing.
 pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     let file = open_regular(from).map_err(TargetError::io("open", from))?;
     let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();

@@ -51,6 +51,9 @@ pub struct ImageStore {
 
 impl ImageStore {
     /// The store of this user.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] when the cap in the environment is no size; as [`Self::open`].
     pub fn open_default() -> Result<Self, TargetError> {
         let cap = match std::env::var(CAP_VARIABLE) {
             Ok(text) => text.parse().map_err(|error| TargetError::Usage(format!("{CAP_VARIABLE}: {error}")))?,
@@ -60,6 +63,9 @@ impl ImageStore {
     }
 
     /// A store in any folder.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made.
     pub fn open(folder: &Path, cap: Bytes) -> Result<Self, TargetError> {
         fs::create_dir_all(folder).map_err(TargetError::io("make directory", folder))?;
         Ok(Self { folder: folder.into(), cap })
@@ -81,6 +87,10 @@ impl ImageStore {
     }
 
     /// Copies an image into the store under `key`, after making room. An image larger than the cap is refused.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] when the image is larger than the cap; [`TargetError::Usage`] when the key is not of letters
+    /// and digits; those of reading the image and of writing into the store.
     pub fn put(&self, key: &str, description: &str, image: &Path) -> Result<Entry, TargetError> {
         let _lock = self.lock()?;
         let file = File::open(image).map_err(TargetError::io("open the image", image))?;
@@ -95,6 +105,10 @@ impl ImageStore {
     }
 
     /// The image under `key`, if there is one; it counts as used now. It must not be altered: copy it with [`Self::restore`].
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] when the key is not of letters and digits; where the store cannot be locked or the time of use
+    /// not be written.
     pub fn get(&self, key: &str) -> Result<Option<PathBuf>, TargetError> {
         let _lock = self.lock()?;
         self.find(key)
@@ -110,6 +124,9 @@ impl ImageStore {
     }
 
     /// Copies the image under `key` to a file. `false`: there is none.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; those of reading the image and of writing `to`.
     pub fn restore(&self, key: &str, to: &Path) -> Result<bool, TargetError> {
         let Some((file, path)) = self.open_image(key)? else { return Ok(false) };
         let size = file.metadata().map_err(TargetError::io("look at", &path))?.len();
@@ -126,6 +143,9 @@ impl ImageStore {
     }
 
     /// All images, the one used last first.
+    ///
+    /// # Errors
+    /// Where the store's folder cannot be listed. A description that cannot be read is passed over.
     pub fn list(&self) -> Result<Vec<Entry>, TargetError> {
         let entries = fs::read_dir(&self.folder).map_err(TargetError::io("list", &self.folder))?;
         let keys =
@@ -136,6 +156,10 @@ impl ImageStore {
     }
 
     /// Removes an image; a beginning of a key is enough if only one begins so.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] when no key begins so, or several do; where the store cannot be locked or listed, or the image
+    /// not be removed.
     pub fn remove(&self, key: &str) -> Result<Entry, TargetError> {
         let _lock = self.lock()?;
         let mut matching = self.list()?.into_iter().filter(|entry| entry.key.starts_with(key));

@@ -99,6 +99,11 @@ pub struct Snapshots {
 impl Snapshots {
     /// Opens the snapshots of a target, which is locked and must not be in use. They lie in `folder`, or beside an image
     /// (`FILE.snapshots`) or in the cache directory for a device. A restore that was interrupted is completed first.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] for a target that has no snapshots (a directory, memory), or when `folder` is none;
+    /// [`TargetError::Refused`] when the target is in use; for an interrupted restore, as [`Self::rollback`], and
+    /// [`TargetError::Damaged`] when the target does not get the snapshot's content.
     pub fn of(spec: &TargetSpec, folder: Option<&Path>) -> Result<Self, TargetError> {
         Self::allowing(spec, folder, None)
     }
@@ -120,6 +125,10 @@ impl Snapshots {
     }
 
     /// Takes a snapshot. A name that exists is refused.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] for a name that can be no file's; [`TargetError::Refused`] when a file has one of its names, or
+    /// when the target was written meanwhile; those of reading and writing.
     pub fn create(&self, name: &str, method: Method) -> Result<Manifest, TargetError> {
         manifest::check_name(name)?;
         if self.manifest_path(name).exists() {
@@ -163,6 +172,11 @@ impl Snapshots {
     }
 
     /// Compares everything with the snapshot and restores what differs. `full`: restores everything, then compares.
+    ///
+    /// # Errors
+    /// [`TargetError::Usage`] when there is no such snapshot; [`TargetError::Refused`] when it is of another target, or
+    /// somebody uses this one; [`TargetError::Damaged`] when its description cannot be read; those of reading and writing,
+    /// after which the next [`Self::of`] completes what was begun.
     pub fn rollback(&mut self, name: &str, full: bool) -> Result<RollbackReport, TargetError> {
         let mut manifest = self.manifest(name)?;
         let report = self.go_back(name, &mut manifest, full)?;
@@ -189,6 +203,10 @@ impl Snapshots {
     /// from before the mount to after the unmount. If the trace is not valid, what differs from the snapshot is searched
     /// instead. A target that is not as the snapshot left it is refused; one that is still in use after the unmount is left as
     /// it is, and the next call goes back.
+    ///
+    /// # Errors
+    /// As [`Self::rollback`]; [`TargetError::Refused`] when the target changed since the snapshot; those of the mount, the
+    /// trace and `action`, after which the target was restored unless it is still in use.
     pub fn run_and_rollback<T>(
         &mut self,
         name: &str,

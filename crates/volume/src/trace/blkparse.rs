@@ -11,6 +11,11 @@ use std::path::Path;
 
 /// Reads such text. Lines of other actions (queue, merge, plug ...) are passed over; of the summary at the end only the events
 /// that blkparse skipped are of interest.
+///
+/// # Errors
+/// [`TargetError::Damaged`], mostly with the line, for what is not the default text of blkparse, for several recordings in one
+/// text, and when it has nothing of `device`; [`TargetError::Usage`] when it has several devices and none is chosen; those of
+/// read(2).
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     parse(&text_of(path)?, path, device)
 }
@@ -38,6 +43,9 @@ pub fn import_complete(path: &Path, device: Option<(u32, u32)>) -> Result<BlockT
 }
 
 /// The same from text in memory.
+///
+/// # Errors
+/// As [`import`], but for reading.
 pub fn parse(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let found = read(text, path, device)?;
     let (skipped, failed) = (found.skipped, found.failed);
@@ -218,6 +226,9 @@ fn parse_time(word: &str) -> Option<u64> {
 
 /// Writes a trace as such text: a line for each issue and each completion, in the order of time. `device` is printed as
 /// its number.
+///
+/// # Errors
+/// Those of writing to `out`.
 pub fn export(trace: &BlockTrace, device: (u32, u32), out: &mut impl Write) -> io::Result<()> {
     let mut lines: Vec<(u64, bool, Request)> = Vec::with_capacity(trace.len() * 2);
     for request in trace.iter() {

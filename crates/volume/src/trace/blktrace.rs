@@ -33,6 +33,11 @@ const MINOR_BITS: u32 = 20;
 
 /// Reads a trace: one file, a directory of `*.blktrace.N`, or the common name of such files without `.blktrace.N`.
 /// `device` (major, minor) chooses one when several were traced.
+///
+/// # Errors
+/// [`TargetError::Damaged`] for what is no blktrace file, is cut off or of the other byte order, and when it has nothing of
+/// `device`; [`TargetError::Usage`] when several devices were traced and none is chosen; those of listing and reading the
+/// files.
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
     for file in files(path)? {

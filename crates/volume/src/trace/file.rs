@@ -75,6 +75,9 @@ impl BlockTrace {
     }
 
     /// Reads a trace file back; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`TargetError::Damaged`] for what is no block trace of senesce, or is cut off, or does not have its hash.
     pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Self, TargetError> {
         let foreign =
             || TargetError::damaged(path, "it is not a senesce block trace (import others with `senesce import`)");
@@ -106,6 +109,9 @@ impl BlockTrace {
     }
 
     /// Writes a trace file, in the place of what has its name: a link itself, never what it leads to.
+    ///
+    /// # Errors
+    /// Where the file cannot be made, written or put into place; what was there stays then.
     pub fn save(&self, path: &Path) -> Result<(), TargetError> {
         let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
         new.file().write_all(&self.to_bytes()).map_err(TargetError::io("write", path))?;
@@ -118,6 +124,9 @@ impl BlockTrace {
     }
 
     /// Reads a trace file.
+    ///
+    /// # Errors
+    /// As [`Self::from_bytes`]; those of read(2).
     pub fn load(path: &Path) -> Result<Self, TargetError> {
         Self::from_bytes(&std::fs::read(path).map_err(TargetError::io("read", path))?, path)
     }

@@ -52,11 +52,18 @@ struct Collected {
 impl TraceSession {
     /// Begins to record the requests of exactly this device; of a partition only those inside it. Waits up to a second for
     /// a moment in which the device is idle, from which its counters are compared.
+    ///
+    /// # Errors
+    /// [`TargetError::Missing`] for a device without a request queue (zram, dm, md), and without the right to trace; where the
+    /// counting of requests cannot be turned on or the device's counters not be read.
     pub fn start(device: &BlockDevice) -> Result<Self, TargetError> {
         Self::start_with_buffer(device, BUFFER_KIB)
     }
 
     /// The same with another buffer per CPU, in KiB.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
     pub fn start_with_buffer(device: &BlockDevice, buffer_kib: u64) -> Result<Self, TargetError> {
         let disk = device.disk();
         if disk.attribute("queue/scheduler").is_none_or(|text| text == "none" && !has_request_queue(&disk)) {
@@ -93,6 +100,9 @@ impl TraceSession {
     /// Ends the recording in a moment in which the device is idle, waiting up to a second for it, and returns what was
     /// recorded. What is known to be missing or differs from the device's counters stands in [`BlockTrace::problems`].
     /// Write back what the traced command wrote before, else it comes after the recording.
+    ///
+    /// # Errors
+    /// Where the buffers or the counters cannot be read. What is missing from the trace is no error.
     pub fn stop(mut self) -> Result<BlockTrace, TargetError> {
         let mut problems = Vec::new();
         let end = Border::end(&self.device, || {

@@ -7,6 +7,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 /// The calls that flowops make. Paths are relative to the file set's directory.
+///
+/// # Errors
+/// Of all of them: those of the system call.
+#[expect(clippy::missing_errors_doc, reason = "one section for all, that of the trait")]
 pub trait Backend: Send + Sync + 'static {
     /// An open file.
     type Handle: Send + Copy;

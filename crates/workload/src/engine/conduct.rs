@@ -66,6 +66,9 @@ pub fn semaphores(programs: &super::program::Programs, waits: &mut Waits) -> Vec
 }
 
 /// Runs the workload and returns its result with the histograms at the end. Errors are only those that prevent a start.
+///
+/// # Errors
+/// [`WorkloadError::Missing`] when a thread cannot be started.
 pub fn conduct<B: Backend>(
     shared: Arc<Shared<B>>,
     semaphores: Vec<Vec<usize>>,
@@ -226,6 +229,7 @@ impl<B: Backend> Run<'_, B> {
                 cpu_seconds: cpu,
                 threads_stayed,
             };
+            measured.messages.extend(account.unchecked());
             measured.problem = measured.problem.or(account.contradiction());
         }
         measured

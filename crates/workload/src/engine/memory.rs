@@ -14,6 +14,9 @@ const PATTERN_BYTES: usize = 64 << 10;
 
 impl Memory {
     /// Memory of a thread, filled with incompressible content; 0 bytes: grows with need.
+    ///
+    /// # Errors
+    /// Those of mmap(2).
     pub fn new(bytes: u64, salt: u64) -> io::Result<Self> {
         if bytes == 0 {
             return Ok(Self { map: None, fixed: false });
@@ -27,6 +30,9 @@ impl Memory {
     }
 
     /// A buffer at an offset (0 for growing memory). Growing memory is made large enough first.
+    ///
+    /// # Errors
+    /// ENOMEM where fixed memory ends before the buffer does; those of mmap(2) where growing memory grows.
     pub fn buffer(&mut self, offset: u64, bytes: u64) -> io::Result<&mut [u8]> {
         let have = self.map.as_ref().map_or(0, |map| map.len() as u64);
         if !self.fixed && have < bytes {
@@ -39,6 +45,9 @@ impl Memory {
 }
 
 /// A page-aligned mapping with pseudo-random content (xorshift64*, Vigna 2016).
+///
+/// # Errors
+/// Those of mmap(2).
 pub fn filled(bytes: u64, salt: u64) -> io::Result<MmapMut> {
     let mut map = MmapMut::map_anon(usize::try_from(bytes).map_err(io::Error::other)?)?;
     let pattern = map.len().min(PATTERN_BYTES);

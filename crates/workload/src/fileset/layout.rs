@@ -80,6 +80,10 @@ impl<'a> Population<'a> {
     }
 
     /// Draws every file set, the last defined first, as Filebench does. The result is in the order of definition.
+    ///
+    /// # Errors
+    /// [`WorkloadError::Usage`] for a file set of more than 2^32 entries, or whose directories nest too deep;
+    /// [`WorkloadError::Missing`] when its entries take more memory than is available.
     pub fn draw(mut self, filesets: &[FilesetSpec]) -> Result<Vec<Layout>, WorkloadError> {
         let mut layouts = Vec::new();
         for spec in filesets.iter().rev() {
@@ -323,7 +327,7 @@ mod tests {
     /// Totals that public Filebench logs print; `data/filebench/populate_check.csv`.
     #[test]
     fn populations_agree_with_filebench_to_the_digit() {
-        let table = include_str!("../../../../data/filebench/populate_check.csv");
+        let table = include_str!("../../data/filebench/populate_check.csv");
         let mut checked = 0;
         for line in table.lines().skip(1) {
             let cells: Vec<&str> = line.split(',').collect();

@@ -89,6 +89,10 @@ const LEAST_BATCHES: usize = 3;
 const MOST_BATCHES: usize = 2000;
 
 /// Runs the microbenchmark below `directory`.
+///
+/// # Errors
+/// [`WorkloadError::Usage`] for an operation that is not known, with the nearest; [`WorkloadError::Interrupted`]; those of an
+/// operation, of what prepares it, and of removing what earlier ones left.
 pub fn file_ops(
     directory: &ClaimedDirectory,
     options: &FileOpsOptions,
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_operation_of_the_table_is_there() {
-        let table = include_str!("../../../../data/bpfs/microbench.csv");
+        let table = include_str!("../../data/bpfs/microbench.csv");
         let published: BTreeSet<&str> = table.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
         let ours: BTreeSet<&str> = OPERATIONS.iter().map(|operation| operation.name).collect();
         assert_eq!(ours, published);

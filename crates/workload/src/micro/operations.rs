@@ -210,6 +210,9 @@ impl Operation {
     }
 
     /// Prepares instance `index`; not timed.
+    ///
+    /// # Errors
+    /// Those of the system calls that make its files.
     pub fn prepare(&self, place: &BatchDirectory<'_>, index: usize) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);
         match self.act {
@@ -252,6 +255,9 @@ impl Operation {
 
     /// Does instance `index`; timed. With `sync`, what was changed is made durable: the file where one is written or
     /// changed, else the directory.
+    ///
+    /// # Errors
+    /// Those of its system calls; EIO when an attribute is not read as it was set, or a written file has no extent.
     #[inline]
     pub fn run(&self, place: &BatchDirectory<'_>, index: usize, sync: bool) -> Result<(), Errno> {
         let (a, b) = (&place.a[index], &place.b[index]);

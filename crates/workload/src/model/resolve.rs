@@ -14,6 +14,9 @@ type Resolved<T> = Result<T, Diagnostic>;
 
 /// Resolves a whole file. Definitions see the values that variables have at the end of the file's `set` commands, as in
 /// Filebench, where attributes are bound when the run begins.
+///
+/// # Errors
+/// As [`Workload::parse`], but for the number of threads.
 pub fn resolve(
     source: &Source,
     commands: &[Command],

@@ -35,6 +35,10 @@ pub struct FlowResolver<'a> {
 
 impl FlowResolver<'_> {
     /// The flowops of a thread or of one pass; `prefix` is the name of the enclosing composite flowop with a dot.
+    ///
+    /// # Errors
+    /// The first flowop that is unknown, lacks an attribute, has a value that it cannot have, or names what is not defined;
+    /// composite flowops that use themselves.
     pub fn nodes(&self, scope: &Scope<'_>, flowops: &[Flowop], prefix: &str) -> Result<Vec<FlowNode>, Diagnostic> {
         flowops.iter().map(|flowop| self.node(scope, flowop, prefix)).collect()
     }
@@ -174,6 +178,9 @@ fn check(scope: &Scope<'_>, flowop: &Flowop, spec: &FlowopSpec) -> Result<(), Di
 }
 
 /// Checks that every target names a flowop that can be one.
+///
+/// # Errors
+/// The first target that no fitting flowop has the name of.
 pub fn check_targets(scope: &Scope<'_>, workload: &Workload, commands: &[Command]) -> Result<(), Diagnostic> {
     let mut anywhere = BTreeSet::new();
     let threads = || workload.processes.iter().flat_map(|process| &process.threads);

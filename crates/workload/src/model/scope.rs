@@ -48,6 +48,9 @@ pub struct Scope<'a> {
 
 impl Scope<'_> {
     /// The value of an expression.
+    ///
+    /// # Errors
+    /// As [`Self::variable`].
     pub fn evaluate(&self, expression: &Spanned<Expression>) -> Result<Bound, Diagnostic> {
         Ok(match &expression.value {
             Expression::Integer(number) => Bound::Integer(*number),
@@ -60,6 +63,9 @@ impl Scope<'_> {
     }
 
     /// A variable's value; internal `${...}` and environment `$(...)` variables too.
+    ///
+    /// # Errors
+    /// A variable without a value, with the nearest name; one that the environment does not have; an unknown internal one.
     pub fn variable(&self, name: &str, span: Span) -> Result<Bound, Diagnostic> {
         if let Some(internal) = name.strip_suffix('}') {
             return self.internal(internal, span);
@@ -97,6 +103,9 @@ impl Scope<'_> {
     }
 
     /// A quoted text with its variables replaced.
+    ///
+    /// # Errors
+    /// As [`Self::variable`].
     pub fn text(&self, parts: &[TextPart], span: Span) -> Result<String, Diagnostic> {
         let mut text = String::new();
         for part in parts {

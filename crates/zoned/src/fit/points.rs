@@ -189,7 +189,12 @@ impl Points {
                 actors.push(beside_actor(row, rate)?);
             }
             let group = rows[0].text("experiment").replace("-interference", "");
-            self.add(Point { key, group, job: Job { lbaf: Some(4096), ..Job::of(actors) }, values });
+            self.add(Point {
+                key,
+                group,
+                job: Job { lbaf: Some(4096), path: HostPath::Passthrough, ..Job::of(actors) },
+                values,
+            });
         }
         Ok(())
     }
@@ -222,7 +227,8 @@ fn beside_actor(row: &Row<'_>, per_second: Option<f64>) -> Result<ActorSpec, Zon
     }
     let jobs = row.whole("jobs")?;
     actor.bs = Bytes(row.whole("block_bytes")?.into());
-    actor.qd = row.whole("depth")?;
+    // So many were in flight, by rate times latency: the rings of that host hold a power of two.
+    actor.qd = row.whole("depth")?.next_power_of_two();
     actor.zones = Zones::Count(jobs);
     actor.rate = rate(actor.bs.0 as f64 / f64::from(jobs));
     Ok(actor)
@@ -233,7 +239,12 @@ pub fn duration(job: &Job) -> (Span, Span) {
     let has = |op| job.actors.iter().any(|actor| actor.op == op);
     let seconds = match job.actors.len() {
         _ if has(Activity::Finish) => 20.0,
-        _ if has(Activity::Reset) => 4.0,
+        // Six periods of those that have a rate.
+        _ if has(Activity::Reset) => {
+            let resets = job.actors.iter().filter(|actor| actor.op == Activity::Reset);
+            let periods = resets.filter_map(|actor| Some(6.0 * CAPACITY as f64 / actor.rate?.0.0 as f64));
+            periods.fold(4.0, f64::max)
+        }
         1 if has(Activity::RandomRead) => 0.3 * (16.0 / f64::from(job.actors[0].qd)).clamp(0.5, 4.0),
         1 if has(Activity::SequentialRead) => 0.4,
         // At the speed of the flash all zones are full after so long: whole rounds hold their share of resets.

@@ -103,10 +103,10 @@ fn open_on(
     rings: RingOptions,
 ) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     path.metadata().map_err(|source| not_opened(path, source))?;
-    if way == HostPath::Direct {
+    if way.bypasses_block_layer() {
         let Some(character) = passthrough_path(path) else {
             return Err(ZonedError::Usage(format!(
-                "{} has no passthrough: --path direct needs an NVMe namespace (/dev/ng0n1); use --path none or mq-deadline",
+                "{} has no passthrough: --path direct or passthrough needs an NVMe namespace (/dev/ng0n1); use --path none or mq-deadline",
                 path.display()
             )));
         };
@@ -316,7 +316,7 @@ impl ClaimedDrive {
 
     /// Sets the I/O scheduler of the way; it is put back when the claim ends.
     fn set_scheduler(&mut self) -> Result<(), ZonedError> {
-        let (Some(claim), true) = (&self.claim, self.way != HostPath::Direct) else { return Ok(()) };
+        let (Some(claim), true) = (&self.claim, !self.way.bypasses_block_layer()) else { return Ok(()) };
         self.scheduler = Some(ChangedSetting::set(claim.device().queue_file("scheduler"), self.way.name())?);
         Ok(())
     }

@@ -121,7 +121,7 @@ fn check_rings(job: &Job) -> Result<(), ZonedError> {
     }
     let polls = job.poll_submission || job.poll_completion;
     let deep = job.actors.iter().any(|actor| actor.qd > 1);
-    if polls || deep || job.path != HostPath::Direct {
+    if polls || deep || !job.path.bypasses_block_layer() {
         let problem = "ioctl runs one command at a time, by passthrough and without polling";
         return Err(wrong("submission", problem, "use path direct and qd 1, or io-uring"));
     }
@@ -148,7 +148,7 @@ fn check_actor(
     }
     let append = spec.op == Activity::Append;
     let limit = if append { geometry.append_limit } else { geometry.transfer_limit };
-    if append && (limit == 0 || job.path != HostPath::Direct) {
+    if append && (limit == 0 || !job.path.bypasses_block_layer()) {
         let problem = "append does not exist on this way to the drive".to_string();
         return bad(
             problem,

@@ -308,7 +308,7 @@ mod path_word {
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<HostPath, D::Error> {
         let word = String::deserialize(deserializer)?;
         HostPath::from_name(&word).ok_or_else(|| {
-            serde::de::Error::custom(format!("'{word}' is no path; there are direct, none, mq-deadline"))
+            serde::de::Error::custom(format!("'{word}' is no path; there are direct, passthrough, none, mq-deadline"))
         })
     }
 }

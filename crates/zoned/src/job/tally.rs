@@ -75,6 +75,8 @@ pub struct Tally {
     pub from_intended: Option<Latency>,
     /// Commands counted of the actor's own operation.
     pub commands: u64,
+    /// The same, those at the borders of the time by the share of them that lies within.
+    pub shares: f64,
     /// Bytes they moved.
     pub bytes: u64,
     /// Bytes per second since the worker's counting began.
@@ -110,6 +112,7 @@ impl Tally {
             self.from_intended.get_or_insert_with(Latency::new).add(latency);
         }
         self.commands += other.commands;
+        self.shares += other.shares;
         self.bytes += other.bytes;
         if self.per_second.len() < other.per_second.len() {
             self.per_second.resize(other.per_second.len(), 0);

@@ -326,6 +326,9 @@ impl Worker {
     #[inline]
     fn count(&mut self, done: &InFlight, completion: &Completion) {
         let by_time = self.end_ns != u64::MAX;
+        if done.counted && done.blocks == 0 {
+            self.tally.shares += self.share_within(completion);
+        }
         if by_time && (completion.completed_ns < self.count_from_ns || completion.completed_ns >= self.end_ns) {
             return;
         }
@@ -349,6 +352,13 @@ impl Worker {
             }
             self.tally.per_second[second] += bytes;
         }
+    }
+
+    /// How much of a command lies in the time that is counted, 0 to 1.
+    fn share_within(&self, completion: &Completion) -> f64 {
+        let (begin, end) = (completion.submitted_ns, completion.completed_ns.max(completion.submitted_ns + 1));
+        let within = end.min(self.end_ns).saturating_sub(begin.max(self.count_from_ns));
+        within as f64 / (end - begin) as f64
     }
 
     /// A refused command: a lost zone is dropped, a writer leaves a zone whose pointer it no longer knows.

@@ -121,18 +121,23 @@ impl SimDevice {
     /// A new drive, all zones empty and never opened, at time 0.
     pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
         let geometry = model.geometry(options.block_bytes)?;
-        let way = options.path.model(model);
+        let way = options.path.model(model).ok_or_else(|| model.lacks(options.path))?;
         let merges = way.merges_writes && model.zones.is_some();
         let garbage = model.garbage.as_ref();
         Ok(Self {
-            timing: Timing::new(model, geometry.block_bytes, options.path),
+            timing: Timing::new(model, geometry.block_bytes, way),
             table: model.zones.as_ref().map(|_| ZoneTable::new(&geometry)),
             now: 0,
             events: EventQueue::with_capacity(4096),
             controller: Controller::with_capacity(1024),
             flash: Flash::new(&model.flash, &model.read, garbage, (way.link_us, way.link_us_per_kib), seed),
             placement: Placement::new(model, &geometry, seed),
-            stream: model.read.stream.as_ref().map(|stream| Stream::new(stream, way)),
+            stream: model
+                .read
+                .stream
+                .as_ref()
+                .filter(|_| !way.stream_us.is_empty())
+                .map(|stream| Stream::new(stream, way)),
             manager: model.zones.as_ref().map(Manager::new),
             noise: Noise::new(seed, "zoned/sim/noise"),
             slots: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod check;
 
+use super::HostPath;
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat};
 use senesce_core::IoFailure;
@@ -103,8 +104,11 @@ pub struct PathModel {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostModel {
-    /// User-space driver or passthrough.
+    /// User-space driver.
     pub direct: PathModel,
+    /// The kernel's NVMe passthrough; absent: it was not measured.
+    #[serde(default)]
+    pub passthrough: Option<PathModel>,
     /// Block layer without scheduler.
     pub none: PathModel,
     /// Block layer with mq-deadline.
@@ -307,10 +311,8 @@ pub struct GarbageModel {
 }
 
 /// The models that come with the program.
-pub const BUILT_IN: [(&str, &str); 2] = [
-    ("zn540", include_str!("../../../../data/zoned/zn540.toml")),
-    ("nvme-a", include_str!("../../../../data/zoned/nvme-a.toml")),
-];
+pub const BUILT_IN: [(&str, &str); 2] =
+    [("zn540", include_str!("../../data/zoned/zn540.toml")), ("nvme-a", include_str!("../../data/zoned/nvme-a.toml"))];
 
 impl Model {
     /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
@@ -340,6 +342,18 @@ impl Model {
         let model: Self = toml::from_str(text).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
         model.check()?;
         Ok(model)
+    }
+
+    /// The error that it does not know a way to the drive.
+    pub fn lacks(&self, path: HostPath) -> ZonedError {
+        let known: Vec<&str> =
+            HostPath::ALL.into_iter().filter(|path| path.model(self).is_some()).map(HostPath::name).collect();
+        ZonedError::Usage(format!(
+            "sim:{} does not know the path {}; it knows {}",
+            self.name,
+            path.name(),
+            known.join(", ")
+        ))
     }
 
     /// Zones and limits with blocks of `block_bytes`; `None` is the default format.

@@ -6,9 +6,11 @@ use crate::command::Operation;
 /// The way from the program to the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPath {
-    /// User-space driver or passthrough.
+    /// User-space driver; on a drive of this machine, which has none, the same as passthrough.
     #[default]
     Direct,
+    /// The kernel's NVMe passthrough.
+    Passthrough,
     /// Block layer without scheduler.
     None,
     /// Block layer with mq-deadline.
@@ -17,12 +19,13 @@ pub enum HostPath {
 
 impl HostPath {
     /// All ways.
-    pub const ALL: [Self; 3] = [Self::Direct, Self::None, Self::MqDeadline];
+    pub const ALL: [Self; 4] = [Self::Direct, Self::Passthrough, Self::None, Self::MqDeadline];
 
     /// Its word on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
+            Self::Passthrough => "passthrough",
             Self::None => "none",
             Self::MqDeadline => "mq-deadline",
         }
@@ -33,11 +36,18 @@ impl HostPath {
         Self::ALL.into_iter().find(|path| path.name() == name)
     }
 
-    pub(super) fn model(self, model: &Model) -> &PathModel {
+    /// Whether commands reach the drive as they are, appends too.
+    pub fn bypasses_block_layer(self) -> bool {
+        matches!(self, Self::Direct | Self::Passthrough)
+    }
+
+    /// Its part of a model; `None`: the model does not know this way.
+    pub fn model(self, model: &Model) -> Option<&PathModel> {
         match self {
-            Self::Direct => &model.host.direct,
-            Self::None => &model.host.none,
-            Self::MqDeadline => &model.host.mq_deadline,
+            Self::Direct => Some(&model.host.direct),
+            Self::Passthrough => model.host.passthrough.as_ref(),
+            Self::None => Some(&model.host.none),
+            Self::MqDeadline => Some(&model.host.mq_deadline),
         }
     }
 }
@@ -153,10 +163,9 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Compiles `model` for blocks of `block_bytes` over `path`.
-    pub fn new(model: &Model, block_bytes: u32, path: HostPath) -> Self {
+    /// Compiles `model` for blocks of `block_bytes` over `way`.
+    pub fn new(model: &Model, block_bytes: u32, way: &PathModel) -> Self {
         let write = &model.write;
-        let way = path.model(model);
         Self {
             write: WriteTiming::new(write, block_bytes, Operation::Write),
             append: WriteTiming::new(write, block_bytes, Operation::Append),

@@ -34,6 +34,15 @@ fn blocks_of_4_kib() {
     assert!(found.count > 10 && found.median < 0.012 && found.p90 < 0.06, "{found:?}");
 }
 
+/// Through the host that measured them: the kernel's passthrough.
+#[test]
+fn one_or_two_writers_beside_commands() {
+    let few = |point: &Point| ["first=1,", "first=2,"].iter().any(|words| point.key.contains(words));
+    let often = |point: &Point| !point.key.ends_with("second=1%") && !point.key.contains("finish");
+    let found = errors(Metric::Iops, 3, |point| few(point) && often(point));
+    assert!(found.count > 8 && found.median < 0.05 && found.p90 < 0.15, "{found:?}");
+}
+
 #[test]
 fn blocks_of_512_b() {
     let found = errors(Metric::Iops, 6, |point| single(point, "write", 512) || single(point, "append", 512));

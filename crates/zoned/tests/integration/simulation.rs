@@ -37,7 +37,7 @@ fn a_seed_repeats_a_run_exactly_and_another_seed_does_not() {
 
 #[test]
 fn all_paths_and_operations_run_together() {
-    for path in [HostPath::Direct, HostPath::None, HostPath::MqDeadline] {
+    for path in HostPath::ALL {
         let mut actors = vec![
             actor(Activity::Write, 128, 1, Zones::Count(3)),
             actor(Activity::RandomRead, 8, 8, Zones::Count(2)),
@@ -51,7 +51,7 @@ fn all_paths_and_operations_run_together() {
             },
             actor(Activity::OpenClose, 4, 1, Zones::Count(3)),
         ];
-        if path == HostPath::Direct {
+        if path.bypasses_block_layer() {
             actors.push(actor(Activity::Append, 4, 8, Zones::Count(2)));
         }
         let result = run(&Job { path, ..Job::of(actors) }, 1);
@@ -113,6 +113,38 @@ fn a_finish_shares_the_flash_with_writers() {
         (3.0..5.0).contains(&(crowded / alone)),
         "one of four streams: {alone} us alone, {crowded} us among writers"
     );
+}
+
+/// 2.5 s hold two whole finishes of 0.9 s and most of a third.
+#[test]
+fn zone_commands_at_the_end_of_the_time_count_by_their_share() {
+    let finishes = actor(Activity::Finish, 4, 1, Zones::Count(10));
+    let time = Some(Span::seconds(2.5));
+    let job = Job::of(vec![ActorSpec { occupancy: Some(4e-6), jobs: Some(1), time, ..finishes }]);
+    let finishes = &run(&job, 1).actors[0];
+    let busy = finishes.iops() * finishes.latency().mean_us() / 1e6;
+    assert!((0.98..1.01).contains(&busy), "{} per second, {busy} of the time", finishes.iops());
+    assert_eq!(finishes.tally.commands, 2);
+}
+
+#[test]
+fn passthrough_is_the_same_drive_behind_a_slower_host() {
+    let writes = |path, zones| {
+        let job = Job { path, ..Job::of(vec![actor(Activity::Write, 8, 1, Zones::Count(zones))]) };
+        run(&job, 1).actors[0].clone()
+    };
+    let later = |zones| {
+        let [direct, passthrough] = [HostPath::Direct, HostPath::Passthrough].map(|path| writes(path, zones));
+        (passthrough.latency().mean_us() - direct.latency().mean_us(), passthrough.iops() / direct.iops())
+    };
+    assert!((3.5..5.0).contains(&later(1).0), "{:?}", later(1));
+    assert!((0.98..1.02).contains(&later(8).1), "the flash limits both: {:?}", later(8));
+    let model = Model::load("nvme-a").unwrap();
+    let interrupt = Interrupt::new();
+    let job = Job { path: HostPath::Passthrough, ..Job::of(vec![actor(Activity::Write, 8, 1, Zones::Count(1))]) };
+    let options = RunOptions { seed: Seed(1), progress: &Silent, interrupt: &interrupt };
+    let error = run_sim(&model, &job, &options).unwrap_err().to_string();
+    assert!(error.contains("passthrough; it knows direct, none, mq-deadline"), "{error}");
 }
 
 #[test]

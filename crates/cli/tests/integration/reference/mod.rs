@@ -2,6 +2,7 @@
 //! writes them anew; without it a page that is not the types' is a failure.
 
 mod attributes;
+mod defaults;
 mod page;
 mod types;
 
@@ -16,7 +17,13 @@ fn root() -> PathBuf {
 
 /// What users write by hand: title, crate, type, and what the file is for.
 const FILES: [(&str, &str, &str, &str); 5] = [
-    ("A study", "study", "StudySpec", "Read by `senesce study FILE`; see [study](../verbs/study.md)."),
+    (
+        "A study",
+        "study",
+        "StudySpec",
+        "Read by `senesce study FILE`; see [study](../verbs/study.md), which tells of `[[factor]]` too: it is written out into the keys \
+         below before the study is read.",
+    ),
     (
         "An aging profile",
         "aging",
@@ -49,8 +56,8 @@ fn the_reference_of_files_is_that_of_the_types() {
     let types = Types::read(&root());
     let mut page = Page::new(
         "Keys of the files that users write",
-        "Every key that a TOML file may have, with its type, the value it has when it is missing, and what it means. \
-         A key that is not here is refused, with the nearest one that is.",
+        "Every key that a TOML file may have, with its type, the value it has when it is missing (its default, where only the \
+         program can tell it), and what it means. A key that is not here is refused, with the nearest one that is.",
         true,
     );
     for (title, room, name, purpose) in FILES {
@@ -76,7 +83,7 @@ fn the_reference_of_records_is_that_of_the_types() {
             page.section(&types, &format!("{kind}: specification"), "", spec);
         }
         if let Some(event) = get(&run.event) {
-            page.section(&types, &format!("{kind}: events"), "", event);
+            page.events(&types, &format!("{kind}: events"), event);
         }
     }
     for (title, room, name) in RESULTS {

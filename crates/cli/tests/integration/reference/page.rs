@@ -1,6 +1,7 @@
 //! A page of tables: one for each type that a file or record is made of.
 
 use super::attributes::{Serde, documentation};
+use super::defaults;
 use super::types::{Found, Source, Types, arguments, last_name};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,6 +28,15 @@ impl Page {
 
     /// A section for a type and, below it, for those it is made of.
     pub fn section(&mut self, types: &Types, title: &str, purpose: &str, root: &Found) {
+        self.tell(types, title, purpose, root, None);
+    }
+
+    /// A section for the events of a kind of run, which a record tells by their `kind`.
+    pub fn events(&mut self, types: &Types, title: &str, root: &Found) {
+        self.tell(types, title, "", root, Some("kind"));
+    }
+
+    fn tell(&mut self, types: &Types, title: &str, purpose: &str, root: &Found, tag: Option<&str>) {
         let _ = write!(self.out, "\n## {title}\n");
         if !purpose.is_empty() {
             let _ = write!(self.out, "\n{purpose}\n");
@@ -40,7 +50,7 @@ impl Page {
                 if !is_first {
                     let _ = write!(self.out, "\n### {name}\n\n{}\n", documentation(attributes(&found.item)));
                 }
-                waiting.extend(self.body(types, found));
+                waiting.extend(self.body(types, found, tag.filter(|_| is_first)));
             } else if is_first {
                 let _ = write!(self.out, "\nAs `{name}` above.\n");
             }
@@ -49,21 +59,25 @@ impl Page {
     }
 
     /// The table of a type; the types that its rows name.
-    fn body<'a>(&mut self, types: &'a Types, found: &'a Found) -> Vec<&'a Found> {
+    fn body<'a>(&mut self, types: &'a Types, found: &'a Found, tag: Option<&str>) -> Vec<&'a Found> {
         let mut named = Vec::new();
-        let serde = Serde::of(attributes(&found.item));
+        let mut container = Container::of(&found.item);
+        container.serde.tag = container.serde.tag.or(tag.map(String::from));
         match &found.item {
             Item::Struct(one) => {
-                let rows = rows(types, &found.source, &one.fields, &serde, &mut named);
+                let rows = rows(types, &found.source, &one.fields, &container, &mut named);
                 self.table("key", &rows);
             }
             Item::Enum(one) => {
                 let rows: Vec<_> = one
                     .variants
                     .iter()
-                    .filter_map(|variant| choice(types, &found.source, variant, &serde, &mut named))
+                    .filter_map(|variant| choice(types, &found.source, variant, &container, &mut named))
                     .collect();
-                self.table(if serde.tag.is_some() { "value of the tag, and its keys" } else { "value" }, &rows);
+                self.table(
+                    if container.serde.tag.is_some() { "value of the tag, and its keys" } else { "value" },
+                    &rows,
+                );
             }
             _ => {}
         }
@@ -85,6 +99,18 @@ impl Page {
     }
 }
 
+/// A struct or enum, as serde sees it.
+struct Container {
+    name: String,
+    serde: Serde,
+}
+
+impl Container {
+    fn of(item: &Item) -> Self {
+        Self { name: name_of(item), serde: Serde::of(attributes(item)) }
+    }
+}
+
 struct Row {
     name: String,
     of: String,
@@ -97,7 +123,7 @@ fn rows<'a>(
     types: &'a Types,
     source: &Source,
     fields: &Fields,
-    container: &Serde,
+    container: &Container,
     named: &mut Vec<&'a Found>,
 ) -> Vec<Row> {
     let mut out = Vec::new();
@@ -107,7 +133,7 @@ fn rows<'a>(
         match inner.map(|found| (found, &found.item)) {
             _ if serde.is_skipped => {}
             Some((found, Item::Struct(one))) if serde.is_flat => {
-                out.extend(rows(types, &found.source, &one.fields, &Serde::of(&one.attrs), named));
+                out.extend(rows(types, &found.source, &one.fields, &Container::of(&found.item), named));
             }
             _ => out.push(row(types, source, field, &serde, container, named)),
         }
@@ -120,25 +146,39 @@ fn row<'a>(
     source: &Source,
     field: &Field,
     serde: &Serde,
-    container: &Serde,
+    container: &Container,
     named: &mut Vec<&'a Found>,
 ) -> Row {
     let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
-    let name = serde.renamed(name.trim_start_matches("r#"), container);
-    let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
-    let missing = match (&serde.default, &container.default, is_optional) {
-        (Some(None), ..) if is_optional => "nothing",
-        (Some(_), ..) | (None, Some(_), _) => "its default",
-        (None, None, true) => "nothing",
-        (None, None, false) => "must be given",
-    };
+    let missing = missing(types, source, field, serde, container);
+    let name = serde.renamed(name.trim_start_matches("r#"), &container.serde);
     let name = if serde.is_flat { "(its keys)".into() } else { format!("`{name}`") };
-    Row {
-        name,
-        of: words(types, source, &field.ty, named),
-        missing: missing.into(),
-        meaning: documentation(&field.attrs),
-    }
+    Row { name, of: words(types, source, &field.ty, named), missing, meaning: documentation(&field.attrs) }
+}
+
+/// What a key is when it is missing.
+fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, container: &Container) -> String {
+    let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
+    let found = match (&serde.default, &container.serde.default) {
+        (Some(Some(path)), _) => types.defaults.of_function(&source.room, path),
+        (Some(None), _) => defaults::of_type(&field.ty).or_else(|| default_word(types, source, &field.ty)),
+        (None, Some(_)) => {
+            let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
+            types.defaults.of_field(&source.room, &container.name, &name)
+        }
+        (None, None) if is_optional => Some("nothing".into()),
+        (None, None) => Some("must be given".into()),
+    };
+    found.unwrap_or_else(|| "its default".into())
+}
+
+/// The word of the variant that is an enum's default.
+fn default_word(types: &Types, source: &Source, of: &Type) -> Option<String> {
+    let found = types.get(source, &last_name(of)?)?;
+    let Item::Enum(one) = &found.item else { return None };
+    let variant = one.variants.iter().find(|variant| variant.attrs.iter().any(|one| one.path().is_ident("default")))?;
+    let name = Serde::of(&variant.attrs).renamed(&variant.ident.to_string(), &Serde::of(&one.attrs));
+    Some(format!("`\"{name}\"`"))
 }
 
 /// A row for one of several values.
@@ -146,14 +186,14 @@ fn choice<'a>(
     types: &'a Types,
     source: &Source,
     variant: &Variant,
-    container: &Serde,
+    container: &Container,
     named: &mut Vec<&'a Found>,
 ) -> Option<Row> {
     let serde = Serde::of(&variant.attrs);
     if serde.is_skipped {
         return None;
     }
-    let name = format!("`{}`", serde.renamed(&variant.ident.to_string(), container));
+    let name = format!("`{}`", serde.renamed(&variant.ident.to_string(), &container.serde));
     let of = match &variant.fields {
         Fields::Unit => "word".into(),
         Fields::Unnamed(one) => {
@@ -161,7 +201,9 @@ fn choice<'a>(
             inner.join(", ")
         }
         Fields::Named(_) => {
-            let inner = rows(types, source, &variant.fields, &Serde { rename_all: None, ..container.clone() }, named);
+            let own = Serde { rename_all: None, ..container.serde.clone() };
+            let own = Container { name: container.name.clone(), serde: own };
+            let inner = rows(types, source, &variant.fields, &own, named);
             let parts: Vec<_> = inner
                 .iter()
                 .map(|row| format!("{}: {} ({})", row.name, row.of, row.meaning.trim_end_matches('.')))
@@ -169,7 +211,7 @@ fn choice<'a>(
             parts.join("; ").replace('|', "\\|")
         }
     };
-    let name = match (&container.tag, container.is_untagged) {
+    let name = match (&container.serde.tag, container.serde.is_untagged) {
         (Some(tag), _) => format!("`{tag}` = {name}"),
         (None, true) => "(by its form)".into(),
         (None, false) => name,

@@ -1,5 +1,6 @@
 //! All types of the workspace, read from the sources.
 
+use super::defaults::Defaults;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub struct Types {
     runs: Vec<RunTypes>,
     /// Types whose form in files is written by hand.
     by_hand: BTreeSet<(String, String)>,
+    /// What missing keys are.
+    pub defaults: Defaults,
 }
 
 impl Types {
@@ -71,6 +74,7 @@ impl Types {
 
     fn items(&mut self, source: &Rc<Source>, items: Vec<Item>) {
         for item in items {
+            self.defaults.note(&source.room, &item);
             let name = match &item {
                 Item::Struct(one) => one.ident.to_string(),
                 Item::Enum(one) => one.ident.to_string(),
@@ -97,6 +101,7 @@ impl Types {
             return;
         };
         match of.as_str() {
+            "Default" => self.defaults.note_implementation(&source.room, block),
             "Run" => self.runs.push(run_types(source, block, target)),
             "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.room.clone(), target))),
             _ => {}

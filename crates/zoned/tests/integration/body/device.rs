@@ -127,7 +127,7 @@ fn jobs(name: &DeviceName, way: HostPath, submission: Submission, erase: Option<
         ActorSpec { count: Some(2), occupancy: Some(0.01), ..actor(Activity::Finish, Zones::Range(6, 8)) },
         ActorSpec { count: Some(3), ..actor(Activity::OpenClose, Zones::Range(8, 9)) },
     ];
-    if way == HostPath::Direct {
+    if way.bypasses_block_layer() {
         actors.push(ActorSpec { qd, ..actor(Activity::Append, Zones::Range(9, 10)) });
     }
     let interrupt = Interrupt::new();

@@ -1,4 +1,5 @@
-//! Speed of the models and memory of the map: `cargo bench -p senesce-devmodel --bench speed`.
+//! Speed of the modelled disks and solid-state drives, and memory of the map of those with a flash translation layer:
+//! `cargo run --release -p senesce-benches --bin device_models`.
 
 use senesce_devmodel::simulate::Before;
 use senesce_devmodel::ssd::Drive;
@@ -82,9 +83,10 @@ fn main() {
         report(name, "reads of 128 KiB in order (pages)", count, || timed(&model, large(Operation::Read), 4, filled));
         report(name, "writes of 128 KiB in order (pages)", count, || timed(&model, large(Operation::Write), 4, filled));
     }
+    println!("\n| drive | bytes of the map for each mapped page |\n|-|-|");
     for name in DeviceModel::builtin_names() {
         if let Parameters::FlashSsd(flash) = DeviceModel::load(name).expect("a built-in model").parameters {
-            println!("{name}: {:.2} bytes for each mapped page", Drive::new(&flash).map().bytes_per_mapped_page());
+            println!("| {name} | {:.2} |", Drive::new(&flash).map().bytes_per_mapped_page());
         }
     }
 }

@@ -1,0 +1,140 @@
+//! Parts of the table of inodes that nothing points to any more. The sums of a block of inodes tell its place, the names of its
+//! inodes its index.
+
+use crate::format::{
+    BLOCK, FIRST_INODES, INODE_BYTES, INODES_PER_BLOCK, MAX_HEIGHT, NODE_BITS, Pointer, entry_kind, superblock,
+};
+use crate::problem::Fix;
+use crate::region::{Region, byte};
+use crate::survey::Survey;
+use crate::table::{Found, inspect};
+
+/// What a pointer of the table leads to: the blocks of inodes from `first` on, and the height of the tree that has them.
+#[derive(Clone, Copy)]
+struct Part {
+    first: u32,
+    height: u8,
+}
+
+/// Lets a pointer of the table of inodes lead to what it led to, if that is known without doubt; says whether.
+pub(super) fn restore(region: &Region, fix: Fix, found: &Survey) -> bool {
+    match fix {
+        Fix::InodeTree => match root(region, found) {
+            Some(root) => set_root(region, root),
+            None => return false,
+        },
+        Fix::InodeBlocks { at, first, height } => match search(region, found, Part { first, height }) {
+            Some(pointer) if Pointer::unseal(region.load(at)) != Some(pointer) => region.commit_pointer(at, pointer),
+            _ => return false,
+        },
+        _ => return false,
+    }
+    true
+}
+
+/// Gives up what a pointer of the table of inodes led to, but for the first block, which every table has.
+pub(super) fn give_up(region: &Region, found: &Survey, at: usize, first: u32, height: u8) {
+    let rest = if first == 0 { path_to_first(region, found, height) } else { None };
+    region.commit_pointer(at, rest.unwrap_or(Pointer::HOLE));
+}
+
+/// Stores the root of the table of inodes and its copy.
+pub(super) fn set_root(region: &Region, root: Pointer) {
+    region.commit_pointer(superblock::INODE_TREE, root);
+    region.commit_pointer(superblock::INODE_TREE_COPY, root);
+}
+
+/// The root: what its copy says, or else the greatest tree that there is.
+fn root(region: &Region, found: &Survey) -> Option<Pointer> {
+    let wrong = Pointer::unseal(region.load(superblock::INODE_TREE));
+    let copy = Pointer::unseal(region.load(superblock::INODE_TREE_COPY));
+    let is_other = |root: &Pointer| Some(*root) != wrong;
+    copy.filter(|copy| is_inside(region, *copy)).filter(is_other).or_else(|| {
+        let mut trees = (1..=MAX_HEIGHT)
+            .rev()
+            .filter_map(|height| search(region, found, Part { first: 0, height }).map(|tree| tree.with_height(height)));
+        trees.find(is_other)
+    })
+}
+
+/// The one block in which a part can be: nothing points to it, it looks like one, and has the inodes that names say are in it.
+fn search(region: &Region, found: &Survey, part: Part) -> Option<Pointer> {
+    if part.first == 0 && part.height == 0 {
+        return Some(Pointer::resident(FIRST_INODES));
+    }
+    let unused = (0..region.blocks() as u32).filter(|block| !found.blocks.is_set(*block)).map(Pointer::resident);
+    let mut fitting =
+        unused.filter(|block| looks_like(region, *block, part.height) && fits(region, found, part, *block));
+    let only = fitting.next()?;
+    fitting.next().is_none().then_some(only)
+}
+
+fn is_inside(region: &Region, pointer: Pointer) -> bool {
+    pointer.is_resident() && u64::from(pointer.address()) < region.blocks()
+}
+
+fn children(region: &Region, node: Pointer) -> impl Iterator<Item = Option<Pointer>> {
+    (0..BLOCK / 8).map(move |child| Pointer::unseal(region.load(byte(node.address()) + child * 8)))
+}
+
+fn inodes_in(region: &Region, block: Pointer) -> impl Iterator<Item = Found> {
+    (0..INODES_PER_BLOCK as usize).map(move |inode| inspect(region, byte(block.address()) + inode * INODE_BYTES))
+}
+
+/// Whether a block holds inodes some of which are in use or, for `height` > 0, is a node above such blocks.
+fn looks_like(region: &Region, block: Pointer, height: u8) -> bool {
+    if height == 0 {
+        return inodes_in(region, block).all(|inode| inode != Found::Damaged)
+            && inodes_in(region, block).any(|inode| inode != Found::Free);
+    }
+    let is_node = |child: Option<Pointer>| child.is_some_and(|child| child.is_hole() || is_inside(region, child));
+    children(region, block).all(is_node)
+        && children(region, block).flatten().any(|child| !child.is_hole() && looks_like(region, child, height - 1))
+}
+
+/// Whether names agree with the inodes of a part that may be at `block`.
+fn fits(region: &Region, found: &Survey, part: Part, block: Pointer) -> bool {
+    if part.first == 0 {
+        return inodes(region, part.height, block, 0) == Some(FIRST_INODES);
+    }
+    let end = u64::from(part.first) + crate::tree::capacity(part.height);
+    let named = found
+        .astray
+        .iter()
+        .filter(|(ino, _)| (u64::from(part.first)..end).contains(&u64::from(ino / INODES_PER_BLOCK)));
+    let mut agreeing = 0;
+    for (ino, kind) in named {
+        let at = inodes(region, part.height, block, ino / INODES_PER_BLOCK - part.first);
+        let at = at.map(|at| byte(at) + (ino % INODES_PER_BLOCK) as usize * INODE_BYTES);
+        match at.map(|at| inspect(region, at)) {
+            Some(Found::Used(inode)) if entry_kind(inode.mode) == *kind => agreeing += 1,
+            Some(Found::Damaged) => {}
+            _ => return false,
+        }
+    }
+    agreeing > 0
+}
+
+/// The block of inodes with this index below a node.
+fn inodes(region: &Region, height: u8, node: Pointer, index: u32) -> Option<u32> {
+    let mut here = node;
+    for level in (0..u32::from(height)).rev() {
+        let child = (index >> (NODE_BITS * level)) as usize % (1 << NODE_BITS);
+        here =
+            Pointer::unseal(region.load(byte(here.address()) + child * 8)).filter(|below| is_inside(region, *below))?;
+    }
+    Some(here.address())
+}
+
+/// New nodes above the first block of inodes, of blocks that nothing points to.
+fn path_to_first(region: &Region, found: &Survey, height: u8) -> Option<Pointer> {
+    let mut below = Pointer::resident(FIRST_INODES);
+    for _ in 0..height {
+        let node = (0..region.blocks() as u32).rev().find(|block| !found.blocks.set(*block))?;
+        region.clear_node(node);
+        region.store_pointer(byte(node), below);
+        region.persist_block(node);
+        below = Pointer::resident(node);
+    }
+    Some(below)
+}

@@ -1,0 +1,330 @@
+//! Damage at chosen places, and what a repair makes of it.
+
+use super::dump::{Dump, dump};
+use super::model::{new, pattern};
+use super::sim::{SimCold, SimNvm, anonymous, open_image, small};
+use crate::check::{CheckReport, check};
+use crate::format::{BLOCK, FIRST_INODES, Inode, Pointer, ROOT_INO, entry, entry_kind};
+use crate::open::Options;
+use crate::record::clear_directory_block;
+use crate::region::byte;
+use crate::repair::{RepairReport, repair};
+use crate::table;
+use crate::{FsResult, TierFs};
+use rustix::io::Errno;
+use std::path::Path;
+
+const BLOCKS: u64 = 400;
+const FILE: u32 = libc::S_IFREG | 0o644;
+const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
+
+/// A file system that was closed, and how to damage it.
+pub struct Closed {
+    pub image: Vec<u8>,
+    cold: SimCold,
+    before: Dump,
+}
+
+impl Closed {
+    /// What `make` leaves; the bytes at the places that it returns are changed.
+    pub fn damaged(make: impl FnOnce(&TierFs) -> Vec<usize>) -> Self {
+        Self::of(make, |fs| dump(fs).unwrap_or_default())
+    }
+
+    /// The same without a look at the files.
+    fn crafted(make: impl FnOnce(&TierFs)) -> Self {
+        let make = |fs: &TierFs| {
+            make(fs);
+            Vec::new()
+        };
+        Self::of(make, |_| Dump::new())
+    }
+
+    fn of(make: impl FnOnce(&TierFs) -> Vec<usize>, look: impl FnOnce(&TierFs) -> Dump) -> Self {
+        let (fs, nvm, cold) = small(BLOCKS, 1000);
+        let places = make(&fs);
+        let before = look(&fs);
+        fs.close();
+        let mut image = nvm.image();
+        places.into_iter().for_each(|at| image[at] ^= 0x5a);
+        Self { image, cold, before }
+    }
+
+    pub fn check(&self) -> CheckReport {
+        check(anonymous(&self.image), Some(&self.cold), Path::new("image")).unwrap()
+    }
+
+    /// Repairs; nothing is wrong afterwards.
+    pub fn repair(&mut self) -> RepairReport {
+        let nvm = SimNvm::new(&self.image);
+        let report = repair(Box::new(nvm.clone()), Box::new(self.cold.clone()), Path::new("image")).unwrap();
+        self.image = nvm.image();
+        let after = self.check();
+        assert!(after.problems.is_empty() && after.clean, "{report:?} {after:?}");
+        report
+    }
+
+    pub fn open(&self) -> TierFs {
+        open_image(&self.image, &self.cold, &Options::default()).unwrap()
+    }
+
+    /// After a repair everything is as it was.
+    pub fn comes_back(mut self, what: &str) {
+        let report = self.repair();
+        assert_eq!((report.lost.len(), report.kept.len()), (0, 0), "{what}: {report:?}");
+        assert!(!report.restored.is_empty(), "{what}: {report:?}");
+        assert_eq!(dump(&self.open()).unwrap(), self.before, "{what}");
+    }
+}
+
+pub fn folder(fs: &TierFs, parent: u32, name: &str) -> u32 {
+    fs.create(parent, name.as_bytes(), &new(DIRECTORY)).unwrap().ino
+}
+
+pub fn file(fs: &TierFs, parent: u32, name: &str) -> u32 {
+    fs.create(parent, name.as_bytes(), &new(FILE)).unwrap().ino
+}
+
+/// Files in folders, more than one block of inodes of them.
+pub fn many(fs: &TierFs) {
+    for number in 0..4 {
+        let inside = folder(fs, ROOT_INO, &format!("folder-{number}"));
+        for number in 0..40 {
+            let ino = file(fs, inside, &format!("file-{number}"));
+            fs.write(ino, 0, &pattern(100 + number, number as u8), false).unwrap();
+        }
+    }
+}
+
+pub fn change(fs: &TierFs, ino: u32, change: impl FnOnce(&mut Inode)) {
+    let offset = fs.table.offset(ino).unwrap();
+    let mut inode = fs.load(offset).unwrap();
+    change(&mut inode);
+    table::commit(&fs.region, offset, &inode);
+}
+
+/// Adds an entry without looking at the name; returns where it is.
+fn enter(fs: &TierFs, parent: u32, name: &[u8], ino: u32) -> usize {
+    let directory = fs.directory(parent).unwrap();
+    let mut names = directory.state.write();
+    let kind = entry_kind(fs.get_attr(ino).unwrap().mode);
+    let position = fs.prepare_entry(parent, &mut names, name, kind).unwrap();
+    fs.commit_entry(&mut names, position, name, ino).unwrap();
+    fs.record_at(&names, position).unwrap()
+}
+
+/// Where the name of an entry is.
+fn name_at(fs: &TierFs, parent: u32, name: &[u8]) -> usize {
+    let directory = fs.directory(parent).unwrap();
+    let names = directory.state.read();
+    fs.record_at(&names, fs.find_entry(&names, name).unwrap().unwrap().position).unwrap()
+}
+
+const LAST: u32 = BLOCKS as u32 - 1;
+
+fn directory_in_the_last_block(fs: &TierFs) {
+    let ino = folder(fs, ROOT_INO, "d");
+    clear_directory_block(&fs.region, LAST);
+    change(fs, ino, |inode| (inode.root, inode.size) = (Pointer::resident(LAST), BLOCK as u64));
+}
+
+#[test]
+fn a_damaged_directory_block_at_the_end_of_the_region() {
+    let mut closed = Closed::damaged(|fs| {
+        directory_in_the_last_block(fs);
+        vec![byte(LAST)]
+    });
+    assert_eq!(closed.repair().lost.len(), 1);
+    assert!(closed.open().lookup(ROOT_INO, b"d").is_ok());
+}
+
+#[test]
+fn a_record_that_leaves_no_room_for_another() {
+    let mut closed = Closed::damaged(|fs| {
+        directory_in_the_last_block(fs);
+        fs.region.store(byte(LAST) + 8, entry::encode(BLOCK - 8, 0, 0));
+        vec![]
+    });
+    assert_eq!(closed.check().problems.len(), 1);
+    closed.repair();
+}
+
+fn read(fs: &TierFs, ino: u32, index: usize) -> FsResult<Vec<u8>> {
+    let mut block = vec![0; BLOCK];
+    fs.read(ino, (index * BLOCK) as u64, &mut block).map(|_| block)
+}
+
+/// A file of five blocks whose tree a repair gave up.
+fn lost_file(height: u8) -> (TierFs, u32) {
+    let mut closed = Closed::crafted(|fs| {
+        let ino = file(fs, ROOT_INO, "f");
+        fs.write(ino, 0, &pattern(5 * BLOCK, 1), false).unwrap();
+        change(fs, ino, |inode| inode.root = Pointer::resident(u32::MAX).with_height(height));
+    });
+    assert_eq!(closed.repair().lost.len(), 1);
+    let fs = closed.open();
+    let ino = fs.lookup(ROOT_INO, b"f").unwrap().ino;
+    (fs, ino)
+}
+
+#[test]
+fn no_block_of_a_file_that_was_given_up_reads_as_zeros() {
+    for height in 0..8 {
+        let (fs, ino) = lost_file(height);
+        for index in 0..5 {
+            assert_eq!(read(&fs, ino, index), Err(Errno::IO), "height {height}, block {index}");
+        }
+    }
+}
+
+#[test]
+fn what_was_given_up_can_be_overwritten_and_cut_off() {
+    for height in 0..5 {
+        let (fs, ino) = lost_file(height);
+        fs.write(ino, 2 * BLOCK as u64, &[7; BLOCK], false).unwrap();
+        let readable: Vec<bool> = (0..5).map(|index| read(&fs, ino, index).is_ok()).collect();
+        assert_eq!(readable, [false, false, true, false, false], "height {height}");
+        fs.write(ino, 5 * BLOCK as u64, &[8; BLOCK], false).unwrap();
+        assert_eq!(read(&fs, ino, 5), Ok(vec![8; BLOCK]));
+        fs.punch(ino, 0, BLOCK as u64).unwrap();
+        assert_eq!(read(&fs, ino, 0), Ok(vec![0; BLOCK]));
+        fs.truncate(ino, 3 * BLOCK as u64, |_| {}).unwrap();
+        assert_eq!((read(&fs, ino, 1), read(&fs, ino, 2)), (Err(Errno::IO), Ok(vec![7; BLOCK])));
+    }
+}
+
+#[test]
+fn names_that_no_system_call_makes_are_given_up() {
+    for name in [&b"/"[..], b"a/b", b".", b"..", b"a\0b", b"twice"] {
+        let mut closed = Closed::damaged(|fs| {
+            file(fs, ROOT_INO, "twice");
+            let ino = file(fs, ROOT_INO, "other");
+            fs.unlink(ROOT_INO, b"other").unwrap();
+            change(fs, ino, |inode| inode.links = 1);
+            enter(fs, ROOT_INO, name, ino);
+            vec![]
+        });
+        let report = closed.check();
+        assert!(report.problems.iter().any(|problem| problem.contains("entry '")), "{name:?}: {report:?}");
+        assert!(open_image(&closed.image, &closed.cold, &Options::default()).is_err(), "{name:?}");
+        let report = closed.repair();
+        assert_eq!(report.kept.len(), 1, "{name:?}: {report:?}");
+        assert!(closed.open().lookup(ROOT_INO, b"twice").is_ok());
+    }
+}
+
+#[test]
+fn of_a_circle_of_directories_one_loses_its_name() {
+    let mut closed = Closed::damaged(|fs| {
+        let a = folder(fs, ROOT_INO, "a");
+        let b = folder(fs, a, "b");
+        let below = folder(fs, folder(fs, b, "c"), "d");
+        file(fs, below, "f");
+        let name = name_at(fs, ROOT_INO, b"a");
+        enter(fs, b, b"back", a);
+        fs.region.commit(name, entry::FREE);
+        vec![]
+    });
+    let report = closed.check();
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    let report = closed.repair();
+    assert_eq!((report.lost.len(), report.kept.len()), (1, 1), "{report:?}");
+    let found = dump(&closed.open()).unwrap();
+    assert!(found.keys().any(|path| path.ends_with("/b/c/d/f")), "{:?}", found.keys());
+}
+
+#[test]
+fn what_is_not_listed_is_counted() {
+    let closed = Closed::damaged(|fs| {
+        let ino = file(fs, ROOT_INO, "f");
+        for child in 0..3 {
+            fs.write(ino, child * 512 * BLOCK as u64, b"x", false).unwrap();
+        }
+        let root = fs.load(fs.table.offset(ino).unwrap()).unwrap().root;
+        let nodes: Vec<u32> =
+            (0..3).map(|child| fs.region.pointer(byte(root.address()) + child * 8).address()).collect();
+        nodes.iter().flat_map(|node| (0..512).map(|child| byte(*node) + child * 8)).collect()
+    });
+    let report = closed.check();
+    assert_eq!(report.problems.len() as u64 + report.more_problems, 3 * 512, "{} listed", report.problems.len());
+}
+
+/// The only block of a directory.
+fn block_of(fs: &TierFs, ino: u32) -> u32 {
+    fs.load(fs.table.offset(ino).unwrap()).unwrap().root.address()
+}
+
+#[test]
+fn entries_of_an_earlier_use_of_a_block_do_not_come_back() {
+    const FILES: usize = 20;
+    let mut given_up = 0;
+    let mut closed = Closed::damaged(|fs| {
+        let old = folder(fs, ROOT_INO, "old");
+        for number in 0..FILES {
+            file(fs, old, &format!("a-name-much-longer-than-a-number-{number}"));
+        }
+        given_up = block_of(fs, old);
+        vec![fs.table.offset(old).unwrap()]
+    });
+    assert_eq!(closed.repair().kept.len(), FILES);
+    let fs = closed.open();
+    let again = fs.lookup(ROOT_INO, b"lost+found").unwrap().ino;
+    assert_eq!(block_of(&fs, again), given_up, "the block has another directory");
+    closed.image[byte(given_up)] ^= 0x5a;
+    closed.repair();
+    let found = dump(&closed.open()).unwrap();
+    assert_eq!(found.len(), 1 + FILES, "{:?}", found.keys());
+    assert!(!found.keys().any(|path| path.contains("a-name")), "{:?}", found.keys());
+}
+
+/// A file, then a directory with a name in it whose block the file has, too.
+fn shared_block(fs: &TierFs) -> [u32; 2] {
+    let (ino, folder) = (file(fs, ROOT_INO, "f"), folder(fs, ROOT_INO, "d"));
+    file(fs, folder, "inside");
+    let root = fs.load(fs.table.offset(folder).unwrap()).unwrap().root;
+    change(fs, ino, |inode| (inode.root, inode.size) = (root, BLOCK as u64));
+    [ino, folder]
+}
+
+#[test]
+fn of_a_block_of_a_file_and_a_directory_the_names_are_kept() {
+    let mut closed = Closed::damaged(|fs| {
+        shared_block(fs);
+        vec![]
+    });
+    let report = closed.repair();
+    assert_eq!((report.lost.len(), report.kept.len()), (1, 0), "{report:?}");
+    let fs = closed.open();
+    assert!(fs.lookup(fs.lookup(ROOT_INO, b"d").unwrap().ino, b"inside").is_ok());
+    assert_eq!(read(&fs, fs.lookup(ROOT_INO, b"f").unwrap().ino, 0), Err(Errno::IO));
+}
+
+#[test]
+fn a_block_is_given_up_by_one_of_two_directories() {
+    let mut closed = Closed::damaged(|fs| {
+        let [_, with_names] = shared_block(fs);
+        let root = fs.load(fs.table.offset(with_names).unwrap()).unwrap().root;
+        let other = folder(fs, ROOT_INO, "other");
+        change(fs, other, |inode| (inode.root, inode.size) = (root, BLOCK as u64));
+        vec![]
+    });
+    let report = closed.repair();
+    assert_eq!((report.lost.len(), report.kept.len()), (2, 0), "{report:?}");
+    let fs = closed.open();
+    assert!(fs.lookup(fs.lookup(ROOT_INO, b"d").unwrap().ino, b"inside").is_ok());
+}
+
+#[test]
+fn a_directory_whose_block_is_one_of_inodes_harms_none() {
+    let mut closed = Closed::damaged(|fs| {
+        many(fs);
+        let ino = folder(fs, ROOT_INO, "d");
+        let block = Pointer::resident(FIRST_INODES);
+        change(fs, ino, |inode| (inode.root, inode.size) = (block, BLOCK as u64));
+        vec![]
+    });
+    let before = closed.before.clone();
+    let report = closed.repair();
+    assert_eq!((report.lost.len(), report.kept.len()), (1, 0), "{report:?}");
+    assert_eq!(dump(&closed.open()).unwrap(), before);
+}

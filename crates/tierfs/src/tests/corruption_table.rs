@@ -1,0 +1,114 @@
+//! Damage of the table of inodes, and what a repair restores of it.
+
+use super::corruption_directed::{Closed, file, many};
+use super::sim::small;
+use crate::TierFs;
+use crate::format::{FIRST_INODES, Pointer, ROOT_INO, superblock};
+use crate::region::byte;
+use rustix::io::Errno;
+
+fn table_root(fs: &TierFs) -> Pointer {
+    fs.region.pointer(superblock::INODE_TREE)
+}
+
+fn fresh(fs: &TierFs) -> u32 {
+    let mut change = fs.try_begin(1, false).unwrap();
+    let block = change.take().unwrap();
+    change.keep();
+    block
+}
+
+#[test]
+fn any_pointer_of_the_table_of_inodes_comes_back() {
+    for child in 0..6 {
+        Closed::damaged(|fs| {
+            many(fs);
+            let root = table_root(fs);
+            assert_eq!(root.height(), 1);
+            vec![byte(root.address()) + child * 8]
+        })
+        .comes_back(&format!("child {child}"));
+    }
+}
+
+#[test]
+fn the_root_of_the_table_comes_back_from_its_copy_or_without_it() {
+    for places in [vec![superblock::INODE_TREE], vec![superblock::INODE_TREE, superblock::INODE_TREE_COPY]] {
+        let what = format!("{places:?}");
+        Closed::damaged(|fs| {
+            many(fs);
+            places
+        })
+        .comes_back(&what);
+    }
+}
+
+/// Puts a node above the root of the table; returns it and what was the root.
+fn heighten(fs: &TierFs) -> (u32, u32) {
+    many(fs);
+    let (old, node) = (table_root(fs), fresh(fs));
+    fs.region.clear_node(node);
+    fs.region.store_pointer(byte(node), old.plain());
+    for at in [superblock::INODE_TREE, superblock::INODE_TREE_COPY] {
+        fs.region.commit_pointer(at, Pointer::resident(node).with_height(2));
+    }
+    (node, old.address())
+}
+
+#[test]
+fn a_node_of_the_table_comes_back() {
+    Closed::damaged(|fs| vec![byte(heighten(fs).0)]).comes_back("height 2");
+}
+
+#[test]
+fn a_node_of_the_table_that_is_gone_ends_no_repair() {
+    let mut closed = Closed::damaged(|fs| {
+        file(fs, ROOT_INO, "in-the-first-block");
+        let (node, below) = heighten(fs);
+        vec![byte(node), byte(below), byte(below) + 8]
+    });
+    let report = closed.repair();
+    assert!(!report.lost.is_empty(), "{report:?}");
+    assert!(closed.open().lookup(ROOT_INO, b"in-the-first-block").is_ok());
+}
+
+#[test]
+fn the_table_always_has_its_first_block() {
+    Closed::damaged(|fs| {
+        many(fs);
+        fs.region.commit_pointer(byte(table_root(fs).address()), Pointer::HOLE);
+        assert_eq!(FIRST_INODES, 1);
+        vec![]
+    })
+    .comes_back("a hole");
+}
+
+fn stale(fs: &TierFs) -> Vec<usize> {
+    many(fs);
+    fs.region.commit_pointer(superblock::INODE_TREE_COPY, Pointer::resident(FIRST_INODES));
+    assert_eq!(fs.scrub().damaged_metadata, 1);
+    vec![]
+}
+
+#[test]
+fn a_copy_that_is_not_the_root_is_seen_and_written_anew() {
+    Closed::damaged(stale).comes_back("a stale copy");
+    Closed::damaged(|_| vec![superblock::INODE_TREE_COPY]).comes_back("a damaged copy");
+    let mut closed = Closed::damaged(stale);
+    assert_eq!(closed.check().problems.len(), 1);
+    // What a crash leaves is no damage.
+    closed.image[superblock::STATE..][..8].copy_from_slice(&superblock::DIRTY.to_le_bytes());
+    let report = closed.check();
+    assert!(report.is_sound() && report.notes.iter().any(|note| note.contains("copy")), "{report:?}");
+    let fs = closed.open();
+    assert_eq!(fs.region.load(superblock::INODE_TREE_COPY), fs.region.load(superblock::INODE_TREE));
+}
+
+#[test]
+fn a_damaged_root_of_the_table_is_not_kept_in_its_copy() {
+    let (fs, _, _) = small(400, 1000);
+    let root = fs.region.load(superblock::INODE_TREE);
+    fs.region.store(superblock::INODE_TREE, root ^ 1 << 40);
+    assert_eq!(fs.grow_table(), Err(Errno::IO));
+    assert_eq!(fs.region.load(superblock::INODE_TREE_COPY), root);
+}
