@@ -210,4 +210,6 @@ fn a_cell_whose_fast_runs_found_no_room_is_not_judged() {
         .map(|answer| answer.decision.verdict.word())
         .collect();
     assert_eq!(words, ["not-testable"; 4], "its age and its three pairs");
+    let reason = format!("sh job: it failed with exit code 1{SAID}write /elsewhere: No space left on device (ENOSPC)");
+    assert!(censored(&[FailedRun { id, reason }]).is_empty(), "another device was full");
 }
