@@ -70,7 +70,9 @@ pub(super) fn try_tool(
     }
     trial.end()?;
     match whole {
-        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => carry_out(laboratory, before, &whole, tried),
+        Some(whole) if whole.gain() >= sentence::WORTH * tried.now_seconds => {
+            carry_out(laboratory, before, &whole, tried)
+        }
         _ => Ok(()),
     }
 }
