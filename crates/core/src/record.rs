@@ -22,6 +22,7 @@ use error::io_error;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use lines::{line, named_lines, read_events};
+use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
@@ -48,7 +49,7 @@ pub struct Event {
 /// The lock of a run directory.
 #[derive(Debug)]
 pub struct Held {
-    _lock: File,
+    _lock: Locked,
 }
 
 /// A run directory open for writing; holds its lock.
@@ -59,7 +60,7 @@ pub struct RunDirectory {
     started: Instant,
     earlier: Vec<Event>,
     finished: bool,
-    _lock: File,
+    _lock: Locked,
 }
 
 impl RunDirectory {
@@ -122,7 +123,7 @@ impl RunDirectory {
         Self::reopen(path, lock, record)
     }
 
-    fn reopen(path: &Path, lock: File, record: Record) -> Result<Self, RecordError> {
+    fn reopen(path: &Path, lock: Locked, record: Record) -> Result<Self, RecordError> {
         let valid_bytes = record.valid_event_bytes;
         let events = open_events(path)?;
         events.set_len(valid_bytes).map_err(io_error("drop the torn last line of", &path.join("events.jsonl")))?;
@@ -310,21 +311,14 @@ fn own_file() -> OpenOptions {
     options
 }
 
-/// A child that this process is about to start holds its locks until its program begins.
+/// A child that a killed run was about to start holds its lock until its program begins.
 const LOCK_PATIENCE: Duration = Duration::from_millis(250);
 
-fn lock(path: &Path) -> Result<File, RecordError> {
+fn lock(path: &Path) -> Result<Locked, RecordError> {
     let name = path.join("lock");
     let file = own_file().write(true).truncate(false).open(&name).map_err(io_error("open", &name))?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(LOCK_PATIENCE / 50),
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(RecordError::InUse { path: path.into() }),
-            Err(errno) => return Err(io_error("lock", &name)(errno.into())),
-        }
-    }
+    let locked = Locked::within(file, LOCK_PATIENCE).map_err(|errno| io_error("lock", &name)(errno.into()))?;
+    locked.ok_or_else(|| RecordError::InUse { path: path.into() })
 }
 
 fn pretty(value: &impl Serialize) -> Vec<u8> {

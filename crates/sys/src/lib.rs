@@ -13,6 +13,7 @@ pub mod clock;
 pub mod errno;
 pub mod extents;
 pub mod fsmap;
+pub mod lock;
 pub mod loop_device;
 pub mod memory;
 pub mod mounted;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// A child of ours that is just being started holds every descriptor for a moment, also those being closed.
-const START_LIMIT: Duration = Duration::from_millis(300);
+const START_LIMIT: Duration = Duration::from_secs(1);
 
 /// Locks `file` for as long as it (and its duplicates) stay open. Refused when a living process has it; when its owner was
 /// killed and the unmount goes on behind it, waits for that.

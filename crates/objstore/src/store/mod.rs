@@ -27,9 +27,10 @@ use crate::error::{StoreError, io};
 use crate::object_id::{HashAlgorithm, ObjectId};
 use crate::scheme::Scheme;
 use pack::Pack;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use senesce_core::failure::errno_words;
 use senesce_core::{input, output};
+use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
 use snapshot::Snapshot;
 use std::collections::HashMap;
@@ -38,6 +39,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What a store fixes when it is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -250,7 +252,7 @@ impl Store {
     }
 
     /// Takes the writers' lock and removes what an interrupted commit left in `staging`.
-    fn lock(&self) -> Result<File, StoreError> {
+    fn lock(&self) -> Result<Locked, StoreError> {
         if let Some(folder) = FOLDERS.iter().map(|name| self.path.join(name)).find(|path| {
             // The next commit makes it.
             !(is_directory(path) || path.ends_with("staging") && path.symlink_metadata().is_err())
@@ -262,17 +264,14 @@ impl Store {
         let flags = OFlags::NOFOLLOW.bits() as i32;
         let file = File::options().write(true).create(true).truncate(false).custom_flags(flags).open(&path);
         let file = file.map_err(io("open", &path))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::InUse(self.path.clone())),
-            Err(errno) => return Err(io("lock", &path)(errno)),
-        }
+        let locked = Locked::within(file, Duration::ZERO).map_err(io("lock", &path))?;
+        let locked = locked.ok_or_else(|| StoreError::InUse(self.path.clone()))?;
         let staging = self.path.join("staging");
         if staging.exists() {
             fs::remove_dir_all(&staging).map_err(io("empty", &staging))?;
         }
         fs::create_dir(&staging).map_err(io("make directory", &staging))?;
-        Ok(file)
+        Ok(locked)
     }
 }
 

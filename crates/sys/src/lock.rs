@@ -1,0 +1,59 @@
+//! flock(2), let go by name.
+//!
+//! Closing a file is not enough: a child that another thread is just starting holds every descriptor until its program begins, and
+//! with it the lock.
+
+use crate::Result;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+/// How often a lock of others is asked for.
+const BETWEEN_TRIES: Duration = Duration::from_millis(5);
+
+/// An open file and its exclusive lock, which ends with this value in all copies of the descriptor.
+#[derive(Debug)]
+pub struct Locked(File);
+
+impl Locked {
+    /// Locks `file`; `None` when another open file has the lock for all of `patience`.
+    ///
+    /// # Errors
+    /// Those of flock(2) but EWOULDBLOCK.
+    pub fn within(file: File, patience: Duration) -> Result<Option<Self>> {
+        let begun = Instant::now();
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(Some(Self(file))),
+                Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(BETWEEN_TRIES),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_with_its_value_though_a_copy_of_the_descriptor_lives() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let open = || File::open(file.path()).unwrap();
+        let first = open();
+        let copy = first.try_clone().unwrap();
+        let locked = Locked::within(first, Duration::ZERO).unwrap().unwrap();
+        assert!(Locked::within(open(), Duration::ZERO).unwrap().is_none());
+        drop(locked);
+        assert!(Locked::within(open(), Duration::ZERO).unwrap().is_some());
+        drop(copy);
+    }
+}
