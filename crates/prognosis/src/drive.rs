@@ -51,6 +51,9 @@ impl Drive {
     }
 
     /// The model's parameters.
+    ///
+    /// # Errors
+    /// [`PrognosisError::Model`] when there is no such built-in model, or the file of that name is none.
     pub fn parameters(&self) -> Result<DeviceModel, PrognosisError> {
         match &self.parameters {
             Some(model) => Ok(model.clone()),

@@ -14,15 +14,27 @@ use std::time::{Duration, Instant};
 /// Where cold blocks live. Buffers are multiples of the block size and aligned to it.
 pub trait ColdStore: Send + Sync {
     /// Reads consecutive slots from `slot` on.
+    ///
+    /// # Errors
+    /// Those of pread(2); also where the store ends before `into` is full.
     fn read(&self, slot: u32, into: &mut [u8]) -> io::Result<()>;
 
     /// Writes consecutive slots from `slot` on; durable after the next [`sync`](Self::sync).
+    ///
+    /// # Errors
+    /// Those of pwrite(2).
     fn write(&self, slot: u32, from: &[u8]) -> io::Result<()>;
 
     /// Makes everything written so far durable.
+    ///
+    /// # Errors
+    /// Those of fdatasync(2): what was written since the last success may be lost.
     fn sync(&self) -> io::Result<()>;
 
     /// Gives the room of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
+    ///
+    /// # Errors
+    /// Those of fallocate(2). The content of the slots may be there still.
     fn punch(&self, _slot: u32, _count: u32) -> io::Result<()> {
         Ok(())
     }
@@ -47,6 +59,9 @@ pub struct FileCold {
 
 impl FileCold {
     /// Opens `path`, bypassing the page cache where its file system allows that.
+    ///
+    /// # Errors
+    /// [`TierError::Io`]: those of open(2), among them EBUSY for a device that is mounted or otherwise in use.
     pub fn open(path: &Path) -> Result<Self, TierError> {
         Self::open_at(path, path)
     }
@@ -73,6 +88,9 @@ impl FileCold {
     }
 
     /// Bytes of the file or device.
+    ///
+    /// # Errors
+    /// Those of lseek(2).
     pub fn bytes(&self) -> io::Result<u64> {
         use std::io::{Seek, SeekFrom};
         (&self.file).seek(SeekFrom::End(0))
@@ -168,6 +186,9 @@ impl Latency {
     }
 
     /// Reads `ssd`, `hdd` or a number of microseconds.
+    ///
+    /// # Errors
+    /// [`TierError::Usage`] for any other text.
     pub fn parse(text: &str) -> Result<Self, TierError> {
         match text {
             "ssd" => Ok(Self::SSD),

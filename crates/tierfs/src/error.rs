@@ -6,6 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The result of an operation of the file system.
+///
+/// Every change may fail with ESTALE for an inode that is not in use, EIO where it meets what is damaged, ENOSPC where it needs
+/// blocks and neither tier has free ones; with EIO when what it stored did not become durable, and with EROFS after that.
 pub type FsResult<T> = Result<T, rustix::io::Errno>;
 
 /// Why a region, a cold store or a mount point cannot be used.

@@ -305,19 +305,17 @@ impl Filesystem for Adapter {
     }
 
     fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match self.serve().statfs() {
-            Ok(found) => reply.statfs(
-                found.blocks,
-                found.free,
-                found.available,
-                found.inodes,
-                found.free_inodes,
-                BLOCK as u32,
-                MAX_NAME as u32,
-                BLOCK as u32,
-            ),
-            Err(error) => reply.error(errno(error)),
-        }
+        let found = self.serve().statfs();
+        reply.statfs(
+            found.blocks,
+            found.free,
+            found.available,
+            found.inodes,
+            found.free_inodes,
+            BLOCK as u32,
+            MAX_NAME as u32,
+            BLOCK as u32,
+        );
     }
 
     fn setxattr(

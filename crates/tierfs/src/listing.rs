@@ -10,6 +10,10 @@ use rustix::io::Errno;
 impl TierFs {
     /// Calls `visit(entry, name, next)` for the entries from `cookie` on until it returns `false`; `next` is the cookie
     /// of what follows. Cookies stay good while entries come and go; 0 is the start, `.` and `..` come first.
+    ///
+    /// # Errors
+    /// ENOTDIR for what is no directory; EIO at the first block that is lost or record that is damaged, after what
+    /// stands before it was passed on.
     pub fn read_directory(
         &self,
         ino: u32,
@@ -53,6 +57,9 @@ impl TierFs {
 
     /// Like [`read_directory`](Self::read_directory), with attributes and one reference taken of everything that is
     /// passed on, as by a lookup; `.` and `..` take none.
+    ///
+    /// # Errors
+    /// As [`read_directory`](Self::read_directory); as [`get_attr`](Self::get_attr) for the entry that it stopped at.
     pub fn read_directory_plus(
         &self,
         ino: u32,

@@ -93,6 +93,9 @@ pub fn clear_directory_block(region: &Region, block: u32) {
 
 /// Calls `visit(entry, name)` for every record with an inode in a directory's block, from byte `from` on, until it
 /// returns `false`. A record that is damaged is an error.
+///
+/// # Errors
+/// Which record is damaged: nothing behind it can be found.
 pub fn scan_block(
     region: &Region,
     block: u32,

@@ -69,6 +69,12 @@ pub fn default_threads() -> usize {
 
 /// Mounts and serves until the file system is unmounted or `interrupt` is set; then everything is durable. `ready` is
 /// called once it is mounted.
+///
+/// # Errors
+/// [`TierError::Usage`] for an evictor without a period; [`TierError::MountPoint`] when it is no directory or something
+/// is mounted on it; [`TierError::Missing`] without /dev/fuse; as [`pair::open`], or as [`pair::fresh_cold`] for
+/// anonymous memory, and as [`TierFs::open`]; that of `ready`; [`TierError::Io`] when it cannot mount, answer the
+/// kernel or, at the end, make everything durable.
 pub fn serve(
     request: &MountRequest,
     interrupt: &Interrupt,
@@ -141,6 +147,9 @@ pub struct Server {
 
 impl Server {
     /// Mounts; returns once that is done.
+    ///
+    /// # Errors
+    /// As [`serve`], of all that comes before it is mounted.
     pub fn start(request: MountRequest) -> Result<Self, TierError> {
         let interrupt = Interrupt::new();
         let (sender, receiver) = std::sync::mpsc::channel();
@@ -164,6 +173,9 @@ impl Server {
     }
 
     /// Unmounts and waits until everything is durable.
+    ///
+    /// # Errors
+    /// As [`serve`], of all that comes after it was mounted.
     pub fn stop(mut self) -> Result<(), TierError> {
         self.interrupt.request();
         self.thread.take().map_or(Ok(()), join)
@@ -301,6 +313,10 @@ fn unmount(mount_point: &Path, flags: UnmountFlags) -> bool {
 }
 
 /// Asks the server of a mounted file system for its counters.
+///
+/// # Errors
+/// [`TierError::MountPoint`] when nothing of ours is mounted there or its answer cannot be read; [`TierError::Io`]:
+/// those of getxattr(2).
 pub fn stats(mount_point: &Path) -> Result<Stats, TierError> {
     let mut buffer = vec![0; 1 << 16];
     let foreign = |found: String| TierError::MountPoint { path: mount_point.into(), problem: found };

@@ -1,6 +1,5 @@
 //! What the file system counts.
 
-use crate::error::FsResult;
 use crate::fs::{Mode, Promotion, TierFs};
 use crate::scrub::Progress;
 use parking_lot::Mutex;
@@ -158,19 +157,19 @@ impl TierFs {
     }
 
     /// Sizes for statfs(2).
-    pub fn statfs(&self) -> FsResult<Statfs> {
+    pub fn statfs(&self) -> Statfs {
         let cold = if self.mode == Mode::Anticache { self.slots.total() - 1 } else { 0 };
         let cold_free = if self.mode == Mode::Anticache { self.free_slots() } else { 0 };
         let inodes = u64::from(self.table.end()) - 1;
         let free_inodes = self.table.free() as u64;
         let available = self.available_blocks();
-        Ok(Statfs {
+        Statfs {
             blocks: self.blocks.total() - 1 + cold,
             free: self.blocks.free() + cold_free,
             available,
             inodes: inodes + self.blocks.available() * u64::from(crate::format::INODES_PER_BLOCK),
             free_inodes: free_inodes + self.blocks.available() * u64::from(crate::format::INODES_PER_BLOCK),
-        })
+        }
     }
 }
 

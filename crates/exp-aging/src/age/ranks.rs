@@ -51,6 +51,9 @@ const WINDOW_OF_A_RANK: u64 = 4096;
 const BETWEEN_CHECKS: Duration = Duration::from_secs(1);
 
 /// On rank 0: runs `lead`, which ages with this cluster in its hooks. On the others: follows, and gives `None`.
+///
+/// # Errors
+/// Why `lead` failed, or why another rank ended the run; on every rank the same reason.
 pub fn run_by_ranks(
     cluster: &Cluster,
     lead: impl FnOnce() -> Result<Outcome, Failure>,
@@ -129,6 +132,9 @@ pub fn share(
 }
 
 /// Only a directory is visible on several machines.
+///
+/// # Errors
+/// A usage error for an image, a device, memory, or no target.
 pub fn check_target(target: Option<&str>) -> Result<(), Failure> {
     match target.map(str::parse) {
         Some(Ok(TargetSpec::Directory(_))) => Ok(()),

@@ -22,6 +22,9 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Plans and measures without a target or a record; the JSON of the contract.
+///
+/// # Errors
+/// As [`AgeSpec::summary`]; an interruption while it plans.
 pub fn plan_only(spec: &AgeSpec, progress: &dyn Progress, interrupt: &Interrupt) -> Result<Value, Failure> {
     let course = Course::new(spec.clone());
     // One part after the other, as if there were a rank for each.

@@ -31,6 +31,9 @@ pub struct Limits {
 
 impl Limits {
     /// Plans one of `parts` with `make` so that the limits hold: those known beforehand shape the plan.
+    ///
+    /// # Errors
+    /// That of `make`; a usage error for a limit of confidence with more than one part.
     pub fn plan<T: AsRef<AgingPlan>>(
         &self,
         parts: u32,
@@ -134,6 +137,9 @@ fn is_one(parts: &u32) -> bool {
 
 impl AgeSpec {
     /// The profile, if it is still the one that was hashed.
+    ///
+    /// # Errors
+    /// There is no such profile, it cannot be read, or it is not the one that was hashed.
     pub fn load_profile(&self) -> Result<Profile, Failure> {
         let profile = Profile::load(&self.profile)?;
         let hash = profile_hash(&profile);
@@ -146,6 +152,9 @@ impl AgeSpec {
     }
 
     /// The declared size: as given, of the image to be made, or of the device.
+    ///
+    /// # Errors
+    /// A usage error when neither `size` nor the target says it; the device cannot be opened.
     pub fn capacity(&self) -> Result<Bytes, Failure> {
         if let Some(size) = self.size {
             return Ok(size);
@@ -211,11 +220,18 @@ impl AgeSpec {
     }
 
     /// The operations of one part from the first, planned to the limits.
+    ///
+    /// # Errors
+    /// As [`Self::load_profile`], [`Self::capacity`] and [`Limits::plan`]; nothing can be planned with these values
+    /// ([`AgingError`] names which).
     pub fn planner(&self, part: u32) -> Result<Planner, Failure> {
         Ok(self.plan_of(part)?.operations())
     }
 
     /// The numbers of the plan before the first operation; they are the same for every part.
+    ///
+    /// # Errors
+    /// As [`Self::planner`].
     pub fn summary(&self) -> Result<Summary, Failure> {
         let part = self.plan_of(0)?.summary().clone();
         let whole = Summary::of_parts(&vec![part; self.parts.max(1) as usize]);
@@ -223,6 +239,9 @@ impl AgeSpec {
     }
 
     /// Whether the order of writes can be recorded, if it is to be.
+    ///
+    /// # Errors
+    /// A usage error for files without written blocks, and for a target that is no image.
     pub fn check_recording(&self) -> Result<(), Failure> {
         if !self.record_order {
             return Ok(());
@@ -239,6 +258,9 @@ impl AgeSpec {
     }
 
     /// What the counts of all parts together mean.
+    ///
+    /// # Errors
+    /// As [`Self::planner`].
     pub fn measures(&self, tally: &Tally) -> Result<Measures, Failure> {
         Ok(self.plan_of(0)?.measures(self.parts, tally))
     }
@@ -275,6 +297,9 @@ pub fn profile_hash(profile: &Profile) -> String {
 }
 
 /// `confidence=0.95` of `--until`.
+///
+/// # Errors
+/// A usage error for another word, and for what is no probability above 0 and below 1.
 pub fn parse_until(text: &str) -> Result<f64, Failure> {
     let wrong = |problem: String| Failure::usage(format!("--until {text}: {problem}"));
     let (name, value) =
@@ -289,6 +314,9 @@ pub fn parse_until(text: &str) -> Result<f64, Failure> {
 }
 
 /// `i/n` of `--shard`, i from 0.
+///
+/// # Errors
+/// A usage error for what is not two numbers, the first below the second.
 pub fn parse_shard(text: &str) -> Result<(u32, u32), Failure> {
     let parts = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
     match parts {

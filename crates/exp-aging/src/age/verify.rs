@@ -27,6 +27,10 @@ pub struct Verification {
 }
 
 /// Verifies the target of the run in `path`.
+///
+/// # Errors
+/// A usage error when `path` is no aging, its execution has not ended, or its target was in memory; the record, the
+/// profile or the target cannot be read; the target is in use. That something differs is no error: it is in the result.
 pub fn verify(path: &Path, progress: &dyn Progress) -> Result<Verification, Failure> {
     let record = Record::open(path)?;
     let words = |what: &str| Failure::usage(format!("{}: {what}", path.display()));

@@ -55,6 +55,9 @@ impl Store {
     }
 
     /// Reads; what lies behind the end of the image reads as zeros.
+    ///
+    /// # Errors
+    /// Those of pread(2) of the image or of the scratch file.
     pub fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let end = offset + buffer.len() as u64;
@@ -78,6 +81,10 @@ impl Store {
     }
 
     /// Writes.
+    ///
+    /// # Errors
+    /// Those of pwrite(2) of the scratch file, above all ENOSPC; those of pread(2) of the image where a block is
+    /// written in part. Blocks before the one that failed are written.
     pub fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let mut at = offset;
@@ -125,6 +132,9 @@ impl Store {
     }
 
     /// Makes whole blocks zero; what is left at the ends is written.
+    ///
+    /// # Errors
+    /// As [`Self::write`], of the two ends; the whole blocks between them are zero then.
     pub fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
         let end = offset.saturating_add(length).min(self.size);
         let (first, last) = (offset.div_ceil(BLOCK), end / BLOCK);

@@ -91,6 +91,9 @@ impl Trial {
 }
 
 /// A new file for its owner alone.
+///
+/// # Errors
+/// [`PrognosisError::Io`]: those of open(2), among them EEXIST for whatever has the name.
 pub fn new_private(path: &Path) -> Result<File, PrognosisError> {
     OpenOptions::new()
         .read(true)
