@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// Without a clock: what else uses the file system of these tests would be written back at every commit.
 fn small_plan(seed: u64) -> Arc<AgingPlan> {
@@ -202,25 +202,83 @@ fn a_change_from_outside_is_told_with_operation_and_path() {
     }
 }
 
-/// A file system of limited room, on which the first thread is slower than the others.
-struct Room {
+/// Operations in flight.
+const WINDOW: u64 = 2048;
+const THREADS: usize = 4;
+
+/// A file system without spare space, on which the first thread is slow: it does an operation once the others have done all that
+/// may be in flight with it, or one of them waits for space.
+struct SmallVolume {
+    operations: Vec<Operation>,
     capacity: i64,
     used: AtomicI64,
     hands: AtomicUsize,
     /// Files by birth that were ever made, and those that are there.
     files: Mutex<(HashSet<u64>, HashSet<u64>)>,
+    others: Mutex<Others>,
+    changed: Condvar,
 }
 
-impl Room {
-    fn new(capacity: i64) -> Self {
-        Self { capacity, used: AtomicI64::new(0), hands: AtomicUsize::new(0), files: Mutex::default() }
+/// What the threads do that are not slow.
+#[derive(Default)]
+struct Others {
+    done: usize,
+    /// How many of them wait for space.
+    waiting: usize,
+}
+
+impl SmallVolume {
+    /// As large as the files of a plan at its fullest.
+    fn new(plan: &Arc<AgingPlan>) -> Self {
+        Self {
+            operations: plan.operations().collect(),
+            capacity: bytes_held(plan).0,
+            used: AtomicI64::new(0),
+            hands: AtomicUsize::new(0),
+            files: Mutex::default(),
+            others: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Others)) {
+        change(&mut self.others.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    /// Waits before an operation of the slow thread: the first lane has every directory whose number the threads divide.
+    fn let_others_run_ahead(&self, operation: &Operation) {
+        let position = self.operations.iter().position(|other| other == operation).unwrap() as u64;
+        let end = (position / (WINDOW / 2) * (WINDOW / 2) + WINDOW).min(self.operations.len() as u64);
+        let is_of_others = |operation: &&Operation| !(operation.file.directory as usize).is_multiple_of(THREADS);
+        let most = self.operations[..end as usize].iter().filter(is_of_others).count();
+        let others = self.others.lock().unwrap();
+        drop(self.changed.wait_while(others, |others| others.done < most && others.waiting == 0).unwrap());
+    }
+
+    fn apply(&self, operation: &Operation) -> Result<(), AgingError> {
+        let size = operation.file.size as i64;
+        if operation.kind == OperationKind::Delete {
+            self.used.fetch_sub(size, Ordering::Relaxed);
+        } else if self.used.fetch_add(size, Ordering::Relaxed) + size > self.capacity {
+            self.used.fetch_sub(size, Ordering::Relaxed);
+            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
+        }
+        let mut files = self.files.lock().unwrap();
+        match operation.kind {
+            OperationKind::Delete => _ = files.1.remove(&operation.file.birth),
+            OperationKind::Create => {
+                files.0.insert(operation.file.birth);
+                files.1.insert(operation.file.birth);
+            }
+        }
+        Ok(())
     }
 }
 
 /// Shards elsewhere that believe what they are told.
 struct Witness<'a> {
-    room: &'a Room,
-    operations: Vec<Operation>,
+    volume: &'a SmallVolume,
     asked: AtomicUsize,
 }
 
@@ -230,9 +288,9 @@ impl Pace for Witness<'_> {
     }
 
     fn reached(&self, position: u64) {
-        let files = self.room.files.lock().unwrap();
+        let files = self.volume.files.lock().unwrap();
         let (made, live) = &*files;
-        for operation in &self.operations[..position as usize] {
+        for operation in &self.volume.operations[..position as usize] {
             let birth = operation.file.birth;
             let done =
                 if operation.kind == OperationKind::Delete { !live.contains(&birth) } else { made.contains(&birth) };
@@ -247,20 +305,22 @@ impl Pace for Witness<'_> {
     }
 }
 
-struct RoomHand<'a> {
-    room: &'a Room,
+struct SmallHand<'a> {
+    volume: &'a SmallVolume,
     slow: bool,
+    /// The volume was full at the last operation.
+    refused: bool,
 }
 
-impl<'a> BackEnd for &'a Room {
-    type Hand = RoomHand<'a>;
+impl<'a> BackEnd for &'a SmallVolume {
+    type Hand = SmallHand<'a>;
 
     fn prepare(&self) -> Result<(), AgingError> {
         Ok(())
     }
 
-    fn hand(&self, _threads: usize) -> Result<RoomHand<'a>, AgingError> {
-        Ok(RoomHand { room: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0 })
+    fn hand(&self, _threads: usize) -> Result<SmallHand<'a>, AgingError> {
+        Ok(SmallHand { volume: self, slow: self.hands.fetch_add(1, Ordering::Relaxed) == 0, refused: false })
     }
 
     fn check(&self) -> Result<(), AgingError> {
@@ -272,27 +332,23 @@ impl<'a> BackEnd for &'a Room {
     }
 }
 
-impl Hand for RoomHand<'_> {
+impl Hand for SmallHand<'_> {
     fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        if std::mem::take(&mut self.refused) {
+            self.volume.tell(|others| others.waiting -= 1);
+        }
         if self.slow {
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            self.volume.let_others_run_ahead(operation);
         }
-        let size = operation.file.size as i64;
-        if operation.kind == OperationKind::Delete {
-            self.room.used.fetch_sub(size, Ordering::Relaxed);
-        } else if self.room.used.fetch_add(size, Ordering::Relaxed) + size > self.room.capacity {
-            self.room.used.fetch_sub(size, Ordering::Relaxed);
-            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
-        }
-        let mut files = self.room.files.lock().unwrap();
-        match operation.kind {
-            OperationKind::Delete => _ = files.1.remove(&operation.file.birth),
-            OperationKind::Create => {
-                files.0.insert(operation.file.birth);
-                files.1.insert(operation.file.birth);
+        let applied = self.volume.apply(operation);
+        match &applied {
+            Ok(()) => self.volume.tell(|others| others.done += usize::from(!self.slow)),
+            Err(_) => {
+                self.refused = true;
+                self.volume.tell(|others| others.waiting += 1);
             }
         }
-        Ok(())
+        applied
     }
 }
 
@@ -306,32 +362,30 @@ fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
 }
 
 #[test]
-fn threads_that_run_ahead_of_a_slow_one_need_no_more_room_than_the_plan() {
+fn threads_that_run_ahead_of_a_slow_one_need_no_more_space_than_the_plan() {
     let plan = small_plan(7);
-    let (greatest, last) = bytes_held(&plan);
-    let room = Room::new(greatest);
-    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let volume = SmallVolume::new(&plan);
+    let options = ExecuteOptions { threads: THREADS, window: WINDOW, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
-    let outcome = execute(&mut planner, &&room, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+    let outcome = execute(&mut planner, &&volume, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
     assert_eq!(outcome.result.unwrap(), Stop::Finished);
     assert_eq!(outcome.completed, plan.len());
-    assert_eq!(room.used.into_inner(), last);
-    assert!(outcome.stalls > 0, "the room was never full: the test shows nothing");
+    assert_eq!(volume.used.into_inner(), bytes_held(&plan).1);
+    assert!(outcome.stalls > 0, "the volume was never full: the test shows nothing");
 }
 
 #[test]
 fn other_shards_are_told_only_of_what_is_done() {
     let plan = small_plan(8);
-    let (greatest, last) = bytes_held(&plan);
-    let room = Room::new(greatest);
-    let witness = Witness { room: &room, operations: plan.operations().collect(), asked: AtomicUsize::new(0) };
-    let options = ExecuteOptions { threads: 4, window: 2048, ..ExecuteOptions::default() };
+    let volume = SmallVolume::new(&plan);
+    let witness = Witness { volume: &volume, asked: AtomicUsize::new(0) };
+    let options = ExecuteOptions { threads: THREADS, window: WINDOW, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
     let mut parts = Interleaved::whole(&mut planner);
-    let outcome = execute_parts(&mut parts, &[&room], &options, &witness, &Interrupt::new(), &mut |_, _| {
+    let outcome = execute_parts(&mut parts, &[&volume], &options, &witness, &Interrupt::new(), &mut |_, _| {
         ControlFlow::Continue(())
     });
     assert_eq!(outcome.result.unwrap(), Stop::Finished);
-    assert_eq!(room.used.load(Ordering::Relaxed), last);
+    assert_eq!(volume.used.load(Ordering::Relaxed), bytes_held(&plan).1);
     assert!(witness.asked.into_inner() > 0, "nobody was asked: the test shows nothing");
 }

@@ -118,10 +118,12 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
     for _ in 0..3 {
         let mut child = started(room.path(), &words);
         let process = child.id();
+        let begun = |point: &str| fs::read_dir(point).is_ok_and(|mut entries| entries.next().is_some());
         wait_until(|| {
-            fs::read_to_string("/proc/self/mounts").unwrap().lines().any(|line| line.contains(&format!("-{process}-")))
+            let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+            let own = mounts.lines().filter(|line| line.contains(&format!("-{process}-")));
+            own.filter_map(|line| line.split(' ').nth(1)).any(begun)
         });
-        std::thread::sleep(Duration::from_millis(50));
         child.kill().unwrap();
         wait_until(|| child.try_wait().unwrap().is_some());
         wait_until(|| traces_of(process).is_empty());

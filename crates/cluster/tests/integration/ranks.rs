@@ -3,10 +3,10 @@
 use senesce_cluster::{Cluster, ClusterError, Halt, Hello, Simulated, Timing, simulated};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{JoinHandle, spawn};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const QUICK: Timing = Timing {
     silence: Duration::from_millis(1500),
@@ -89,8 +89,37 @@ fn other_programs_and_arguments_are_refused_everywhere() {
     }
 }
 
+/// Where all ranks are, to be waited for.
+struct Positions {
+    reached: Mutex<Vec<u64>>,
+    changed: Condvar,
+}
+
+impl Positions {
+    fn new(ranks: usize) -> Arc<Self> {
+        Arc::new(Self { reached: Mutex::new(vec![0; ranks]), changed: Condvar::new() })
+    }
+
+    fn set(&self, rank: u32, position: u64) {
+        self.reached.lock().unwrap()[rank as usize] = position;
+        self.changed.notify_all();
+    }
+
+    fn slowest(&self) -> u64 {
+        *self.reached.lock().unwrap().iter().min().unwrap()
+    }
+
+    /// Waits until all ranks, but for `except`, have reached a position.
+    fn wait_for_all(&self, position: u64, except: Option<u32>) {
+        let missing = |reached: &mut Vec<u64>| {
+            (0..).zip(reached).any(|(rank, reached)| Some(rank) != except && *reached < position)
+        };
+        drop(self.changed.wait_while(self.reached.lock().unwrap(), missing).unwrap());
+    }
+}
+
 /// Plays rounds of `half` operations until `end`; where it stopped and why.
-fn play(cluster: &Cluster, half: u64, end: u64, done: &AtomicU64) -> (u64, Option<Halt>) {
+fn play(cluster: &Cluster, half: u64, end: u64) -> (u64, Option<Halt>) {
     let mut at = 0;
     cluster.begin_operations(0, 2 * half);
     while at < end {
@@ -98,7 +127,6 @@ fn play(cluster: &Cluster, half: u64, end: u64, done: &AtomicU64) -> (u64, Optio
             return (at, Some(halt));
         }
         at = (at + half).min(end);
-        done.store(at, Ordering::SeqCst);
         cluster.reached(at);
     }
     (at, None)
@@ -106,35 +134,35 @@ fn play(cluster: &Cluster, half: u64, end: u64, done: &AtomicU64) -> (u64, Optio
 
 #[test]
 fn no_rank_is_more_than_a_window_ahead_of_another() {
-    let positions: Arc<Vec<AtomicU64>> = Arc::new((0..5).map(|_| AtomicU64::new(0)).collect());
-    let seen = positions.clone();
+    let positions = Positions::new(5);
     let worst = all(start(simulated(5), hello, &[], move |cluster| {
         let cluster = cluster.unwrap();
-        let (mut at, mut worst) = (0, 0);
+        let rank = cluster.rank();
+        let (mut at, mut worst) = (0u64, 0);
         cluster.begin_operations(0, 200);
         while at < 20_000 {
             cluster.permit(at + 100).unwrap();
             // What is done in this round lies below its end; the slowest has done everything below its own position.
-            let slowest = seen.iter().map(|position| position.load(Ordering::SeqCst)).min().unwrap();
-            worst = worst.max(at + 100 - slowest);
-            if (at / 100) % 5 == u64::from(cluster.rank()) {
-                std::thread::sleep(Duration::from_micros(300));
+            worst = worst.max(at + 100 - positions.slowest());
+            // In every other round one rank lets the others go as far as the window.
+            if at.is_multiple_of(200) && (at / 200) % 5 == u64::from(rank) {
+                positions.wait_for_all(at + 200, Some(rank));
             }
             at += 100;
-            seen[cluster.rank() as usize].store(at, Ordering::SeqCst);
+            positions.set(rank, at);
             cluster.reached(at);
         }
         worst
     }));
-    assert!(worst.iter().all(|worst| *worst <= 200), "{worst:?}");
+    assert_eq!(worst, [200; 5]);
 }
 
 #[test]
 fn a_signal_on_any_rank_stops_all_at_the_same_operation() {
     for asked in 0..4usize {
         let interrupts: Vec<Interrupt> = (0..4).map(|_| Interrupt::new()).collect();
-        let done: Arc<Vec<AtomicU64>> = Arc::new((0..4).map(|_| AtomicU64::new(0)).collect());
-        let (seen, interrupt) = (done.clone(), interrupts[asked].clone());
+        let positions = Positions::new(4);
+        let seen = positions.clone();
         let threads = start(simulated(4), hello, &interrupts, move |cluster| {
             let cluster = cluster.unwrap();
             let mut at = 0;
@@ -143,16 +171,13 @@ fn a_signal_on_any_rank_stops_all_at_the_same_operation() {
                 if let Err(halt) = cluster.permit(at + 32) {
                     return (at, halt);
                 }
-                std::thread::sleep(Duration::from_micros(100 * u64::from(cluster.rank())));
                 at += 32;
-                seen[cluster.rank() as usize].store(at, Ordering::SeqCst);
+                seen.set(cluster.rank(), at);
                 cluster.reached(at);
             }
         });
-        while done.iter().any(|done| done.load(Ordering::SeqCst) < 320) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        interrupt.request();
+        positions.wait_for_all(320, None);
+        interrupts[asked].request();
         let ends = all(threads);
         assert!(ends.iter().all(|end| *end == (ends[0].0, Halt::Interrupted)), "{ends:?}");
         assert!(interrupts.iter().all(Interrupt::requested));
@@ -166,13 +191,12 @@ fn a_stop_wanted_by_the_run_is_one_for_all() {
         if cluster.is_first() {
             cluster.want_stop();
         }
-        play(&cluster, 10, 1_000_000_000, &AtomicU64::new(0))
+        play(&cluster, 10, 1_000_000_000)
     }));
     assert!(ends.iter().all(|end| *end == (ends[0].0, Some(Halt::Wanted))), "{ends:?}");
 }
 
 struct Death {
-    seconds: f64,
     ends: Vec<(u64, Option<Halt>)>,
     aborted: Arc<AtomicI32>,
     words: Vec<String>,
@@ -185,8 +209,6 @@ fn one_dies(rank: usize) -> Death {
     let silent = dead.clone();
     let words: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = words.clone();
-    let died_at = Arc::new(Mutex::new(Instant::now()));
-    let when = died_at.clone();
     let threads = start(ranks, hello, &[], move |cluster| {
         let cluster = cluster.unwrap();
         let kept = kept.clone();
@@ -200,12 +222,11 @@ fn one_dies(rank: usize) -> Death {
                 return (at, Some(halt));
             }
             if cluster.rank() as usize == rank && at >= 3200 {
-                *when.lock().unwrap() = Instant::now();
                 silent.store(true, Ordering::SeqCst);
-                while !FREE.load(Ordering::SeqCst) {
-                    std::thread::sleep(Duration::from_millis(5));
+                // It is never joined, and ends with the test process.
+                loop {
+                    std::thread::park();
                 }
-                return (at, None);
             }
             at += 32;
             cluster.reached(at);
@@ -216,18 +237,13 @@ fn one_dies(rank: usize) -> Death {
     let rest: Vec<JoinHandle<_>> =
         (0..4).filter(|other| *other != rank).filter_map(|other| threads[other].take()).collect();
     let ends = all(rest);
-    let seconds = died_at.lock().unwrap().elapsed().as_secs_f64();
     let words = words.lock().unwrap().clone();
-    Death { seconds, ends, aborted, words }
+    Death { ends, aborted, words }
 }
-
-/// Lets dead ranks go when the test process ends; they are never joined.
-static FREE: AtomicBool = AtomicBool::new(false);
 
 #[test]
 fn a_rank_that_falls_silent_ends_all_with_its_name() {
     let death = one_dies(2);
-    assert!(death.seconds < 4.0, "{}", death.seconds);
     assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
     assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);
     assert_eq!(death.words.len(), 1, "{:?}", death.words);
@@ -237,7 +253,6 @@ fn a_rank_that_falls_silent_ends_all_with_its_name() {
 #[test]
 fn the_death_of_rank_0_ends_the_others() {
     let death = one_dies(0);
-    assert!(death.seconds < 4.0, "{}", death.seconds);
     assert!(death.ends.iter().all(|(_, halt)| *halt == Some(Halt::Ended)), "{:?}", death.ends);
     assert_eq!(death.aborted.load(Ordering::SeqCst), ExitCode::RunFailed as i32);
 }

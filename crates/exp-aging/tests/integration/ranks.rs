@@ -13,6 +13,7 @@ use senesce_runs::run::{Conduct, Outcome, Recorded, Run, State, conduct};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn spec(target: &Path) -> AgeSpec {
@@ -85,6 +86,33 @@ fn age(ranks: u32, spec: &AgeSpec, out: &Path, interrupt: &Interrupt) -> Result<
 fn age_alone(spec: &AgeSpec, out: &Path) -> Outcome {
     make_target(spec);
     conduct::<Age>(spec, spec.seed, &Conduct::quietly(out)).unwrap()
+}
+
+/// Interrupts a run once something of a phase is done.
+struct StopWithin {
+    phase: &'static str,
+    begun: AtomicBool,
+    interrupt: Interrupt,
+}
+
+impl StopWithin {
+    fn new(phase: &'static str) -> Self {
+        Self { phase, begun: AtomicBool::new(false), interrupt: Interrupt::new() }
+    }
+}
+
+impl Progress for StopWithin {
+    fn phase(&self, name: &str, _total: u64, _unit: &str) {
+        self.begun.store(name == self.phase, Ordering::Relaxed);
+    }
+
+    fn position(&self, done: u64, _note: &str) {
+        if done > 0 && self.begun.load(Ordering::Relaxed) {
+            self.interrupt.request();
+        }
+    }
+
+    fn say(&self, _message: &str) {}
 }
 
 fn digest(result: &Value) -> String {
@@ -171,17 +199,14 @@ fn resume_by_others(parts: u32) {
     let size = Some(Bytes::mib(24 * u64::from(parts)));
     let limits = Limits { overwrites: Some(400.0), ..Limits::default() };
     let wanted = AgeSpec { limits, parts, size, ..spec(&aged) };
-    let stop = Interrupt::new();
-    let (timer, events) = (stop.clone(), out.join("events.jsonl"));
-    let alarm = std::thread::spawn(move || {
-        let begun = || std::fs::read_to_string(&events).is_ok_and(|text| text.contains("\"sample\""));
-        while !begun() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        timer.request();
+    make_target(&wanted);
+    let stop = StopWithin::new("aging");
+    let first = together(4, &stop.interrupt, |cluster| {
+        let how =
+            Conduct { interrupt: &stop.interrupt, progress: &stop, cluster: Some(cluster), ..Conduct::quietly(&out) };
+        run_by_ranks(cluster, || conduct::<Age>(&wanted, wanted.seed, &how))
     });
-    let first = age(4, &wanted, &out, &stop).unwrap();
-    alarm.join().unwrap();
+    let first = first.unwrap();
     assert_eq!(first.state, State::Interrupted);
     is_as_recorded(&out);
     let stopped = first.analysis.result["operations"].as_u64().unwrap();

@@ -168,13 +168,12 @@ fn an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run() {
         let target = open(&crate::common::image(&path, "64M"), &OpenOptions::default()).unwrap();
         write(&target);
         println!("mounted {}", target.mount_point().display());
-        let _ = std::io::stdin().read(&mut [0]);
+        crate::common::until_killed();
         unreachable!("it is killed before");
     }
     let room = crate::common::room();
     let path = room.path().join("a.img");
     let mut child = crate::common::child("cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run", &path)
-        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

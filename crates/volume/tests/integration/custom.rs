@@ -41,7 +41,7 @@ fn child_that_holds_a_custom_target() {
     let Some(path) = is_child() else { return };
     let target = opened(&path, "echo $DEVICE >$(dirname $(losetup -nO BACK-FILE $DEVICE))/said; umount $MNT");
     println!("ready {}", target.mount_point().display());
-    std::thread::sleep(std::time::Duration::from_secs(300));
+    until_killed();
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn child_that_is_killed_in_a_traced_command() {
     let _ = snapshots.run_and_rollback("clean", "", Verify::Auto, |point| {
         disturb(point);
         println!("ready");
-        std::thread::sleep(std::time::Duration::from_secs(60));
+        until_killed();
         Ok(())
     });
 }

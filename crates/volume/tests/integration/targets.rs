@@ -234,7 +234,7 @@ fn child_that_holds_a_target() {
     let target = open_image(&path, "64M");
     fs::write(target.mount_point().join("file"), vec![1; 20 << 20]).unwrap();
     println!("ready {}", target.mount_point().display());
-    std::thread::sleep(std::time::Duration::from_secs(300));
+    until_killed();
 }
 
 /// Starts that process; where it has mounted its target.

@@ -3,8 +3,9 @@
 pub mod tracers;
 
 use senesce_volume::{MountedTarget, OpenOptions, TargetSpec, open};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// A directory for images: memory where there is some.
 pub fn room() -> tempfile::TempDir {
@@ -36,7 +37,13 @@ pub fn left_over(folder: &Path) -> Vec<String> {
 pub fn child(test: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--include-ignored"]).env("SENESCE_TEST_CHILD", path);
+    command.stdin(Stdio::piped());
     command
+}
+
+/// In the child: waits to be killed, or for the end of its parent.
+pub fn until_killed() {
+    let _ = std::io::stdin().read(&mut [0]);
 }
 
 /// The path given by [`child`], in the child.
