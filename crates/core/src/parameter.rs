@@ -54,6 +54,11 @@ impl Level {
     }
 }
 
+/// A list of names, as a flag gives it.
+pub fn names(of: &[&str]) -> Vec<String> {
+    of.iter().map(|name| (*name).to_string()).collect()
+}
+
 /// A reader of real numbers in a range, both ends included, for flags.
 pub fn real(range: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone + Send + Sync {
     move |text| {

@@ -10,7 +10,7 @@ use clap::Args;
 use senesce_aging::profile::AgeRow;
 use senesce_aging::{AgingPlan, Churn, PlanSpec, Profile, Truncate};
 use senesce_core::analysis::*;
-use senesce_core::parameter::real;
+use senesce_core::parameter::{names, real};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
@@ -191,7 +191,6 @@ impl Experiment for AgeConvergence {
     const PAGE: &'static str = include_str!("../docs/experiments/age-convergence.md");
 
     fn defaults(level: Level) -> Spec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         let all = || names(&PROFILES);
         let all_but = |left_out: &[&str]| {
             PROFILES.into_iter().filter(|name| !left_out.contains(name)).map(str::to_string).collect::<Vec<_>>()

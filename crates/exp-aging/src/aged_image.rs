@@ -1,18 +1,44 @@
-//! One aging of an image in memory, and the layout that it left.
+//! Agings of images in memory: what they need and take, their plans, and the layout that one left.
 
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
-use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, Stop, execute};
-use senesce_core::{ExitCode, Failure};
+use senesce_aging::{
+    AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
+};
+use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};
 use senesce_runs::kernel_log::fail_on;
-use senesce_runs::run::{Context, Run, interrupted};
+use senesce_runs::run::{Context, Needs, Planned, Run, interrupted};
 use senesce_sys::clock::process_cpu_time;
 use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// What images of a size need that `kind` makes: a file system in memory takes what it has written, which is metadata, and log or
+/// journal whole.
+pub fn needs(kind: &str, size: Size) -> Needs {
+    Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
+}
+
+/// About what a create or delete on a file system in memory takes.
+const SECONDS_PER_OPERATION: f64 = 30e-6;
+
+/// The step of one aging that takes as long as so many operations at full speed.
+pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: f64) -> Planned<S> {
+    let target = format!("{fs} in memory, {profile}");
+    Planned::new(step, action, target).costing(Bytes(0), operations * SECONDS_PER_OPERATION + 1.0)
+}
+
+/// How an image is aged by a profile, to its end and in full unless the caller says otherwise.
+///
+/// # Errors
+/// When there is no such profile or it cannot be read.
+pub fn plan_spec(profile: &str, size: Size, fullness: f64, seed: Seed) -> Result<PlanSpec, Failure> {
+    let spec = PlanSpec::new(Profile::load(profile)?, size.0, seed);
+    Ok(PlanSpec { fullness: Some(fullness), truncate: Truncate::Drop, ..spec })
+}
 
 /// What an aging did and left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,11 +3,11 @@
 
 mod analysis;
 
-use crate::aged_image::{AgedImage, age_image};
+use crate::aged_image::{self, AgedImage, age_image, plan_spec};
 use clap::Args;
-use senesce_aging::{AgingPlan, Clock, CommitShare, ExecuteOptions, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Clock, CommitShare, ExecuteOptions, Limit, PlanSpec};
 use senesce_core::analysis::{Analysis, Better};
-use senesce_core::parameter::real;
+use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, ExitCode, Failure, Level, Measurement, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
@@ -84,21 +84,20 @@ impl Run for AgingClock {
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
-        // A file system in memory takes what it has written: metadata, and log or journal whole.
-        Needs::root("aging-clock makes images on loop devices").and_memory(Bytes(spec.size.bytes() / 8))
+        aged_image::needs(Self::KIND, spec.size)
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let mut steps = Vec::new();
         for profile in &spec.profiles {
-            let seconds = plan(spec, profile, Clock::NONE, seed)?.len() as f64 * SECONDS_PER_OPERATION;
+            let operations = plan(spec, profile, Clock::NONE, seed)?.len() as f64;
             for repeat in 0..spec.repeats {
-                steps.extend(each(spec, |fs, share| planned(profile, fs, share, repeat, None, seconds)));
+                steps.extend(each(spec, |fs, share| planned(profile, fs, share, repeat, None, operations)));
             }
             if spec.slowed > 0.0 {
                 let ends = [Some(&CommitShare::NONE), finest(spec)];
                 let is_end = |step: &Planned<Step>| ends.contains(&Some(&step.step.share));
-                let slow = |fs, share| planned(profile, fs, share, 0, Some(spec.slowed), seconds);
+                let slow = |fs, share| planned(profile, fs, share, 0, Some(spec.slowed), operations);
                 steps.extend(each(spec, slow).filter(is_end));
             }
         }
@@ -140,7 +139,6 @@ impl Experiment for AgingClock {
             std::iter::once(CommitShare::NONE).chain(some).collect::<Vec<_>>()
         };
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         Spec {
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
             profiles: level.of([names(&["agrawal"]), names(&["agrawal"]), names(&["agrawal", "meyer", "wang_lanl"])]),
@@ -158,9 +156,6 @@ impl Experiment for AgingClock {
     }
 }
 
-/// About what a create or delete on a file system in memory takes.
-const SECONDS_PER_OPERATION: f64 = 30e-6;
-
 /// One step for each file system and share.
 fn each(spec: &Spec, step: impl Fn(FileSystem, CommitShare) -> Planned<Step>) -> impl Iterator<Item = Planned<Step>> {
     spec.fs
@@ -175,15 +170,14 @@ fn planned(
     share: CommitShare,
     repeat: u32,
     slowed: Option<f64>,
-    seconds: f64,
+    operations: f64,
 ) -> Planned<Step> {
     let step = Step { profile: profile.into(), fs, share, repeat, slowed: slowed.is_some() };
-    let words = match slowed {
+    let action = match slowed {
         Some(factor) => format!("age {factor} times slower, commit share {share}"),
         None => format!("age, commit share {share}, aging {repeat}"),
     };
-    let target = format!("{fs} in memory, {profile}");
-    Planned::new(step, words, target).costing(Bytes(0), seconds * slowed.unwrap_or(1.0) + 1.0)
+    aged_image::planned(step, action, fs, profile, operations * slowed.unwrap_or(1.0))
 }
 
 /// The finest share: the time scale that the others are compared with.
@@ -193,13 +187,8 @@ fn finest(spec: &Spec) -> Option<&CommitShare> {
 }
 
 fn plan(spec: &Spec, profile: &str, clock: Clock, seed: Seed) -> Result<AgingPlan, Failure> {
-    Ok(AgingPlan::new(&PlanSpec {
-        fullness: Some(spec.fullness),
-        truncate: Truncate::Drop,
-        limit: Limit::Overwrites(spec.overwrites),
-        clock,
-        ..PlanSpec::new(Profile::load(profile)?, spec.size.0, seed)
-    })?)
+    let base = plan_spec(profile, spec.size, spec.fullness, seed)?;
+    Ok(AgingPlan::new(&PlanSpec { limit: Limit::Overwrites(spec.overwrites), clock, ..base })?)
 }
 
 /// Operations per second so many times slower than the first aging of the same cell was.

@@ -3,11 +3,11 @@
 mod analysis;
 pub mod certificate;
 
-use crate::aged_image::{AgedImage, age_image};
+use crate::aged_image::{self, AgedImage, age_image, plan_spec};
 use clap::Args;
-use senesce_aging::{AgingPlan, Compression, ExecuteOptions, Limit, PlanSpec, Profile, Truncate};
+use senesce_aging::{AgingPlan, Compression, ExecuteOptions, Limit, PlanSpec};
 use senesce_core::analysis::{Analysis, Better};
-use senesce_core::parameter::real;
+use senesce_core::parameter::{names, real};
 use senesce_core::{Bytes, Failure, Level, Measurement, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_volume::FileSystem;
@@ -98,7 +98,7 @@ impl Run for CompressedAging {
     type Step = Step;
 
     fn needs(spec: &Spec) -> Needs {
-        Needs::root("compressed-aging makes images on loop devices").and_memory(Bytes(spec.size.bytes() / 8))
+        aged_image::needs(Self::KIND, spec.size)
     }
 
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
@@ -109,9 +109,8 @@ impl Run for CompressedAging {
                 for fs in &spec.fs {
                     for (kind, operations) in &kinds {
                         let step = Step { profile: profile.clone(), fs: *fs, kind: *kind, aging };
-                        let words = format!("age {}, aging {aging}", kind.words());
-                        let planned = Planned::new(step, words, format!("{fs} in memory, {profile}"));
-                        steps.push(planned.costing(Bytes(0), *operations as f64 * SECONDS_PER_OPERATION + 1.0));
+                        let action = format!("age {}, aging {aging}", kind.words());
+                        steps.push(aged_image::planned(step, action, *fs, profile, *operations as f64));
                     }
                 }
             }
@@ -156,7 +155,6 @@ impl Experiment for CompressedAging {
 
     fn defaults(level: Level) -> Spec {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
         Spec {
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
             profiles: level.of([
@@ -173,9 +171,6 @@ impl Experiment for CompressedAging {
         }
     }
 }
-
-/// About what a create or delete on a file system in memory takes.
-const SECONDS_PER_OPERATION: f64 = 30e-6;
 
 impl AgingKind {
     fn words(self) -> String {
@@ -224,13 +219,8 @@ fn plan_to(
     compression: Option<Compression>,
     seed: Seed,
 ) -> Result<AgingPlan, Failure> {
-    Ok(AgingPlan::new(&PlanSpec {
-        fullness: Some(spec.fullness),
-        truncate: Truncate::Drop,
-        limit,
-        compression,
-        ..PlanSpec::new(Profile::load(profile)?, spec.size.0, seed)
-    })?)
+    let base = plan_spec(profile, spec.size, spec.fullness, seed)?;
+    Ok(AgingPlan::new(&PlanSpec { limit, compression, ..base })?)
 }
 
 fn agings(recorded: &Recorded<CompressedAging>) -> Vec<Aged> {

@@ -59,6 +59,15 @@ fn measures() -> [Measure; 7] {
 /// Factor within which largest free extents count as equal.
 const LARGEST_FACTOR: f64 = 1.5;
 
+/// Whether layouts are equal, in the words of a table.
+pub fn answer(equal: Option<bool>) -> &'static str {
+    match equal {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "too few agings",
+    }
+}
+
 /// Compares the agings of a kind with those of a reference; `None` where one of them has fewer than the tests take.
 pub fn compare(sample: &[&SeenLayout], reference: &[&SeenLayout]) -> Option<Vec<Comparison>> {
     let mut compared = Vec::new();

@@ -4,6 +4,7 @@ mod analysis;
 
 use clap::{Args, ValueEnum};
 use rand::seq::SliceRandom;
+use senesce_core::parameter::names;
 use senesce_core::{Analysis, Better, Bytes, ExitCode, Failure, Level, Measurement, Seed, Silent, Size};
 use senesce_objstore::store::commit::{CommitOptions, CommitReport, commit};
 use senesce_objstore::vcs::files::generate_many;
@@ -186,7 +187,6 @@ impl Experiment for IoScheduler {
     const PAGE: &'static str = include_str!("../docs/experiments/io-scheduler.md");
 
     fn defaults(level: Level) -> Spec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
         let memory = |size| TargetSpec::Memory { size };
         let image = TargetSpec::Image { path: "io-scheduler.img".into(), size: Some(Bytes::gib(16)) };
         Spec {

@@ -8,6 +8,7 @@ use cell::{Cell, CellKind, Measured, Skipped};
 use clap::Args;
 use rand::seq::SliceRandom;
 use senesce_claims::Facts;
+use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, ExitCode, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_objstore::vcs::System;
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
@@ -163,7 +164,6 @@ impl Experiment for VcsScaling {
     const PAGE: &'static str = include_str!("../docs/experiments/vcs-scaling.md");
 
     fn defaults(level: Level) -> Spec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
         let sizes = |words: &str| words.split(',').map(|word| word.parse().expect("a size")).collect::<Vec<Size>>();
         let memory = |size| TargetSpec::Memory { size };
         let image = TargetSpec::Image { path: "vcs-scaling.img".into(), size: Some(Bytes::gib(64)) };

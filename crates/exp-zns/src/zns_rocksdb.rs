@@ -9,6 +9,7 @@ mod setup;
 use bench::{BENCHMARKS, KEY_BYTES, Measured, VALUE_BYTES};
 use clap::Args;
 use senesce_claims::Facts;
+use senesce_core::parameter::names;
 use senesce_core::{Analysis, Bytes, Failure, Level, Measurement, Seed, Size, Span};
 use senesce_runs::drives;
 use senesce_runs::run::{Context, Experiment, Guest, Planned, Recorded, Run, run_in_guest};
@@ -182,7 +183,6 @@ impl Experiment for ZnsRocksdb {
     const PAGE: &'static str = include_str!("../docs/experiments/zns-rocksdb.md");
 
     fn defaults(level: Level) -> Spec {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
         let (mib, gib) = (Bytes::mib, Bytes::gib);
         Spec {
             setups: level.of([names(&["f2fs-zns"]), names(&SETUPS), names(&SETUPS)]),

@@ -2,9 +2,9 @@
 
 mod shown;
 
-use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
+use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use crate::simulated::{self, Held};
-use senesce_core::{Analysis, Environment, ExitCode, Failure, Seed, failure::errno_words};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, failure::errno_words};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
@@ -323,23 +323,10 @@ pub fn record(
 /// The records of `senesce trace` and of imported traces.
 pub struct BlockTraceRun;
 
-impl Run for BlockTraceRun {
+impl ImportedRun for BlockTraceRun {
     const KIND: &'static str = "trace";
     type Spec = Spec;
     type Event = Event;
-    type Step = ();
-
-    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        Err(only_imported(Self::KIND))
-    }
 
     fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         let mut analysis = Analysis { title: "Block trace".into(), ..Analysis::default() };

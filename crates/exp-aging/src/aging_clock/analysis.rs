@@ -2,12 +2,12 @@
 
 use super::{Aged, Spec, apart, finest};
 use crate::aged_image::SeenLayout;
-use crate::equal_layouts::{all_equal, compare};
+use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_aging::CommitShare;
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// All agings of one plan on one file system at one share.
 #[derive(Debug, Serialize)]
@@ -197,19 +197,11 @@ fn table(cells: &[Cell]) -> Table {
             json!(cell.free_extents_most),
             json!(cell.spread_percent),
             json!(cell.slowed_percent),
-            words(Some(cell.identical)),
+            json!(answer(Some(cell.identical))),
             json!(cell.cpu_seconds),
             json!(cell.cost),
-            words(cell.equivalent),
+            json!(answer(cell.equivalent)),
         ]);
     }
     table
-}
-
-fn words(answer: Option<bool>) -> Value {
-    json!(match answer {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "too few agings",
-    })
 }

@@ -3,7 +3,7 @@
 use super::certificate::{self, Cell};
 use super::{Aged, AgingKind, Spec};
 use crate::aged_image::SeenLayout;
-use crate::equal_layouts::{all_equal, compare};
+use crate::equal_layouts::{all_equal, answer, compare};
 use senesce_core::analysis::*;
 use senesce_volume::FileSystem;
 use serde_json::json;
@@ -130,7 +130,6 @@ fn table(cells: &[Cell]) -> Table {
     let mut table = Table::new("cells", "Compressed agings", &columns);
     for cell in cells {
         let differing = cell.numbers.iter().filter(|number| !number.equal).map(|number| &*number.measure);
-        let equal = cell.equivalent.map_or("too few agings", |equal| if equal { "yes" } else { "no" });
         let stationary = if cell.stationary == Some(false) { Some("the reference is not stationary") } else { None };
         table.row(vec![
             json!(cell.profile),
@@ -138,8 +137,8 @@ fn table(cells: &[Cell]) -> Table {
             json!(cell.turnovers),
             json!(cell.saved_factor),
             json!(cell.agings),
-            json!(equal),
-            json!(if cell.certified { "yes" } else { "no" }),
+            json!(answer(cell.equivalent)),
+            json!(answer(Some(cell.certified))),
             json!(differing.chain(stationary).collect::<Vec<_>>().join(", ")),
         ]);
     }
@@ -161,7 +160,7 @@ fn numbers(cells: &[Cell]) -> Table {
                 json!(number.reference),
                 json!(number.margin),
                 json!(number.p),
-                json!(if number.equal { "yes" } else { "no" }),
+                json!(answer(Some(number.equal))),
             ]);
         }
     }

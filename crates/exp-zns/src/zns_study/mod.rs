@@ -9,9 +9,9 @@ mod text;
 use crate::zns::values::Values;
 use files::walk;
 use gathered::Gathered;
-use senesce_core::{Analysis, Environment, Failure, Seed};
-use senesce_runs::import::Importer;
-use senesce_runs::run::{Context, Imported, Planned, Recorded, Run, import, only_imported};
+use senesce_core::{Analysis, Environment, Failure};
+use senesce_runs::import::{ImportedFile, Importer};
+use senesce_runs::run::{Imported, ImportedRun, Recorded, import};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -19,16 +19,6 @@ pub use text::{BySecond, bandwidth_log, operations};
 
 /// The importer, and the reader of its records.
 pub struct ZnsStudyImport;
-
-/// What tells one import from another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Spec {
-    /// Name of the folder or archive.
-    pub source: String,
-    /// Checksum over all files.
-    pub crc32: String,
-}
 
 /// What was found.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,11 +65,9 @@ impl Importer for ZnsStudyImport {
                 gathered.skipped.len()
             )));
         }
-        let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let sum = format!("{:08x}", gathered.checksum);
+        let spec = ImportedFile::of(source, gathered.checksum);
         let mut environment = Environment::default();
-        environment.put("zns.device.0", format!("imported from {name}"));
-        let spec = Spec { source: name, crc32: sum };
+        environment.put("zns.device.0", format!("imported from {}", spec.source));
         import::<Self>(
             out,
             Imported { spec, environment, events: gathered.events(), measurements: Vec::new(), caveats: Vec::new() },
@@ -87,25 +75,12 @@ impl Importer for ZnsStudyImport {
     }
 }
 
-impl Run for ZnsStudyImport {
+impl ImportedRun for ZnsStudyImport {
     const KIND: &'static str = "zns-study";
-    type Spec = Spec;
+    type Spec = ImportedFile;
     type Event = Event;
-    type Step = ();
 
-    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn analyse(_spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+    fn analyse(_spec: &ImportedFile, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         analysis::analyse(recorded)
     }
 }

@@ -5,15 +5,15 @@ mod clones;
 mod concurrency;
 pub mod format;
 
-use super::{Importer, read_text};
-use crate::run::{Context, Imported, Planned, Recorded, Run, import_with, only_imported};
+use super::{ImportedFile, Importer, read_text};
+use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use clones::Joined;
 use concurrency::Concurrency;
 use format::{Direction, Output};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::errno_words;
-use senesce_core::{Environment, ExitCode, Failure, Measurement, Seed};
+use senesce_core::{Environment, ExitCode, Failure, Measurement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,16 +28,6 @@ pub fn check(text: &str) -> Result<(), String> {
 
 /// The importer, and the reader of its records.
 pub struct Fio;
-
-/// What tells one import from another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spec {
-    /// Name of the file.
-    pub source: String,
-    /// CRC-32 of its bytes, in hexadecimal.
-    pub crc32: String,
-}
 
 /// What was recorded.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -80,10 +70,7 @@ impl Importer for Fio {
         let text = read_text(source)?;
         let output =
             format::parse(&text).map_err(|problem| Failure::usage(format!("{}: {problem}", source.display())))?;
-        let spec = Spec {
-            source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
-        };
+        let spec = ImportedFile::of(source, crc32fast::hash(text.as_bytes()));
         let (mut imported, histograms) = imported(&output, spec)?;
         super::date(&mut imported.environment, source, output.timestamp);
         let nothing_counts = imported.measurements.is_empty();
@@ -100,25 +87,12 @@ impl Importer for Fio {
     }
 }
 
-impl Run for Fio {
+impl ImportedRun for Fio {
     const KIND: &'static str = "fio";
-    type Spec = Spec;
+    type Spec = ImportedFile;
     type Event = Event;
-    type Step = ();
 
-    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+    fn analyse(spec: &ImportedFile, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         Ok(analysis::analysis(spec, recorded))
     }
 }
@@ -141,7 +115,7 @@ fn environment(output: &Output) -> Environment {
 type Named = (String, Histogram<u64>);
 
 /// What is recorded of a result, and the histograms.
-fn imported(output: &Output, spec: Spec) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
+fn imported(output: &Output, spec: ImportedFile) -> Result<(Imported<Fio>, Vec<Named>), Failure> {
     let (jobs, of_clones) = clones::join(&output.jobs);
     let (mut events, mut values, mut histograms) = (Vec::new(), Vec::new(), Vec::new());
     let mut repetitions: BTreeMap<(&str, &str), u32> = BTreeMap::new();

@@ -7,6 +7,7 @@ pub mod results;
 use senesce_core::circumstances::date_of;
 use senesce_core::failure::errno_words;
 use senesce_core::{Environment, ExitCode, Failure};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,24 @@ pub trait Importer: Sync {
     /// A usage error for what is not understood, with its line where there is one; those of reading the file and of writing the
     /// record.
     fn import(&self, source: &Path, out: &Path) -> Result<(), Failure>;
+}
+
+/// What tells one import from another.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportedFile {
+    /// Name of the file, folder or archive.
+    pub source: String,
+    /// CRC-32 of its bytes, in hexadecimal; of a folder or archive, that of all its files together.
+    pub crc32: String,
+}
+
+impl ImportedFile {
+    /// Of what lies at a path and has this checksum.
+    pub fn of(path: &Path, crc32: u32) -> Self {
+        let source = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { source, crc32: format!("{crc32:08x}") }
+    }
 }
 
 /// What can be imported into the kinds of this crate.

@@ -1,10 +1,54 @@
 //! Records that are made of other people's data instead of being run.
 
-use super::Run;
 use super::conduct::{analyse, new_plan};
 use super::recorded::Common;
-use senesce_core::{Environment, ExitCode, Failure, Measurement, Record, RunDirectory, Seed};
+use super::{Context, Planned, Recorded, Run};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, Measurement, Record, RunDirectory, Seed};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 use std::path::Path;
+
+/// A kind of record that only an import makes: it is never run, and reported as what was run is.
+pub trait ImportedRun: Sized + 'static {
+    /// The word in `plan.toml`.
+    const KIND: &'static str;
+
+    /// What tells one import from another.
+    type Spec: Serialize + DeserializeOwned + Clone + PartialEq + Debug + Send + Sync;
+
+    /// As [`Run::Event`].
+    type Event: Serialize + DeserializeOwned + Clone;
+
+    /// As [`Run::analyse`].
+    ///
+    /// # Errors
+    /// As [`Run::analyse`].
+    fn analyse(spec: &Self::Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure>;
+}
+
+impl<T: ImportedRun> Run for T {
+    const KIND: &'static str = <T as ImportedRun>::KIND;
+    type Spec = T::Spec;
+    type Event = T::Event;
+    type Step = ();
+
+    fn steps(_spec: &T::Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
+        Err(only_imported(<T as ImportedRun>::KIND))
+    }
+
+    fn begin(_spec: &T::Spec, _context: &mut Context<'_, T>) -> Result<T, Failure> {
+        Err(only_imported(<T as ImportedRun>::KIND))
+    }
+
+    fn step(&mut self, _spec: &T::Spec, _step: &(), _context: &mut Context<'_, T>) -> Result<(), Failure> {
+        Err(only_imported(<T as ImportedRun>::KIND))
+    }
+
+    fn analyse(spec: &T::Spec, recorded: &Recorded<T>) -> Result<Analysis, Failure> {
+        <T as ImportedRun>::analyse(spec, recorded)
+    }
+}
 
 /// What is imported.
 pub struct Imported<R: Run> {
@@ -57,7 +101,6 @@ pub fn import_with<R: Run>(
     Ok(directory.finish(&analysis.result)?)
 }
 
-/// What a kind of record that is only imported says when it is to be run.
-pub fn only_imported(kind: &str) -> Failure {
+fn only_imported(kind: &str) -> Failure {
     Failure::new(ExitCode::Usage, format!("'{kind}' is imported (senesce import), not run"))
 }

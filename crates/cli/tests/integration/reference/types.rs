@@ -23,7 +23,7 @@ pub struct Found {
     pub item: Item,
 }
 
-/// `impl Run for ..`: the word in `plan.toml` (the implementing type's name where it has several), and its types.
+/// `impl Run for ..` or `impl ImportedRun for ..`: the word in `plan.toml` (the implementing type's name where it has several), and its types.
 pub struct RunTypes {
     pub kind: String,
     pub source: Rc<Source>,
@@ -102,13 +102,15 @@ impl Types {
         };
         match of.as_str() {
             "Default" => self.defaults.note_implementation(&source.room, block),
-            "Run" => self.runs.push(run_types(source, block, target)),
+            // What is implemented for all types of a trait is of none.
+            "Run" if block.generics.type_params().any(|one| one.ident == target) => {}
+            "Run" | "ImportedRun" => self.runs.push(run_types(source, block, target)),
             "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.room.clone(), target))),
             _ => {}
         }
     }
 
-    /// All implementations of `Run`, by kind.
+    /// All of them, by kind.
     pub fn runs(&self) -> &[RunTypes] {
         &self.runs
     }

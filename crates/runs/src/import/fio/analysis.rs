@@ -1,11 +1,11 @@
 //! Tables and figures of an imported fio result.
 
-use super::{Event, Fio, JobEvent, Spec};
+use super::{Event, Fio, ImportedFile, JobEvent};
 use crate::run::Recorded;
 use senesce_core::analysis::*;
 use serde_json::{Value, json};
 
-pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Fio>) -> Analysis {
+pub(super) fn analysis(spec: &ImportedFile, recorded: &Recorded<Fio>) -> Analysis {
     let jobs: Vec<JobEvent> = recorded.events().map(|Event::FioJob(job)| job.clone()).collect();
     let version = recorded.environment.0.get("fio.version").and_then(Value::as_str).unwrap_or("fio");
     Analysis {

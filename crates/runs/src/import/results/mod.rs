@@ -5,9 +5,9 @@ mod ior;
 mod mdtest;
 mod present;
 
-use super::{Importer, read_text};
-use crate::run::{Context, Imported, NoEvent, Planned, Recorded, Run, import, only_imported};
-use senesce_core::{Analysis, Environment, Failure, Measurement, Seed};
+use super::{ImportedFile, Importer, read_text};
+use crate::run::{Imported, ImportedRun, NoEvent, Recorded, import};
+use senesce_core::{Analysis, Environment, Failure, Measurement};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -58,11 +58,8 @@ impl Importer for Format {
         if found.measurements.is_empty() {
             return Err(Failure::usage(format!("{}: it holds no valid result of {}", source.display(), self.name)));
         }
-        let spec = Spec {
-            format: self.name.into(),
-            source: source.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-            crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
-        };
+        let ImportedFile { source: name, crc32 } = ImportedFile::of(source, crc32fast::hash(text.as_bytes()));
+        let spec = Spec { format: self.name.into(), source: name, crc32 };
         let Found { measurements, mut environment, caveats } = found;
         super::date(&mut environment, source, None);
         import::<Results>(out, Imported { spec, environment, events: Vec::new(), measurements, caveats })
@@ -84,23 +81,10 @@ pub struct Spec {
     pub crc32: String,
 }
 
-impl Run for Results {
+impl ImportedRun for Results {
     const KIND: &'static str = "results";
     type Spec = Spec;
     type Event = NoEvent;
-    type Step = ();
-
-    fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<()>>, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
-        Err(only_imported(Self::KIND))
-    }
-
-    fn step(&mut self, _spec: &Spec, _step: &(), _context: &mut Context<'_, Self>) -> Result<(), Failure> {
-        Err(only_imported(Self::KIND))
-    }
 
     fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
         Ok(present::analysis(spec, recorded))
