@@ -9,16 +9,16 @@ use tempfile::TempDir;
 mod store_checkout;
 
 thread_local! {
-    static ROOM: OnceCell<(TempDir, store_checkout::Room)> = const { OnceCell::new() };
+    static SCENE: OnceCell<(TempDir, store_checkout::Scene)> = const { OnceCell::new() };
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    ROOM.with(|room| {
+    SCENE.with(|scene| {
         let made = || {
             let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory");
-            let room = store_checkout::Room::new(folder.path());
-            (folder, room)
+            let scene = store_checkout::Scene::new(folder.path());
+            (folder, scene)
         };
-        room.get_or_init(made).1.exercise(bytes);
+        scene.get_or_init(made).1.exercise(bytes);
     });
 });

@@ -32,7 +32,7 @@ const PARTS: [&str; 16] = [
 const TARGETS: [&str; 8] = ["..", "/", ".", "a", "../outside", "../../outside", "/proc/self/cwd", "/dev/null"];
 
 /// A store with one snapshot, and beside it what nobody may touch.
-pub struct Room {
+pub struct Scene {
     path: PathBuf,
     header: Header,
     file: EntryKind,
@@ -40,7 +40,7 @@ pub struct Room {
     before: Vec<(PathBuf, u64, u32, i64, i64)>,
 }
 
-impl Room {
+impl Scene {
     /// In an empty directory.
     pub fn new(path: &Path) -> Self {
         fs::create_dir_all(path.join("outside/sub")).expect("a directory");
@@ -55,10 +55,10 @@ impl Room {
         let files = names.map(|name| (name.clone(), fs::read(name).expect("a file"))).to_vec();
         let snapshot = decode(1, &files[0].1);
         let file = snapshot.entries[0].kind.clone();
-        let mut room =
+        let mut scene =
             Self { path: path.into(), header: snapshot.header.expect("a header"), file, files, before: Vec::new() };
-        room.before = room.outside();
-        room
+        scene.before = scene.outside();
+        scene
     }
 
     /// What must stay as it is.

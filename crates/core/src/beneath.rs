@@ -158,27 +158,27 @@ mod tests {
 
     #[test]
     fn files_directories_and_links_are_made_below() {
-        let room = tempfile::tempdir().unwrap();
-        let beneath = Beneath::open(room.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let beneath = Beneath::open(directory.path()).unwrap();
         beneath.create_dir_all(Path::new("a/b/c")).unwrap();
         beneath.create_dir_all(Path::new("a/b")).unwrap();
         set(beneath.create_new(Path::new("a/b/file")).unwrap(), &PLAIN).unwrap();
         beneath.symlink(Path::new("/etc"), Path::new("a/link")).unwrap();
         beneath.set_link(Path::new("a/link"), &PLAIN).unwrap();
         beneath.set_directory(Path::new("a/b/c"), &Attributes { mode: 0o750, ..PLAIN }).unwrap();
-        let found = fs::metadata(room.path().join("a/b/file")).unwrap();
+        let found = fs::metadata(directory.path().join("a/b/file")).unwrap();
         assert_eq!((found.mode() & 0o7777, found.mtime(), found.mtime_nsec()), (0o640, 1000, 5));
-        assert_eq!(fs::metadata(room.path().join("a/b/c")).unwrap().mode() & 0o7777, 0o750);
-        assert_eq!(fs::read_link(room.path().join("a/link")).unwrap(), Path::new("/etc"));
+        assert_eq!(fs::metadata(directory.path().join("a/b/c")).unwrap().mode() & 0o7777, 0o750);
+        assert_eq!(fs::read_link(directory.path().join("a/link")).unwrap(), Path::new("/etc"));
         assert!(beneath.create_new(Path::new("a/b/file")).is_err(), "it exists");
         beneath.remove_file(Path::new("a/b/file")).unwrap();
-        assert!(!room.path().join("a/b/file").exists());
+        assert!(!directory.path().join("a/b/file").exists());
     }
 
     #[test]
     fn nothing_leads_out() {
-        let room = tempfile::tempdir().unwrap();
-        let (inside, outside) = (room.path().join("inside"), room.path().join("outside"));
+        let directory = tempfile::tempdir().unwrap();
+        let (inside, outside) = (directory.path().join("inside"), directory.path().join("outside"));
         fs::create_dir_all(inside.join("d")).unwrap();
         fs::create_dir(&outside).unwrap();
         symlink(&outside, inside.join("out")).unwrap();

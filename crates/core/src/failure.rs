@@ -65,9 +65,9 @@ impl Failure {
         let mut text = self.source.to_string();
         let mut cause = self.source.source();
         while let Some(next) = cause {
-            let words = next.downcast_ref().map_or_else(|| next.to_string(), errno_words);
-            if !text.contains(&words) {
-                text = format!("{text}: {words}");
+            let message = next.downcast_ref().map_or_else(|| next.to_string(), errno_words);
+            if !text.contains(&message) {
+                text = format!("{text}: {message}");
             }
             cause = next.source();
         }

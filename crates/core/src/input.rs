@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn what_has_no_end_is_not_read() {
-        let room = tempfile::tempdir().unwrap();
-        let (zero, whole) = (room.path().join("zero"), room.path().join("whole"));
+        let directory = tempfile::tempdir().unwrap();
+        let (zero, whole) = (directory.path().join("zero"), directory.path().join("whole"));
         symlink("/dev/zero", &zero).unwrap();
         fs::write(&whole, "text").unwrap();
-        for path in [&zero, room.path()] {
+        for path in [&zero, directory.path()] {
             assert!(regular(path).unwrap_err().to_string().contains("no regular file"), "{}", path.display());
         }
         assert!(text(&zero).unwrap_err().to_string().contains("longer than"));
@@ -98,8 +98,8 @@ mod tests {
 
     #[test]
     fn a_pipe_that_nobody_writes_into_does_not_hold_it_up() {
-        let room = tempfile::tempdir().unwrap();
-        let pipe = room.path().join("pipe");
+        let directory = tempfile::tempdir().unwrap();
+        let pipe = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         assert!(regular(&pipe).unwrap_err().to_string().contains("no regular file"));

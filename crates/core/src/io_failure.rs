@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// An operation on a path that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {path}: {words}{remedy}", words = errno_words(source), remedy = behind(remedy))]
+#[error("{operation} {path}: {message}{remedy}", message = errno_words(source), remedy = behind(remedy))]
 pub struct IoFailure {
     /// What was being done ("read").
     pub operation: Cow<'static, str>,

@@ -13,7 +13,7 @@ pub enum Level {
     Smoke,
     /// Minutes: shows the effect.
     Quick,
-    /// As published, where the machine has room.
+    /// As published, where the machine has space.
     Paper,
 }
 

@@ -170,8 +170,8 @@ mod tests {
     fn a_matrix_is_counted_before_it_is_expanded() {
         assert_eq!(count_runs(&[(50, "file systems"), (20, "states"), (100, "repetitions")]).unwrap(), 100_000);
         let error = count_runs(&[(50, "file systems"), (20, "states"), (10, "workloads"), (10_000, "repetitions")]);
-        let words = error.unwrap_err().to_string();
-        assert!(words.contains("50 file systems x 20 states") && words.contains("100000000 runs"), "{words}");
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("50 file systems x 20 states") && message.contains("100000000 runs"), "{message}");
         assert!(count_runs(&[(u64::MAX, "a"), (u64::MAX, "b")]).is_err());
         assert_eq!(count_runs(&[]).unwrap(), 1);
     }

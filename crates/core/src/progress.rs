@@ -9,9 +9,9 @@ pub trait Progress: Send + Sync {
     fn position(&self, done: u64, note: &str);
 
     /// Step `number` of `count` begins; all that are left take about `seconds_left` (0: not known).
-    fn step(&self, number: usize, count: usize, words: &str, seconds_left: f64) {
+    fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
         let left = if seconds_left > 0.0 { format!(", about {seconds_left:.0} s left") } else { String::new() };
-        self.phase(&format!("{number} of {count}: {words}{left}"), 0, "");
+        self.phase(&format!("{number} of {count}: {text}{left}"), 0, "");
     }
 
     /// A message worth keeping on the screen: a warning, a choice that was made.

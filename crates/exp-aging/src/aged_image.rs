@@ -2,9 +2,7 @@
 
 use crate::age::metadata_bytes;
 use senesce_aging::execute::CommitWitness;
-use senesce_aging::{
-    AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute,
-};
+use senesce_aging::{AgingPlan, Data, DirectoryBackEnd, ExecuteOptions, PlanSpec, Profile, Stop, Truncate, execute};
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Size};
 use senesce_devmodel::{DeviceModel, Hdd, Parameters};
 use senesce_layout::{Layout, LayoutSummary};

@@ -87,8 +87,8 @@ impl Run for AgedImageCopy {
             }
             let bytes = Bytes((spec.size.bytes() as f64 * spec.turnover) as u64);
             let target = format!("{fs}, image of {} in memory", spec.size.0);
-            let words = "age with its requests traced, read cold, replay and copy on the model";
-            Ok(Planned::new(name.clone(), words, target).costing(bytes, bytes.0 as f64 / 5e7))
+            let action = "age with its requests traced, read cold, replay and copy on the model";
+            Ok(Planned::new(name.clone(), action, target).costing(bytes, bytes.0 as f64 / 5e7))
         };
         spec.fs.iter().map(step).collect()
     }
@@ -102,8 +102,8 @@ impl Run for AgedImageCopy {
         let bytes = (spec.size.bytes() as f64 * spec.turnover) as u64;
         let seed = context.seed.child("aged-image-copy");
         let aged = Aged::make(&target, name.parse()?, bytes, seed, context.interrupt)?;
-        if let Some(words) = aged.caveat {
-            context.caveat(words);
+        if let Some(message) = aged.caveat {
+            context.caveat(message);
         }
         let (flash, drives) = (spec.flash()?, Drives::of(&spec.flash()?, &aged, seed));
         let mut full = Vec::new();
@@ -112,8 +112,8 @@ impl Run for AgedImageCopy {
                 context.check_interrupt()?;
                 let (seconds, index) = read(drive, &aged.reads, depth);
                 full.extend((order == ORDERS[0]).then_some(seconds));
-                let words = depth.to_string();
-                let under = [("fs", name.as_str()), ("order", order), ("depth", &words)];
+                let depth = depth.to_string();
+                let under = [("fs", name.as_str()), ("order", order), ("depth", &depth)];
                 context.measure(measured(SECONDS, "s", Better::Lower, seconds, &under)?);
                 if order != ORDERS[0] {
                     let percent = (seconds / full[number] - 1.0) * 100.0;

@@ -194,10 +194,10 @@ impl Run for FragmentSizeDistance {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let planned = |step: Step| {
             let (fragment, distance) = (Bytes(step.fragment), Bytes(step.distance));
-            let words = format!("{} a file in fragments of {fragment}, {distance} apart", step.access.word());
+            let action = format!("{} a file in fragments of {fragment}, {distance} apart", step.access.word());
             let span = spec.file_size.bytes() / step.fragment * (step.fragment + step.distance);
             let target = step.model.clone();
-            Planned::new(step, words, target).costing(Bytes(0), span as f64 / 4096.0 / 2e7)
+            Planned::new(step, action, target).costing(Bytes(0), span as f64 / 4096.0 / 2e7)
         };
         Ok(spec.steps()?.into_iter().map(planned).collect())
     }

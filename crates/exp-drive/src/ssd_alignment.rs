@@ -58,9 +58,9 @@ impl Run for SsdAlignment {
     fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<String>>, Failure> {
         let step = |name: &String| {
             flash(name)?;
-            let words =
+            let action =
                 format!("{} random reads of 4 KiB at each alignment up to {}", spec.reads, Bytes(GREATEST_BYTES));
-            Ok(Planned::new(name.clone(), words, name.clone()).costing(Bytes(0), f64::from(spec.reads) * 256.0 / 5e5))
+            Ok(Planned::new(name.clone(), action, name.clone()).costing(Bytes(0), f64::from(spec.reads) * 256.0 / 5e5))
         };
         spec.models.iter().map(step).collect()
     }

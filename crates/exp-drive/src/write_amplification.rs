@@ -101,13 +101,13 @@ impl Run for WriteAmplification {
             for &spare in &spec.spare {
                 for &pages_per_block in &spec.pages_per_block {
                     let drive = Drive { spare, pages_per_block, policy };
-                    let words = format!(
+                    let action = format!(
                         "overwrite at random: {spare} % spare, {pages_per_block} pages a block, {}",
                         policy_word(policy)
                     );
                     let writes =
                         f64::from(spec.pages) * f64::from(1 + before + during) * desnoyers(1.0 + spare / 100.0);
-                    steps.push(Planned::new(drive, words, "model").costing(Bytes(0), writes / 1e7));
+                    steps.push(Planned::new(drive, action, "model").costing(Bytes(0), writes / 1e7));
                 }
             }
         }

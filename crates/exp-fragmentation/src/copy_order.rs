@@ -107,7 +107,7 @@ impl Procedure for Source {
             let name = if number == 0 { "find order".to_string() } else { format!("random order {number}") };
             Round {
                 number,
-                words: format!("copy {files} files in {name}, read cold"),
+                action: format!("copy {files} files in {name}, read cold"),
                 data: source.bytes,
                 written: source.bytes,
                 seconds: files as f64 * 4e-4,
@@ -116,7 +116,7 @@ impl Procedure for Source {
         Ok((0..=own.orders).map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _room: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Self::of(own, seed)
     }
 

@@ -112,7 +112,7 @@ impl Procedure for Order {
         let files = own.paths()?.0.len();
         let round = |number| Round {
             number,
-            words: format!("copy {files} files, {number} % of them out of order, read cold"),
+            action: format!("copy {files} files, {number} % of them out of order, read cold"),
             data: Bytes(files as u64 * FILE),
             written: Bytes(files as u64 * FILE),
             seconds: files as f64 * 4e-4,
@@ -120,7 +120,7 @@ impl Procedure for Order {
         Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _room: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         let ((paths, without), seed) = (own.paths()?, seed.child("frag-inter"));
         let drawn = |name: &str| permutation(&mut seed.stream(name), paths.len());
         let (first, second) = (drawn("first"), drawn("second"));

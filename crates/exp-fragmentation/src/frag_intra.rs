@@ -108,7 +108,7 @@ impl Procedure for InTurn {
             let appended = own.appended(number);
             Round {
                 number,
-                words: format!("append {appended} times {} to {} files in turn, read cold", own.chunk.0, own.files),
+                action: format!("append {appended} times {} to {} files in turn, read cold", own.chunk.0, own.files),
                 data: own.bytes(),
                 written: own.bytes(),
                 seconds: (appended * own.files) as f64 * (3e-4 + own.pause.seconds()),
@@ -117,18 +117,18 @@ impl Procedure for InTurn {
         Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _room: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
     }
 
     /// How the appends are brought to the device.
     fn condition(&self) -> Option<(&'static str, &'static str)> {
-        let words = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
+        let sync = match (self.own.fsync_every, self.own.pause.0.is_zero()) {
             (1, _) => "fsync",
             (0, false) => "wait",
             _ => "rare",
         };
-        Some(("sync", words))
+        Some(("sync", sync))
     }
 
     fn start(&self) {}
@@ -181,7 +181,7 @@ mod tests {
         procedure().advance(&mut (), last.path(), 4, &Interrupt::new()).unwrap();
         for number in 0..3 {
             let name = format!("file{number:03}");
-            let read = |room: &Path| std::fs::read(room.join(&name)).unwrap();
+            let read = |directory: &Path| std::fs::read(directory.join(&name)).unwrap();
             assert_eq!(read(first.path()), procedure().content(number));
             assert_eq!(read(last.path()), procedure().content(number));
         }

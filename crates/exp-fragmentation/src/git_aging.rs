@@ -86,13 +86,13 @@ impl Source {
         // A commit that is no branch's head may be asked for only where the other side allows it.
         let serve = "--upload-pack=git -c safe.directory=* -c uploadpack.allowReachableSHA1InWant=true upload-pack";
         let repository = self.repository.to_string_lossy();
-        let mut words = vec!["-c", "gc.autoDetach=false"];
+        let mut arguments = vec!["-c", "gc.autoDetach=false"];
         if self.gc == Switch::Off {
-            words.extend(["-c", "gc.auto=0"]);
+            arguments.extend(["-c", "gc.auto=0"]);
         }
-        words.extend(["pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", serve]);
-        words.extend([&*repository, commit]);
-        self.git.run(folder, &words, interrupt)?;
+        arguments.extend(["pull", "--no-edit", "-q", "--no-rebase", "-s", "recursive", "-X", "theirs", serve]);
+        arguments.extend([&*repository, commit]);
+        self.git.run(folder, &arguments, interrupt)?;
         let root = File::open(folder).map_err(failed("open", folder))?;
         rustix::fs::syncfs(&root).map_err(|errno| failed("sync", folder)(errno.into()))
     }
@@ -135,7 +135,7 @@ impl Procedure for Source {
         let before = |index: usize| index.checked_sub(1).map_or(0, |before| numbers[before]);
         let round = |(index, number): (usize, &u64)| Round {
             number: *number,
-            words: format!("pull to {number} of {}, gc {gc}, read cold", own.pulls),
+            action: format!("pull to {number} of {}, gc {gc}, read cold", own.pulls),
             data,
             written: Bytes(data.0 * (number - before(index)) / own.pulls),
             seconds: (number - before(index)) as f64 * 0.08,

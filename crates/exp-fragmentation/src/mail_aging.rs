@@ -97,7 +97,7 @@ impl Procedure for Load {
             let filled = if before.is_none() { own.bytes().0 } else { 0 };
             Round {
                 number: *number,
-                words: match number {
+                action: match number {
                     0 => format!("fill {} boxes of each user, read cold", own.boxes),
                     _ => format!("to cycle {number}, {} operations for each user in each, read cold", own.operations),
                 },
@@ -109,7 +109,7 @@ impl Procedure for Load {
         Ok(numbers.iter().enumerate().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _room: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Ok(Self { own: own.clone(), seed: seed.child("mail-aging") })
     }
 

@@ -129,9 +129,9 @@ impl Run for IoScheduler {
             ));
         }
         let planned = |arm: Arm| {
-            let (files, words) = (arm.condition.files, arm.words());
+            let (files, action) = (arm.condition.files, arm.text());
             let (bytes, seconds) = (Bytes(files * 12 * 1024), 0.5 + files as f64 * 1e-4);
-            Planned::new(arm, words, spec.target.to_string()).costing(bytes, seconds)
+            Planned::new(arm, action, spec.target.to_string()).costing(bytes, seconds)
         };
         Ok(spec.arms(seed).into_iter().map(planned).collect())
     }
@@ -214,7 +214,7 @@ fn no_space(recorded: &Recorded<IoScheduler>) -> Option<u64> {
 }
 
 impl Arm {
-    fn words(&self) -> String {
+    fn text(&self) -> String {
         let Condition { files, threads } = self.condition;
         let control = if self.control { " (again, as a control)" } else { "" };
         format!("commit {files} files with {threads} threads under {}{control}", self.scheduler)

@@ -128,7 +128,7 @@ pub struct Filled {
 impl Filled {
     /// Only on a partition like the published one do published numbers say anything about ours.
     fn is_published_partition(&self) -> bool {
-        self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.room.block_bytes == 1024
+        self.full.inodes_total == 25_688 && self.object_bytes == 4096 && self.full.free.block_bytes == 1024
     }
 
     /// Files by the formula of the thesis; none where the file system does not count inodes.
@@ -255,7 +255,7 @@ impl Spec {
             return Ok(());
         };
         for scheme in &self.schemes.0 {
-            if occupancy::predict(*scheme, &volume.room, self.object_size.bytes()).files == 0 {
+            if occupancy::predict(*scheme, &volume.free, self.object_size.bytes()).files == 0 {
                 return Err(Failure::usage(format!(
                     "{} on {} of {capacity} does not hold one object of {} under {scheme}: make the target larger or the object smaller",
                     self.fs, self.target, self.object_size.0
@@ -300,11 +300,11 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use senesce_objstore::occupancy::Room;
+    use senesce_objstore::occupancy::FreeSpace;
 
     /// A fill of the published partition, in rough numbers.
     pub(super) fn filled(scheme: &str, repeat: u32) -> Filled {
-        let room = Room {
+        let free = FreeSpace {
             inodes: Some(25_677),
             bytes: 95 << 20,
             block_bytes: 1024,
@@ -320,7 +320,7 @@ mod tests {
             inodes_total: 25_688,
             ended_by: None,
             failed_call: "open".into(),
-            room,
+            free,
             seconds: 1.0,
         };
         Filled { scheme: scheme.parse().unwrap(), repeat, object_bytes: 4096, device: "ext4".into(), full }

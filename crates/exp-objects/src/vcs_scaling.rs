@@ -104,8 +104,8 @@ impl Run for VcsScaling {
             ));
         }
         let planned = |cell: Cell| {
-            let (bytes, words) = (4 * cell.kind.bytes(), cell.words());
-            let action = format!("{words}: init, generate, commit, edit, commit, compare");
+            let (bytes, text) = (4 * cell.kind.bytes(), cell.text());
+            let action = format!("{text}: init, generate, commit, edit, commit, compare");
             Planned::new(cell, action, spec.target.to_string()).costing(Bytes(bytes), 3.0 + bytes as f64 / 5e7)
         };
         Ok(spec.cells(seed).into_iter().map(planned).collect())
@@ -121,7 +121,7 @@ impl Run for VcsScaling {
         for system in spec.systems().into_iter().filter(|system| !is_installed(*system)) {
             let (program, package) = system.program();
             let missing = Skipped { system: system.name().into(), program: program.into(), package: package.into() };
-            context.progress.say(&missing.words());
+            context.progress.say(&missing.text());
             let is_said =
                 context.recorded().events().any(|event| matches!(event, Event::Skipped(said) if *said == missing));
             if !is_said {
@@ -164,7 +164,7 @@ impl Experiment for VcsScaling {
     const PAGE: &'static str = include_str!("../docs/experiments/vcs-scaling.md");
 
     fn defaults(level: Level) -> Spec {
-        let sizes = |words: &str| words.split(',').map(|word| word.parse().expect("a size")).collect::<Vec<Size>>();
+        let sizes = |text: &str| text.split(',').map(|word| word.parse().expect("a size")).collect::<Vec<Size>>();
         let memory = |size| TargetSpec::Memory { size };
         let image = TargetSpec::Image { path: "vcs-scaling.img".into(), size: Some(Bytes::gib(64)) };
         Spec {

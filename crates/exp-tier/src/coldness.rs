@@ -146,8 +146,8 @@ impl Run for Coldness {
         let reads = (spec.reads * shares as u64) as f64;
         let seconds = reads * (60e-6 + spec.cold_latency.read_seconds() / 2.0) + file.0 as f64 / 200e6;
         let planned = |(round, subject): (u64, SubjectKind)| {
-            let words = format!("round {}: write {file}, read it with {shares} shares of cold blocks", round + 1);
-            Planned::new(Step { round, subject }, words, subject.name()).costing(file, seconds)
+            let action = format!("round {}: write {file}, read it with {shares} shares of cold blocks", round + 1);
+            Planned::new(Step { round, subject }, action, subject.name()).costing(file, seconds)
         };
         let kinds = SubjectKind::in_order(&spec.subjects);
         Ok(tier::rounds(spec.rounds, &kinds, seed, "tier/order").into_iter().map(planned).collect())

@@ -159,8 +159,8 @@ impl Run for FileOps {
         let bytes = Bytes(kinds.len() as u64 * spec.memory.bytes());
         let seconds = turns(&kinds).len() as f64 * (1.0 + 6.0 * spec.time.seconds() * count as f64);
         let round = |round| {
-            let words = format!("round {}: time {count} operations", round + 1);
-            Planned::new(round, words, SubjectKind::names(&kinds)).costing(bytes, seconds)
+            let action = format!("round {}: time {count} operations", round + 1);
+            Planned::new(round, action, SubjectKind::names(&kinds)).costing(bytes, seconds)
         };
         Ok((0..spec.rounds).map(round).collect())
     }
@@ -218,7 +218,7 @@ impl Run for FileOps {
         let published = published::parse(Self::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
         Ok(Analysis {
             title: "File operations with and without anti-caching".into(),
-            summary: format!("Median time of an operation over the rounds; {}.", costs.words()),
+            summary: format!("Median time of an operation over the rounds; {}.", costs.text()),
             figures: vec![
                 medians.bars(
                     "file-ops",

@@ -192,8 +192,8 @@ impl Run for TierFileserver {
         let time = spec.time.seconds();
         let written = Bytes(bytes.0 + (time * 300e6) as u64);
         let planned = |(round, condition): (u64, Condition)| {
-            let words = format!("round {}: fileserver, {bytes}, {time} s", round + 1);
-            let step = Planned::new(Step::Play(round, condition), words, condition.name());
+            let action = format!("round {}: fileserver, {bytes}, {time} s", round + 1);
+            let step = Planned::new(Step::Play(round, condition), action, condition.name());
             step.costing(written, time + 2.0 + bytes.0 as f64 / 100e6)
         };
         let steps = tier::rounds(spec.rounds, &spec.conditions(), seed, "tier/fileserver/order");

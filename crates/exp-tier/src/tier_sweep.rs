@@ -93,7 +93,7 @@ impl Condition {
         if self.again { AGAIN } else { self.kind.name() }
     }
 
-    fn words(&self) -> String {
+    fn text(&self) -> String {
         match self.grid {
             Some((period, threshold)) => {
                 format!("{}, period {:?}, threshold {}", self.subject(), period.0, threshold.0)
@@ -199,9 +199,9 @@ impl Run for TierSweep {
         let seconds = 1.0 + file.0 as f64 / 200e6 + spec.operations as f64 * of_operation;
         let bytes = Bytes(file.0 + spec.operations * BLOCK);
         let planned = |(round, condition): (u64, Condition)| {
-            let words = format!("round {}: {}: read and write {file}", round + 1, condition.words());
+            let action = format!("round {}: {}: read and write {file}", round + 1, condition.text());
             let name = condition.subject();
-            Planned::new(Step { round, condition }, words, name).costing(bytes, seconds)
+            Planned::new(Step { round, condition }, action, name).costing(bytes, seconds)
         };
         Ok(tier::rounds(spec.rounds, &conditions, seed, "tier/sweep/order").into_iter().map(planned).collect())
     }

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn conflicts_are_refused_with_the_numbers() {
-        for (text, words) in [
+        for (text, message) in [
             ("zns,zone=64M,cap=65M", "at most the zone size"),
             ("zns,open=20,active=14", "open=20 is above active=14"),
             ("zns,zone=60M", "power of two"),
@@ -160,7 +160,7 @@ mod tests {
             ("nvme,lba=1024", "512 or 4096"),
         ] {
             let error = Drive::parse(text).unwrap_err().to_string();
-            assert!(error.contains(words), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

@@ -85,11 +85,11 @@ fn load_boot_modules() -> Result<(), String> {
 }
 
 fn load(file: &Path) -> Result<(), String> {
-    let words = |error: io::Error| format!("load module {}: {error}", file.display());
-    let open = File::open(file).map_err(words)?;
+    let message = |error: io::Error| format!("load module {}: {error}", file.display());
+    let open = File::open(file).map_err(message)?;
     match rustix::system::finit_module(&open, c"", 0) {
         Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(errno) => Err(words(errno.into())),
+        Err(errno) => Err(message(errno.into())),
     }
 }
 

@@ -173,9 +173,9 @@ pub fn read_exit(control: &Path, console: &Path) -> Result<u8, LabError> {
     let (end, what, remedy) = match (status, panic) {
         (Some(status), _) if status == 0 || !out_of_memory => return Ok(status),
         _ if out_of_memory => (GuestEnd::OutOfMemory, "ran out of memory".into(), "give it more with --memory"),
-        (_, Some(words)) => (
+        (_, Some(message)) => (
             GuestEnd::Panic,
-            format!("panicked ({words})"),
+            format!("panicked ({message})"),
             "if the command did not ask for it, try another kernel: senesce lab setup --kernel FILE --modules DIR",
         ),
         _ => {

@@ -38,7 +38,7 @@ fn caveats(summary: &LayoutSummary) -> Vec<String> {
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
         (summary.delayed.extents, "extents were not allocated yet and have no place"),
     ];
-    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
+    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
     notes
 }
 

@@ -34,7 +34,7 @@ impl FileShape {
 }
 
 /// Counts extents by `filefrag`'s rule (e2fsprogs, misc/filefrag.c): a mapping continues the extent before it when it
-/// begins where that one ended, or when file and device advance by the same distance (a file laid out with room for its
+/// begins where that one ended, or when file and device advance by the same distance (a file laid out with space for its
 /// holes). Inline data count as one extent.
 pub fn count_extents(extents: &[Extent]) -> u32 {
     let continues = |before: &Extent, next: &Extent| {

@@ -35,7 +35,7 @@ fn adjacent_mappings_are_one_extent_and_holes_have_no_blocks() {
 }
 
 #[test]
-fn a_hole_with_room_for_it_is_one_extent_for_filefrag_and_a_jump_for_the_score() {
+fn a_hole_with_space_for_it_is_one_extent_for_filefrag_and_a_jump_for_the_score() {
     let mut totals = Totals::default();
     let shape = totals.file(&[extent(0, 100, 1), extent(4, 104, 1)]);
     assert_eq!((shape.extents, shape.breaks), (1, 1));

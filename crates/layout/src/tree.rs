@@ -282,34 +282,34 @@ mod tests {
 
     #[test]
     fn lists_what_find_lists_in_its_order() {
-        let room = tempfile::tempdir().unwrap();
+        let temporary = tempfile::tempdir().unwrap();
         for directory in ["b/deep/deeper", "a", "c"] {
-            fs::create_dir_all(room.path().join(directory)).unwrap();
+            fs::create_dir_all(temporary.path().join(directory)).unwrap();
         }
         for file in ["b/2", "b/deep/1", "b/deep/deeper/x", "a/z", "top", "c/0"] {
-            fs::write(room.path().join(file), file).unwrap();
+            fs::write(temporary.path().join(file), file).unwrap();
         }
-        let found = std::process::Command::new("find").arg(".").args(["-type", "f"]).current_dir(&room).output();
+        let found = std::process::Command::new("find").arg(".").args(["-type", "f"]).current_dir(&temporary).output();
         let found = String::from_utf8(found.unwrap().stdout).unwrap();
-        let tree = read(room.path());
+        let tree = read(temporary.path());
         let ours: String = tree.files.iter().map(|file| format!("./{}\n", tree.path(file).display())).collect();
         assert_eq!(ours, found);
     }
 
     #[test]
     fn hard_links_count_once_and_symbolic_links_never() {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("one"), "data").unwrap();
-        fs::hard_link(room.path().join("one"), room.path().join("two")).unwrap();
-        std::os::unix::fs::symlink("one", room.path().join("three")).unwrap();
-        let tree = read(room.path());
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("one"), "data").unwrap();
+        fs::hard_link(directory.path().join("one"), directory.path().join("two")).unwrap();
+        std::os::unix::fs::symlink("one", directory.path().join("three")).unwrap();
+        let tree = read(directory.path());
         assert_eq!((tree.files.len(), tree.extra_links), (1, 1));
     }
 
     #[test]
     fn paths_longer_than_the_kernel_takes_are_walked() {
-        let room = tempfile::tempdir().unwrap();
-        let root = fs::File::open(room.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::File::open(directory.path()).unwrap();
         let name = "d".repeat(200);
         let mut handle = open_directory(root.as_fd(), b"").unwrap();
         for _ in 0..30 {
@@ -317,7 +317,7 @@ mod tests {
             handle = open_directory(handle.as_fd(), name.as_bytes()).unwrap();
         }
         rustix::fs::openat(&handle, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
-        let tree = read(room.path());
+        let tree = read(directory.path());
         assert_eq!(tree.files.len(), 1);
         assert_eq!(tree.path(&tree.files[0]).as_os_str().len(), 30 * 201 + 4);
     }

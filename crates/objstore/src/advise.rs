@@ -1,7 +1,7 @@
 //! Which directory scheme fits a volume: the occupancy law turned into advice.
 
 use crate::error::{StoreError, io};
-use crate::occupancy::{self, DirectoryFormat, Limit, Prediction, Room};
+use crate::occupancy::{self, DirectoryFormat, FreeSpace, Limit, Prediction};
 use crate::scheme::Scheme;
 use rustix::fs::StatVfs;
 use senesce_core::Bytes;
@@ -17,7 +17,8 @@ pub struct Volume {
     /// Size in bytes.
     pub size: u64,
     /// What it offers.
-    pub room: Room,
+    #[serde(rename = "room")]
+    pub free: FreeSpace,
     /// Where the numbers come from.
     pub source: String,
 }
@@ -33,14 +34,14 @@ impl Volume {
         let known: FileSystem = file_system.parse().ok()?;
         let entry = known.entry();
         let offered = entry.offered?(size.0);
-        let room = Room {
+        let free = FreeSpace {
             inodes: offered.inodes,
             bytes: offered.bytes,
             block_bytes: offered.block_bytes,
             inode_bytes: entry.inode_bytes,
             directories: entry.directories,
         };
-        Some(Self { file_system: file_system.into(), size: size.0, room, source: entry.offered_source.into() })
+        Some(Self { file_system: file_system.into(), size: size.0, free, source: entry.offered_source.into() })
     }
 
     /// The smallest volume of 2^n bytes on which `count` objects fit under some scheme. `None`: the file system is not known
@@ -57,10 +58,10 @@ impl Volume {
     /// # Errors
     /// Those of statvfs(3) and statfs(2).
     pub fn mounted(path: &Path) -> Result<Self, StoreError> {
-        let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
-        let (file_system, room) = room_of(path, &found)?;
+        let found = rustix::fs::statvfs(path).map_err(io("ask for the space of", path))?;
+        let (file_system, free) = free_space_of(path, &found)?;
         let source = format!("statvfs of {}", path.display());
-        Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, room, source })
+        Ok(Self { file_system: file_system.into(), size: found.f_blocks * found.f_frsize, free, source })
     }
 }
 
@@ -68,10 +69,10 @@ impl Volume {
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub(crate) fn room_of(path: &Path, found: &StatVfs) -> Result<(&'static str, Room), StoreError> {
+pub(crate) fn free_space_of(path: &Path, found: &StatVfs) -> Result<(&'static str, FreeSpace), StoreError> {
     let kind = rustix::fs::statfs(path).map_err(io("ask for the file system of", path))?.f_type as u64;
     let known = FileSystem::by_statfs_magic(kind);
-    let room = Room {
+    let free = FreeSpace {
         inodes: (found.f_files > 0).then_some(found.f_favail),
         bytes: found.f_bavail * found.f_frsize,
         block_bytes: found.f_frsize,
@@ -79,7 +80,7 @@ pub(crate) fn room_of(path: &Path, found: &StatVfs) -> Result<(&'static str, Roo
         directories: known.map_or(DirectoryFormat::Blocks, |known| known.entry().directories),
     };
     const TMPFS_MAGIC: u64 = 0x0102_1994;
-    Ok((known.map_or(if kind == TMPFS_MAGIC { "tmpfs" } else { "unknown" }, FileSystem::name), room))
+    Ok((known.map_or(if kind == TMPFS_MAGIC { "tmpfs" } else { "unknown" }, FileSystem::name), free))
 }
 
 /// What one scheme comes to.
@@ -139,17 +140,17 @@ pub fn recommend(volume: Volume, count: u64, object_bytes: u64) -> Recommendatio
     let chosen = schemes.iter().filter(fitting).find(|advice| advice.concern.is_none());
     let recommended = chosen.or_else(|| schemes.iter().find(fitting)).map(|advice| advice.scheme);
     let packed_bytes = count.saturating_mul(object_bytes + PACK_OVERHEAD);
-    let packed_fits = packed_bytes <= volume.room.bytes;
+    let packed_fits = packed_bytes <= volume.free.bytes;
     Recommendation { volume, count, object_bytes, schemes, recommended, packed_bytes, packed_fits }
 }
 
 fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Advice {
-    let (room, files) = (&volume.room, count as f64);
+    let (free, files) = (&volume.free, count as f64);
     let lowest = if scheme.depth() == 0 { 1.0 } else { occupancy::directories_at(scheme, scheme.depth(), files) };
     let entries = files / lowest.max(1.0);
     let name_bytes = u64::from(40u32.saturating_sub(scheme.digits() * scheme.depth()));
-    let most = occupancy::predict(scheme, room, object_bytes);
-    let limit = occupancy::ext4_directory_limit(room.block_bytes, name_bytes) as f64;
+    let most = occupancy::predict(scheme, free, object_bytes);
+    let limit = occupancy::ext4_directory_limit(free.block_bytes, name_bytes) as f64;
     let concern = if volume.file_system == "ext4" && entries > limit {
         Some(format!("an ext4 directory without large_dir is full at about {limit:.0} entries"))
     } else if entries > COMFORTABLE_ENTRIES {
@@ -163,7 +164,7 @@ fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Adv
         fits: most.files >= count && !too_full,
         directories: (1.0 + occupancy::directories(scheme, files)).round() as u64,
         inodes_needed: occupancy::inodes_needed(scheme, files).ceil() as u64,
-        bytes_needed: occupancy::bytes_needed(scheme, room, object_bytes, files).ceil() as u64,
+        bytes_needed: occupancy::bytes_needed(scheme, free, object_bytes, files).ceil() as u64,
         entries_per_directory: entries,
         most,
         concern,
@@ -172,7 +173,7 @@ fn advise(volume: &Volume, scheme: Scheme, count: u64, object_bytes: u64) -> Adv
 
 impl Advice {
     /// `fits`, or what runs out first.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         match (self.fits, &self.concern, self.most.ended_by) {
             (true, None, _) => "fits".into(),
             (true, Some(concern), _) => format!("fits, but {concern}"),
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn the_published_partition_takes_gits_scheme_and_not_two_levels() {
         let volume = Volume::planned("ext4", Bytes::mib(100)).unwrap();
-        let inodes = volume.room.inodes.unwrap();
+        let inodes = volume.free.inodes.unwrap();
         assert!((25_500..25_700).contains(&inodes), "{inodes}");
         let found = recommend(volume, 18_000, 4096);
         let fits = |text: &str| found.schemes.iter().find(|advice| advice.scheme.to_string() == text).unwrap().fits;
@@ -221,7 +222,7 @@ mod tests {
     #[test]
     fn a_planned_xfs_offers_what_mkfs_leaves() {
         // mkfs.xfs 6.1 on 600 MiB: 128,514 blocks are free.
-        let planned = Volume::planned("xfs", Bytes::mib(600)).unwrap().room.bytes as f64 / (128_514.0 * 4096.0);
+        let planned = Volume::planned("xfs", Bytes::mib(600)).unwrap().free.bytes as f64 / (128_514.0 * 4096.0);
         assert!((planned - 1.0).abs() < 0.01, "{planned}");
     }
 

@@ -64,7 +64,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether room or inodes ran out.
+    /// Whether space or inodes ran out.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io(failure) if failure.kind() == io::ErrorKind::StorageFull)
     }

@@ -2,7 +2,7 @@
 //! study did.
 
 use crate::error::{StoreError, io};
-use crate::occupancy::{Limit, Room};
+use crate::occupancy::{FreeSpace, Limit};
 use crate::scheme::Scheme;
 use rand::RngExt;
 use rustix::fs::{CWD, Mode, OFlags};
@@ -53,7 +53,8 @@ pub struct Full {
     /// The call that failed: `mkdir`, `open` or `write`.
     pub failed_call: String,
     /// What the file system offered before the first object.
-    pub room: Room,
+    #[serde(rename = "room")]
+    pub free: FreeSpace,
     /// Wall-clock time.
     pub seconds: f64,
 }
@@ -75,7 +76,7 @@ pub fn fill(
     mut seen: impl FnMut(Write) -> bool,
 ) -> Result<Full, StoreError> {
     let started = Instant::now();
-    let room = space(root.path())?.room;
+    let free = space(root.path())?.free;
     let mut filler = Filler::new(root.path(), scheme)?;
     let mut random = seed.stream("objstore/fill");
     let mut data = vec![0u8; object_bytes];
@@ -91,7 +92,7 @@ pub fn fill(
                 let put_ns = begun.elapsed().as_nanos() as u64;
                 files += 1;
                 let now = space(root.path())?;
-                let (bytes_free, inodes_free) = (now.room.bytes, now.room.inodes.unwrap_or(0));
+                let (bytes_free, inodes_free) = (now.free.bytes, now.free.inodes.unwrap_or(0));
                 let directories = filler.directories;
                 let write = Write { write_ns, put_ns, entries, directories, bytes_free, inodes_free };
                 if !seen(write) {
@@ -105,13 +106,13 @@ pub fn fill(
     Ok(Full {
         files,
         directories: filler.directories,
-        bytes_used: end.bytes_total - end.room.bytes,
+        bytes_used: end.bytes_total - end.free.bytes,
         bytes_total: end.bytes_total,
-        inodes_used: end.room.inodes.map_or(0, |free| end.inodes_total - free),
+        inodes_used: end.free.inodes.map_or(0, |free| end.inodes_total - free),
         inodes_total: end.inodes_total,
-        ended_by: ending.map(|_| if end.room.inodes == Some(0) { Limit::Inodes } else { Limit::Bytes }),
+        ended_by: ending.map(|_| if end.free.inodes == Some(0) { Limit::Inodes } else { Limit::Bytes }),
         failed_call: ending.unwrap_or("").into(),
-        room,
+        free,
         seconds: started.elapsed().as_secs_f64(),
     })
 }
@@ -200,15 +201,15 @@ fn write_file(objects: &OwnedFd, path: &str, data: &[u8]) -> Result<(), (&'stati
 }
 
 struct Space {
-    room: Room,
+    free: FreeSpace,
     bytes_total: u64,
     inodes_total: u64,
 }
 
 fn space(path: &Path) -> Result<Space, StoreError> {
-    let found = rustix::fs::statvfs(path).map_err(io("ask for the room of", path))?;
-    let (_, room) = crate::advise::room_of(path, &found)?;
-    Ok(Space { room, bytes_total: found.f_blocks * found.f_frsize, inodes_total: found.f_files })
+    let found = rustix::fs::statvfs(path).map_err(io("ask for the space of", path))?;
+    let (_, free) = crate::advise::free_space_of(path, &found)?;
+    Ok(Space { free, bytes_total: found.f_blocks * found.f_frsize, inodes_total: found.f_files })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a file system offers to objects, before the first is written.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Room {
+pub struct FreeSpace {
     /// Inodes free for objects and directories; `None` where the file system makes inodes as needed.
     pub inodes: Option<u64>,
     /// Bytes free for data.
@@ -76,9 +76,9 @@ pub fn inodes_needed(scheme: Scheme, files: f64) -> f64 {
 
 /// Bytes that `files` objects of `object_bytes` need: their blocks, their inodes where those come from the free bytes, and
 /// the blocks of the directories.
-pub fn bytes_needed(scheme: Scheme, room: &Room, object_bytes: u64, files: f64) -> f64 {
-    let block = room.block_bytes as f64;
-    let data = files * object_bytes.div_ceil(room.block_bytes) as f64 * block;
+pub fn bytes_needed(scheme: Scheme, free: &FreeSpace, object_bytes: u64, files: f64) -> f64 {
+    let block = free.block_bytes as f64;
+    let data = files * object_bytes.div_ceil(free.block_bytes) as f64 * block;
     let name_digits = 40u32.saturating_sub(scheme.digits() * scheme.depth()).max(1);
     let directory_blocks: f64 = (0..=scheme.depth())
         .map(|level| {
@@ -87,7 +87,7 @@ pub fn bytes_needed(scheme: Scheme, room: &Room, object_bytes: u64, files: f64) 
             let digits = if is_lowest { name_digits } else { scheme.digits() };
             let possible = if level == 0 { 1.0 } else { scheme.directories_at(level) };
             let there = if level == 0 { 1.0 } else { directories_at(scheme, level, files) };
-            match room.directories {
+            match free.directories {
                 DirectoryFormat::Blocks => there * directory_blocks(entries / there.max(1.0), digits, block),
                 DirectoryFormat::Xfs => {
                     possible * expected(entries / possible, |count| xfs_blocks(count, digits, block))
@@ -95,7 +95,7 @@ pub fn bytes_needed(scheme: Scheme, room: &Room, object_bytes: u64, files: f64) 
             }
         })
         .sum();
-    data + directory_blocks * block + inodes_needed(scheme, files) * room.inode_bytes as f64
+    data + directory_blocks * block + inodes_needed(scheme, files) * free.inode_bytes as f64
 }
 
 /// Blocks of one directory with `entries` names of `digits` bytes. An estimate: entries of 8 bytes + name, leaf blocks three
@@ -106,7 +106,7 @@ fn directory_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     if entries * entry <= usable { 1.0 } else { 1.0 + entries * entry / (0.75 * usable) }
 }
 
-/// Bytes for entries in an XFS inode of 512 bytes that keeps room for security labels, as kernels with such a module make them
+/// Bytes for entries in an XFS inode of 512 bytes that keeps space for security labels, as kernels with such a module make them
 /// (fs/xfs/libxfs/xfs_attr_leaf.c: xfs_default_attroffset, 4 + 12 * 16). Without, it is 336.
 const XFS_INLINE_BYTES: f64 = 196.0;
 
@@ -125,7 +125,7 @@ fn xfs_blocks(entries: f64, digits: u32, block: f64) -> f64 {
     }
     let data = (entries / ((block - 64.0) / entry).floor()).ceil();
     let leaf = entries * 8.0 / (block - 64.0);
-    // One leaf, or many with a node above them and a block that tells where there is room.
+    // One leaf, or many with a node above them and a block that tells where there is space.
     data + if leaf <= 1.0 { 1.0 } else { leaf / 0.75 + 2.0 }
 }
 
@@ -145,9 +145,9 @@ fn expected(mean: f64, blocks: impl Fn(f64) -> f64) -> f64 {
 }
 
 /// Objects of `object_bytes` that fit, and what ends the fill.
-pub fn predict(scheme: Scheme, room: &Room, object_bytes: u64) -> Prediction {
-    let by_inodes = room.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
-    let by_bytes = greatest(|files| bytes_needed(scheme, room, object_bytes, files) <= room.bytes as f64);
+pub fn predict(scheme: Scheme, free: &FreeSpace, object_bytes: u64) -> Prediction {
+    let by_inodes = free.inodes.map(|inodes| greatest(|files| inodes_needed(scheme, files) <= inodes as f64));
+    let by_bytes = greatest(|files| bytes_needed(scheme, free, object_bytes, files) <= free.bytes as f64);
     let (files, ended_by) = match by_inodes {
         Some(by_inodes) if by_inodes <= by_bytes => (by_inodes, Limit::Inodes),
         _ => (by_bytes, Limit::Bytes),
@@ -191,7 +191,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     /// 12 inodes are not for objects: 10 reserved by ext4, lost+found and the study's own directory.
-    const PUBLISHED_ROOM: Room = Room {
+    const PUBLISHED_SPACE: FreeSpace = FreeSpace {
         inodes: Some(25_688 - 12),
         bytes: u64::MAX >> 8,
         block_bytes: 1024,
@@ -205,7 +205,7 @@ mod tests {
         for line in include_str!("../data/dmv/dirlayout.csv").lines().filter(|line| line.starts_with("murphy")) {
             let fields: Vec<&str> = line.split(',').collect();
             let scheme = Scheme::new(fields[1].parse().unwrap(), fields[2].parse().unwrap()).unwrap();
-            let prediction = predict(scheme, &PUBLISHED_ROOM, 4096);
+            let prediction = predict(scheme, &PUBLISHED_SPACE, 4096);
             assert_eq!(prediction.ended_by, Limit::Inodes);
             errors.push((prediction.files as f64 / fields[3].parse::<f64>().unwrap() - 1.0).abs());
         }
@@ -217,7 +217,7 @@ mod tests {
     /// Linux 6.18 and mkfs.xfs 6.1 on 600 MiB: 128,514 blocks free; objects of 4 KiB until it was full.
     #[test]
     fn the_law_fits_xfs() {
-        let room = Room {
+        let free = FreeSpace {
             inodes: Some(307_196),
             bytes: 128_514 * 4096,
             block_bytes: 4096,
@@ -225,7 +225,7 @@ mod tests {
             directories: DirectoryFormat::Xfs,
         };
         for (scheme, files, directories) in [("0x0", 112_554, 0), ("4x1", 106_564, 52_739), ("3x2", 99_267, 103_078)] {
-            let prediction = predict(scheme.parse().unwrap(), &room, 4096);
+            let prediction = predict(scheme.parse().unwrap(), &free, 4096);
             let error = prediction.files as f64 / f64::from(files) - 1.0;
             assert!(error.abs() < 0.005, "{scheme}: {} is off by {error:.4}", prediction.files);
             let counted = prediction.directories as f64 - 1.0;
@@ -270,8 +270,8 @@ mod tests {
         #[test]
         fn a_prediction_fits_and_one_more_does_not(digits in 1u32..7, depth in 1u32..6, inodes in 20u64..1 << 30) {
             let scheme = Scheme::new(digits, depth).unwrap();
-            let room = Room { inodes: Some(inodes), ..PUBLISHED_ROOM };
-            let files = predict(scheme, &room, 4096).files as f64;
+            let free = FreeSpace { inodes: Some(inodes), ..PUBLISHED_SPACE };
+            let files = predict(scheme, &free, 4096).files as f64;
             prop_assert!(inodes_needed(scheme, files) <= inodes as f64);
             prop_assert!(inodes_needed(scheme, files + 1.0) > inodes as f64 - 1e-6);
         }

@@ -43,11 +43,11 @@ fn caveats(found: &Prognosis) -> Vec<String> {
     }
     let breaks = &found.breaks;
     let counts = [
-        (breaks.shared_files, "files share extents (reflinks, snapshots): what is moved of them takes new room"),
+        (breaks.shared_files, "files share extents (reflinks, snapshots): what is moved of them takes new space"),
         (breaks.encoded_files, "files are compressed or encrypted: a cure may write them otherwise"),
         (breaks.extra_links, "hard links would become files of their own in a copy"),
     ];
-    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")));
+    notes.extend(counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")));
     notes
 }
 
@@ -81,7 +81,7 @@ fn cures(found: &Prognosis) -> Table {
     let mut table = Table::new("cures", "Cures", &columns);
     let tried = found.twin.iter().flat_map(|twin| &twin.cures);
     for cure in found.cures.iter().chain(tried) {
-        let words = if cure.bound { format!("at best; {}", cure.verdict) } else { format!("tried; {}", cure.verdict) };
+        let text = if cure.bound { format!("at best; {}", cure.verdict) } else { format!("tried; {}", cure.verdict) };
         let written = Bytes(cure.bytes_written).to_string();
         let after = json!(cure.seconds_after);
         table.row(vec![
@@ -90,7 +90,7 @@ fn cures(found: &Prognosis) -> Table {
             after,
             json!(written),
             json!(cure.pays_after_reads),
-            json!(words),
+            json!(text),
         ]);
     }
     table
@@ -108,9 +108,9 @@ fn creatable(found: &Prognosis) -> Table {
             json!(one.files),
             json!(one.low),
             json!(one.high),
-            json!(one.ends_by.words()),
+            json!(one.ends_by.text()),
             json!(found.suggested_by_df(one.size, one.user)),
-            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_by.words()))),
+            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_by.text()))),
         ]);
     }
     table

@@ -13,7 +13,7 @@ use parts::{breaks, changed_share, cures, directories, notes, shown, unseen_shar
 use rayon::prelude::*;
 use senesce_devmodel::{DeviceModel, ModelError};
 use senesce_layout::ExtentKind;
-use senesce_layout::{FileRuns, Layout, LayoutSummary, Room, ShownDirectory};
+use senesce_layout::{FileRuns, FileSystemSpace, Layout, LayoutSummary, ShownDirectory};
 use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -109,7 +109,7 @@ pub struct Cure {
 /// Files that a cure would change in another way.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Breaks {
-    /// Files of which some extents are shared (reflinks, snapshots): moving them takes new room.
+    /// Files of which some extents are shared (reflinks, snapshots): moving them takes new space.
     pub shared_files: u64,
     /// Some of them.
     pub shared_examples: Vec<String>,
@@ -167,7 +167,8 @@ pub struct Prognosis {
     /// The largest preallocations in few extents.
     pub largest: Vec<Largest>,
     /// What the file system offers.
-    pub room: Room,
+    #[serde(rename = "room")]
+    pub space: FileSystemSpace,
     /// What a cure would break.
     pub breaks: Breaks,
     /// Share of what there is that could not be seen, 0 to 1.
@@ -257,7 +258,7 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
     let drive = if target.is_file() && options.model == "auto" { drive.of_image() } else { drive };
     let model = drive.parameters()?;
     let seen = Seen::of(directory, &model, options)?;
-    let room = Room::of(directory)?;
+    let space = FileSystemSpace::of(directory)?;
     let Seen { summary, files, order, costs } = &seen;
     let [now, ideal, rewritten] = costs;
     let moves = seen.ideal_moves();
@@ -282,18 +283,18 @@ fn examine(target: &Path, place: &ShownDirectory, options: &Options) -> Result<P
         cures: Vec::new(),
         plan: plan::steps(&moves),
         plan_files: moves.iter().take(WORST).map(|one| shown(&files.path(one.file as usize))).collect(),
-        creatable: headroom::creatable(&room),
-        largest: headroom::largest(&room),
+        creatable: headroom::creatable(&space),
+        largest: headroom::largest(&space),
         breaks: breaks(&seen),
-        unseen_share: unseen_share(place, &seen, &room),
+        unseen_share: unseen_share(place, &seen, &space),
         changed_share: 0.0,
         notes: notes(summary),
         elapsed_seconds: 0.0,
         peak_rss_bytes: summary.peak_rss_bytes,
         twin: None,
-        room,
+        space,
     };
-    found.changed_share = changed_share(&found.room, &Room::of(directory)?);
+    found.changed_share = changed_share(&found.space, &FileSystemSpace::of(directory)?);
     if found.changed_share > 0.0 {
         let percent = found.changed_share * 100.0;
         found.notes.push(format!("the file system changed meanwhile, by {percent:.2} % of its used blocks"));
@@ -312,7 +313,7 @@ impl Prognosis {
 
     /// What df suggests.
     pub fn suggested_by_df(&self, size: u64, user: User) -> Option<u64> {
-        headroom::suggested_by_df(&self.room, size, user)
+        headroom::suggested_by_df(&self.space, size, user)
     }
 }
 

@@ -15,7 +15,7 @@ pub fn text(found: &Prognosis) -> String {
     metric(&mut text, "files", "Files that were seen.", &one(found.files as f64));
     metric(&mut text, "pieces", "Contiguous pieces of files.", &one(found.pieces as f64));
     metric(&mut text, "unseen_share", "Share that could not be seen.", &one(found.unseen_share));
-    let free = (found.room.free_blocks * found.room.block_size) as f64;
+    let free = (found.space.free_blocks * found.space.block_size) as f64;
     metric(&mut text, "free_bytes", "Free bytes, the reserve of root included.", &one(free));
     let creatable = |number: fn(&crate::headroom::Creatable) -> u64| {
         let sample = |one: &crate::headroom::Creatable| {

@@ -88,7 +88,7 @@ pub fn keep(directory: &Path, found: &Prognosis) -> Result<Vec<Kept>, PrognosisE
 impl Kept {
     fn of(found: &Prognosis) -> Self {
         let mut free_extents = Vec::new();
-        for extent in found.room.free.iter().flatten().filter(|extent| extent.blocks > 0) {
+        for extent in found.space.free.iter().flatten().filter(|extent| extent.blocks > 0) {
             let power = extent.blocks.ilog2() as usize;
             if free_extents.len() <= power {
                 free_extents.resize(power + 1, 0);
@@ -105,7 +105,7 @@ impl Kept {
             files: found.files,
             bytes: found.bytes,
             pieces: found.pieces,
-            free_bytes: found.room.free_blocks * found.room.block_size,
+            free_bytes: found.space.free_blocks * found.space.block_size,
             free_extents,
             creatable: found.creatable.clone(),
         }
@@ -118,7 +118,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
         return Vec::new();
     }
     let mut found = Vec::new();
-    let mut one = |value: &str, threshold: f64, words: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
+    let mut one = |value: &str, threshold: f64, text: &str, of: &dyn Fn(&Kept) -> Option<f64>| {
         let points: Vec<(f64, f64)> = kept.iter().filter_map(|one| Some((one.time / DAY, of(one)?))).collect();
         if let Some((slope, last)) = line(&points) {
             let days = (threshold - last) / slope;
@@ -127,7 +127,7 @@ pub fn trends(kept: &[Kept]) -> Vec<Trend> {
                 true => Some(0.0),
                 false => (days.is_finite() && (0.0..=HORIZON).contains(&days)).then_some(days),
             };
-            found.push(Trend { value: value.into(), per_day: slope, days_left, threshold: words.into() });
+            found.push(Trend { value: value.into(), per_day: slope, days_left, threshold: text.into() });
         }
     };
     let first = kept.iter().map(|one| one.now_seconds).next().unwrap_or(0.0);

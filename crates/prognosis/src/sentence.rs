@@ -29,12 +29,12 @@ pub fn verdict(now: f64, after: f64) -> &'static str {
 
 /// One or two sentences: what reading costs and what would help; how many files can be created and what ends it.
 pub fn of(prognosis: &Prognosis) -> String {
-    let mut words = reading(prognosis);
-    if let Some(room) = room(prognosis) {
-        words.push(' ');
-        words.push_str(&room);
+    let mut text = reading(prognosis);
+    if let Some(space) = space(prognosis) {
+        text.push(' ');
+        text.push_str(&space);
     }
-    words
+    text
 }
 
 fn reading(prognosis: &Prognosis) -> String {
@@ -63,7 +63,7 @@ fn reading(prognosis: &Prognosis) -> String {
     format!("{all}; {defragment}; {rewrite}.")
 }
 
-fn room(prognosis: &Prognosis) -> Option<String> {
+fn space(prognosis: &Prognosis) -> Option<String> {
     let user = |one: &&Creatable| one.user == User::User;
     let all = prognosis.creatable.iter().filter(user);
     // The size at which df is furthest from the truth; 4 KiB where it is right everywhere.
@@ -83,7 +83,7 @@ fn room(prognosis: &Prognosis) -> Option<String> {
         true => one.files.to_string(),
         false => format!("about {} ({} to {})", one.files, one.low, one.high),
     };
-    let ends = one.ends_by.words();
+    let ends = one.ends_by.text();
     Some(match one.ends_by {
         EndsBy::Bytes => format!("You can still create {number} {size}{df}; it ends by {ends}."),
         _ => format!(
@@ -95,9 +95,9 @@ fn room(prognosis: &Prognosis) -> Option<String> {
 
 /// Bytes that are free when the last file is made, without what inodes and directories take.
 fn left(prognosis: &Prognosis, one: &Creatable) -> Bytes {
-    let room = &prognosis.room;
-    let free = room.free_blocks.saturating_sub(headroom::not_set_aside(room)) * room.block_size;
-    Bytes(free.saturating_sub(one.files * one.size.div_ceil(room.block_size) * room.block_size))
+    let space = &prognosis.space;
+    let free = space.free_blocks.saturating_sub(headroom::not_set_aside(space)) * space.block_size;
+    Bytes(free.saturating_sub(one.files * one.size.div_ceil(space.block_size) * space.block_size))
 }
 
 #[cfg(test)]

@@ -141,8 +141,8 @@ struct RecordPage<'a> {
 
 /// The specification of the run, text without its quotes.
 fn settings(plan: &Plan) -> Vec<(String, String)> {
-    let words = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
-    plan.spec.iter().map(|(name, value)| (name.clone(), words(value))).collect()
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
+    plan.spec.iter().map(|(name, value)| (name.clone(), text(value))).collect()
 }
 
 struct FindingView<'a> {
@@ -235,7 +235,7 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
                 source: &finding.source,
                 measured: &finding.measured,
                 note: &finding.note,
-                verdict: finding.verdict.words(),
+                verdict: finding.verdict.text(),
                 symbol,
                 class,
             }

@@ -67,8 +67,8 @@ impl Page {
         for item in items {
             match item {
                 Item::Path { class, paint, path, .. } => page.path(class, paint, path)?,
-                Item::Text { x, y, anchor, degrees, class, size, words } => {
-                    page.text((*x, *y), *anchor, degrees.unwrap_or(0.0), (class, *size), words);
+                Item::Text { x, y, anchor, degrees, class, size, text } => {
+                    page.text((*x, *y), *anchor, degrees.unwrap_or(0.0), (class, *size), text);
                 }
             }
         }
@@ -113,8 +113,8 @@ impl Page {
         Ok(())
     }
 
-    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, degrees: f64, (class, size): (&str, f64), words: &str) {
-        let glyphs = self.font.glyphs(words);
+    fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, degrees: f64, (class, size): (&str, f64), text: &str) {
+        let glyphs = self.font.glyphs(text);
         let before = self.font.width(&glyphs, size)
             * match anchor {
                 Anchor::Start => 0.0,

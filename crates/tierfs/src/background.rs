@@ -39,11 +39,11 @@ pub fn start(log: Option<&Path>) -> Result<Option<i32>, TierError> {
     if line.trim_end() == READY {
         return Ok(None);
     }
-    let mut words = Vec::new();
+    let mut message = Vec::new();
     if let Some(mut messages) = server.stderr.take() {
-        let _ = messages.read_to_end(&mut words);
+        let _ = messages.read_to_end(&mut message);
     }
-    let _ = io::stderr().write_all(&words);
+    let _ = io::stderr().write_all(&message);
     let status = server.wait().map_err(io_error("wait for", &program))?;
     Ok(Some(status.code().unwrap_or(senesce_core::ExitCode::RunFailed as i32)))
 }

@@ -1,4 +1,4 @@
-//! The thread that does what nobody waits for: gives room of the cold store back, and scrubs.
+//! The thread that does what nobody waits for: gives space of the cold store back, and scrubs.
 
 use crate::fs::TierFs;
 use parking_lot::{Condvar, Mutex};

@@ -174,7 +174,7 @@ pub(crate) fn judge(region: &Region, identity: Identity, purpose: Purpose) -> Ju
         notes.push("the copy of the pointer to the table of inodes, to be written".into());
     }
     if some_nameless {
-        notes.push(format!("{} inodes have no name since a repair, which found no room for one", found.orphans.len()));
+        notes.push(format!("{} inodes have no name since a repair, which found no space for one", found.orphans.len()));
     }
     let left = [
         (if some_nameless { 0 } else { found.orphans.len() }, "inodes without a name, to be freed"),

@@ -31,7 +31,7 @@ pub trait ColdStore: Send + Sync {
     /// Those of fdatasync(2): what was written since the last success may be lost.
     fn sync(&self) -> io::Result<()>;
 
-    /// Gives the room of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
+    /// Gives the space of `count` slots from `slot` on back to whatever holds the store; nobody needs their content.
     ///
     /// # Errors
     /// Those of fallocate(2). The content of the slots may be there still.
@@ -40,7 +40,7 @@ pub trait ColdStore: Send + Sync {
     }
 
     /// Whether `bytes` more could be written, as far as that can be told.
-    fn has_room(&self, _bytes: u64) -> bool {
+    fn has_space(&self, _bytes: u64) -> bool {
         true
     }
 
@@ -127,7 +127,7 @@ impl ColdStore for FileCold {
         Ok(rustix::fs::fallocate(&self.file, flags, at(slot), u64::from(count) * BLOCK as u64)?)
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
+    fn has_space(&self, bytes: u64) -> bool {
         let free = rustix::fs::fstatvfs(&self.file).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
         self.is_device || free.is_ok_and(|free| free >= bytes)
     }
@@ -281,8 +281,8 @@ impl ColdStore for LatencyCold {
         self.inner.punch(slot, count)
     }
 
-    fn has_room(&self, bytes: u64) -> bool {
-        self.inner.has_room(bytes)
+    fn has_space(&self, bytes: u64) -> bool {
+        self.inner.has_space(bytes)
     }
 
     fn describe(&self) -> String {
@@ -300,7 +300,7 @@ pub struct AlignedBuffer {
 unsafe impl Send for AlignedBuffer {}
 
 impl AlignedBuffer {
-    /// Room for `blocks` blocks (at least 1), zeroed.
+    /// Space for `blocks` blocks (at least 1), zeroed.
     pub fn new(blocks: usize) -> Self {
         let len = blocks.max(1) * BLOCK;
         let layout = Self::layout(len);

@@ -35,11 +35,11 @@ pub struct Names {
     /// It was removed and takes no more entries.
     pub removed: bool,
     index: HashTable<Indexed>,
-    /// Block in which the last entry found room.
+    /// Block in which the last entry found space.
     last: u32,
     /// First byte behind that entry in its block, where another record begins; 0 if that is not known.
     behind_last: usize,
-    /// Other blocks that may have room, each once.
+    /// Other blocks that may have space, each once.
     candidates: Vec<u32>,
     is_candidate: Vec<bool>,
     /// Entries of each block.
@@ -86,7 +86,7 @@ impl Names {
         self.index.insert_unique(spread(hash), Indexed { hash, position }, |entry| spread(entry.hash));
     }
 
-    /// Block `index` may have room for a new entry.
+    /// Block `index` may have space for a new entry.
     pub fn offer(&mut self, index: u32) {
         self.is_candidate.resize(self.is_candidate.len().max(index as usize + 1), false);
         if !std::mem::replace(&mut self.is_candidate[index as usize], true) {
@@ -217,7 +217,7 @@ impl TierFs {
                 self.add_block(ino, names, index)?;
             }
             if index < names.blocks
-                && let Some((at, length)) = self.room_in(names, index, needed)?
+                && let Some((at, length)) = self.space_in(names, index, needed)?
             {
                 names.last = index;
                 let start = self.record_at(names, first_position(index))? + at;
@@ -232,20 +232,20 @@ impl TierFs {
     }
 
     /// Free bytes in a block: where and how many. Names that come one after the other need not look at those before them.
-    fn room_in(&self, names: &mut Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
+    fn space_in(&self, names: &mut Names, index: u32, needed: usize) -> FsResult<Option<(usize, usize)>> {
         let base = self.record_at(names, first_position(index))?;
         let behind = std::mem::take(&mut names.behind_last);
         if index == names.last
             && behind > 0
-            && let Some(room) = self.room_from(base, behind, needed)?
+            && let Some(space) = self.space_from(base, behind, needed)?
         {
-            return Ok(Some(room));
+            return Ok(Some(space));
         }
-        self.room_from(base, 0, needed)
+        self.space_from(base, 0, needed)
     }
 
     /// The same from byte `at` of the block at byte `base` on. Free neighbours are joined on the way, one word each.
-    fn room_from(&self, base: usize, mut at: usize, needed: usize) -> FsResult<Option<(usize, usize)>> {
+    fn space_from(&self, base: usize, mut at: usize, needed: usize) -> FsResult<Option<(usize, usize)>> {
         while at < BLOCK {
             let mut length = self.shape_of(base + at)?;
             if self.region.load(base + at) == entry::FREE {

@@ -133,7 +133,7 @@ pub fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) 
     let path = path.to_path_buf();
     move |source| {
         let remedy = match source.raw_os_error() {
-            Some(libc::ENOSPC) => "; free some room there or choose a smaller size",
+            Some(libc::ENOSPC) => "; free some space there or choose a smaller size",
             Some(libc::EACCES | libc::EPERM) => "; check its permissions or run as root",
             Some(libc::ENOENT) => "; check the path, or make it with `senesce tier mkfs` or mkdir",
             Some(libc::ENOTCONN) => "; its server has died: umount it, then mount it again",

@@ -41,7 +41,7 @@ pub struct Evictor {
 enum Stopped {
     No,
     /// The disk of the cold store is full.
-    NoRoom,
+    NoSpace,
     /// The cold store failed.
     Failed,
 }
@@ -94,8 +94,8 @@ impl Evictor {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Remembers whether the cold store has room, and says when it no longer has.
-    fn note_room(&self, free: u64) {
+    /// Remembers whether the cold store has space, and says when it no longer has.
+    fn note_space(&self, free: u64) {
         let full = free == 0;
         if full && !self.full.load(Ordering::Relaxed) {
             eprintln!("tier: the cold store is full: eviction stopped until blocks of it are freed");
@@ -109,13 +109,13 @@ impl Evictor {
     }
 
     fn stop_after(&self, error: &io::Error) {
-        let no_room = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
-        *self.stopped.lock() = if no_room { Stopped::NoRoom } else { Stopped::Failed };
+        let no_space = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+        *self.stopped.lock() = if no_space { Stopped::NoSpace } else { Stopped::Failed };
     }
 
     fn goes_on(&self) {
         if std::mem::replace(&mut *self.stopped.lock(), Stopped::No) != Stopped::No {
-            eprintln!("tier: the disk of the cold store has room again: eviction goes on");
+            eprintln!("tier: the disk of the cold store has space again: eviction goes on");
         }
     }
 
@@ -192,7 +192,7 @@ impl TierFs {
         if self.slots.free() < want.min(BATCH) as u64 && self.released.is_waiting() {
             self.hurry_released();
         }
-        self.evictor.note_room(self.slots.free());
+        self.evictor.note_space(self.slots.free());
         let want = want.min(BATCH).min(self.slots.free() as usize);
         let mut batch = self.pick(&mut work.hand, want);
         batch.sort_unstable();
@@ -219,11 +219,11 @@ impl TierFs {
         moved
     }
 
-    /// Whether eviction goes on: it does by itself once the disk of the cold store has room again.
+    /// Whether eviction goes on: it does by itself once the disk of the cold store has space again.
     fn may_evict(&self) -> bool {
         match *self.evictor.stopped.lock() {
             Stopped::No => true,
-            Stopped::NoRoom => self.cold.has_room((BATCH * BLOCK) as u64),
+            Stopped::NoSpace => self.cold.has_space((BATCH * BLOCK) as u64),
             Stopped::Failed => false,
         }
     }

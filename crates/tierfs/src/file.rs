@@ -68,7 +68,7 @@ impl TierFs {
                     Attempt::NeedsBlocks(blocks) => blocks,
                 }
             };
-            self.make_room(needed)?;
+            self.make_space(needed)?;
         }
     }
 

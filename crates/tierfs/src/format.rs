@@ -50,7 +50,7 @@ pub mod superblock {
     pub const INODE_TREE: usize = 72;
     /// The same once more, stored after it: what a repair can fall back on.
     pub const INODE_TREE_COPY: usize = 128;
-    /// Not 0 after a repair that found no room for all names: inodes without one are kept until another repair.
+    /// Not 0 after a repair that found no space for all names: inodes without one are kept until another repair.
     pub const NAMELESS: usize = 136;
     /// The commit record of a rename: count and checksum, then pairs of address and value.
     pub const COMMIT_RECORD: usize = 256;

@@ -116,8 +116,8 @@ impl TierFs {
         })
     }
 
-    /// Evicts until there may be room for `blocks` more. The caller must not hold the lock of a regular file.
-    pub(crate) fn make_room(&self, blocks: usize) -> FsResult<()> {
+    /// Evicts until there may be space for `blocks` more. The caller must not hold the lock of a regular file.
+    pub(crate) fn make_space(&self, blocks: usize) -> FsResult<()> {
         self.changeable()?;
         if self.mode == Mode::Anticache && self.evict_under_pressure(blocks) > 0 {
             return Ok(());
@@ -131,7 +131,7 @@ impl TierFs {
         loop {
             match self.try_begin(blocks, freeing) {
                 Some(change) => return Ok(change),
-                None => self.make_room(blocks)?,
+                None => self.make_space(blocks)?,
             }
         }
     }

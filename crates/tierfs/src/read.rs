@@ -141,7 +141,7 @@ impl TierFs {
         }
     }
 
-    /// Brings fetched blocks back to memory if the policy says so, memory has room, and the file has not changed since.
+    /// Brings fetched blocks back to memory if the policy says so, memory has space, and the file has not changed since.
     fn promote(&self, ino: u32, slot: &Slot, offset: usize, version: u32, run: &Run, data: &[u8]) {
         if self.mode == Mode::Bpfs || self.promotion == Promotion::Never {
             return;

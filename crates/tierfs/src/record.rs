@@ -38,10 +38,10 @@ impl Record {
     }
 }
 
-/// Whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves room for another one.
+/// Whether a record at byte `at` of the region can have `length` bytes: it fills its block, or leaves space for another one.
 pub fn fits(at: usize, length: usize) -> bool {
-    let room = BLOCK - at % BLOCK;
-    length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == room || length + LEAST_RECORD <= room)
+    let space = BLOCK - at % BLOCK;
+    length >= LEAST_RECORD && length.is_multiple_of(UNIT) && (length == space || length + LEAST_RECORD <= space)
 }
 
 /// Reads the record at byte `at` of the region; `None` if its sums are wrong or it does not fit its block. Nobody writes the

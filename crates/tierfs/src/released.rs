@@ -1,4 +1,4 @@
-//! Slots of deleted content: they wait here until their room in the cold store is given back, and then are free again.
+//! Slots of deleted content: they wait here until their space in the cold store is given back, and then are free again.
 
 use crate::fs::TierFs;
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ pub(crate) struct Released {
     moving: Mutex<()>,
     count: AtomicU64,
     punched: AtomicU64,
-    /// The store cannot give room back.
+    /// The store cannot give space back.
     cannot: AtomicBool,
 }
 

@@ -35,7 +35,7 @@ pub struct RepairReport {
     pub restored: Vec<String>,
     /// What has lost its name, and the path that it has now.
     pub kept: Vec<String>,
-    /// Inodes that are kept and for whose names there was no room; another repair names them once there is.
+    /// Inodes that are kept and for whose names there was no space; another repair names them once there is.
     pub nameless: usize,
 }
 
@@ -93,7 +93,7 @@ fn keep_the_rest(
     let fs = TierFs::over(region, cold, identity, found, &Options::default(), 0);
     match fs.keep_nameless(&nameless, report) {
         Ok(()) => {}
-        // Room can be made once it is mounted.
+        // Space can be made once it is mounted.
         Err(Errno::NOSPC) => report.nameless = nameless.len() - report.kept.len(),
         Err(error) => {
             let kept = "nothing of it is freed before a repair has ended";
@@ -231,8 +231,8 @@ fn rebuild(region: &Region, block: u32) {
     let mut at = 0;
     while at < BLOCK {
         // What is before the first entry becomes a record.
-        let has_room = at == 0 || at >= LEAST_RECORD;
-        let record = read_record(region, byte(block) + at).filter(|record| record.ino != 0 && has_room);
+        let has_space = at == 0 || at >= LEAST_RECORD;
+        let record = read_record(region, byte(block) + at).filter(|record| record.ino != 0 && has_space);
         let length = record.as_ref().map_or(UNIT, |record| entry::bytes_for(record.name().len()));
         entries.extend(record.map(|record| (at, record)));
         at += length;

@@ -101,7 +101,7 @@ pub struct Stats {
     pub damaged_metadata: u64,
     /// Whether evicted blocks have checksums.
     pub block_sums: bool,
-    /// Blocks of the cold store whose room was given back to its disk since the mount.
+    /// Blocks of the cold store whose space was given back to its disk since the mount.
     pub punched_cold_blocks: u64,
     /// Whether eviction stopped because the cold store failed or its disk is full; after the latter it goes on by itself.
     pub eviction_stopped: bool,

@@ -17,7 +17,7 @@ const RECORD_HEADER: usize = 8;
 const BLOCK_HEADER: usize = 16;
 /// Bytes of records in a block.
 const PAYLOAD: usize = BLOCK - BLOCK_HEADER;
-/// Blocks of a chain: room for what the kernel lists at once (64 KiB of names) with its values, and one of the largest.
+/// Blocks of a chain: space for what the kernel lists at once (64 KiB of names) with its values, and one of the largest.
 const MOST_BLOCKS: usize = 64;
 /// Longest value (XATTR_SIZE_MAX, include/uapi/linux/limits.h).
 const MAX_VALUE: usize = 65_536;

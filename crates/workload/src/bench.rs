@@ -117,7 +117,7 @@ impl Bench {
         let mut bench = Self::adopt(workload, directory, options, options.seed)?;
         let target = directory.path();
         if options.execution == Execution::System {
-            bench.check_room(target)?;
+            bench.check_space(target)?;
         }
         for step in &workload.steps {
             if interrupt.requested() {
@@ -169,7 +169,7 @@ impl Bench {
         &self.workload
     }
 
-    fn check_room(&self, target: &Path) -> Result<(), WorkloadError> {
+    fn check_space(&self, target: &Path) -> Result<(), WorkloadError> {
         let needed: u64 = self.layouts.iter().map(Layout::existing_bytes).sum();
         let reused = self.workload.filesets.iter().any(|fileset| fileset.reuse || fileset.trusttree);
         let found = rustix::fs::statvfs(target).map_err(WorkloadError::io("look at the free space of", target))?;
@@ -179,7 +179,7 @@ impl Bench {
         if !reused && needed > total || needed > free && !self.roots.iter().any(|root| root.exists()) {
             return Err(WorkloadError::Missing {
                 what: format!(
-                    "room for the file sets ({}) in {} ({} free)",
+                    "space for the file sets ({}) in {} ({} free)",
                     Bytes(needed),
                     target.display(),
                     Bytes(free)

@@ -29,7 +29,7 @@ macro_rules! personality {
     };
 }
 
-/// Thread memory; a thread needs room for one call of 1 MiB.
+/// Thread memory; a thread needs space for one call of 1 MiB.
 const MEMORY: (&str, u64, u64) = ("memsize", 10 << 20, 1 << 20);
 
 /// All built-in personalities. The least number of files is twenty per thread that creates: with fewer, creation soon

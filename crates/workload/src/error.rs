@@ -55,7 +55,7 @@ pub enum WorkloadError {
 fn remedy(source: &io::Error) -> &'static str {
     match source.raw_os_error() {
         Some(libc::ENOSPC) => {
-            "the workload needs more room: make it smaller with --scale or --set, or use a larger target"
+            "the workload needs more space: make it smaller with --scale or --set, or use a larger target"
         }
         Some(libc::EMFILE) => "raise the limit of open files with `ulimit -n`",
         Some(libc::EROFS) => "remount the target read-write",

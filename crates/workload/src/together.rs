@@ -51,8 +51,8 @@ fn reason(repetitions: &[&Repetition]) -> Option<String> {
     let told =
         repetitions.iter().enumerate().filter_map(|(rank, part)| Some((rank, part.valid, part.reason.as_ref()?)));
     // Why a part does not count says more than why another ended early.
-    let (rank, _, words) = told.min_by_key(|(_, valid, _)| *valid)?;
-    Some(format!("rank {rank}: {words}"))
+    let (rank, _, message) = told.min_by_key(|(_, valid, _)| *valid)?;
+    Some(format!("rank {rank}: {message}"))
 }
 
 fn messages(repetitions: &[&Repetition]) -> Vec<String> {

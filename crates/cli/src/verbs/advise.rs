@@ -98,8 +98,8 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
         Bytes(volume.size),
         volume.source
     );
-    let inodes = volume.room.inodes.map_or("inodes as needed".into(), |inodes| format!("{inodes} inodes"));
-    println!("free: {}, {inodes}", Bytes(volume.room.bytes));
+    let inodes = volume.free.inodes.map_or("inodes as needed".into(), |inodes| format!("{inodes} inodes"));
+    println!("free: {}, {inodes}", Bytes(volume.free.bytes));
     let columns =
         ["scheme", "directories", "inodes needed", "bytes needed", "entries per directory", "most objects", ""];
     let mut table = Table::new("schemes", "", &columns);
@@ -111,7 +111,7 @@ fn show(found: &Recommendation) -> std::io::Result<()> {
             json!(Bytes(advice.bytes_needed).to_string()),
             json!(advice.entries_per_directory),
             json!(advice.most.files),
-            json!(advice.words()),
+            json!(advice.text()),
         ]);
     }
     print_table(&mut crate::output::stdout(), &table)?;

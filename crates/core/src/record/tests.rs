@@ -14,22 +14,22 @@ fn open(path: &Path, size: &str) -> Result<RunDirectory, RecordError> {
 
 #[test]
 fn a_record_of_another_format_is_refused_with_what_to_do() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     fs::write(path.join("format"), "1").unwrap();
     let refused = Record::open(&path).unwrap_err();
     assert_eq!(Failure::from(refused).exit_code(), ExitCode::Usage);
-    let words = |path: &Path| open(path, "1G").unwrap_err().to_string();
-    assert_eq!(words(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
+    let message = |path: &Path| open(path, "1G").unwrap_err().to_string();
+    assert_eq!(message(&path), format!("{}: made by senesce 0.1, cannot be read; run again", path.display()));
     fs::write(path.join("format"), "3").unwrap();
-    assert!(words(&path).contains("format 3; this one reads 2"), "{}", words(&path));
+    assert!(message(&path).contains("format 3; this one reads 2"), "{}", message(&path));
 }
 
 #[test]
 fn a_run_is_continued_finished_and_read_back() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();
     run.append("sample", &json!({"operations": 1})).unwrap();
     drop(run);
@@ -53,8 +53,8 @@ fn a_run_is_continued_finished_and_read_back() {
 
 #[test]
 fn another_plan_and_a_second_writer_are_refused() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     let run = open(&path, "1G").unwrap();
     assert!(matches!(open(&path, "1G"), Err(RecordError::InUse { .. })));
     drop(run);
@@ -64,8 +64,8 @@ fn another_plan_and_a_second_writer_are_refused() {
 
 #[test]
 fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     let mut run = open(&path, "1G").unwrap();
     for number in 0..3 {
         run.append("sample", &json!(number)).unwrap();
@@ -90,8 +90,8 @@ fn a_torn_last_line_is_dropped_and_damage_before_it_is_an_error() {
 
 #[test]
 fn events_that_belong_together_are_in_the_record_or_none_of_them() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     let event = |kind: &str, data: u32| json!({kind: data});
     let mut run = open(&path, "1G").unwrap();
     run.append_named(&[event("sample", 1), event("done", 1)]).unwrap();
@@ -111,8 +111,8 @@ fn events_that_belong_together_are_in_the_record_or_none_of_them() {
 
 #[test]
 fn a_record_without_its_environment_is_refused() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     for damage in [Some("{"), None] {
         match damage {
@@ -127,10 +127,10 @@ fn a_record_without_its_environment_is_refused() {
 
 #[test]
 fn links_in_a_run_directory_are_not_written_through() {
-    let room = tempfile::tempdir().unwrap();
-    let precious = room.path().join("precious");
+    let directory = tempfile::tempdir().unwrap();
+    let precious = directory.path().join("precious");
     fs::write(&precious, "precious").unwrap();
-    let path = room.path().join("run");
+    let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     for name in ["events.jsonl", "lock", "summary.json"] {
         let file = path.join(name);
@@ -149,17 +149,17 @@ fn links_in_a_run_directory_are_not_written_through() {
 
 #[test]
 fn a_foreign_directory_is_not_touched() {
-    let room = tempfile::tempdir().unwrap();
-    fs::write(room.path().join("thesis.txt"), "precious").unwrap();
-    assert!(matches!(open(room.path(), "1G"), Err(RecordError::NotEmpty { .. })));
-    assert!(matches!(Record::open(room.path()), Err(RecordError::NotARun { .. })));
-    assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "nothing was made in it");
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
+    assert!(matches!(open(directory.path(), "1G"), Err(RecordError::NotEmpty { .. })));
+    assert!(matches!(Record::open(directory.path()), Err(RecordError::NotARun { .. })));
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing was made in it");
 }
 
 #[test]
 fn histograms_are_not_written_through_a_link() {
-    let room = tempfile::tempdir().unwrap();
-    let (path, outside) = (room.path().join("run"), room.path().join("outside"));
+    let directory = tempfile::tempdir().unwrap();
+    let (path, outside) = (directory.path().join("run"), directory.path().join("outside"));
     fs::create_dir_all(&path).unwrap();
     fs::create_dir(&outside).unwrap();
     std::os::unix::fs::symlink(&outside, path.join("histograms")).unwrap();
@@ -174,8 +174,8 @@ fn histograms_are_not_written_through_a_link() {
 
 #[test]
 fn a_record_of_devices_is_refused_and_not_read_for_ever() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run");
     drop(open(&path, "1G").unwrap());
     for name in ["events.jsonl", "summary.json", "plan.toml", "format"] {
         let file = path.join(name);
@@ -191,8 +191,8 @@ fn a_record_of_devices_is_refused_and_not_read_for_ever() {
 #[test]
 fn what_is_no_directory_is_said_before_anything_is_made() {
     use std::os::unix::fs::symlink;
-    let room = tempfile::tempdir().unwrap();
-    let at = |name: &str| room.path().join(name);
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
     fs::write(at("file"), "precious").unwrap();
     symlink(at("file"), at("link")).unwrap();
     symlink(at("nowhere"), at("dangling")).unwrap();
@@ -209,8 +209,8 @@ fn what_is_no_directory_is_said_before_anything_is_made() {
         assert!(error.to_string().contains(found) && error.to_string().contains("--out"), "{name}: {error}");
         assert_eq!(Failure::from(error).exit_code(), ExitCode::Usage, "{name}");
     }
-    let words = open(Path::new("/dev/null"), "1G").unwrap_err().to_string();
-    assert!(words.starts_with("/dev/null is a device"), "{words}");
+    let message = open(Path::new("/dev/null"), "1G").unwrap_err().to_string();
+    assert!(message.starts_with("/dev/null is a device"), "{message}");
     assert_eq!((fs::read(at("file")).unwrap(), at("nowhere").exists()), (b"precious".to_vec(), false));
     fs::create_dir(at("real")).unwrap();
     symlink(at("real"), at("to-directory")).unwrap();

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use senesce_core::Failure;
 use senesce_core::failure::failed;
 use senesce_core::interrupt::Interrupt;
-use senesce_layout::Room;
+use senesce_layout::FileSystemSpace;
 use senesce_prognosis::PrognosisError;
 use senesce_prognosis::headroom::{self, User};
 use senesce_prognosis::twin::{self, Probe, Trial};
@@ -45,7 +45,7 @@ fn watch(
     (twin_files, twin_ends_by): (u64, headroom::EndsBy),
     interrupt: &Interrupt,
 ) -> Result<Fill, Failure> {
-    let before = Room::of(root)?;
+    let before = FileSystemSpace::of(root)?;
     let stride = (twin_files / u64::from(spec.marks)).max(1);
     let mut marks = vec![mark(root, 0, size)?];
     let mut probe = Probe::begin(root, size)?;
@@ -59,7 +59,7 @@ fn watch(
             None => {}
         }
     };
-    let after = Room::of(root)?;
+    let after = FileSystemSpace::of(root)?;
     Ok(Fill {
         step,
         marks,
@@ -73,14 +73,14 @@ fn watch(
 }
 
 fn mark(root: &Path, created: u64, size: u64) -> Result<Mark, Failure> {
-    let room = Room::of(root)?;
-    let said = headroom::one(&room, size, User::Root)
+    let space = FileSystemSpace::of(root)?;
+    let said = headroom::one(&space, size, User::Root)
         .ok_or_else(|| Failure::usage("--fs: nothing is known of this file system"))?;
-    Ok(Mark { created, used_share: used_share(&room), said })
+    Ok(Mark { created, used_share: used_share(&space), said })
 }
 
-fn used_share(room: &Room) -> f64 {
-    1.0 - room.free_blocks as f64 / room.blocks.max(1) as f64
+fn used_share(space: &FileSystemSpace) -> f64 {
+    1.0 - space.free_blocks as f64 / space.blocks.max(1) as f64
 }
 
 /// Fills the file system with one file and frees `holes` of `every` of its blocks.

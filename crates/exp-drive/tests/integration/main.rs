@@ -127,11 +127,11 @@ fn what_no_model_can_do_is_told_before_anything_is_made() {
     let without_dies = run::<SsdAlignment>(&out, |spec| spec.models = vec!["850-evo".into()]).unwrap_err();
     let unknown = run::<DieCollision>(&out, |spec| spec.workloads = vec!["append".into()]).unwrap_err();
     let too_small = run::<WriteAmplification>(&out, |spec| spec.pages = 1024).unwrap_err();
-    for (failure, words) in
+    for (failure, message) in
         [(without_dies, "no flash translation layer"), (unknown, "choose among"), (too_small, "use more --pages")]
     {
         assert_eq!(failure.exit_code(), ExitCode::Usage);
-        assert!(failure.to_string().contains(words), "{failure}");
+        assert!(failure.to_string().contains(message), "{failure}");
     }
     assert!(!out.exists());
 }

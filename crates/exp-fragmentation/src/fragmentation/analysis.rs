@@ -4,7 +4,7 @@ use super::correlations::{self, ScoreCost, overall};
 use super::experiment::{Event, Fragmentation};
 use super::models::Models;
 use super::parameters::Spec;
-use super::point::{Clock, Point, read_ahead_words};
+use super::point::{Clock, Point, read_ahead_text};
 use super::rounds::Sequential;
 use super::sketch::Sketch;
 use super::{Procedure, beside, figures};
@@ -45,7 +45,7 @@ impl Seen {
         for event in events.cloned() {
             match event {
                 // That of a guest comes after that of this machine.
-                Event::VolumeSource(words) if seen.device.is_empty() => seen.device = words,
+                Event::VolumeSource(text) if seen.device.is_empty() => seen.device = text,
                 Event::VolumeSource(_) => {}
                 Event::Sequential(one) => seen.sequential.push(one),
                 Event::Sketch(one) => {
@@ -124,7 +124,7 @@ pub fn analyse<P: Procedure>(
     tables.extend(P::tables(&seen));
     Ok(Analysis {
         title: P::STORY.title.into(),
-        summary: format!("{} {}", P::STORY.summary, in_words(&seen)),
+        summary: format!("{} {}", P::STORY.summary, text_of(&seen)),
         figures: figures::all(&seen),
         tables,
         caveats,
@@ -173,7 +173,7 @@ fn published_of<P: Procedure>(own: &P::Parameters) -> Result<Vec<PublishedValue>
     Ok(values)
 }
 
-fn in_words(seen: &Seen) -> String {
+fn text_of(seen: &Seen) -> String {
     let found: Vec<String> =
         seen.systems.iter().filter_map(|fs| Some(format!("{fs} {:.1}", seen.slowdown(fs, Clock::Hdd)?))).collect();
     match found.is_empty() {
@@ -230,7 +230,7 @@ fn table(seen: &Seen) -> Table {
                 json!(point.fs),
                 json!(point.round),
                 json!(point.state()),
-                json!(read_ahead_words(reading.read_ahead_kib)),
+                json!(read_ahead_text(reading.read_ahead_kib)),
                 json!(point.cost(reading, Clock::Hdd)),
                 json!(point.cost(reading, Clock::Ssd)),
                 json!(point.cost(reading, Clock::Wall)),
@@ -254,7 +254,7 @@ fn correlation_table(seen: &Seen) -> Table {
         table.row(vec![
             json!(one.fs),
             json!(one.device),
-            json!(read_ahead_words(one.read_ahead_kib)),
+            json!(read_ahead_text(one.read_ahead_kib)),
             json!(pearson.value),
             json!(pearson.low),
             json!(pearson.high),

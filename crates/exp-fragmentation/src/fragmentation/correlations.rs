@@ -61,7 +61,7 @@ pub fn overall(found: &[ScoreCost], clock: Clock, read_ahead_kib: Option<u64>) -
 }
 
 /// `-0.93 (-0.96 to -0.88, 33 points)`.
-pub fn words(correlation: &Correlation) -> String {
+pub fn text_of(correlation: &Correlation) -> String {
     format!(
         "{:.2} ({:.2} to {:.2}, {} points)",
         correlation.value, correlation.low, correlation.high, correlation.count

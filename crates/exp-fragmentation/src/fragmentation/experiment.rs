@@ -79,21 +79,21 @@ impl<P: Procedure> Run for Fragmentation<P> {
         rounds.iter().try_for_each(|round| common.check_space(&place, round.data))?;
         let mut steps = Vec::new();
         for fs in common.file_systems(&place) {
-            let target = format!("{fs}, {}", place.words(common.size.0));
+            let target = format!("{fs}, {}", place.text(common.size.0));
             let large = "read one large file cold";
             let step = Planned::new(Step::Sequential(fs.clone()), large, &target);
             steps.push(step.costing(large_file(common), 1.0));
             for round in &rounds {
                 let step = Step::Round { fs: fs.clone(), round: round.number };
                 let bytes = Bytes(round.written.0 + round.data.0);
-                steps.push(Planned::new(step, &round.words, &target).costing(bytes, seconds(common, round)));
+                steps.push(Planned::new(step, &round.action, &target).costing(bytes, seconds(common, round)));
             }
         }
         for fs in &common.lab.0 {
-            let words = format!("the same on {fs}, {} rounds", rounds.len());
+            let action = format!("the same on {fs}, {} rounds", rounds.len());
             // Emulation is slower by a factor of ten to thirty.
             let seconds = 20.0 + 20.0 * rounds.iter().map(|round| seconds(common, round)).sum::<f64>();
-            steps.push(Planned::new(Step::Guest(*fs), words, "the lab guest").costing(Bytes(0), seconds));
+            steps.push(Planned::new(Step::Guest(*fs), action, "the lab guest").costing(Bytes(0), seconds));
         }
         Ok(steps)
     }

@@ -1,9 +1,9 @@
 //! Figures of points: where blocks lie, how they were read, what that cost.
 
 use super::analysis::Seen;
-use super::correlations::{overall, pairs, words};
+use super::correlations::{overall, pairs, text_of};
 use super::models::{self, Models};
-use super::point::{Clock, Point, Reading, read_ahead_words};
+use super::point::{Clock, Point, Reading, read_ahead_text};
 use super::sketch::Sketch;
 use super::strips::{Lens, blocks, strips};
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series};
@@ -78,7 +78,7 @@ fn views(seen: &Seen) -> Vec<(Clock, Option<u64>)> {
 }
 
 /// Ends of the id and of the title of a view.
-fn view_words(seen: &Seen, clock: Clock, setting: Option<u64>) -> (String, String) {
+fn view_text(seen: &Seen, clock: Clock, setting: Option<u64>) -> (String, String) {
     match setting == usual(seen, clock) {
         true => (clock.key().into(), short(clock).into()),
         false => (format!("{}-read-ahead", clock.key()), format!("{}, with read-ahead", short(clock))),
@@ -94,7 +94,7 @@ fn short(clock: Clock) -> &'static str {
 }
 
 /// Where times of a clock are from.
-pub fn device_words(seen: &Seen, clock: Clock) -> String {
+pub fn device_text(seen: &Seen, clock: Clock) -> String {
     match clock {
         Clock::Wall => format!("measured on {}", seen.device),
         Clock::Hdd => format!("modelled: disk drive {}", seen.models.disk),
@@ -143,15 +143,15 @@ fn cost(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
     if let Some(cost) = sequential(seen, clock) {
         series.push(Series::new("sequential bandwidth", Mark::Predicted, vec![(0.0, cost), (last.max(1.0), cost)]));
     }
-    let (id, title) = view_words(seen, clock, setting);
+    let (id, title) = view_text(seen, clock, setting);
     Some(figure(
         format!("cost-{id}"),
         format!("Cost of the cold read over {}s: {title}", seen.round),
         format!(
             "Read-ahead {}. The dashed line is what the device needs for one run over as many bytes.",
-            read_ahead_words(setting)
+            read_ahead_text(setting)
         ),
-        device_words(seen, clock),
+        device_text(seen, clock),
         Better::Lower,
         FigureKind::Lines { x: rounds(seen), y: Axis::linear("Cost (s/GiB)").log10(), series },
     ))
@@ -210,7 +210,7 @@ fn scatter(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
         .filter(|one| !one.points.is_empty())
         .collect();
     let found = overall(&seen.correlations, clock, setting);
-    let (id, title) = view_words(seen, clock, setting);
+    let (id, title) = view_text(seen, clock, setting);
     (!series.is_empty()).then(|| {
         figure(
             format!("score-cost-{id}"),
@@ -218,12 +218,12 @@ fn scatter(seen: &Seen, clock: Clock, setting: Option<u64>) -> Option<Figure> {
             match found {
                 Some(found) => format!(
                     "Read-ahead {}. Pearson's correlation over all points with its 95 % interval: {}.",
-                    read_ahead_words(setting),
-                    words(&found)
+                    read_ahead_text(setting),
+                    text_of(&found)
                 ),
                 None => "Too few points, or no spread, for a correlation.".into(),
             },
-            device_words(seen, clock),
+            device_text(seen, clock),
             Better::Lower,
             FigureKind::Scatter {
                 x: Axis::linear("Layout score"),
@@ -255,7 +255,7 @@ fn requests(seen: &Seen, fs: &str) -> Option<Figure> {
         format!(
             "Read requests of the cold read, read-ahead {}; of many requests every so many-th. Stretches of the address space \
              that no request touches are left out. One rising line is one run.",
-            read_ahead_words(setting)
+            read_ahead_text(setting)
         ),
         seen.device.clone(),
         Better::Neither,
@@ -291,7 +291,7 @@ fn discontinuities(seen: &Seen, fs: &str) -> Option<Figure> {
             format!(
                 "Jumps between requests of the cold read, read-ahead {}. Their number matters on solid-state drives, on \
                  disk drives their length too.",
-                read_ahead_words(setting)
+                read_ahead_text(setting)
             ),
             seen.device.clone(),
             Better::Lower,

@@ -116,7 +116,7 @@ pub struct Round {
     /// Round, number of pulls or of cycles.
     pub number: u64,
     /// What is done before the cold read.
-    pub words: String,
+    pub action: String,
     /// Bytes of the files in the end, as far as that is known.
     pub data: Bytes,
     /// Bytes written until they lie there, since the round before where one volume ages on.

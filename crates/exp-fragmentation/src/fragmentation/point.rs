@@ -179,7 +179,7 @@ impl Point {
             measured("dynamic layout score", "", Better::Higher, score),
             measured("discontinuities per file", "", Better::Lower, traced.and_then(per_file).map(Finite::get)),
         ];
-        let under = |one: Measurement| one.under("read_ahead", read_ahead_words(reading.read_ahead_kib));
+        let under = |one: Measurement| one.under("read_ahead", read_ahead_text(reading.read_ahead_kib));
         costs.into_iter().chain(of_trace).flatten().map(under).collect()
     }
 }
@@ -190,7 +190,7 @@ pub fn measured(metric: &str, unit: &str, better: Better, value: Option<f64>) ->
 }
 
 /// `128 KiB`, `off` or `as it was`.
-pub fn read_ahead_words(kib: Option<u64>) -> String {
+pub fn read_ahead_text(kib: Option<u64>) -> String {
     match kib {
         None => "as it was".into(),
         Some(0) => "off".into(),
@@ -284,14 +284,14 @@ pub(crate) mod tests {
     #[test]
     fn every_value_of_a_point_is_a_measurement() {
         let found = read_of_a_gib(1 << 30).measurements();
-        let words: Vec<String> = found
+        let said: Vec<String> = found
             .iter()
             .map(|one| format!("{} {} {} {}", one.metric, one.condition_words(), one.value.get(), one.unit))
             .collect();
-        assert!(words.contains(&"cold read, hdd fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into()));
+        assert!(said.contains(&"cold read, hdd fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into()));
         assert!(
-            words.contains(&"discontinuities per file fs=zfs read_ahead=128 KiB round=0 state=aged 0.3 ".into()),
-            "{words:?}"
+            said.contains(&"discontinuities per file fs=zfs read_ahead=128 KiB round=0 state=aged 0.3 ".into()),
+            "{said:?}"
         );
         assert_eq!(found.len(), 6, "layout scores that the file system does not tell are none");
     }

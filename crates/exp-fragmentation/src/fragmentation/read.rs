@@ -2,7 +2,7 @@
 
 use super::models::{self, Models};
 use super::parameters::Common;
-use super::point::{Point, Reading, Traced, read_ahead_words};
+use super::point::{Point, Reading, Traced, read_ahead_text};
 use super::volume::Volume;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
@@ -72,7 +72,7 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
                     state.fs,
                     state.round,
                     if state.aged { "aged" } else { "unaged" },
-                    read_ahead_words(read_ahead_kib)
+                    read_ahead_text(read_ahead_kib)
                 ));
                 invalid = Some(reason);
                 continue;
@@ -107,9 +107,9 @@ pub fn read(volume: &mut Volume, state: &State<'_>, common: &Common, interrupt: 
 }
 
 fn judge(cold: &ColdRead, account: &ColdAccount, trace: Option<&BlockTrace>) -> Result<Option<&'static str>, NotCold> {
-    let words = account.judge(cold)?;
+    let message = account.judge(cold)?;
     trace.map_or(Ok(()), |trace| account.judge_trace(trace))?;
-    Ok(words)
+    Ok(message)
 }
 
 /// Waits, and counts the requests that a device of ours serves meanwhile; none without a pause or such a device.

@@ -58,9 +58,9 @@ impl<P: Procedure> Fragmentation<P> {
         volume.close()?;
         let mut costs = figures::modelled_sequential(&common.models()).to_vec();
         match (account.judge(&cold), cold.seconds_per_gib) {
-            (Ok(words), Some(seconds_per_gib)) => {
-                if let Some(words) = words {
-                    context.caveat(words);
+            (Ok(message), Some(seconds_per_gib)) => {
+                if let Some(message) = message {
+                    context.caveat(message);
                 }
                 if !machine::is_emulated() {
                     context.record(Event::Sequential(Sequential { fs: fs.into(), seconds_per_gib }));
@@ -82,15 +82,15 @@ impl<P: Procedure> Fragmentation<P> {
     /// Says on what is measured, and what is missing.
     fn describe(&self, common: &Common, volume: &Volume, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         if context.recorded().events().next().is_none() {
-            context.record(Event::VolumeSource(self.place.words(common.size.0)));
+            context.record(Event::VolumeSource(self.place.text(common.size.0)));
         }
         if !volume::mounting().are_met() {
             context.caveat(
                 "measured without root: in a directory instead of fresh file systems, with the trace-free layout score",
             );
         }
-        if let Some(words) = self.procedure.without() {
-            context.caveat(words);
+        if let Some(message) = self.procedure.without() {
+            context.caveat(message);
         }
         let mut facts = Environment::default();
         facts.extend(&volume.file_system(), &volume.environment());
@@ -193,7 +193,7 @@ impl<P: Procedure> Fragmentation<P> {
 
     /// Records a point; one without a reading that counts is no point. Whether it is one.
     fn record(&mut self, seen: Reads, drawn: Option<Sketch>, context: &mut Context<'_, Self>) -> bool {
-        seen.without.into_iter().for_each(|words| context.caveat(words));
+        seen.without.into_iter().for_each(|message| context.caveat(message));
         self.invalid = seen.invalid.or(self.invalid.take());
         if seen.point.readings.is_empty() {
             return false;

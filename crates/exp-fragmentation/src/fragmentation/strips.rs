@@ -52,13 +52,13 @@ pub fn strips(seen: &Seen) -> Option<Figure> {
         true => (1..=files).map(|file| format!("file {file}")).collect(),
         false => (1..=colours).map(|part| format!("files, part {part} of {colours}")).collect(),
     };
-    let words = lenses.iter().map(|lens| lens.per_cell(cells).to_string()).collect::<Vec<_>>().join(", ");
+    let blocks = lenses.iter().map(|lens| lens.per_cell(cells).to_string()).collect::<Vec<_>>().join(", ");
     Some(figure(
         "blocks".into(),
         "Where the blocks lie".into(),
         format!(
             "A strip is the address space with the stretches left out that never hold a block; a cell shows one of every \
-             {words} blocks of 4 KiB, taken at random, coloured by its file in the order of reading. A volume that is read \
+             {blocks} blocks of 4 KiB, taken at random, coloured by its file in the order of reading. A volume that is read \
              in one run shows each colour once."
         ),
         seen.device.clone(),

@@ -53,7 +53,7 @@ impl VolumeSource {
     }
 
     /// Words for reports.
-    pub fn words(&self, size: Bytes) -> String {
+    pub fn text(&self, size: Bytes) -> String {
         match self {
             Self::Made(TargetSpec::Memory { .. }) => format!("images of {size} in memory"),
             Self::Made(spec) => spec.to_string(),

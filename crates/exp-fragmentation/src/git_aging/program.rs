@@ -20,7 +20,7 @@ impl Git {
         Self { home: home.into() }
     }
 
-    fn command(&self, folder: &Path, words: &[&str]) -> Command {
+    fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("GIT_")) {
             command.env_remove(name);
@@ -30,7 +30,7 @@ impl Git {
             .arg(folder)
             .args(["-c", "safe.directory=*", "-c", "user.name=Senesce", "-c", "user.email=senesce@localhost"])
             .args(["-c", "core.hooksPath=/dev/null"])
-            .args(words)
+            .args(arguments)
             .env("HOME", &self.home)
             .env("XDG_CONFIG_HOME", &self.home)
             .env("GIT_CONFIG_NOSYSTEM", "1")
@@ -43,9 +43,9 @@ impl Git {
     ///
     /// # Errors
     /// When git cannot be started or ends with an error, which is told in its words; when the user stops it.
-    pub fn run(&self, folder: &Path, words: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
+    pub fn run(&self, folder: &Path, arguments: &[&str], interrupt: &Interrupt) -> Result<String, Failure> {
         check(interrupt)?;
-        finish(self.command(folder, words), words, folder)
+        finish(self.command(folder, arguments), arguments, folder)
     }
 
     /// The first commits, oldest first: one more than there are pulls, if there are so many.
@@ -86,24 +86,24 @@ impl Git {
     /// # Errors
     /// When git fails.
     pub fn import(&self, folder: &Path, stream: &Path) -> Result<String, Failure> {
-        let words = ["fast-import", "--quiet"];
-        let mut command = self.command(folder, &words);
+        let arguments = ["fast-import", "--quiet"];
+        let mut command = self.command(folder, &arguments);
         command.stdin(File::open(stream).map_err(failed("open", stream))?);
-        finish(command, &words, folder)
+        finish(command, &arguments, folder)
     }
 }
 
-fn finish(mut command: Command, words: &[&str], folder: &Path) -> Result<String, Failure> {
+fn finish(mut command: Command, arguments: &[&str], folder: &Path) -> Result<String, Failure> {
     let output = command
         .output()
         .map_err(|error| Failure::new(ExitCode::Missing, format!("run git: {}; install git", errno_words(&error))))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let full = ["No space left on device", "unable to write"].iter().any(|words| said.contains(words));
+        let full = ["No space left on device", "unable to write"].iter().any(|message| said.contains(message));
         let remedy = if full { "; if its volume is full, choose a larger --size" } else { "" };
         return Err(Failure::new(
             ExitCode::RunFailed,
-            format!("git {} in {}: {} ({}){remedy}", words.join(" "), folder.display(), said.trim(), output.status),
+            format!("git {} in {}: {} ({}){remedy}", arguments.join(" "), folder.display(), said.trim(), output.status),
         ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -103,5 +103,5 @@ fn a_run_of_which_no_reading_counts_fails_and_holds_no_value() {
     // The cost of a sequential read of a reference drive needs no reading.
     assert!(metrics.iter().all(|metric| metric.starts_with("sequential read, ")), "{metrics:?}");
     let analysis = analyse::<FragIntra>(&record).unwrap();
-    assert!(analysis.caveats.iter().any(|words| words.contains("a cold read does not count")));
+    assert!(analysis.caveats.iter().any(|message| message.contains("a cold read does not count")));
 }

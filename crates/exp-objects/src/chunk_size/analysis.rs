@@ -154,7 +154,7 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
         DRAWN.into_iter().filter(|w| windows.contains(w)).collect()
     };
     let mut figures = Vec::new();
-    for (with_reset, id, words) in [(false, "mean-without-reset", "without"), (true, "mean-with-reset", "with")] {
+    for (with_reset, id, text) in [(false, "mean-without-reset", "without"), (true, "mean-with-reset", "with")] {
         let mut series = Vec::new();
         for window in &drawn {
             let of: Vec<(f64, &Cell)> = cells
@@ -187,7 +187,7 @@ fn surface_figures(cells: &[Cell], known: &Known) -> Vec<Figure> {
             .collect();
         figures.push(Figure {
             id: id.into(),
-            title: format!("Mean chunk size of the rolling sum, {words} window reset"),
+            title: format!("Mean chunk size of the rolling sum, {text} window reset"),
             caption: caption(with_reset),
             device: device(&drawn_cells),
             better: Better::Neither,

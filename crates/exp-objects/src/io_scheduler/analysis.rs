@@ -37,7 +37,7 @@ struct Pair {
     decision: Decision,
 }
 
-pub(super) fn analyse(measured: &[Measured], no_room: Option<u64>, spec: &Spec) -> Result<Analysis, Failure> {
+pub(super) fn analyse(measured: &[Measured], no_space: Option<u64>, spec: &Spec) -> Result<Analysis, Failure> {
     let published = published::parse(IoScheduler::PUBLISHED).map_err(|error| Failure::usage(error.to_string()))?;
     let (mut samples, mut controls) = (Samples::new(), Samples::new());
     for one in measured {
@@ -71,30 +71,31 @@ pub(super) fn analyse(measured: &[Measured], no_room: Option<u64>, spec: &Spec) 
             pair_table("again", "The first scheduler measured again, against itself", &again),
         ],
         findings: Vec::new(),
-        caveats: caveats(spec, no_room, &again),
+        caveats: caveats(spec, no_space, &again),
         result: json!({
             "cells": cells,
             "pairs": pairs.iter().map(Pair::json).collect::<Vec<_>>(),
             "again": again.iter().map(Pair::json).collect::<Vec<_>>(),
-            "no_room_for_files": no_room,
+            "no_room_for_files": no_space,
         }),
     })
 }
 
-fn caveats(spec: &Spec, no_room: Option<u64>, again: &[Pair]) -> Vec<String> {
+fn caveats(spec: &Spec, no_space: Option<u64>, again: &[Pair]) -> Vec<String> {
     let mut caveats = vec![
         "Published times are of a hard disk and of a store that did not sync; only the order of the schedulers can be compared.".to_string(),
     ];
     let limit = spec.limit();
     let bytes = limit.bytes_per_second.map(|bytes| format!("{bytes}"));
     let requests = limit.requests_per_second.map(|requests| format!("{requests} requests"));
-    for words in bytes.into_iter().chain(requests) {
-        caveats.push(format!("The device was slowed down to {words} per second."));
+    for text in bytes.into_iter().chain(requests) {
+        caveats.push(format!("The device was slowed down to {text} per second."));
     }
-    caveats.extend(no_room.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
+    caveats
+        .extend(no_space.map(|files| format!("{files} files and more did not fit on the target and were left out.")));
     if again.iter().any(|pair| pair.decision.verdict.is_difference()) {
-        let words = "The same scheduler measured twice differs from itself: trust no difference. Measure again on a quiet machine.";
-        caveats.push(words.into());
+        let text = "The same scheduler measured twice differs from itself: trust no difference. Measure again on a quiet machine.";
+        caveats.push(text.into());
     }
     caveats
 }
@@ -282,7 +283,7 @@ mod tests {
         let slow = [1.5, 1.52, 1.51, 1.49, 1.5, 1.53];
         let said = |control: &[f64]| {
             let measured = [commits("none", false, &quick), commits("none", true, control)].concat();
-            analysed(&measured).caveats.iter().any(|words| words.contains("differs from itself"))
+            analysed(&measured).caveats.iter().any(|message| message.contains("differs from itself"))
         };
         assert!(said(&slow) && !said(&quick));
     }

@@ -91,7 +91,7 @@ fn rows(recorded: &Recorded<ObjectDirs>, published: &[PublishedValue]) -> Vec<Ro
             slow.get(&(filled.scheme.to_string().as_str(), filled.repeat)).copied().unwrap_or_default();
         let same = filled.is_published_partition();
         Row {
-            prediction: occupancy::predict(filled.scheme, &filled.full.room, filled.object_bytes),
+            prediction: occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes),
             unusual,
             longest_ns,
             published: if same { of("files_when_full", filled.scheme) } else { Vec::new() },
@@ -248,7 +248,7 @@ fn by_depth(
             (", predicted", Mark::Predicted, of(&|row| Some(predicted(row)))),
         ];
         for (suffix, mark, points) in kinds.into_iter().filter(|(_, _, points)| !points.is_empty()) {
-            series.push(Series { name: format!("{}{suffix}", digit_words(digits)), mark, points, ..Series::default() });
+            series.push(Series { name: format!("{}{suffix}", digit_text(digits)), mark, points, ..Series::default() });
         }
     }
     let deepest = rows.iter().map(|row| row.filled.scheme.depth()).max().unwrap_or(0);
@@ -260,7 +260,7 @@ fn by_depth(
     }
 }
 
-fn digit_words(digits: u32) -> String {
+fn digit_text(digits: u32) -> String {
     match digits {
         0 => "no directories".into(),
         1 => "1 digit".into(),
@@ -325,7 +325,7 @@ mod tests {
     fn row(inodes: u64) -> Row {
         let mut filled = filled("2x2", 0);
         filled.full.inodes_total = inodes;
-        let prediction = occupancy::predict(filled.scheme, &filled.full.room, filled.object_bytes);
+        let prediction = occupancy::predict(filled.scheme, &filled.full.free, filled.object_bytes);
         Row { filled, prediction, unusual: 0, longest_ns: 1, published: vec![], published_directories: vec![] }
     }
 

@@ -57,7 +57,7 @@ fn counts(filled: &Filled, found: &mut Vec<Measurement>) {
         let one = value.and_then(|value| Measurement::new(metric, unit, Better::Neither, value).ok());
         found.extend(one.map(|one| keys.iter().fold(filled.in_repeat(one), |one, key| filled.under(one, key))));
     };
-    let law = occupancy::predict(filled.scheme, &full.room, filled.object_bytes).files as f64;
+    let law = occupancy::predict(filled.scheme, &full.free, filled.object_bytes).files as f64;
     put(&["scheme"], "files_when_full", "files", Some(files));
     put(&["scheme", "ended"], "directories_when_full", "directories", Some(directories));
     put(&["scheme", "ended"], "files and directories", "inodes", counted(both));

@@ -12,10 +12,10 @@ pub(super) fn analyse(measured: &[Measured], skipped: &[Skipped], published: &st
         "git's background repacking is turned off (gc.auto=0). Each system syncs what it chooses to within the measured time; what it left to the page cache is the time of the sync afterwards.".to_string(),
         "Published times are of a hard disk in 2016, and the harness rounded most up to 0.1 s per command.".to_string(),
     ];
-    caveats.extend(skipped.iter().map(Skipped::words));
+    caveats.extend(skipped.iter().map(Skipped::text));
     let problems = measured
         .iter()
-        .filter_map(|cell| Some(format!("{} with {}: {}", cell.system, cell.kind.words(), cell.problem.as_ref()?)));
+        .filter_map(|cell| Some(format!("{} with {}: {}", cell.system, cell.kind.text(), cell.problem.as_ref()?)));
     caveats.extend(problems);
     let lost = measured.iter().filter(|cell| !cell.is_valid()).count();
     if lost > 0 {
@@ -80,7 +80,7 @@ fn table(measured: &[Measured]) -> Table {
         let size = cell.size("commit2");
         table.row(vec![
             json!(cell.system),
-            json!(cell.kind.words()),
+            json!(cell.kind.text()),
             seconds("init"),
             seconds("commit1"),
             json!(first.map(|step| step.sync_seconds)),
@@ -238,6 +238,6 @@ mod tests {
         assert!(!of(Some(true)).figures.is_empty() && !of(None).figures.is_empty());
         let lost = of(Some(false));
         assert!(lost.figures.is_empty());
-        assert!(lost.caveats.iter().any(|words| words.contains("1 of 1 cells do not hold")), "{:?}", lost.caveats);
+        assert!(lost.caveats.iter().any(|message| message.contains("1 of 1 cells do not hold")), "{:?}", lost.caveats);
     }
 }

@@ -31,7 +31,7 @@ impl CellKind {
         }
     }
 
-    pub fn words(self) -> String {
+    pub fn text(self) -> String {
         match self {
             Self::ManyFiles(count) => format!("{count} files"),
             Self::FileSize(size) => format!("a file of {}", Bytes(size)),
@@ -56,7 +56,7 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         format!("{} is skipped: {} is not installed (apt-get install {})", self.system, self.program, self.package)
     }
 }
@@ -99,7 +99,7 @@ pub enum Ended {
     Rejected,
     /// Another command failed, or the restored version is another one.
     Failed,
-    /// The machine ended it: the time limit, a signal, no room.
+    /// The machine ended it: the time limit, a signal, no space.
     Cut,
 }
 
@@ -117,8 +117,8 @@ impl Measured {
 const TREE: &str = "tree";
 
 impl Cell {
-    pub fn words(&self) -> String {
-        format!("{}, {}, round {}", self.system.name(), self.kind.words(), self.repeat + 1)
+    pub fn text(&self) -> String {
+        format!("{}, {}, round {}", self.system.name(), self.kind.text(), self.repeat + 1)
     }
 
     pub(super) fn measure(&self, spec: &Spec, context: &mut Context<'_, VcsScaling>) -> Result<Measured, Failure> {
@@ -145,7 +145,7 @@ impl Cell {
         let outcome = self.steps(spec, context, &place, &mut measured);
         match outcome {
             Ok(()) => {}
-            // Out of room is a result of this cell, not the end of the run.
+            // Out of space is a result of this cell, not the end of the run.
             Err(Stop::Problem(problem, ended)) => (measured.problem, measured.ended) = (Some(problem), Some(ended)),
             Err(Stop::Failure(failure)) => return Err(failure),
         }
@@ -168,7 +168,7 @@ impl Cell {
         }
         let tree = place.work.join(TREE);
         // The same data for every system.
-        let mut random = context.seed.stream(&format!("vcs-scaling/{}/{}", self.kind.words(), self.repeat));
+        let mut random = context.seed.stream(&format!("vcs-scaling/{}/{}", self.kind.text(), self.repeat));
         let timed = |step: Step, name: &str, measured: &mut Measured| {
             self.timed(step, name, spec, context, place).map(|time| measured.steps.extend(time))
         };
@@ -196,8 +196,8 @@ impl Cell {
         timed(Step::Restore, "restore", measured)?;
         let difference = files::difference(&tree, &place.restored_tree(self.system))?;
         measured.verified = Some(difference.is_none());
-        difference.map_or(Ok(()), |words| {
-            Err(Stop::Problem(format!("the restored version is not the tree: {words}"), Ended::Failed))
+        difference.map_or(Ok(()), |message| {
+            Err(Stop::Problem(format!("the restored version is not the tree: {message}"), Ended::Failed))
         })
     }
 
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn only_a_commit_that_its_system_refuses_is_rejected() {
-        let failed = |words: &str| Outcome::Failed(255, words.into());
+        let failed = |message: &str| Outcome::Failed(255, message.into());
         assert_eq!(ended(Step::FirstCommit, &failed("abort: up to 2 GiB")), Ended::Rejected);
         assert_eq!(ended(Step::FirstCommit, &failed("write: No space left on device")), Ended::Cut);
         assert_eq!(ended(Step::SecondCommit, &Outcome::TimedOut), Ended::Cut);

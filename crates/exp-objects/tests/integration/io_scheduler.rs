@@ -26,5 +26,5 @@ fn numbers_of_files_that_do_not_fit_are_left_out_and_said() {
     let cells = analysis.result["cells"].as_array().unwrap();
     assert!(cells.iter().all(|cell| cell["files"] == 10) && !cells.is_empty());
     assert_eq!(analysis.result["no_room_for_files"], 30_000);
-    assert!(analysis.caveats.iter().any(|words| words.contains("30000 files and more did not fit")));
+    assert!(analysis.caveats.iter().any(|message| message.contains("30000 files and more did not fit")));
 }

@@ -67,18 +67,18 @@ impl Costs {
     }
 
     /// The ratios in words.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         let Some(overall) = self.overall() else { return "anticache and bpfs mode were not both measured".into() };
         let measured = self.all.iter().filter(|cost| cost.ratio.is_some()).count();
-        let mut words = format!(
+        let mut text = format!(
             "median ratio of anticache to bpfs mode {overall:.2} over {measured} {}, {} of them worse by more than 5 %",
             self.noun,
             self.worse()
         );
         if let Some(again) = self.overall_again() {
-            words += &format!("; bpfs mode against itself {again:.2}, {} worse", self.worse_than_itself());
+            text += &format!("; bpfs mode against itself {again:.2}, {} worse", self.worse_than_itself());
         }
-        words
+        text
     }
 
     /// Conditions in which anticache is worse by more than 5 %.

@@ -56,7 +56,7 @@ impl Disk {
     ///
     /// # Errors
     /// As [`Self::check`], or it cannot be made.
-    pub fn room(&self) -> Result<ScratchDirectory, Failure> {
+    pub fn scratch_directory(&self) -> Result<ScratchDirectory, Failure> {
         self.check()?;
         Ok(ScratchDirectory::create(&self.0, "tier")?)
     }

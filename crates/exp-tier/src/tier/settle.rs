@@ -27,7 +27,7 @@ pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, F
     let nominal = nominal_share(Bytes(metadata.len()), threshold);
     let settled = settle_inode(fs, metadata.ino() as u32, nominal);
     let settled = settled.map_err(|error| failed("look at the blocks of", path)(error.into()))?;
-    settled.map_err(|words| unsettled(&format!("{}: {words}", path.display())))
+    settled.map_err(|message| unsettled(&format!("{}: {message}", path.display())))
 }
 
 /// The share of a file that the evictor leaves cold once it has nothing left to do, whatever it should be.
@@ -36,7 +36,7 @@ pub fn settle(fs: &TierFs, path: &Path, threshold: Bytes) -> Result<Vec<bool>, F
 /// It did not get down to its threshold.
 pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
     let metadata = path.metadata().map_err(failed("look at", path))?;
-    wait_for_evictor(fs).map_err(|words| unsettled(&words))?;
+    wait_for_evictor(fs).map_err(|message| unsettled(&message))?;
     let map = fs.cold_blocks_of(metadata.ino() as u32);
     Ok(cold_share(&map.map_err(|error| failed("look at the blocks of", path)(error.into()))?))
 }
@@ -44,8 +44,8 @@ pub fn share_left_cold(fs: &TierFs, path: &Path) -> Result<f64, Failure> {
 /// As [`settle`], by inode number; words where it does not settle.
 fn settle_inode(fs: &TierFs, ino: u32, nominal: f64) -> Result<Result<Vec<bool>, String>, rustix::io::Errno> {
     for _ in 0..=WARMINGS {
-        if let Err(words) = wait_for_evictor(fs) {
-            return Ok(Err(words));
+        if let Err(message) = wait_for_evictor(fs) {
+            return Ok(Err(message));
         }
         let map = fs.cold_blocks_of(ino)?;
         match compare(&map, nominal) {
@@ -68,7 +68,7 @@ fn wait_for_evictor(fs: &TierFs) -> Result<(), String> {
                 stats.resident_blocks,
                 PATIENCE.as_secs(),
                 stats.threshold_blocks,
-                stats.cold_store_failure.map(|words| format!("; {words}")).unwrap_or_default()
+                stats.cold_store_failure.map(|message| format!("; {message}")).unwrap_or_default()
             ));
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -110,8 +110,8 @@ fn contradiction(map: &[bool], nominal: f64) -> String {
     format!("{:.1} % are cold; file and threshold make {:.1} %", percent(cold_share(map)), percent(nominal))
 }
 
-fn unsettled(words: &str) -> Failure {
-    Failure::new(ExitCode::RunFailed, format!("the evictor did not settle: {words}"))
+fn unsettled(message: &str) -> Failure {
+    Failure::new(ExitCode::RunFailed, format!("the evictor did not settle: {message}"))
 }
 
 /// The share of a file that does not fit below the threshold.
@@ -134,8 +134,8 @@ mod tests {
 
     /// A file of 2048 blocks on a file system that nobody mounted, `cold` of them evicted.
     fn file_with(cold: usize, promotion: Promotion) -> (TierFs, u32, tempfile::TempDir) {
-        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let (nvm, cold_store) = (room.path().join("nvm"), room.path().join("cold"));
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let (nvm, cold_store) = (directory.path().join("nvm"), directory.path().join("cold"));
         let request = MakeRequest {
             nvm: nvm.clone(),
             nvm_size: Some(Bytes::mib(16)),
@@ -156,12 +156,12 @@ mod tests {
         while evicted < cold {
             evicted += fs.evict(cold - evicted);
         }
-        (fs, ino, room)
+        (fs, ino, directory)
     }
 
     #[test]
     fn a_file_that_is_colder_than_asked_is_warmed_to_what_was_asked() {
-        let (fs, ino, _room) = file_with(1500, Promotion::Always);
+        let (fs, ino, _directory) = file_with(1500, Promotion::Always);
         let map = settle_inode(&fs, ino, 0.5).unwrap().unwrap();
         let cold = map.iter().filter(|cold| **cold).count();
         assert_eq!((map.len(), cold), (2048, 1024));
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn a_file_that_stays_colder_or_hotter_than_asked_is_not_measured() {
-        let (fs, ino, _room) = file_with(1500, Promotion::Never);
+        let (fs, ino, _directory) = file_with(1500, Promotion::Never);
         assert_eq!(
             settle_inode(&fs, ino, 0.5).unwrap().unwrap_err(),
             "73.2 % are cold; file and threshold make 50.0 %"
         );
-        let (fs, ino, _room) = file_with(1200, Promotion::Always);
+        let (fs, ino, _directory) = file_with(1200, Promotion::Always);
         assert_eq!(
             settle_inode(&fs, ino, 0.9).unwrap().unwrap_err(),
             "58.6 % are cold; file and threshold make 90.0 %"

@@ -143,8 +143,8 @@ impl<W: Writes> Run for Sizes<W> {
         let seconds = (spec.calls * sizes) as f64 * (subjects as f64 * 300.0 + disk_us) / 1e6
             + drive_calls as f64 * 4.0 * Latency::HDD.write.as_secs_f64();
         let round = |round| {
-            let words = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
-            Planned::new(round, words, SubjectKind::names(&kinds)).costing(bytes, seconds)
+            let action = format!("round {}: {sizes} sizes, each call followed by fsync", round + 1);
+            Planned::new(round, action, SubjectKind::names(&kinds)).costing(bytes, seconds)
         };
         Ok((0..spec.rounds).map(round).collect())
     }
@@ -297,7 +297,7 @@ fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
     let metrics = [peaks::COLD_AT_START, peaks::FETCHED, peaks::SLOW].map(|name| Medians::new(&values(recorded, name)));
     let peak = |word: &str| {
         let of_word = |one: &&Measurement| one.condition.get("peak").is_some_and(|found| found == word);
-        Medians::new(&in_words(Value::of(recorded.measurements().filter(of_word), peaks::PEAK, SIZE)))
+        Medians::new(&with_sizes_as_text(Value::of(recorded.measurements().filter(of_word), peaks::PEAK, SIZE)))
     };
     let all = metrics.into_iter().chain([peak("in memory"), peak("fetched")]).collect::<Vec<_>>();
     for size in &all[1].conditions {
@@ -311,10 +311,10 @@ fn tiers<W: Writes>(recorded: &Recorded<Sizes<W>>) -> Table {
 
 /// Values of a metric, their sizes in words.
 fn values<W: Writes>(recorded: &Recorded<Sizes<W>>, metric: &str) -> Vec<Value> {
-    in_words(Value::of(recorded.measurements(), metric, SIZE))
+    with_sizes_as_text(Value::of(recorded.measurements(), metric, SIZE))
 }
 
-fn in_words(mut values: Vec<Value>) -> Vec<Value> {
+fn with_sizes_as_text(mut values: Vec<Value>) -> Vec<Value> {
     for value in &mut values {
         value.condition =
             value.condition.parse().map_or_else(|_| value.condition.clone(), |size| Bytes(size).to_string());

@@ -118,17 +118,17 @@ pub struct Subject {
     _device: Option<LoopDevice>,
     _disk: Option<DiskMount>,
     on_disk: Option<ScratchDirectory>,
-    room: Room,
+    scratch: Scratch,
 }
 
 /// A folder in memory, removed at the end.
-struct Room(ScratchDirectory);
+struct Scratch(ScratchDirectory);
 
-impl Room {
+impl Scratch {
     fn new() -> Result<Self, Failure> {
-        let room = Self(ScratchDirectory::in_memory("tier")?);
-        fs::create_dir(room.mount_point()).map_err(|error| missing(&room.mount_point(), &error))?;
-        Ok(room)
+        let scratch = Self(ScratchDirectory::in_memory("tier")?);
+        fs::create_dir(scratch.mount_point()).map_err(|error| missing(&scratch.mount_point(), &error))?;
+        Ok(scratch)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -141,8 +141,11 @@ impl Room {
 }
 
 fn missing(path: &Path, error: &std::io::Error) -> Failure {
-    let words = senesce_core::failure::errno_words(error);
-    Failure::new(ExitCode::Missing, format!("make {}: {words}; /dev/shm must be a tmpfs with room", path.display()))
+    let message = senesce_core::failure::errno_words(error);
+    Failure::new(
+        ExitCode::Missing,
+        format!("make {}: {message}; /dev/shm must be a tmpfs with free space", path.display()),
+    )
 }
 
 impl Subject {
@@ -151,7 +154,7 @@ impl Subject {
     /// # Errors
     /// What could not be made or mounted; a disk that lies in memory.
     pub fn start(kind: SubjectKind, setup: &Setup) -> Result<Self, Failure> {
-        let on_disk = if kind.on_disk() { Some(setup.disk.room()?) } else { None };
+        let on_disk = if kind.on_disk() { Some(setup.disk.scratch_directory()?) } else { None };
         let subject = Self {
             kind,
             directory: None,
@@ -160,7 +163,7 @@ impl Subject {
             _device: None,
             _disk: None,
             on_disk,
-            room: Room::new()?,
+            scratch: Scratch::new()?,
         };
         match kind {
             SubjectKind::Anticache | SubjectKind::AnticacheModel | SubjectKind::Bpfs => subject.mount_tier(setup),
@@ -176,11 +179,11 @@ impl Subject {
 
     /// Where it keeps a file: on the disk if it has a part there, else in memory.
     fn place(&self, name: &str) -> PathBuf {
-        self.on_disk.as_ref().map_or_else(|| self.room.path(name), |room| room.path().join(name))
+        self.on_disk.as_ref().map_or_else(|| self.scratch.path(name), |directory| directory.path().join(name))
     }
 
     fn mount_tier(mut self, setup: &Setup) -> Result<Self, Failure> {
-        let (nvm, cold) = (self.room.path("nvm"), self.place("cold"));
+        let (nvm, cold) = (self.scratch.path("nvm"), self.place("cold"));
         make(&MakeRequest {
             nvm: nvm.clone(),
             nvm_size: Some(setup.memory),
@@ -189,7 +192,7 @@ impl Subject {
             erase: Vec::new(),
         })?;
         let mode = if self.kind == SubjectKind::Bpfs { Mode::Bpfs } else { Mode::Anticache };
-        let mount_point = self.room.mount_point();
+        let mount_point = self.scratch.mount_point();
         self.server = Some(Server::start(MountRequest {
             memory: Memory::File(nvm),
             cold,
@@ -203,11 +206,11 @@ impl Subject {
     }
 
     fn ext4_on_model(mut self, size: Bytes, latency: Latency) -> Result<Self, Failure> {
-        let path = self.room.path("backing");
+        let path = self.scratch.path("backing");
         let file = File::create(&path).map_err(|error| missing(&path, &error))?;
         file.set_len(size.0).map_err(|error| missing(&path, &error))?;
         let store = LatencyCold::new(Box::new(FileCold::open(&path)?), latency);
-        let disk = DiskMount::new(Box::new(store), size.0, &self.room.mount_point(), 4)?;
+        let disk = DiskMount::new(Box::new(store), size.0, &self.scratch.mount_point(), 4)?;
         let backing = File::options().read(true).write(true).open(disk.path());
         let backing = backing.map_err(|error| missing(disk.path(), &error))?;
         let device = LoopDevice::attach(&backing, "senesce-tier", false)?;

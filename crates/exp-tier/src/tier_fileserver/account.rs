@@ -121,10 +121,10 @@ mod tests {
 
     #[test]
     fn files_are_counted_in_all_directories() {
-        let room = tempfile::tempdir().unwrap();
-        fs::create_dir(room.path().join("a")).unwrap();
-        fs::write(room.path().join("a/one"), [0; 10]).unwrap();
-        fs::write(room.path().join("two"), [0; 5]).unwrap();
-        assert_eq!(below(room.path()).unwrap(), (2, 15));
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("a")).unwrap();
+        fs::write(directory.path().join("a/one"), [0; 10]).unwrap();
+        fs::write(directory.path().join("two"), [0; 5]).unwrap();
+        assert_eq!(below(directory.path()).unwrap(), (2, 15));
     }
 }

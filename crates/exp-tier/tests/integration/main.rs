@@ -15,8 +15,8 @@ use senesce_runs::run::{Conduct, Experiment, State, conduct};
 fn smoke<E: Experiment>(change: impl Fn(&mut E::Spec)) -> Analysis {
     let mut spec = E::defaults(Level::Smoke);
     change(&mut spec);
-    let room = tempfile::tempdir().unwrap();
-    let how = Conduct::quietly(&room.path().join("run"));
+    let directory = tempfile::tempdir().unwrap();
+    let how = Conduct::quietly(&directory.path().join("run"));
     conduct::<E>(&spec, DEFAULT_SEED, &how).unwrap().analysis
 }
 
@@ -38,13 +38,13 @@ impl Progress for StopAtSecond<'_> {
 #[test]
 #[ignore = "needs FUSE"]
 fn an_interrupted_run_keeps_what_is_done_and_ends_as_an_uninterrupted_one() {
-    let (room, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
+    let (directory, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
     let spec = Coldness::defaults(Level::Smoke);
-    let how = Conduct::quietly(&room.path().join("run"));
+    let how = Conduct::quietly(&directory.path().join("run"));
     let stopped = Conduct {
         progress: &StopAtSecond(&interrupt),
         interrupt: &interrupt,
-        ..Conduct::quietly(&room.path().join("run"))
+        ..Conduct::quietly(&directory.path().join("run"))
     };
     let points = |analysis: &Analysis| analysis.result["points"].as_array().unwrap().clone();
     let first = conduct::<Coldness>(&spec, DEFAULT_SEED, &stopped).unwrap();

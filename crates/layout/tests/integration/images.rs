@@ -109,8 +109,8 @@ fn paths_without_extents_are_refused_with_the_name_of_their_file_system() {
 
 #[test]
 fn a_file_that_is_no_image_is_an_error_in_words() {
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("poem.txt");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("poem.txt");
     std::fs::write(&path, "no file system in here\n".repeat(100)).unwrap();
     let error = Layout::of(&path).unwrap_err();
     assert!(error.to_string().contains("poem.txt") || error.to_string().contains("root"), "{error}");

@@ -296,15 +296,15 @@ mod tests {
 
     #[test]
     fn a_damaged_object_of_the_same_name_is_replaced() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for folder in ["staging", "objects"] {
-            fs::create_dir(room.path().join(folder)).unwrap();
+            fs::create_dir(directory.path().join(folder)).unwrap();
         }
         let id = crate::HashAlgorithm::Sha1.name(b"whole");
-        let mut writer = LooseWriter::new(room.path(), 0, 1, Scheme::GIT, true).unwrap();
+        let mut writer = LooseWriter::new(directory.path(), 0, 1, Scheme::GIT, true).unwrap();
         writer.put(id, b"whole").unwrap();
         writer.publish().unwrap();
-        let path = room.path().join("objects").join(Scheme::GIT.path(&id.hex()));
+        let path = directory.path().join("objects").join(Scheme::GIT.path(&id.hex()));
         fs::remove_file(&path).unwrap();
         fs::write(&path, b"torn").unwrap();
         // A thread without the right to link by descriptor, as everybody but root has none (kernels before 6.10 then say ENOENT).

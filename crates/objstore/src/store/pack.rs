@@ -289,12 +289,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn pack_of(objects: &[Vec<u8>]) -> Vec<u8> {
-        let room = tempfile::tempdir().unwrap();
-        let mut writer = PackWriter::create(room.path().join("part")).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut writer = PackWriter::create(directory.path().join("part")).unwrap();
         for object in objects {
             writer.append(HashAlgorithm::Sha1.name(object), object).unwrap();
         }
-        std::fs::read(writer.finish(room.path()).unwrap()).unwrap()
+        std::fs::read(writer.finish(directory.path()).unwrap()).unwrap()
     }
 
     #[test]

@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn chunks_are_the_file_whatever_its_size() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         for size in [0usize, 1, 999, 1000, 1001, 3_500_000] {
             let data: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
             std::fs::write(&path, &data).unwrap();
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_file_that_always_changes_is_said_to() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 5000]).unwrap();
         let mut attempts = 0;
         let grow = |path: &Path| std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(b"x").unwrap();
@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_once_is_read_again() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         std::fs::write(&path, vec![1; 5000]).unwrap();
         let (mut grown, joined) = (false, std::cell::RefCell::new(Vec::new()));
         let reading = reader()

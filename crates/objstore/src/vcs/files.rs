@@ -143,10 +143,10 @@ mod tests {
 
     #[test]
     fn many_files_lie_as_in_the_study_and_every_16th_is_edited() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut random = Seed(1).stream("objstore/files-test");
         for (count, example) in [(25u64, "07"), (250, "01/7"), (2500, "12/34")] {
-            let (tree, copy) = (room.path().join(format!("a{count}")), room.path().join(format!("b{count}")));
+            let (tree, copy) = (directory.path().join(format!("a{count}")), directory.path().join(format!("b{count}")));
             generate_many(&tree, count, &mut random).unwrap();
             assert!(tree.join(example).is_file(), "{example}");
             assert_eq!(files_below(&tree).unwrap().len() as u64, count);
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn a_large_file_is_edited_in_one_run() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("large_file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("large_file");
         let mut random = Seed(1).stream("objstore/files-test");
         generate_large(&path, 1 << 20, &mut random).unwrap();
         let before = fs::read(&path).unwrap();

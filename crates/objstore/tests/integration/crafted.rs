@@ -19,21 +19,21 @@ mod store_checkout;
 #[test]
 fn the_corpus_of_the_fuzz_target_stays_inside() {
     let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let room = store_checkout::Room::new(folder.path());
+    let scene = store_checkout::Scene::new(folder.path());
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/store_checkout");
     let files: Vec<_> = fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.len() >= 3);
-    files.iter().for_each(|path| room.exercise(&fs::read(path).unwrap()));
+    files.iter().for_each(|path| scene.exercise(&fs::read(path).unwrap()));
 }
 
-/// A room with a place that nothing may be written to, and a store with one snapshot of one file.
-struct Room {
+/// A place that nothing may be written to, and a store with one snapshot of one file.
+struct Scene {
     folder: tempfile::TempDir,
     header: Header,
     file: EntryKind,
 }
 
-impl Room {
+impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         fs::create_dir_all(folder.path().join("outside/sub")).unwrap();
@@ -88,46 +88,53 @@ impl Room {
 
 #[test]
 fn links_of_a_store_lead_nowhere() {
-    let room = Room::new();
-    let before = room.outside();
-    let out = room.path("outside");
+    let scene = Scene::new();
+    let before = scene.outside();
+    let out = scene.path("outside");
     let attacks: Vec<Vec<Entry>> = vec![
-        vec![room.link("l", &out), room.link("l/planted", Path::new("x"))],
-        vec![room.link("l", &out), room.entry("l/planted", room.file.clone())],
-        vec![room.link("l", &out), room.entry("l/planted", EntryKind::Directory)],
-        vec![room.link("l", &out), room.entry("l/sub", EntryKind::Directory), room.link("l/sub/x", Path::new("y"))],
-        vec![room.link("d", &out), room.entry("d", EntryKind::Directory), room.entry("d/planted", room.file.clone())],
+        vec![scene.link("l", &out), scene.link("l/planted", Path::new("x"))],
+        vec![scene.link("l", &out), scene.entry("l/planted", scene.file.clone())],
+        vec![scene.link("l", &out), scene.entry("l/planted", EntryKind::Directory)],
+        vec![scene.link("l", &out), scene.entry("l/sub", EntryKind::Directory), scene.link("l/sub/x", Path::new("y"))],
         vec![
-            room.entry("d", EntryKind::Directory),
-            room.link("d/up", Path::new("..")),
-            room.link("d/up/../../outside/x", &out),
+            scene.link("d", &out),
+            scene.entry("d", EntryKind::Directory),
+            scene.entry("d/planted", scene.file.clone()),
         ],
-        vec![room.link("l", Path::new("../outside")), room.link("l/precious", Path::new("x"))],
-        vec![room.entry("../outside/planted", room.file.clone()), room.entry("/outside/planted", room.file.clone())],
+        vec![
+            scene.entry("d", EntryKind::Directory),
+            scene.link("d/up", Path::new("..")),
+            scene.link("d/up/../../outside/x", &out),
+        ],
+        vec![scene.link("l", Path::new("../outside")), scene.link("l/precious", Path::new("x"))],
+        vec![
+            scene.entry("../outside/planted", scene.file.clone()),
+            scene.entry("/outside/planted", scene.file.clone()),
+        ],
     ];
     for entries in attacks {
-        let report = room.check_out(&entries, CheckoutOptions::default());
+        let report = scene.check_out(&entries, CheckoutOptions::default());
         assert!(!report.lost.is_empty(), "{entries:?}");
-        assert_eq!(room.outside(), before, "{entries:?}");
+        assert_eq!(scene.outside(), before, "{entries:?}");
     }
 }
 
 #[test]
 fn setuid_bits_come_back_only_when_asked() {
-    let room = Room::new();
-    let entry = Entry { mode: 0o6755, ..room.entry("program", room.file.clone()) };
-    let shared = Entry { mode: 0o1777, ..room.entry("tmp", EntryKind::Directory) };
-    let mode = |name: &str| fs::metadata(room.path("back").join(name)).unwrap().mode() & 0o7777;
-    let report = room.check_out(&[entry.clone(), shared.clone()], CheckoutOptions::default());
+    let scene = Scene::new();
+    let entry = Entry { mode: 0o6755, ..scene.entry("program", scene.file.clone()) };
+    let shared = Entry { mode: 0o1777, ..scene.entry("tmp", EntryKind::Directory) };
+    let mode = |name: &str| fs::metadata(scene.path("back").join(name)).unwrap().mode() & 0o7777;
+    let report = scene.check_out(&[entry.clone(), shared.clone()], CheckoutOptions::default());
     assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o755, 0o777, 2));
-    let report = room.check_out(&[entry, shared], CheckoutOptions { special_bits: true });
+    let report = scene.check_out(&[entry, shared], CheckoutOptions { special_bits: true });
     assert_eq!((mode("program"), mode("tmp"), report.stripped), (0o6755, 0o1777, 0));
 }
 
 #[test]
 fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
-    let room = Room::new();
-    let before = room.outside();
+    let scene = Scene::new();
+    let before = scene.outside();
     let mut random = Seed(0x20).stream("objstore/crafted");
     let parts = ["a", "b", "l", "..", ".", "", "/", "outside", "sub", "%2E%2E", "%00", "precious", "\u{1b}[31m"];
     let targets = ["..", "/", ".", "a", "l", "../outside", "../../outside", "", "/proc/self/cwd", "/dev/null"];
@@ -137,25 +144,25 @@ fn a_thousand_crafted_stores_write_nothing_outside_and_do_not_crash() {
             let length = random.random_range(1..4);
             let path: Vec<&str> = (0..length).map(|_| parts[random.random_range(0..parts.len())]).collect();
             let kind = match random.random_range(0..3) {
-                0 => room.file.clone(),
+                0 => scene.file.clone(),
                 1 => EntryKind::Directory,
                 _ => EntryKind::Link { to: targets[random.random_range(0..targets.len())].into() },
             };
             let modified = (random.random::<i64>() >> random.random_range(0..60), random.random());
-            entries.push(Entry { mode: random.random(), modified, ..room.entry(&path.join("/"), kind) });
+            entries.push(Entry { mode: random.random(), modified, ..scene.entry(&path.join("/"), kind) });
         }
-        room.check_out(&entries, CheckoutOptions { special_bits: random.random() });
-        assert_eq!(room.outside(), before, "{entries:?}");
+        scene.check_out(&entries, CheckoutOptions { special_bits: random.random() });
+        assert_eq!(scene.outside(), before, "{entries:?}");
     }
 }
 
 #[test]
 fn a_thousand_damaged_stores_do_not_crash() {
-    let room = Room::new();
-    let before = room.outside();
+    let scene = Scene::new();
+    let before = scene.outside();
     let mut random = Seed(0x21).stream("objstore/damaged");
-    let pack = fs::read_dir(room.path("store/packs")).unwrap().next().unwrap().unwrap().path();
-    let files = [room.path("store/snapshots/000001"), room.path("store/store.json"), pack];
+    let pack = fs::read_dir(scene.path("store/packs")).unwrap().next().unwrap().unwrap().path();
+    let files = [scene.path("store/snapshots/000001"), scene.path("store/store.json"), pack];
     let whole: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
     for _ in 0..1000 {
         for (path, whole) in files.iter().zip(&whole) {
@@ -173,103 +180,103 @@ fn a_thousand_damaged_stores_do_not_crash() {
             }
             fs::write(path, bytes).unwrap();
         }
-        let back = room.path("back");
+        let back = scene.path("back");
         let _ = fs::remove_dir_all(&back);
-        if let Ok(store) = Store::open(&room.path("store")) {
+        if let Ok(store) = Store::open(&scene.path("store")) {
             let _ = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new());
             let _ = verify(&store, &Silent, &Interrupt::new());
         }
     }
-    assert_eq!(room.outside(), before);
+    assert_eq!(scene.outside(), before);
 }
 
 /// Commits `work` once more, as loose objects.
-fn commit_again(room: &Room) -> Result<(), String> {
+fn commit_again(scene: &Scene) -> Result<(), String> {
     let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
-    let mut store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
-    let done = commit(&mut store, &room.path("work"), &options, &Silent, &Interrupt::new());
+    let mut store = Store::open(&scene.path("store")).map_err(|error| error.to_string())?;
+    let done = commit(&mut store, &scene.path("work"), &options, &Silent, &Interrupt::new());
     done.map(drop).map_err(|error| error.to_string())
 }
 
 #[test]
 fn a_commit_writes_through_no_link_of_its_store() {
-    let room = Room::new();
-    fs::write(room.path("work/file"), "another").unwrap();
-    let (outside, precious) = (room.path("outside"), room.path("outside/precious"));
-    let before = room.outside();
+    let scene = Scene::new();
+    fs::write(scene.path("work/file"), "another").unwrap();
+    let (outside, precious) = (scene.path("outside"), scene.path("outside/precious"));
+    let before = scene.outside();
     for (name, to) in [("lock", &precious), ("objects", &outside), ("packs", &outside), ("snapshots", &outside)] {
-        let (place, kept) = (room.path("store").join(name), room.path("kept"));
+        let (place, kept) = (scene.path("store").join(name), scene.path("kept"));
         fs::rename(&place, &kept).unwrap();
         symlink(to, &place).unwrap();
-        assert!(commit_again(&room).is_err(), "{name}");
+        assert!(commit_again(&scene).is_err(), "{name}");
         fs::remove_file(&place).unwrap();
         fs::rename(&kept, &place).unwrap();
-        assert_eq!(room.outside(), before, "{name}");
+        assert_eq!(scene.outside(), before, "{name}");
     }
     for first in 0..256 {
-        symlink(&outside, room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+        symlink(&outside, scene.path("store/objects").join(format!("{first:02x}"))).unwrap();
     }
-    let refused = commit_again(&room).unwrap_err();
+    let refused = commit_again(&scene).unwrap_err();
     assert!(refused.contains("objects"), "{refused}");
-    assert_eq!(room.outside(), before);
+    assert_eq!(scene.outside(), before);
     assert_eq!(fs::read(&precious).unwrap(), b"precious");
     for first in 0..256 {
-        fs::remove_file(room.path("store/objects").join(format!("{first:02x}"))).unwrap();
+        fs::remove_file(scene.path("store/objects").join(format!("{first:02x}"))).unwrap();
     }
-    commit_again(&room).unwrap();
+    commit_again(&scene).unwrap();
 }
 
 #[test]
 fn objects_and_packs_without_an_end_are_told_and_not_read() {
-    let room = Room::new();
-    let back = room.path("back");
-    let check_out = |room: &Room| {
+    let scene = Scene::new();
+    let back = scene.path("back");
+    let check_out = |scene: &Scene| {
         let _ = fs::remove_dir_all(&back);
-        let store = Store::open(&room.path("store")).map_err(|error| error.to_string())?;
+        let store = Store::open(&scene.path("store")).map_err(|error| error.to_string())?;
         let _ = verify(&store, &Silent, &Interrupt::new());
         let done = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new());
         done.map_err(|error| error.to_string())
     };
-    fs::write(room.path("work/file"), "another").unwrap();
-    commit_again(&room).unwrap();
-    let folder = fs::read_dir(room.path("store/objects")).unwrap().next().unwrap().unwrap().path();
+    fs::write(scene.path("work/file"), "another").unwrap();
+    commit_again(&scene).unwrap();
+    let folder = fs::read_dir(scene.path("store/objects")).unwrap().next().unwrap().unwrap().path();
     let object = fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     fs::remove_file(&object).unwrap();
     symlink("/dev/zero", &object).unwrap();
-    let report = check_out(&room).unwrap();
+    let report = check_out(&scene).unwrap();
     assert!(report.lost[0].problem.contains("no regular file"), "{:?}", report.lost);
 
-    let pack = room.path("store/packs/large.pack");
+    let pack = scene.path("store/packs/large.pack");
     symlink("/dev/zero", &pack).unwrap();
-    assert!(check_out(&room).unwrap_err().contains("no regular file"));
+    assert!(check_out(&scene).unwrap_err().contains("no regular file"));
     fs::remove_file(&pack).unwrap();
     // An index as long as the file: 8 TiB, all holes.
     let file = fs::File::create(&pack).unwrap();
     file.set_len(8 << 40).unwrap();
     let trailer = [&(((8u64 << 40) - 1000) / 44).to_le_bytes()[..], &[0; 32], b"SNSINDX1"].concat();
     file.write_all_at(&trailer, (8 << 40) - trailer.len() as u64).unwrap();
-    let store = Store::open(&room.path("store")).unwrap();
+    let store = Store::open(&scene.path("store")).unwrap();
     let problem = store.packs().iter().find_map(|pack| pack.problem.clone()).unwrap();
     assert!(problem.contains("number of index entries"), "{problem}");
 }
 
 #[test]
 fn a_snapshot_of_the_last_number_ends_the_store_and_not_the_program() {
-    let room = Room::new();
-    let snapshots = room.path("store/snapshots");
+    let scene = Scene::new();
+    let snapshots = scene.path("store/snapshots");
     fs::rename(snapshots.join("000001"), snapshots.join(u64::MAX.to_string())).unwrap();
-    assert!(commit_again(&room).unwrap_err().contains("no next number"));
+    assert!(commit_again(&scene).unwrap_err().contains("no next number"));
 }
 
 #[test]
 fn a_store_that_was_prepared_by_another_is_not_made_through_its_links() {
-    let room = Room::new();
-    let before = room.outside();
-    let prepared = room.path("back");
+    let scene = Scene::new();
+    let before = scene.outside();
+    let prepared = scene.path("back");
     fs::create_dir_all(prepared.join("staging")).unwrap();
-    symlink(room.path("outside/precious"), prepared.join("staging/store.json")).unwrap();
-    Store::create(&prepared, Store::open(&room.path("store")).unwrap().settings()).unwrap();
-    assert_eq!(room.outside(), before);
-    assert_eq!(fs::read(room.path("outside/precious")).unwrap(), b"precious");
+    symlink(scene.path("outside/precious"), prepared.join("staging/store.json")).unwrap();
+    Store::create(&prepared, Store::open(&scene.path("store")).unwrap().settings()).unwrap();
+    assert_eq!(scene.outside(), before);
+    assert_eq!(fs::read(scene.path("outside/precious")).unwrap(), b"precious");
     assert!(prepared.join("store.json").symlink_metadata().unwrap().is_file());
 }

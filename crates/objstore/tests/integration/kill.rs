@@ -55,11 +55,11 @@ fn child_command(place: &Path, work: &Path, layout: Layout) -> Command {
 #[test]
 fn a_killed_commit_loses_nothing_that_was_committed() {
     for layout in LAYOUTS {
-        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let (place, work) = (room.path().join("store"), room.path().join("work"));
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let (place, work) = (directory.path().join("store"), directory.path().join("work"));
         fill(&work, 0);
         let started = Instant::now();
-        assert!(child_command(&room.path().join("trial"), &work, layout).status().unwrap().success());
+        assert!(child_command(&directory.path().join("trial"), &work, layout).status().unwrap().success());
         let whole = started.elapsed();
         let (mut killed, mut committed) = (0, Vec::new());
         for round in 0..24u32 {
@@ -84,7 +84,7 @@ fn a_killed_commit_loses_nothing_that_was_committed() {
         fill(&work, 99);
         save(&place, &work, layout);
         let store = Store::open(&place).unwrap();
-        let back = room.path().join("back");
+        let back = directory.path().join("back");
         let report = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
         assert!(report.lost.is_empty() && report.files == FILES as u64);
         assert_eq!(fs::read(back.join("3")).unwrap(), fs::read(work.join("3")).unwrap());
@@ -99,8 +99,8 @@ fn a_commit_is_durable_when_it_returns() {
     use senesce_volume::{FileSystem, OpenOptions, TargetSpec, open, visit};
     for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
         for layout in LAYOUTS {
-            let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-            let (image, copy) = (room.path().join("live.img"), room.path().join("after power failure.img"));
+            let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+            let (image, copy) = (directory.path().join("live.img"), directory.path().join("after power failure.img"));
             let spec = TargetSpec::Image { path: image.clone(), size: Some(senesce_core::Bytes::mib(320)) };
             let target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();
             let work = target.mount_point().join("work");

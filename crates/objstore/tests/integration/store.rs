@@ -75,8 +75,8 @@ fn what_is_committed_comes_back_and_is_stored_once() {
         (Layout::Pack, "2x1", HashAlgorithm::Blake3),
         (Layout::Pack, "2x1", HashAlgorithm::Sha1),
     ] {
-        let room = room();
-        let (work, place) = (room.path().join("work"), room.path().join("store"));
+        let directory = temporary_directory();
+        let (work, place) = (directory.path().join("work"), directory.path().join("store"));
         fs::create_dir(&work).unwrap();
         tree(&work);
         let mut store = Store::create(&place, settings(scheme, hash)).unwrap();
@@ -95,7 +95,7 @@ fn what_is_committed_comes_back_and_is_stored_once() {
         let report = verify(&store, &Silent, &Interrupt::new()).unwrap();
         assert!(report.is_sound(), "{report:?}");
         assert_eq!((report.objects, report.snapshots), (first.objects + 1, 3));
-        let back = room.path().join("back");
+        let back = directory.path().join("back");
         let report = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
         assert!(report.lost.is_empty(), "{:?}", report.lost);
         assert_eq!(facts(&back), facts(&work), "{layout:?} {scheme}");
@@ -109,8 +109,8 @@ fn what_is_committed_comes_back_and_is_stored_once() {
 fn damage_is_named_and_the_rest_comes_back() {
     for layout in LAYOUTS {
         for damage in ["flip", "truncate", "remove"] {
-            let room = room();
-            let (work, place) = (room.path().join("work"), room.path().join("store"));
+            let directory = temporary_directory();
+            let (work, place) = (directory.path().join("work"), directory.path().join("store"));
             fs::create_dir(&work).unwrap();
             tree(&work);
             let mut store = Store::create(&place, settings("2x1", HashAlgorithm::Blake3)).unwrap();
@@ -133,7 +133,7 @@ fn damage_is_named_and_the_rest_comes_back() {
                 assert_eq!(report.damaged.len(), 1);
                 assert!(report.damaged[0].place.contains(victim.file_name().unwrap().to_str().unwrap()));
             }
-            let back = room.path().join("back");
+            let back = directory.path().join("back");
             let out = checkout(&store, None, &back, CheckoutOptions::default(), &Silent, &Interrupt::new()).unwrap();
             let lost: Vec<&str> = out.lost.iter().map(|lost| lost.path.as_str()).collect();
             let mut expected: Vec<&str> = report.affected_files.iter().map(|file| file.path.as_str()).collect();
@@ -171,42 +171,42 @@ fn largest_file(folder: &Path) -> PathBuf {
 
 #[test]
 fn foreign_places_are_refused() {
-    let room = room();
-    fs::write(room.path().join("thesis.txt"), "precious").unwrap();
+    let directory = temporary_directory();
+    fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
     let settings = StoreSettings::default();
-    assert!(matches!(Store::create(room.path(), settings), Err(StoreError::Foreign(_))));
-    assert!(matches!(Store::open(room.path()), Err(StoreError::NotAStore { .. })));
-    let place = room.path().join("store");
+    assert!(matches!(Store::create(directory.path(), settings), Err(StoreError::Foreign(_))));
+    assert!(matches!(Store::open(directory.path()), Err(StoreError::NotAStore { .. })));
+    let place = directory.path().join("store");
     let mut store = Store::create(&place, settings).unwrap();
     let nothing =
-        checkout(&store, None, &room.path().join("back"), CheckoutOptions::default(), &Silent, &Interrupt::new());
+        checkout(&store, None, &directory.path().join("back"), CheckoutOptions::default(), &Silent, &Interrupt::new());
     assert!(matches!(nothing, Err(StoreError::NoSnapshot { .. })));
     let options = CommitOptions { layout: Layout::Pack, threads: 1, log_slower_than: None };
-    let file = commit(&mut store, &room.path().join("thesis.txt"), &options, &Silent, &Interrupt::new());
+    let file = commit(&mut store, &directory.path().join("thesis.txt"), &options, &Silent, &Interrupt::new());
     assert!(matches!(file, Err(StoreError::NoSource(_))));
-    save(&mut store, room.path(), Layout::Pack);
-    let occupied = checkout(&store, Some(1), room.path(), CheckoutOptions::default(), &Silent, &Interrupt::new());
+    save(&mut store, directory.path(), Layout::Pack);
+    let occupied = checkout(&store, Some(1), directory.path(), CheckoutOptions::default(), &Silent, &Interrupt::new());
     assert!(matches!(occupied, Err(StoreError::DestinationNotEmpty(_))));
 }
 
 #[test]
 fn a_store_inside_of_what_it_commits_does_not_hold_itself() {
-    let room = room();
-    fs::write(room.path().join("file"), "content").unwrap();
-    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
-    assert_eq!(save(&mut store, room.path(), Layout::Loose).files, 1);
-    assert_eq!(save(&mut store, room.path(), Layout::Loose).files, 1);
+    let directory = temporary_directory();
+    fs::write(directory.path().join("file"), "content").unwrap();
+    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
+    assert_eq!(save(&mut store, directory.path(), Layout::Loose).files, 1);
+    assert_eq!(save(&mut store, directory.path(), Layout::Loose).files, 1);
 }
 
 #[test]
 fn a_second_committer_is_told_to_wait_and_an_interrupted_one_leaves_no_snapshot() {
-    let room = room();
-    let work = room.path().join("work");
+    let directory = temporary_directory();
+    let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
     tree(&work);
-    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
+    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
     let options = CommitOptions { layout: Layout::Loose, threads: 1, log_slower_than: None };
-    let holder = fs::File::create(room.path().join("store/lock")).unwrap();
+    let holder = fs::File::create(directory.path().join("store/lock")).unwrap();
     rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let refused = commit(&mut store, &work, &options, &Silent, &Interrupt::new());
     assert!(matches!(refused, Err(StoreError::InUse(_))));
@@ -217,11 +217,11 @@ fn a_second_committer_is_told_to_wait_and_an_interrupted_one_leaves_no_snapshot(
 
 #[test]
 fn slow_objects_are_listed() {
-    let room = room();
-    let work = room.path().join("work");
+    let directory = temporary_directory();
+    let work = directory.path().join("work");
     fs::create_dir(&work).unwrap();
     tree(&work);
-    let mut store = Store::create(&room.path().join("store"), StoreSettings::default()).unwrap();
+    let mut store = Store::create(&directory.path().join("store"), StoreSettings::default()).unwrap();
     let limit = Some(std::time::Duration::ZERO);
     let options = CommitOptions { layout: Layout::Loose, threads: 2, log_slower_than: limit };
     let report = commit(&mut store, &work, &options, &Silent, &Interrupt::new()).unwrap();
@@ -230,6 +230,6 @@ fn slow_objects_are_listed() {
 }
 
 /// A temporary directory, in memory where there is such a place: the tests sync often.
-fn room() -> tempfile::TempDir {
+fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }

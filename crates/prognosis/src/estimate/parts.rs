@@ -75,7 +75,7 @@ pub(super) fn breaks(seen: &Seen) -> Breaks {
 
 /// Of a whole file system: the used bytes that no file seen accounts for. Of a directory of it: the share of directories and files
 /// that may not be opened.
-pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> f64 {
+pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, space: &FileSystemSpace) -> f64 {
     let summary = &seen.summary;
     if summary.denied == 0 {
         return 0.0;
@@ -84,7 +84,7 @@ pub(super) fn unseen_share(place: &ShownDirectory, seen: &Seen, room: &Room) -> 
         ShownDirectory::Visited(_) => true,
         ShownDirectory::Directory(path) => is_mount_point(path),
     };
-    let used = (room.blocks - room.free_blocks.min(room.blocks)) * room.block_size;
+    let used = (space.blocks - space.free_blocks.min(space.blocks)) * space.block_size;
     match is_root && used > 0 {
         true => (1.0 - seen.all_bytes() as f64 / used as f64).clamp(0.0, 1.0),
         false => denied_share(summary),
@@ -100,7 +100,7 @@ fn is_mount_point(path: &Path) -> bool {
     }
 }
 
-pub(super) fn changed_share(before: &Room, after: &Room) -> f64 {
+pub(super) fn changed_share(before: &FileSystemSpace, after: &FileSystemSpace) -> f64 {
     let used = before.blocks.saturating_sub(before.free_blocks).max(1);
     before.free_blocks.abs_diff(after.free_blocks) as f64 / used as f64
 }
@@ -111,7 +111,7 @@ pub(super) fn notes(summary: &LayoutSummary) -> Vec<String> {
         (summary.vanished, "files or directories were deleted during the examination"),
         (summary.other_file_systems, "mount points or subvolumes inside the target were not entered"),
     ];
-    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, words)| format!("{count} {words}")).collect()
+    counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, text)| format!("{count} {text}")).collect()
 }
 
 /// What the cures bring at best.

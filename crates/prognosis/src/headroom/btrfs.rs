@@ -1,7 +1,7 @@
 //! btrfs: data and metadata live in chunks of their own, and what belongs to no chunk goes to whichever asks first.
 
 use super::{EndsBy, Estimate, NAME_BYTES};
-use senesce_layout::room::Btrfs;
+use senesce_layout::space::Btrfs;
 
 /// A leaf's item (struct btrfs_item) and what the items of a new file hold (linux/btrfs_tree.h): inode, back reference, two
 /// directory entries.
@@ -80,7 +80,7 @@ impl Growing {
         if self.each > 0.0 { ((end - self.used) / self.each).max(0.0) } else { f64::INFINITY }
     }
 
-    /// Makes another chunk, in the first hole that holds a whole one or else in the largest; `false` if there is no room for one.
+    /// Makes another chunk, in the first hole that holds a whole one or else in the largest; `false` if there is no space for one.
     fn grow(&mut self, holes: &mut [u64]) -> bool {
         let wanted = self.chunk * self.copies;
         let whole = holes.iter().position(|hole| *hole >= wanted);

@@ -2,8 +2,8 @@
 
 use super::consume::{Appetite, consume};
 use super::{EndsBy, Estimate, NAME_BYTES, User, free_or_whole};
-use senesce_layout::Room;
-use senesce_layout::room::Ext;
+use senesce_layout::FileSystemSpace;
+use senesce_layout::space::Ext;
 
 /// How full the leaves of a hashed directory are after many splits in halves, on average between two rounds of splits
 /// (1 / (2 ln 2) = 0.72 in the long run; measured 0.70 with names of eight characters).
@@ -28,30 +28,30 @@ fn names_in_leaf(block_size: u64) -> f64 {
     ((block_size - 12) / entry) as f64 * LEAF_FILL
 }
 
-pub(super) fn estimate(room: &Room, ext: &Ext, size: u64, user: User) -> Estimate {
-    let reserve_binds = user == User::User && room.user_blocks + ext.held_back_blocks < room.free_blocks;
+pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User) -> Estimate {
+    let reserve_binds = user == User::User && space.user_blocks + ext.held_back_blocks < space.free_blocks;
     let blocks = match user {
-        User::Root => room.free_blocks.saturating_sub(ext.held_back_blocks),
-        User::User => room.user_blocks,
+        User::Root => space.free_blocks.saturating_sub(ext.held_back_blocks),
+        User::User => space.user_blocks,
     };
-    let by_inodes = room.free_inodes.saturating_sub(1) as f64;
-    let unit = room.block_size * ext.cluster_blocks;
+    let by_inodes = space.free_inodes.saturating_sub(1) as f64;
+    let unit = space.block_size * ext.cluster_blocks;
     // 60 bytes of i_block and what inodes of 256 bytes have left hold the smallest files.
     let inline = ext.inline_data && size <= 60;
     let data = if inline { 0 } else { size.div_ceil(unit) * ext.cluster_blocks };
-    let beside = 1.0 / names_in_leaf(room.block_size);
+    let beside = 1.0 / names_in_leaf(space.block_size);
     let by_blocks = match data {
         0 => (blocks as f64 - 1.0) / beside,
         data => {
             let map =
-                |pieces: f64| if ext.extents { tree_blocks(room.block_size, pieces) } else { data as f64 / 256.0 };
-            let lengths = free_or_whole(room).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
+                |pieces: f64| if ext.extents { tree_blocks(space.block_size, pieces) } else { data as f64 / 256.0 };
+            let lengths = free_or_whole(space).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
             consume(lengths.into_iter(), blocks.saturating_sub(1) as f64, &Appetite { data, beside, map }).files
         }
     };
-    let index = index_limit(room.block_size);
+    let index = index_limit(space.block_size);
     let ends = if reserve_binds { EndsBy::RootReserve } else { EndsBy::Bytes };
-    let share = if room.free.is_some() { 0.01 } else { 0.08 };
+    let share = if space.free.is_some() { 0.01 } else { 0.08 };
     let inodes = Estimate { files: by_inodes, low: by_inodes, high: by_inodes, ends_by: EndsBy::Inodes };
     let index = Estimate::within(index, 0.1, EndsBy::DirectoryIndex);
     Estimate::within(by_blocks, share, ends).first_of(inodes).first_of(index)

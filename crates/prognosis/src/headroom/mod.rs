@@ -8,8 +8,8 @@ mod consume;
 mod ext;
 mod xfs;
 
-use senesce_layout::Room;
-use senesce_layout::room::{FreeExtent, Particulars};
+use senesce_layout::FileSystemSpace;
+use senesce_layout::space::{FreeExtent, Particulars};
 use serde::{Deserialize, Serialize};
 
 /// The sizes asked about, bytes.
@@ -30,7 +30,7 @@ pub enum EndsBy {
     Inodes,
     /// No free extent is long enough, and aligned, for a chunk of inodes.
     InodeChunks,
-    /// No room is left in metadata chunks, and none for another.
+    /// No space is left in metadata chunks, and none for another.
     Metadata,
     /// The index of one directory is full.
     DirectoryIndex,
@@ -38,7 +38,7 @@ pub enum EndsBy {
 
 impl EndsBy {
     /// In words.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Bytes => "free blocks",
             Self::RootReserve => "the reserve of root",
@@ -102,8 +102,8 @@ impl Estimate {
 }
 
 /// All sizes, for users and for root. Empty where nothing is known about the file system.
-pub fn creatable(room: &Room) -> Vec<Creatable> {
-    let of = |user: User| in_order(SIZES.into_iter().filter_map(|size| one(room, size, user)).collect());
+pub fn creatable(space: &FileSystemSpace) -> Vec<Creatable> {
+    let of = |user: User| in_order(SIZES.into_iter().filter_map(|size| one(space, size, user)).collect());
     let (users, roots) = (of(User::User), of(User::Root));
     users.into_iter().zip(roots).flat_map(|(user, root)| [user, root]).collect()
 }
@@ -126,10 +126,10 @@ fn in_order(mut all: Vec<Creatable>) -> Vec<Creatable> {
 }
 
 /// One size.
-pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
-    let estimate = match &room.kind {
-        Particulars::Ext(ext) => ext::estimate(room, ext, size, user),
-        Particulars::Xfs(xfs) => xfs::estimate(room, xfs, size),
+pub fn one(space: &FileSystemSpace, size: u64, user: User) -> Option<Creatable> {
+    let estimate = match &space.kind {
+        Particulars::Ext(ext) => ext::estimate(space, ext, size, user),
+        Particulars::Xfs(xfs) => xfs::estimate(space, xfs, size),
         Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
         Particulars::Other => return None,
     };
@@ -139,23 +139,23 @@ pub fn one(room: &Room, size: u64, user: User) -> Option<Creatable> {
 }
 
 /// Free blocks that a mount for writing would not show.
-pub fn not_set_aside(room: &Room) -> u64 {
-    match &room.kind {
+pub fn not_set_aside(space: &FileSystemSpace) -> u64 {
+    match &space.kind {
         Particulars::Xfs(xfs) => xfs.to_set_aside,
         _ => 0,
     }
 }
 
 /// What df suggests: free bytes for this user over the size, each rounded up to blocks; for empty files the free inodes.
-pub fn suggested_by_df(room: &Room, size: u64, user: User) -> Option<u64> {
-    let blocks = if user == User::Root { room.free_blocks } else { room.user_blocks };
-    let blocks = blocks.saturating_sub(not_set_aside(room));
+pub fn suggested_by_df(space: &FileSystemSpace, size: u64, user: User) -> Option<u64> {
+    let blocks = if user == User::Root { space.free_blocks } else { space.user_blocks };
+    let blocks = blocks.saturating_sub(not_set_aside(space));
     match size {
-        0 if room.inodes == 0 => None,
-        0 => Some(room.free_inodes),
+        0 if space.inodes == 0 => None,
+        0 => Some(space.free_inodes),
         size => {
-            let by_bytes = blocks / size.div_ceil(room.block_size);
-            Some(if room.inodes == 0 { by_bytes } else { by_bytes.min(room.free_inodes) })
+            let by_bytes = blocks / size.div_ceil(space.block_size);
+            Some(if space.inodes == 0 { by_bytes } else { by_bytes.min(space.free_inodes) })
         }
     }
 }
@@ -170,17 +170,18 @@ pub struct Largest {
 }
 
 /// The largest preallocations for 1, 4, 16 and 64 extents: the sum of the longest free extents.
-pub fn largest(room: &Room) -> Vec<Largest> {
-    let Some(free) = &room.free else { return Vec::new() };
+pub fn largest(space: &FileSystemSpace) -> Vec<Largest> {
+    let Some(free) = &space.free else { return Vec::new() };
     let mut lengths: Vec<u64> = free.iter().map(|extent| extent.blocks).collect();
     lengths.sort_unstable_by(|one, other| other.cmp(one));
-    let sum = |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(room.free_blocks) * room.block_size;
+    let sum =
+        |extents: u64| lengths.iter().take(extents as usize).sum::<u64>().min(space.free_blocks) * space.block_size;
     [1, 4, 16, 64].map(|extents| Largest { extents, bytes: sum(extents) }).to_vec()
 }
 
 /// Free extents of a file system that does not tell them: one.
-fn free_or_whole(room: &Room) -> Vec<FreeExtent> {
-    room.free.clone().unwrap_or_else(|| vec![FreeExtent { start: 0, blocks: room.free_blocks }])
+fn free_or_whole(space: &FileSystemSpace) -> Vec<FreeExtent> {
+    space.free.clone().unwrap_or_else(|| vec![FreeExtent { start: 0, blocks: space.free_blocks }])
 }
 
 #[cfg(test)]

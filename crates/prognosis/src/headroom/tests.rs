@@ -1,10 +1,10 @@
 use super::*;
 use proptest::prelude::*;
-use senesce_layout::room::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Xfs};
+use senesce_layout::space::{Btrfs, Chunks, Ext, FreeExtent, Particulars, Xfs};
 
-fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> Room {
+fn ext4(free: Vec<FreeExtent>, inodes: u64, held_back: u64, reserve: u64) -> FileSystemSpace {
     let blocks: u64 = free.iter().map(|extent| extent.blocks).sum();
-    Room {
+    FileSystemSpace {
         file_system: "ext4".into(),
         block_size: 4096,
         blocks: 2 * blocks,
@@ -27,7 +27,7 @@ fn pieces(length: u64, every: u64, count: u64) -> Vec<FreeExtent> {
     (0..count).map(|index| FreeExtent { start: 1000 + index * every, blocks: length }).collect()
 }
 
-fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> Room {
+fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> FileSystemSpace {
     let kind = Particulars::Xfs(Xfs {
         groups: 1,
         group_blocks: 1 << 40,
@@ -38,41 +38,41 @@ fn xfs(free: Vec<FreeExtent>, sparse_inodes: bool) -> Room {
         inode_percent: 25,
         to_set_aside: 0,
     });
-    Room { file_system: "xfs".into(), kind, ..ext4(free, 1 << 30, 0, 0) }
+    FileSystemSpace { file_system: "xfs".into(), kind, ..ext4(free, 1 << 30, 0, 0) }
 }
 
 /// A fill of ext4 of 600 MiB: 26,132 files of 4 KiB and 1,641 of 64 KiB with 29,350 free blocks of which 3,072 are held back.
 #[test]
 fn ext4_is_as_a_measured_fill() {
-    let room = ext4(pieces(29_350, 29_350, 1), 34_201, 3072, 7680);
+    let space = ext4(pieces(29_350, 29_350, 1), 34_201, 3072, 7680);
     for (size, measured) in [(4096, 26_132.0), (65_536, 1641.0), (1 << 20, 102.0)] {
-        let found = one(&room, size, User::Root).unwrap();
+        let found = one(&space, size, User::Root).unwrap();
         assert!((found.files as f64 - measured).abs() <= measured * 0.01, "{size}: {found:?}");
         assert_eq!(found.ends_by, EndsBy::Bytes);
-        let user = one(&room, size, User::User).unwrap();
+        let user = one(&space, size, User::User).unwrap();
         assert!(user.files < found.files && user.ends_by == EndsBy::RootReserve, "{user:?}");
     }
-    let empty = one(&room, 0, User::Root).unwrap();
+    let empty = one(&space, 0, User::Root).unwrap();
     assert_eq!((empty.files, empty.ends_by), (34_200, EndsBy::Inodes));
 }
 
 /// 3 of 8 blocks punched out: 64 KiB need six pieces and so a block of the tree (measured: 3,192 with 57,046 free blocks).
 #[test]
 fn ext4_in_pieces_is_as_a_measured_fill() {
-    let room = ext4(pieces(3, 8, 57_046 / 3), 38_388, 3072, 7680);
-    let found = one(&room, 65_536, User::Root).unwrap();
+    let space = ext4(pieces(3, 8, 57_046 / 3), 38_388, 3072, 7680);
+    let found = one(&space, 65_536, User::Root).unwrap();
     assert!((found.files as f64 - 3192.0).abs() < 32.0, "{found:?}");
 }
 
 /// Free extents of three blocks that no chunk fits into: only inodes that have been made are left.
 #[test]
 fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
-    let room = xfs(pieces(3, 8, 20_000), true);
-    let found = one(&room, 4096, User::Root).unwrap();
+    let space = xfs(pieces(3, 8, 20_000), true);
+    let found = one(&space, 4096, User::Root).unwrap();
     assert_eq!(found.ends_by, EndsBy::InodeChunks);
     assert!(found.low <= 60 && 60 <= found.high && found.high < 200, "{found:?}");
-    let room = xfs(pieces(100_000, 100_000, 1), false);
-    assert_eq!(one(&room, 4096, User::Root).unwrap().ends_by, EndsBy::Bytes);
+    let space = xfs(pieces(100_000, 100_000, 1), false);
+    assert_eq!(one(&space, 4096, User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
 /// Fills of btrfs of 600 MiB: fresh, half and four fifths full, and with all data chunks full. In the half full one the last chunk of
@@ -81,7 +81,7 @@ fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
 fn btrfs_is_as_measured_fills() {
     /// Where mkfs gives its first chunks back.
     const FRONT: u64 = 12_582_912;
-    let room = |data: (u64, u64), metadata_used: u64, holes: &[u64]| {
+    let space = |data: (u64, u64), metadata_used: u64, holes: &[u64]| {
         let chunks = |total, used, copies| Chunks { total, used, copies };
         let kind = Particulars::Btrfs(Btrfs {
             data: chunks(data.0, data.1, 1),
@@ -94,12 +94,12 @@ fn btrfs_is_as_measured_fills() {
             devices: 1,
             node_size: 16_384,
         });
-        Room { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
+        FileSystemSpace { file_system: "btrfs".into(), kind, ..ext4(Vec::new(), 0, 0, 0) }
     };
-    let fresh = room((8_388_608, 0), 131_072, &[FRONT, 535_822_336 - FRONT]);
-    let most = room((531_628_032, 496_910_336), 3_506_176, &[FRONT]);
-    let full = room((544_210_944, 543_760_384), 3_997_696, &[]);
-    let half = room((343_932_928, 314_351_616), 2_260_992, &[FRONT, 200_278_016 - FRONT]);
+    let fresh = space((8_388_608, 0), 131_072, &[FRONT, 535_822_336 - FRONT]);
+    let most = space((531_628_032, 496_910_336), 3_506_176, &[FRONT]);
+    let full = space((544_210_944, 543_760_384), 3_997_696, &[]);
+    let half = space((343_932_928, 314_351_616), 2_260_992, &[FRONT, 200_278_016 - FRONT]);
     let measured = [
         (&fresh, 0, 772_443, EndsBy::Metadata, 0.08),
         (&fresh, 4096, 100_096, EndsBy::Bytes, 0.15),
@@ -114,8 +114,8 @@ fn btrfs_is_as_measured_fills() {
         (&full, 0, 52_625, EndsBy::Metadata, 0.08),
         (&full, 4096, 110, EndsBy::Bytes, 0.005),
     ];
-    for (room, size, files, ends_by, error) in measured {
-        let found = one(room, size, User::Root).unwrap();
+    for (space, size, files, ends_by, error) in measured {
+        let found = one(space, size, User::Root).unwrap();
         assert_eq!(found.ends_by, ends_by, "{size}: {found:?}");
         assert!(
             (found.files as f64 - f64::from(files)).abs() <= f64::from(files) * error + 1.0,
@@ -139,8 +139,8 @@ proptest! {
     fn intervals_hold_their_number_and_larger_files_are_never_more(
         length in 1u64..200, count in 1u64..5000, inodes in 0u64..100_000, sparse: bool
     ) {
-        for room in [ext4(pieces(length, length + 3, count), inodes, 100, 200), xfs(pieces(length, length + 3, count), sparse)] {
-            let all = creatable(&room);
+        for space in [ext4(pieces(length, length + 3, count), inodes, 100, 200), xfs(pieces(length, length + 3, count), sparse)] {
+            let all = creatable(&space);
             for (index, found) in all.iter().enumerate() {
                 prop_assert!(found.low <= found.files && found.files <= found.high, "{:?}", found);
                 // Two of each size: for users, for root.

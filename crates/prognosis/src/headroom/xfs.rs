@@ -3,8 +3,8 @@
 
 use super::consume::{Appetite, consume};
 use super::{EndsBy, Estimate, free_or_whole};
-use senesce_layout::Room;
-use senesce_layout::room::{FreeExtent, Xfs};
+use senesce_layout::FileSystemSpace;
+use senesce_layout::space::{FreeExtent, Xfs};
 
 /// Inodes of a chunk.
 const CHUNK: u64 = 64;
@@ -32,9 +32,9 @@ pub(super) struct Sites {
 }
 
 /// Blocks of a whole and of a sparse chunk.
-fn chunk_blocks(room: &Room, xfs: &Xfs) -> (u64, u64) {
-    let whole = (CHUNK * xfs.inode_size / room.block_size).max(1);
-    let sparse = (CLUSTER_BYTES * (xfs.inode_size / 512).max(1) / room.block_size).clamp(1, whole);
+fn chunk_blocks(space: &FileSystemSpace, xfs: &Xfs) -> (u64, u64) {
+    let whole = (CHUNK * xfs.inode_size / space.block_size).max(1);
+    let sparse = (CLUSTER_BYTES * (xfs.inode_size / 512).max(1) / space.block_size).clamp(1, whole);
     (whole, sparse)
 }
 
@@ -54,17 +54,17 @@ pub(super) fn sites(free: &[FreeExtent], group_blocks: u64, whole: u64, sparse: 
     found
 }
 
-pub(super) fn estimate(room: &Room, xfs: &Xfs, size: u64) -> Estimate {
-    let free = (room.free_blocks.saturating_sub(xfs.to_set_aside) as f64 - TRANSACTION).max(0.0);
-    let (whole, sparse) = chunk_blocks(room, xfs);
-    let data = size.div_ceil(room.block_size);
+pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, size: u64) -> Estimate {
+    let free = (space.free_blocks.saturating_sub(xfs.to_set_aside) as f64 - TRANSACTION).max(0.0);
+    let (whole, sparse) = chunk_blocks(space, xfs);
+    let data = size.div_ceil(space.block_size);
     let made = xfs.free_made_inodes as f64;
     let inode_share = whole as f64 / CHUNK as f64;
     let map = |pieces: f64| if pieces > IN_INODE { (pieces / IN_BLOCK).ceil() } else { 0.0 };
     let by_blocks = match data {
         0 => (free + made * inode_share) / (inode_share + LARGE_DIRECTORY),
         data => {
-            let lengths = free_or_whole(room).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
+            let lengths = free_or_whole(space).into_iter().map(|extent| extent.blocks).collect::<Vec<_>>();
             let appetite = Appetite { data, beside: inode_share + DIRECTORY, map };
             // Inodes that have been made already take no blocks.
             let taken = consume(lengths.into_iter(), free, &appetite).files;
@@ -74,7 +74,7 @@ pub(super) fn estimate(room: &Room, xfs: &Xfs, size: u64) -> Estimate {
     };
     let share = if data == 0 { 0.05 } else { 0.02 };
     let blocks = Estimate::within(by_blocks, share, EndsBy::Bytes);
-    let by_limit = room.free_inodes as f64;
+    let by_limit = space.free_inodes as f64;
     let limit = Estimate {
         files: by_limit - CHUNK as f64 / 2.0,
         low: by_limit - 2.0 * CHUNK as f64,
@@ -83,7 +83,7 @@ pub(super) fn estimate(room: &Room, xfs: &Xfs, size: u64) -> Estimate {
         ends_by: EndsBy::Inodes,
     };
     let blocks = blocks.first_of(limit);
-    match &room.free {
+    match &space.free {
         Some(extents) => {
             let unit = xfs.sparse_inodes.then_some(sparse);
             let sites = sites(extents, xfs.group_blocks, whole, unit);
@@ -106,7 +106,7 @@ fn by_chunks(
     let in_sites = (sites.whole * whole + sites.sparse * sparse) as f64;
     let elsewhere = (free - in_sites).max(0.0);
     let per_inode = if inodes > 0.0 { in_sites / inodes } else { 0.0 };
-    // f files take (f - made) inodes from the sites and what of their data finds no room elsewhere.
+    // f files take (f - made) inodes from the sites and what of their data finds no space elsewhere.
     let best = {
         let alone = made + inodes;
         let shared = (in_sites + elsewhere + made * per_inode) / (per_inode + blocks_per_file);

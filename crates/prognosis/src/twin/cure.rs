@@ -136,15 +136,15 @@ pub(super) fn try_command(
     let mut trial = Trial::begin(laboratory.twin, laboratory.file_system)?;
     ready_for_data(laboratory, &mut trial)?;
     let place = trial.directory().to_string_lossy().into_owned();
-    let words: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
-    let status = Command::new(&words[0])
-        .args(&words[1..])
+    let arguments: Vec<String> = command.iter().map(|word| word.replace("{}", &place)).collect();
+    let status = Command::new(&arguments[0])
+        .args(&arguments[1..])
         .current_dir(trial.directory())
         .env("SENESCE_TWIN", &place)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
-        .map_err(PrognosisError::io("run", &words[0]))?;
+        .map_err(PrognosisError::io("run", &arguments[0]))?;
     if !status.success() {
         let failed =
             TargetError::Program { command: command.join(" "), status: status.to_string(), output: String::new() };
@@ -177,10 +177,10 @@ fn cure(command: &str, pass: u32, before: f64, after: f64, bytes: u64, rate: f64
 
 /// Gives what the tool complains of, if anything: by their status tools also tell of single files that they leave out, and whether
 /// they did their work is seen in the layout. One that was killed did not.
-fn run(words: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option<String>, PrognosisError> {
+fn run(arguments: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option<String>, PrognosisError> {
     let search = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let ran = Command::new(words[0])
-        .args(&words[1..])
+    let ran = Command::new(arguments[0])
+        .args(&arguments[1..])
         .args(targets)
         .env("LC_ALL", "C")
         .env("PATH", search)
@@ -195,16 +195,16 @@ fn run(words: &[&str], targets: &[PathBuf], tool: Defragmenter) -> Result<Option
             match ran.status.signal() {
                 None => Ok(Some(format!("{}{}", ran.status, if last.is_empty() { last } else { format!(", {last}") }))),
                 Some(_) => {
-                    let (command, status) = (words.join(" "), ran.status.to_string());
+                    let (command, status) = (arguments.join(" "), ran.status.to_string());
                     Err(TargetError::Program { command, status, output: last }.into())
                 }
             }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             let remedy = format!("install the package {0} (apt-get install {0})", tool.package);
-            Err(TargetError::missing(format!("the program {}", words[0]), remedy).into())
+            Err(TargetError::missing(format!("the program {}", arguments[0]), remedy).into())
         }
-        Err(error) => Err(PrognosisError::io("run", words[0])(error)),
+        Err(error) => Err(PrognosisError::io("run", arguments[0])(error)),
     }
 }
 

@@ -4,8 +4,8 @@ use crate::error::PrognosisError;
 use crate::headroom::{EndsBy, User};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use senesce_layout::Room;
-use senesce_layout::room::Particulars;
+use senesce_layout::FileSystemSpace;
+use senesce_layout::space::Particulars;
 use serde::{Deserialize, Serialize};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ const NOBODY: u32 = 65534;
 /// Rounds of write-back after which it is given up that more fits.
 const ROUNDS: u32 = 16;
 
-/// Which call found no room.
+/// Which call found no space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ended {
@@ -53,7 +53,7 @@ impl Probe {
         Ok(Self { directory, path, size, files: 0 })
     }
 
-    /// Creates so many files more; the call that found no room, if one did.
+    /// Creates so many files more; the call that found no space, if one did.
     ///
     /// # Errors
     /// Something else than want of space.
@@ -88,7 +88,7 @@ pub struct Filled {
 }
 
 pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, PrognosisError> {
-    let before = Room::of(directory)?;
+    let before = FileSystemSpace::of(directory)?;
     let failed = |errno: Errno| PrognosisError::io("create files in", directory)(errno.into());
     let probe = match rustix::fs::mkdirat(CWD, directory.join(DIRECTORY), Mode::from_raw_mode(0o777)) {
         Ok(()) => {
@@ -105,7 +105,7 @@ pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Pr
     };
     let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0, u64::MAX)).map_err(failed)?;
     let ended = ended.unwrap_or(Ended::Write);
-    let room = Room::of(directory)?;
+    let space = FileSystemSpace::of(directory)?;
     let mut after = files;
     for _ in 0..ROUNDS {
         rustix::fs::syncfs(&probe).map_err(failed)?;
@@ -115,10 +115,17 @@ pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Pr
         }
         after = more;
     }
-    Ok(filled(&before, &room, size, user, (files, ended), after))
+    Ok(filled(&before, &space, size, user, (files, ended), after))
 }
 
-fn filled(before: &Room, after: &Room, size: u64, user: User, (files, ended): (u64, Ended), more: u64) -> Filled {
+fn filled(
+    before: &FileSystemSpace,
+    after: &FileSystemSpace,
+    size: u64,
+    user: User,
+    (files, ended): (u64, Ended),
+    more: u64,
+) -> Filled {
     Filled {
         size,
         user,
@@ -132,7 +139,7 @@ fn filled(before: &Room, after: &Room, size: u64, user: User, (files, ended): (u
 }
 
 /// Names what ran out, from what was left.
-pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended) -> EndsBy {
+pub fn ends_by(before: &FileSystemSpace, after: &FileSystemSpace, size: u64, user: User, ended: Ended) -> EndsBy {
     match &after.kind {
         Particulars::Ext(_) if after.free_inodes == 0 => EndsBy::Inodes,
         Particulars::Ext(ext) => {
@@ -162,7 +169,7 @@ pub fn ends_by(before: &Room, after: &Room, size: u64, user: User, ended: Ended)
     }
 }
 
-/// Creates from number `next` on, at most so many; gives the number after the last and the call that found no room.
+/// Creates from number `next` on, at most so many; gives the number after the last and the call that found no space.
 fn create(directory: BorrowedFd<'_>, size: u64, mut next: u64, most: u64) -> Result<(u64, Option<Ended>), Errno> {
     let data = vec![0u8; size as usize];
     let end = next.saturating_add(most);

@@ -137,7 +137,7 @@ impl Frozen {
 /// that is allowed.
 ///
 /// # Errors
-/// It is mounted for writing and may not be frozen, a program is missing, there is no room, or the twin is not sound; the image is
+/// It is mounted for writing and may not be frozen, a program is missing, there is no space, or the twin is not sound; the image is
 /// then removed.
 pub fn make(target: &Path, image: &Path, freeze: bool) -> Result<Made, PrognosisError> {
     if !rustix::process::geteuid().is_root() {
@@ -245,7 +245,7 @@ const SUPERBLOCKS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_BYTES: u64 = 4096;
 
 /// Metadata of btrfs lie in chunks of their own. btrfs-image would turn their copies (profile DUP) into single ones, and there
-/// would be more room on the twin than on the original.
+/// would be more space on the twin than on the original.
 fn copy_chunks(source: &Source, image: &Path) -> Result<(), PrognosisError> {
     let chunks = match &source.mounted {
         Some(line) => chunks_of(&line.mount_point)?,

@@ -2,7 +2,7 @@
 //! fits, and the real tools cure it, while the original is only read.
 //!
 //! A twin holds names and sizes of files, so it is readable for its owner alone (mode 0600). It is mounted through a server that
-//! keeps what is written in a scratch file of its own, and blocks of zeros nowhere: data of a twin are zeros, so they take no room,
+//! keeps what is written in a scratch file of its own, and blocks of zeros nowhere: data of a twin are zeros, so they take no space,
 //! and every trial begins with the same twin.
 
 mod cure;
@@ -23,7 +23,7 @@ use crate::plan::Step;
 use senesce_core::Progress;
 use senesce_core::interrupt::Interrupt;
 use senesce_devmodel::DeviceModel;
-use senesce_layout::Room;
+use senesce_layout::FileSystemSpace;
 use senesce_volume::FileSystem;
 use serde::Serialize;
 use std::path::Path;
@@ -195,13 +195,13 @@ pub fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Prognosis
     fill::fill(directory, size, user)
 }
 
-/// The room of a twin before anything is tried.
+/// The space of a twin before anything is tried.
 ///
 /// # Errors
 /// It cannot be mounted.
-pub fn room(twin: &Path, file_system: FileSystem) -> Result<Room, PrognosisError> {
+pub fn space(twin: &Path, file_system: FileSystem) -> Result<FileSystemSpace, PrognosisError> {
     let trial = Trial::begin(twin, file_system)?;
-    let room = Room::of(trial.directory())?;
+    let space = FileSystemSpace::of(trial.directory())?;
     trial.end()?;
-    Ok(room)
+    Ok(space)
 }

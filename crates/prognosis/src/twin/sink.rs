@@ -1,5 +1,5 @@
 //! A FUSE file system of one file: the twin as it was, and above it what a trial writes. Blocks of zeros are remembered and kept
-//! nowhere, so that data, which are zeros on a twin, take no room.
+//! nowhere, so that data, which are zeros on a twin, take no space.
 
 use fuser::{
     Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_take_no_room_and_the_twin_stays_as_it_was() {
+    fn zeros_take_no_space_and_the_twin_stays_as_it_was() {
         let content = vec![7; 1 << 20];
         let store = store(&content);
         store.write(0, &vec![0; 1 << 20]).unwrap();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// A file system in an image; unmounted and deleted when dropped.
 pub struct Image {
-    room: tempfile::TempDir,
+    directory: tempfile::TempDir,
     mounted: bool,
 }
 
@@ -24,8 +24,8 @@ pub fn mkfs(name: &str) -> &'static str {
 impl Image {
     /// Makes it, and leaves it unmounted.
     pub fn new(name: &str, mib: u64) -> Self {
-        let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-        let image = Self { room, mounted: false };
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let image = Self { directory, mounted: false };
         File::create(image.path()).unwrap().set_len(mib << 20).unwrap();
         std::fs::create_dir(image.point()).unwrap();
         run(&format!("{} {}", mkfs(name), image.path().display()));
@@ -33,15 +33,15 @@ impl Image {
     }
 
     pub fn path(&self) -> PathBuf {
-        self.room.path().join("image")
+        self.directory.path().join("image")
     }
 
     pub fn point(&self) -> PathBuf {
-        self.room.path().join("mnt")
+        self.directory.path().join("mnt")
     }
 
-    pub fn room(&self) -> &Path {
-        self.room.path()
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     pub fn mount(&mut self, options: &str) {
@@ -56,8 +56,8 @@ impl Image {
 
     /// Another image with the same content.
     pub fn copy(&self) -> Self {
-        let room = tempfile::tempdir_in(self.room.path().parent().unwrap()).unwrap();
-        let copy = Self { room, mounted: false };
+        let directory = tempfile::tempdir_in(self.directory.path().parent().unwrap()).unwrap();
+        let copy = Self { directory, mounted: false };
         std::fs::create_dir(copy.point()).unwrap();
         run(&format!("cp --sparse=always {} {}", self.path().display(), copy.path().display()));
         copy

@@ -79,13 +79,13 @@ fn an_unknown_drive_has_a_range_and_another_order_another_time() {
 #[test]
 fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
     use std::os::unix::fs::PermissionsExt;
-    let room = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(room.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    std::fs::create_dir(room.path().join("closed")).unwrap();
-    std::fs::write(room.path().join("closed/secret"), vec![1u8; 8192]).unwrap();
-    std::fs::write(room.path().join("open"), vec![1u8; 8192]).unwrap();
-    std::fs::set_permissions(room.path().join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
-    let look = || prognosis(room.path(), &hdd());
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(directory.path().join("closed")).unwrap();
+    std::fs::write(directory.path().join("closed/secret"), vec![1u8; 8192]).unwrap();
+    std::fs::write(directory.path().join("open"), vec![1u8; 8192]).unwrap();
+    std::fs::set_permissions(directory.path().join("closed"), std::fs::Permissions::from_mode(0o000)).unwrap();
+    let look = || prognosis(directory.path(), &hdd());
     let found = match rustix::process::geteuid().is_root() {
         false => look(),
         true => std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn what_may_not_be_read_is_counted_and_the_rest_is_seen() {
             thread.join().unwrap()
         }),
     };
-    std::fs::set_permissions(room.path().join("closed"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(directory.path().join("closed"), std::fs::Permissions::from_mode(0o755)).unwrap();
     match found {
         Ok(found) => {
             assert!(found.unseen_share > 0.0 && found.files == 1, "{} {}", found.unseen_share, found.files);

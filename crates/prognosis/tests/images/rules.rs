@@ -1,7 +1,7 @@
 //! The rules against the truth: file systems in states, filled with files until the kernel says no.
 
 use crate::common::{Image, grow, punch};
-use senesce_layout::{Room, ShownDirectory};
+use senesce_layout::{FileSystemSpace, ShownDirectory};
 use senesce_prognosis::headroom::{self, EndsBy, SIZES, User};
 use senesce_prognosis::twin;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 fn check(name: &str, state: &str, image: &Image, size: u64, table: &mut String) -> Result<(), String> {
     let said = {
         let place = ShownDirectory::of(&image.path()).unwrap();
-        headroom::one(&Room::of(place.directory()).unwrap(), size, User::Root).unwrap()
+        headroom::one(&FileSystemSpace::of(place.directory()).unwrap(), size, User::Root).unwrap()
     };
     let mut copy = image.copy();
     copy.mount("");

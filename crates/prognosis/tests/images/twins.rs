@@ -21,7 +21,7 @@ fn creations_are_the_same(name: &str, mib: u64, size: u64, tolerance: f64) {
     grow(&image.point(), 0.45, 0.0, 4);
     image.unmount();
     let before = image.digest();
-    let path = image.room().join("twin");
+    let path = image.directory().join("twin");
     let made = twin::make(&image.path(), &path, false).unwrap();
     assert_eq!(image.digest(), before, "{name}: the original was altered");
     assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
@@ -60,7 +60,7 @@ fn files_created_on_a_twin_of_btrfs_are_those_of_the_original() {
 #[ignore = "needs loop devices"]
 fn a_twin_is_refused_where_it_would_not_be_one() {
     let mut image = Image::new("ext4", 32);
-    let twin = image.room().join("twin");
+    let twin = image.directory().join("twin");
     image.mount("");
     let error = twin::make(&image.path(), &twin, false).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
@@ -71,11 +71,11 @@ fn a_twin_is_refused_where_it_would_not_be_one() {
     std::fs::write(image.point().join("file"), "it can be written to again").unwrap();
     image.unmount();
     assert!(twin::make(&image.path(), &twin, false).is_err(), "nothing is replaced");
-    let empty = image.room().join("empty");
+    let empty = image.directory().join("empty");
     std::fs::File::create(&empty).unwrap().set_len(1 << 20).unwrap();
-    let error = twin::make(&empty, &image.room().join("none"), false).unwrap_err();
+    let error = twin::make(&empty, &image.directory().join("none"), false).unwrap_err();
     assert!(error.to_string().contains("ext4, xfs, btrfs"), "{error}");
-    assert!(!image.room().join("none").exists());
+    assert!(!image.directory().join("none").exists());
 }
 
 /// The real tool on the twin and on the original.
@@ -85,7 +85,7 @@ fn cures_are_the_same(name: &str, mib: u64, tool: &str, tolerance: f64) {
     grow(&image.point(), 0.4, 0.5, 5);
     scatter(&image.point(), 40, 8);
     image.unmount();
-    let path = image.room().join("twin");
+    let path = image.directory().join("twin");
     let made = twin::make(&image.path(), &path, false).unwrap();
     let model = DeviceModel::reference_hdd().unwrap();
     let (options, interrupt) = (options(), Interrupt::new());

@@ -25,13 +25,13 @@ impl Font {
     }
 
     /// The glyphs of a text; a character that the font lacks has glyph 0, an empty box.
-    pub fn glyphs(&mut self, words: &str) -> Vec<u16> {
+    pub fn glyphs(&mut self, text: &str) -> Vec<u16> {
         let glyph = |character: char| {
             let glyph = self.face.glyph_index(character).unwrap_or(GlyphId(0)).0;
             self.used.entry(glyph).or_insert(character);
             glyph
         };
-        words.chars().map(glyph).collect()
+        text.chars().map(glyph).collect()
     }
 
     /// How wide glyphs are, in the unit of the font size.

@@ -105,7 +105,7 @@ fn value_labels(canvas: &Canvas, x: &Axis, y: &Axis, series: &[Series]) -> Value
 
 fn label(series: &Series, index: usize, y: &Axis) -> String {
     match series.labels.get(index) {
-        Some(words) => words.clone(),
+        Some(text) => text.clone(),
         None => {
             let value = series.points[index].1;
             if y.bytes { number::size(value) } else { short(value) }
@@ -139,14 +139,14 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
     };
     let (top, bottom) = (y.min(frame.base()), y.max(frame.base()));
     let inset = (bar.width * 0.06).min(em * 0.15);
-    let words = frame::hover(bar.series, bar.index, axes);
+    let text = frame::hover(bar.series, bar.index, axes);
     let mut above = top;
     // Where a logarithmic axis begins is a choice, and with it the length of a bar: there a value is a mark.
     if axes.1.scale == Scale::Linear {
         let area = (bar.left + inset, top, bar.width - 2.0 * inset, (bottom - top).max(0.5));
-        frame::fill(canvas, bar.look, area, &words);
+        frame::fill(canvas, bar.look, area, &text);
     } else {
-        frame::draw_mark(canvas, bar.look, middle, y, em * 0.3, &words);
+        frame::draw_mark(canvas, bar.look, middle, y, em * 0.3, &text);
         above = y - em * 0.3;
     }
     above = above.min(single_values(canvas, frame, bar).unwrap_or(above));
@@ -154,7 +154,7 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
         && let (Some(low), Some(high)) = (frame.at_y(low), frame.at_y(high))
     {
         let stroke = canvas.stroke(1.0);
-        canvas.path("ink l", &stroke, &lines::whisker(middle, low, high, (bar.width * 0.22).min(em * 0.4)), &words);
+        canvas.path("ink l", &stroke, &lines::whisker(middle, low, high, (bar.width * 0.22).min(em * 0.4)), &text);
         above = above.min(high);
     }
     match labels.shown {
@@ -186,9 +186,9 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), bar: &Bar<
 fn single_values(canvas: &mut Canvas, frame: &Frame, bar: &Bar<'_>) -> Option<f64> {
     let values = bar.series.values.get(bar.index).filter(|values| (2..=SINGLE).contains(&values.len()))?;
     let places: Vec<f64> = values.iter().filter_map(|value| frame.at_y(*value)).collect();
-    let (em, room) = (canvas.em(), bar.width * 0.5);
-    let step = room / places.len() as f64;
-    let left = bar.left + (bar.width - room + step) / 2.0;
+    let (em, space) = (canvas.em(), bar.width * 0.5);
+    let step = space / places.len() as f64;
+    let left = bar.left + (bar.width - space + step) / 2.0;
     let dot = |(index, y): (usize, &f64)| paint::mark_path(0, left + step * index as f64, *y, em * 0.14);
     let dots: String = places.iter().enumerate().map(dot).collect();
     let stroke = canvas.stroke(0.5);

@@ -33,14 +33,14 @@ pub(super) fn draw(
 /// Heads of parts that stand side by side, over their first cells.
 fn put_heads(canvas: &mut Canvas, grid: &Grid, heads: &[(usize, String)]) {
     let em = canvas.em();
-    for (cell, words) in heads {
+    for (cell, text) in heads {
         canvas.text(
             grid.left + *cell as f64 * grid.side,
             canvas.height + em * 0.9,
             Anchor::Start,
             "title",
             em * 0.92,
-            words,
+            text,
         );
     }
     canvas.height += if heads.is_empty() { 0.0 } else { em * 1.4 };
@@ -155,7 +155,7 @@ fn draw_run(canvas: &mut Canvas, row: &CellRow, grid: &Grid, run: &Run, legend: 
     let gap = if grid.side >= em * 0.45 { (grid.side * 0.12).min(1.2) } else { 0.0 };
     let width = run.count as f64 * grid.side;
     let used = grid.height * f64::from(run.fill);
-    let words = hover(row, run, legend, unit);
+    let text = hover(row, run, legend, unit);
     let boxes = |top: f64, height: f64| -> String {
         if gap == 0.0 {
             return format!("M{} {}h{}v{}h-{}z", n(x), n(top), n(width), n(height), n(width));
@@ -166,17 +166,17 @@ fn draw_run(canvas: &mut Canvas, row: &CellRow, grid: &Grid, run: &Run, legend: 
             .collect()
     };
     if run.cell < 0 || run.fill < 1.0 {
-        canvas.path("empty", &Paint::default(), &boxes(y, grid.height), &words);
+        canvas.path("empty", &Paint::default(), &boxes(y, grid.height), &text);
     }
     if run.cell < 0 || used <= 0.0 {
         return;
     }
     let look = look(run.cell as usize);
-    canvas.path(&look.class, &Paint::filled(None), &boxes(y + grid.height - used, used), &words);
+    canvas.path(&look.class, &Paint::filled(None), &boxes(y + grid.height - used, used), &text);
     if look.hatch > 0 && grid.height > em * 0.3 {
         let stroke = canvas.stroke(0.7);
         let hatch = paint::hatch_path(look.hatch, x, y + grid.height - used, width - gap, used, em * 0.4);
-        canvas.path("hatch", &stroke, &hatch, &words);
+        canvas.path("hatch", &stroke, &hatch, &text);
     }
 }
 

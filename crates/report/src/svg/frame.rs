@@ -20,7 +20,7 @@ pub struct Frame {
     pub x: AxisScale,
     /// Vertical axis.
     pub y: AxisScale,
-    /// Room kept free above the highest value.
+    /// Space kept free above the highest value.
     pub headroom: f64,
 }
 
@@ -68,7 +68,7 @@ pub enum Sample {
     Fill,
 }
 
-/// Room that a figure wants beside and inside its plotting area.
+/// Space that a figure wants beside and inside its plotting area.
 pub struct Wanted {
     /// Right of it, for labels at the lines' ends.
     pub right: f64,
@@ -88,7 +88,7 @@ pub fn frame(
     let (x, y) = scales;
     axis_head(canvas, &axes.1.label, better_mark(figure.better));
     let widest = y.ticks.iter().map(|tick| text::width(&tick.label, em * 0.92)).fold(0.0, f64::max);
-    let left = (widest + em * 0.6).max(slant_room(canvas, &x, axes.0));
+    let left = (widest + em * 0.6).max(slant_space(canvas, &x, axes.0));
     let width = (canvas.format.width - left - wanted.right.max(em * 0.9)).max(em * 4.0);
     let height = canvas.format.width * canvas.format.aspect;
     let frame = Frame { left, top: canvas.height + em * 0.7, width, height, x, y, headroom: wanted.headroom };
@@ -100,8 +100,8 @@ pub fn frame(
 
 fn axis_head(canvas: &mut Canvas, label: &str, direction: &str) {
     let em = canvas.em();
-    let room = canvas.format.width - text::width(direction, em) - em * 1.5;
-    let mut lines = text::wrap(label, em, room.max(canvas.format.width * 0.5));
+    let space = canvas.format.width - text::width(direction, em) - em * 1.5;
+    let mut lines = text::wrap(label, em, space.max(canvas.format.width * 0.5));
     if lines.is_empty() {
         lines.push(String::new());
     }
@@ -195,16 +195,16 @@ fn category_labels(canvas: &mut Canvas, frame: &Frame) {
     let limit = em * 12.0;
     let mut longest: f64 = 0.0;
     for index in (0..frame.x.ticks.len()).step_by(stride) {
-        let room = limit.min((centre(index) + em * 0.2) / 0.73);
-        let label = text::shorten(&frame.x.ticks[index].label, size, room);
+        let space = limit.min((centre(index) + em * 0.2) / 0.73);
+        let label = text::shorten(&frame.x.ticks[index].label, size, space);
         longest = longest.max(text::width(&label, size));
         canvas.turned_text(centre(index) + em * 0.3, frame.bottom() + em * 1.1, Anchor::End, -45.0, size, &label);
     }
     canvas.height += em * 1.2 + longest * 0.72;
 }
 
-/// Room on the left for the slanted name of the first category, which reaches out of its slot.
-fn slant_room(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
+/// Space on the left for the slanted name of the first category, which reaches out of its slot.
+fn slant_space(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
     let (em, size) = (canvas.em(), canvas.em() * 0.92);
     let slot = canvas.format.width * 0.9 / x.ticks.len().max(1) as f64;
     if axis.categories.is_empty() || lies_level(&x.ticks, size, slot - em * 0.4) {
@@ -213,11 +213,11 @@ fn slant_room(canvas: &Canvas, x: &AxisScale, axis: &Axis) -> f64 {
     text::width(&x.ticks[0].label, size).min(em * 12.0) * 0.73 - slot / 2.0
 }
 
-/// Whether all names fit into `room` on at most three lines each.
-fn lies_level(ticks: &[super::scale::Tick], size: f64, room: f64) -> bool {
+/// Whether all names fit into `space` on at most three lines each.
+fn lies_level(ticks: &[super::scale::Tick], size: f64, space: f64) -> bool {
     ticks.iter().all(|tick| {
-        text::wrap(&tick.label, size, room.max(size)).len() <= 3
-            && tick.label.split_whitespace().all(|word| text::width(word, size) <= room)
+        text::wrap(&tick.label, size, space.max(size)).len() <= 3
+            && tick.label.split_whitespace().all(|word| text::width(word, size) <= space)
     })
 }
 
@@ -314,18 +314,18 @@ pub fn hover(series: &Series, index: usize, axes: (&Axis, &Axis)) -> String {
         Some(name) => name.clone(),
         None => crate::number::axis_value(x, axes.0.bytes),
     };
-    let mut words = format!("{} · {place}: {}", series.name, crate::number::axis_value(y, axes.1.bytes));
+    let mut text = format!("{} · {place}: {}", series.name, crate::number::axis_value(y, axes.1.bytes));
     if let Some(label) = series.labels.get(index).filter(|label| !label.is_empty()) {
-        words += &format!(" ({label})");
+        text += &format!(" ({label})");
     }
     if let Some((low, high)) = interval(series, index) {
-        words += &format!(
+        text += &format!(
             " [{} to {}]",
             crate::number::axis_value(low, axes.1.bytes),
             crate::number::axis_value(high, axes.1.bytes)
         );
     }
-    words
+    text
 }
 
 /// The interval of a point, if it has a finite one.

@@ -59,7 +59,7 @@ pub enum Item {
         /// Font size.
         size: f64,
         /// What it says.
-        words: String,
+        text: String,
     },
     /// Lines and areas.
     Path {
@@ -78,21 +78,21 @@ impl Item {
     /// It as SVG.
     pub fn markup(&self) -> String {
         match self {
-            Self::Text { x, y, anchor, degrees: None, class, size, words } => {
+            Self::Text { x, y, anchor, degrees: None, class, size, text } => {
                 let anchor = match anchor {
                     Anchor::Start => "",
                     Anchor::Middle => " text-anchor=\"middle\"",
                     Anchor::End => " text-anchor=\"end\"",
                 };
                 let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-                let (x, y, size, words) = (n(*x), n(*y), n(*size), escape(words));
-                format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{class}>{words}</text>")
+                let (x, y, size, text) = (n(*x), n(*y), n(*size), escape(text));
+                format!("<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{class}>{text}</text>")
             }
-            Self::Text { x, y, anchor, degrees: Some(degrees), size, words, .. } => {
+            Self::Text { x, y, anchor, degrees: Some(degrees), size, text, .. } => {
                 let anchor = if *anchor == Anchor::End { "end" } else { "start" };
-                let (x, y, degrees, size, words) = (n(*x), n(*y), n(*degrees), n(*size), escape(words));
+                let (x, y, degrees, size, text) = (n(*x), n(*y), n(*degrees), n(*size), escape(text));
                 format!(
-                    "<text transform=\"translate({x} {y}) rotate({degrees})\" font-size=\"{size}\" text-anchor=\"{anchor}\">{words}</text>"
+                    "<text transform=\"translate({x} {y}) rotate({degrees})\" font-size=\"{size}\" text-anchor=\"{anchor}\">{text}</text>"
                 )
             }
             Self::Path { class, paint, path, hover } => {

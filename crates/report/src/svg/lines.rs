@@ -148,11 +148,11 @@ fn draw_line_marks(
         if !marked && index % hover_every != 0 {
             continue;
         }
-        let words = frame::hover(series, index, axes);
+        let text = frame::hover(series, index, axes);
         if marked {
-            frame::draw_mark(canvas, look, x, y, em * 0.27, &words);
+            frame::draw_mark(canvas, look, x, y, em * 0.27, &text);
         } else {
-            canvas.path("hit", &Paint::default(), &paint::mark_path(1, x, y, em * 0.4), &words);
+            canvas.path("hit", &Paint::default(), &paint::mark_path(1, x, y, em * 0.4), &text);
         }
     }
 }

@@ -172,13 +172,13 @@ impl Canvas {
     }
 
     /// A line of text.
-    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, words: &str) {
-        self.put(Item::Text { x, y, anchor, degrees: None, class, size, words: words.into() });
+    pub fn text(&mut self, x: f64, y: f64, anchor: Anchor, class: &'static str, size: f64, text: &str) {
+        self.put(Item::Text { x, y, anchor, degrees: None, class, size, text: text.into() });
     }
 
     /// Text turned by `degrees` around its anchor.
-    pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, words: &str) {
-        self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, words: words.into() });
+    pub fn turned_text(&mut self, x: f64, y: f64, anchor: Anchor, degrees: f64, size: f64, text: &str) {
+        self.put(Item::Text { x, y, anchor, degrees: Some(degrees), class: "", size, text: text.into() });
     }
 
     /// A path, with words that appear on hovering when `hover` is not empty.
@@ -207,8 +207,8 @@ impl Canvas {
     fn foot(&mut self, device: &str, notes: Vec<String>) {
         let size = self.em() * 0.88;
         let device = if device.is_empty() { Vec::new() } else { vec![device.to_string()] };
-        for words in notes.into_iter().chain(device) {
-            for line in text::wrap(&words, size, self.format.width) {
+        for text in notes.into_iter().chain(device) {
+            for line in text::wrap(&text, size, self.format.width) {
                 self.height += size * 1.35;
                 self.text(0.0, self.height - size * 0.3, Anchor::Start, "soft", size, &line);
             }
@@ -219,7 +219,7 @@ impl Canvas {
     fn finish(self, figure: &Figure, style: &str) -> String {
         let label = [figure.title.as_str(), better_words(figure.better), figure.device.as_str()]
             .into_iter()
-            .filter(|words| !words.is_empty())
+            .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
             .join("; ");
         format!(

@@ -66,8 +66,8 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series:
             n(to)
         );
         let until = crate::number::axis_value(next, axes.0.bytes);
-        let words = frame::hover(series, index, axes).replacen(": ", &format!(" to {until}: "), 1);
-        hits.push((from, to, y, words));
+        let text = frame::hover(series, index, axes).replacen(": ", &format!(" to {until}: "), 1);
+        hits.push((from, to, y, text));
     }
     if outline.is_empty() {
         return omitted;
@@ -79,9 +79,9 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, axes: (&Axis, &Axis), series:
     let paint = frame::line_paint(canvas, look);
     canvas.path(&format!("{} l", look.class), &paint, &outline, "");
     let reach = canvas.em() * 0.45;
-    for (from, to, y, words) in hits {
+    for (from, to, y, text) in hits {
         let hit = format!("M{} {}H{}V{}H{}z", n(from), n(y - reach), n(to), n(y + reach), n(from));
-        canvas.path("hit", &Paint::default(), &hit, &words);
+        canvas.path("hit", &Paint::default(), &hit, &text);
     }
     omitted
 }

@@ -39,15 +39,15 @@ for (const width of [400, 1400]) {
 #[ignore = "needs chromium"]
 fn the_page_stands_at_both_widths_and_asks_for_nothing() {
     let browser = browser();
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
         &crate::common::analysis(),
-        &crate::common::record(&room.path().join("run"), false),
+        &crate::common::record(&directory.path().join("run"), false),
     );
     let quoted = serde_json::to_string(&html).unwrap().replace("</", "<\\/");
-    let probe = room.path().join("probe.html");
+    let probe = directory.path().join("probe.html");
     std::fs::write(&probe, PROBE.replace("PAGE", &quoted)).unwrap();
-    let (dom, console) = visit(browser, room.path(), &probe);
+    let (dom, console) = visit(browser, directory.path(), &probe);
 
     let start = dom.find("<pre>").unwrap_or_else(|| panic!("the probe did not finish: {console}")) + 5;
     let found: serde_json::Value = serde_json::from_str(&dom[start..dom.find("</pre>").unwrap()]).unwrap();
@@ -58,12 +58,12 @@ fn the_page_stands_at_both_widths_and_asks_for_nothing() {
         assert_eq!(view["out"].as_array().unwrap().len(), 0, "{view}");
     }
     assert!(!console.contains(":CONSOLE"), "{console}");
-    assert_eq!(requests_of_pages(room.path()), Vec::<String>::new());
+    assert_eq!(requests_of_pages(directory.path()), Vec::<String>::new());
 
-    let greedy = room.path().join("greedy.html");
+    let greedy = directory.path().join("greedy.html");
     std::fs::write(&greedy, "<img src='http://127.0.0.1:9/x.png'>").unwrap();
-    visit(browser, room.path(), &greedy);
-    assert_ne!(requests_of_pages(room.path()), Vec::<String>::new(), "this test would see a request");
+    visit(browser, directory.path(), &greedy);
+    assert_ne!(requests_of_pages(directory.path()), Vec::<String>::new(), "this test would see a request");
 }
 
 /// What is closed or scrolls on a screen is on the paper: every text of the page but the list of contents.
@@ -71,17 +71,17 @@ fn the_page_stands_at_both_widths_and_asks_for_nothing() {
 #[ignore = "needs chromium, pdftotext"]
 fn printing_loses_nothing() {
     let browser = browser();
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
         &crate::common::analysis(),
-        &crate::common::record(&room.path().join("run"), false),
+        &crate::common::record(&directory.path().join("run"), false),
     );
-    let (page, pdf) = (room.path().join("page.html"), room.path().join("page.pdf"));
+    let (page, pdf) = (directory.path().join("page.html"), directory.path().join("page.pdf"));
     std::fs::write(&page, &html).unwrap();
     let printed = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])
         .args(["--no-pdf-header-footer", &format!("--print-to-pdf={}", pdf.display())])
-        .arg(format!("--user-data-dir={}", room.path().join("profile").display()))
+        .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();
@@ -99,21 +99,21 @@ fn printing_loses_nothing() {
 #[ignore = "needs chromium"]
 fn our_script_runs_and_no_other() {
     let browser = browser();
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let html = senesce_report::render_html(
         &crate::common::analysis(),
-        &crate::common::record(&room.path().join("run"), false),
+        &crate::common::record(&directory.path().join("run"), false),
     );
-    let page = room.path().join("page.html");
+    let page = directory.path().join("page.html");
     std::fs::write(&page, &html).unwrap();
-    let (dom, console) = visit(browser, room.path(), &page);
+    let (dom, console) = visit(browser, directory.path(), &page);
     for made in ["<button class=\"sort\"", "<p class=\"series\">", "<div class=\"tip\""] {
         assert!(dom.contains(made), "{made}: {console}");
     }
     assert!(!console.contains(":CONSOLE"), "{console}");
     std::fs::write(&page, html.replace("</body>", "<script>document.body.className = 'taken'</script></body>"))
         .unwrap();
-    let (dom, console) = visit(browser, room.path(), &page);
+    let (dom, console) = visit(browser, directory.path(), &page);
     assert!(!dom.contains("class=\"taken\"") && console.contains("Content Security Policy"), "{console}");
 }
 
@@ -141,8 +141,8 @@ fn texts(html: &str) -> Vec<String> {
 }
 
 /// Requests in the network log that a page began; the browser's own have no origin.
-fn requests_of_pages(room: &Path) -> Vec<String> {
-    let network = std::fs::read_to_string(room.join("network.json")).unwrap();
+fn requests_of_pages(directory: &Path) -> Vec<String> {
+    let network = std::fs::read_to_string(directory.join("network.json")).unwrap();
     let initiators = network.split("\"initiator\":\"").skip(1).map(|rest| rest.split('"').next().unwrap().to_string());
     initiators.filter(|origin| origin != "not an origin").collect()
 }
@@ -155,13 +155,13 @@ fn runs(name: &str) -> bool {
     Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
 }
 
-fn visit(browser: &str, room: &Path, page: &Path) -> (String, String) {
+fn visit(browser: &str, directory: &Path, page: &Path) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--enable-logging=stderr"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"])
         .args(["--virtual-time-budget=8000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", room.join("profile").display()))
-        .arg(format!("--log-net-log={}", room.join("network.json").display()))
+        .arg(format!("--user-data-dir={}", directory.join("profile").display()))
+        .arg(format!("--log-net-log={}", directory.join("network.json").display()))
         .arg(format!("file://{}", page.display()))
         .output()
         .unwrap();

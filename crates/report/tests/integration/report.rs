@@ -11,17 +11,18 @@ use senesce_report::{render_html, render_pdf, render_svg};
 use std::process::Command;
 
 fn html(finished: bool) -> String {
-    let room = tempfile::tempdir().unwrap();
-    render_html(&crate::common::analysis(), &crate::common::record(&room.path().join("run"), finished))
+    let directory = tempfile::tempdir().unwrap();
+    render_html(&crate::common::analysis(), &crate::common::record(&directory.path().join("run"), finished))
 }
 
 #[test]
 fn a_copied_run_gives_the_identical_file() {
-    let room = tempfile::tempdir().unwrap();
-    let record = crate::common::record(&room.path().join("run"), true);
-    let copied = Command::new("cp").arg("-r").args([room.path().join("run"), room.path().join("elsewhere")]).status();
+    let directory = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&directory.path().join("run"), true);
+    let copied =
+        Command::new("cp").arg("-r").args([directory.path().join("run"), directory.path().join("elsewhere")]).status();
     assert!(copied.unwrap().success());
-    let other = senesce_core::Record::open(&room.path().join("elsewhere")).unwrap();
+    let other = senesce_core::Record::open(&directory.path().join("elsewhere")).unwrap();
     assert!(render_html(&crate::common::analysis(), &record) == render_html(&crate::common::analysis(), &other));
 }
 
@@ -59,8 +60,8 @@ fn every_figure_says_direction_and_device_and_has_its_data() {
 
 #[test]
 fn foreign_text_stays_text() {
-    let room = tempfile::tempdir().unwrap();
-    let record = crate::common::record(&room.path().join("run"), true);
+    let directory = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&directory.path().join("run"), true);
     let evil = "</title><script>alert('x')</script>&\u{0}";
     let mut analysis = crate::common::analysis();
     analysis.title = evil.into();
@@ -76,8 +77,8 @@ fn foreign_text_stays_text() {
 
 #[test]
 fn an_empty_analysis_is_a_page_too() {
-    let room = tempfile::tempdir().unwrap();
-    let record = crate::common::record(&room.path().join("run"), false);
+    let directory = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&directory.path().join("run"), false);
     assert!(render_html(&Analysis::default(), &record).contains("aged-fileserver"));
 }
 
@@ -145,8 +146,8 @@ proptest! {
 
 #[test]
 fn a_bundle_holds_everything_and_is_always_the_same() {
-    let room = tempfile::tempdir().unwrap();
-    let record = crate::common::record(&room.path().join("run"), true);
+    let directory = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&directory.path().join("run"), true);
     let make = || {
         let mut bytes = std::io::Cursor::new(Vec::new());
         let table = Table::new("measurements", "", &["metric", "value"]);
@@ -190,25 +191,25 @@ fn words_of_the_corpus_stay_words() {
 
 #[test]
 fn bundles_of_the_corpus_hold_what_they_say() {
-    let room = tempfile::tempdir().unwrap();
-    let made = corpus("bundle").iter().filter(|bytes| bundle::exercise(room.path(), bytes)).count();
+    let directory = tempfile::tempdir().unwrap();
+    let made = corpus("bundle").iter().filter(|bytes| bundle::exercise(directory.path(), bytes)).count();
     assert!(made > 0, "the sound run is in the corpus");
 }
 
 #[test]
 fn names_that_lead_out_of_a_bundle_are_refused() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for name in ["a\nb", "..\\x", "c:x", "\u{1b}[31m"] {
-        assert!(!bundle::exercise(room.path(), &[b"\x80", name.as_bytes()].concat()), "{name:?}");
+        assert!(!bundle::exercise(directory.path(), &[b"\x80", name.as_bytes()].concat()), "{name:?}");
     }
-    assert!(bundle::exercise(room.path(), b"\x80plain name"));
-    assert!(bundle::exercise(room.path(), b"\xc0link"), "links are left out");
+    assert!(bundle::exercise(directory.path(), b"\x80plain name"));
+    assert!(bundle::exercise(directory.path(), b"\xc0link"), "links are left out");
 }
 
 #[test]
 fn a_bundle_has_a_limit() {
-    let room = tempfile::tempdir().unwrap();
-    let record = crate::common::record(&room.path().join("run"), true);
+    let directory = tempfile::tempdir().unwrap();
+    let record = crate::common::record(&directory.path().join("run"), true);
     let large = std::fs::File::create(record.path.join("large")).unwrap();
     large.set_len(senesce_report::bundle::MOST_BYTES.0 * 100).unwrap();
     let table = Table::new("measurements", "", &["metric", "value"]);
@@ -226,8 +227,8 @@ proptest! {
 
     #[test]
     fn any_run_directory_is_bundled_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-        let room = tempfile::tempdir().unwrap();
-        bundle::exercise(room.path(), &bytes);
+        let directory = tempfile::tempdir().unwrap();
+        bundle::exercise(directory.path(), &bytes);
     }
 }
 
@@ -235,10 +236,11 @@ proptest! {
 #[ignore = "long: a thousand bundles of damaged run directories"]
 fn a_thousand_damaged_run_directories_are_bundled_or_refused() {
     use proptest::strategy::ValueTree;
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let bytes = prop::collection::vec(any::<u8>(), 0..60);
-    let made =
-        (0..1000).filter(|_| bundle::exercise(room.path(), &bytes.new_tree(&mut runner).unwrap().current())).count();
+    let made = (0..1000)
+        .filter(|_| bundle::exercise(directory.path(), &bytes.new_tree(&mut runner).unwrap().current()))
+        .count();
     assert!((1..1000).contains(&made), "{made} of 1000 could be bundled");
 }

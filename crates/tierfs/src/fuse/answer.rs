@@ -95,11 +95,11 @@ pub fn done(result: FsResult<()>, reply: ReplyEmpty) {
     }
 }
 
-/// Answers a question for an attribute: its size where the caller has no room yet.
-pub fn xattr(result: FsResult<Vec<u8>>, room: u32, reply: ReplyXattr) {
+/// Answers a question for an attribute: its size where the caller has no space yet.
+pub fn xattr(result: FsResult<Vec<u8>>, space: u32, reply: ReplyXattr) {
     match result {
-        Ok(value) if room == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > room as usize => reply.error(Errno::ERANGE),
+        Ok(value) if space == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > space as usize => reply.error(Errno::ERANGE),
         Ok(value) => reply.data(&value),
         Err(error) => reply.error(errno(error)),
     }

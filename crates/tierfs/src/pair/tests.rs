@@ -3,11 +3,11 @@
 use super::*;
 use std::fs;
 
-struct Room {
+struct Scratch {
     folder: tempfile::TempDir,
 }
 
-impl Room {
+impl Scratch {
     fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
@@ -33,78 +33,78 @@ impl Room {
 
 #[test]
 fn a_pair_is_made_checked_and_opened_once() {
-    let room = Room::new();
-    let made = room.make("n", "c").unwrap();
+    let scratch = Scratch::new();
+    let made = scratch.make("n", "c").unwrap();
     assert_eq!((made.nvm_bytes, made.cold_bytes), (1 << 20, 8 << 20));
-    let report = check_pair(&room.path("n"), &room.path("c")).unwrap();
+    let report = check_pair(&scratch.path("n"), &scratch.path("c")).unwrap();
     assert!(report.clean && report.problems.is_empty(), "{report:?}");
-    let held = room.open("n", "c").unwrap();
-    assert!(matches!(room.open("n", "c"), Err(TierError::InUse { .. })));
-    assert!(matches!(check_pair(&room.path("n"), &room.path("c")), Err(TierError::InUse { .. })));
+    let held = scratch.open("n", "c").unwrap();
+    assert!(matches!(scratch.open("n", "c"), Err(TierError::InUse { .. })));
+    assert!(matches!(check_pair(&scratch.path("n"), &scratch.path("c")), Err(TierError::InUse { .. })));
     drop(held);
-    assert!(room.open("n", "c").is_ok());
+    assert!(scratch.open("n", "c").is_ok());
 }
 
 #[test]
 fn both_halves_are_for_their_owner_alone() {
-    let room = Room::new();
-    fs::write(room.path("n"), "").unwrap();
-    fs::set_permissions(room.path("n"), Permissions::from_mode(0o666)).unwrap();
-    room.make("n", "c").unwrap();
+    let scratch = Scratch::new();
+    fs::write(scratch.path("n"), "").unwrap();
+    fs::set_permissions(scratch.path("n"), Permissions::from_mode(0o666)).unwrap();
+    scratch.make("n", "c").unwrap();
     for name in ["n", "c"] {
-        let mode = fs::metadata(room.path(name)).unwrap().permissions().mode();
+        let mode = fs::metadata(scratch.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600, "{name}");
     }
-    std::os::unix::fs::symlink(room.path("nowhere"), room.path("link")).unwrap();
-    assert!(room.make("link", "c2").is_err());
-    assert!(!room.path("nowhere").exists());
+    std::os::unix::fs::symlink(scratch.path("nowhere"), scratch.path("link")).unwrap();
+    assert!(scratch.make("link", "c2").is_err());
+    assert!(!scratch.path("nowhere").exists());
 }
 
 #[test]
 fn what_was_claimed_is_written_and_not_what_took_its_name() {
-    let room = Room::new();
-    let (path, precious) = (room.path("c"), room.path("precious"));
+    let scratch = Scratch::new();
+    let (path, precious) = (scratch.path("c"), scratch.path("precious"));
     fs::write(&precious, vec![b'p'; 1 << 20]).unwrap();
     let mut created = Created(Vec::new());
     let claim = ColdClaim::take(&path, None, &mut created).unwrap();
     claim.prepare(&path, 1 << 20).unwrap();
-    fs::rename(&path, room.path("moved")).unwrap();
+    fs::rename(&path, scratch.path("moved")).unwrap();
     std::os::unix::fs::symlink(&precious, &path).unwrap();
     write_cold_header(&claim, &path, &Identity { pair: [7; 16], blocks: 0, slots: 256 }).unwrap();
     assert_eq!(fs::read(&precious).unwrap(), vec![b'p'; 1 << 20]);
-    assert!(fs::read(room.path("moved")).unwrap().starts_with(b"SNSCCOLD"));
+    assert!(fs::read(scratch.path("moved")).unwrap().starts_with(b"SNSCCOLD"));
 }
 
 #[test]
 fn foreign_and_mixed_halves_are_refused_and_left_alone() {
-    let room = Room::new();
-    room.make("n", "c").unwrap();
-    room.make("n2", "c2").unwrap();
-    fs::write(room.path("foreign"), vec![b'x'; 1 << 20]).unwrap();
-    fs::write(room.path("empty"), b"").unwrap();
-    let before = fs::read(room.path("n")).unwrap();
-    let words = |result: Result<OpenPair, TierError>| result.err().unwrap().to_string();
-    assert!(words(room.open("n", "c2")).contains("two different file systems"));
-    assert!(words(room.open("c", "n")).contains("swapped"));
-    assert!(words(room.open("foreign", "c")).contains("not the region"));
-    assert!(words(room.open("n", "foreign")).contains("not the cold store"));
-    assert!(words(room.open("n", "empty")).contains("shorter than a header"));
-    assert!(words(room.open("empty", "c")).contains("0 bytes"));
-    assert!(words(room.open("missing", "c")).contains("ENOENT"));
-    assert_eq!(fs::read(room.path("n")).unwrap(), before);
+    let scratch = Scratch::new();
+    scratch.make("n", "c").unwrap();
+    scratch.make("n2", "c2").unwrap();
+    fs::write(scratch.path("foreign"), vec![b'x'; 1 << 20]).unwrap();
+    fs::write(scratch.path("empty"), b"").unwrap();
+    let before = fs::read(scratch.path("n")).unwrap();
+    let message = |result: Result<OpenPair, TierError>| result.err().unwrap().to_string();
+    assert!(message(scratch.open("n", "c2")).contains("two different file systems"));
+    assert!(message(scratch.open("c", "n")).contains("swapped"));
+    assert!(message(scratch.open("foreign", "c")).contains("not the region"));
+    assert!(message(scratch.open("n", "foreign")).contains("not the cold store"));
+    assert!(message(scratch.open("n", "empty")).contains("shorter than a header"));
+    assert!(message(scratch.open("empty", "c")).contains("0 bytes"));
+    assert!(message(scratch.open("missing", "c")).contains("ENOENT"));
+    assert_eq!(fs::read(scratch.path("n")).unwrap(), before);
 }
 
 #[test]
 fn a_mount_refuses_what_a_check_refuses() {
     use crate::format::superblock;
     use std::os::unix::fs::FileExt;
-    let room = Room::new();
-    room.make("n", "c").unwrap();
-    let region = File::options().write(true).open(room.path("n")).unwrap();
+    let scratch = Scratch::new();
+    scratch.make("n", "c").unwrap();
+    let region = File::options().write(true).open(scratch.path("n")).unwrap();
     region.write_all_at(&7u64.to_le_bytes(), superblock::STATE as u64).unwrap();
-    let report = check_pair(&room.path("n"), &room.path("c")).unwrap();
+    let report = check_pair(&scratch.path("n"), &scratch.path("c")).unwrap();
     assert!(report.problems.iter().any(|problem| problem.contains("state word")), "{report:?}");
-    let pair = room.open("n", "c").unwrap();
+    let pair = scratch.open("n", "c").unwrap();
     let options = crate::Options {
         mode: crate::Mode::Bpfs,
         threshold: Bytes::mib(1),
@@ -112,42 +112,42 @@ fn a_mount_refuses_what_a_check_refuses() {
         promotion: crate::Promotion::Always,
         block_sums: true,
     };
-    let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &room.path("n"), &options);
+    let mounted = crate::TierFs::open(Box::new(pair.nvm), Box::new(pair.cold), &scratch.path("n"), &options);
     assert!(matches!(mounted.err(), Some(TierError::Damaged { .. })));
 }
 
 #[test]
 fn truncated_halves_are_refused() {
-    let room = Room::new();
-    room.make("n", "c").unwrap();
-    File::options().write(true).open(room.path("c")).unwrap().set_len(1 << 20).unwrap();
-    assert!(matches!(room.open("n", "c"), Err(TierError::Truncated { expected: 8388608, .. })));
-    File::options().write(true).open(room.path("n")).unwrap().set_len(1 << 19).unwrap();
-    assert!(matches!(room.open("n", "c"), Err(TierError::Truncated { found: 524288, .. })));
+    let scratch = Scratch::new();
+    scratch.make("n", "c").unwrap();
+    File::options().write(true).open(scratch.path("c")).unwrap().set_len(1 << 20).unwrap();
+    assert!(matches!(scratch.open("n", "c"), Err(TierError::Truncated { expected: 8388608, .. })));
+    File::options().write(true).open(scratch.path("n")).unwrap().set_len(1 << 19).unwrap();
+    assert!(matches!(scratch.open("n", "c"), Err(TierError::Truncated { found: 524288, .. })));
 }
 
 #[test]
 fn data_are_not_overwritten_unless_named() {
-    let room = Room::new();
-    fs::write(room.path("thesis"), b"precious").unwrap();
-    assert!(matches!(room.make("thesis", "c"), Err(TierError::Target(_))));
-    assert!(matches!(room.make("n", "thesis"), Err(TierError::Target(_))));
-    assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
-    assert!(!room.path("n").exists() && !room.path("c").exists(), "what was begun is removed");
-    room.make("n", "c").unwrap();
-    assert!(room.make("n", "c").is_err(), "it holds a file system");
-    let erase = vec![room.path("thesis").display().to_string()];
+    let scratch = Scratch::new();
+    fs::write(scratch.path("thesis"), b"precious").unwrap();
+    assert!(matches!(scratch.make("thesis", "c"), Err(TierError::Target(_))));
+    assert!(matches!(scratch.make("n", "thesis"), Err(TierError::Target(_))));
+    assert_eq!(fs::read(scratch.path("thesis")).unwrap(), b"precious");
+    assert!(!scratch.path("n").exists() && !scratch.path("c").exists(), "what was begun is removed");
+    scratch.make("n", "c").unwrap();
+    assert!(scratch.make("n", "c").is_err(), "it holds a file system");
+    let erase = vec![scratch.path("thesis").display().to_string()];
     let request = MakeRequest {
-        nvm: room.path("thesis"),
+        nvm: scratch.path("thesis"),
         nvm_size: Some(Bytes::mib(1)),
-        cold: room.path("c3"),
+        cold: scratch.path("c3"),
         cold_size: Some(Bytes::kib(32)),
         erase,
     };
     assert!(matches!(make(&request), Err(TierError::Usage(_))), "the cold store is too small");
-    assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
+    assert_eq!(fs::read(scratch.path("thesis")).unwrap(), b"precious");
     make(&MakeRequest { cold_size: Some(Bytes::mib(4)), ..request.clone() }).unwrap();
-    let both = ["thesis", "c3"].map(|name| room.path(name).display().to_string());
+    let both = ["thesis", "c3"].map(|name| scratch.path(name).display().to_string());
     for half in &both {
         let one = MakeRequest { erase: vec![half.clone()], ..request.clone() };
         assert!(matches!(make(&one), Err(TierError::Target(_))), "the other half is not named");
@@ -157,25 +157,25 @@ fn data_are_not_overwritten_unless_named() {
 
 #[test]
 fn only_an_own_cold_store_is_overwritten_for_anonymous_memory() {
-    let room = Room::new();
-    let fresh = |name: &str| fresh_cold(&room.path(name), 1 << 20).map(|(cold, _)| drop(cold));
+    let scratch = Scratch::new();
+    let fresh = |name: &str| fresh_cold(&scratch.path(name), 1 << 20).map(|(cold, _)| drop(cold));
     fresh("own").unwrap();
     fresh("own").unwrap();
-    let before = fs::read(room.path("own")).unwrap();
-    std::os::unix::fs::symlink(room.path("own"), room.path("link")).unwrap();
+    let before = fs::read(scratch.path("own")).unwrap();
+    std::os::unix::fs::symlink(scratch.path("own"), scratch.path("link")).unwrap();
     assert!(fresh("link").is_err(), "a link may lead anywhere by the time it is followed");
-    assert_eq!(fs::read(room.path("own")).unwrap(), before);
-    fs::write(room.path("thesis"), b"precious").unwrap();
+    assert_eq!(fs::read(scratch.path("own")).unwrap(), before);
+    fs::write(scratch.path("thesis"), b"precious").unwrap();
     assert!(matches!(fresh("thesis"), Err(TierError::Target(_))));
-    room.make("n", "c").unwrap();
+    scratch.make("n", "c").unwrap();
     assert!(matches!(fresh("c"), Err(TierError::Target(_))), "the region of this one is in a file");
-    assert_eq!(fs::read(room.path("thesis")).unwrap(), b"precious");
+    assert_eq!(fs::read(scratch.path("thesis")).unwrap(), b"precious");
 }
 
 #[test]
 fn a_pipe_is_no_cold_store_and_nobody_waits_for_its_writer() {
-    let room = Room::new();
-    let path = room.path("pipe");
+    let scratch = Scratch::new();
+    let path = scratch.path("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
     assert!(matches!(fresh_cold(&path, 1 << 20), Err(TierError::Target(_))));
     assert!(path.exists());

@@ -139,7 +139,7 @@ fn a_damaged_directory_block_at_the_end_of_the_region() {
 }
 
 #[test]
-fn a_record_that_leaves_no_room_for_another() {
+fn a_record_that_leaves_no_space_for_another() {
     let mut closed = Closed::damaged(|fs| {
         directory_in_the_last_block(fs);
         fs.region.store(byte(LAST) + 8, entry::encode(BLOCK - 8, 0, 0));

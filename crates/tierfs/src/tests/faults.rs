@@ -129,7 +129,7 @@ fn a_hot_block_survives_the_hand() {
 }
 
 #[test]
-fn attributes_go_without_room_and_without_waiting_for_readers() {
+fn attributes_go_without_space_and_without_waiting_for_readers() {
     let (fs, _, _) = small(128, 200);
     let a = file(&fs, "a");
     fs.set_xattr(a, b"user.one", b"value", true, false).unwrap();

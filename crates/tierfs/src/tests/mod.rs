@@ -13,6 +13,6 @@ mod model;
 mod posix;
 mod region;
 mod repairing;
-mod room;
 mod sim;
+mod space;
 mod threads;

@@ -121,7 +121,7 @@ fn large_sparse_files_reach_their_limit() {
 }
 
 #[test]
-fn directories_of_many_names_keep_cookies_and_room() {
+fn directories_of_many_names_keep_cookies_and_space() {
     let (fs, _, _) = small(2000, 10);
     let d = fs.create(ROOT_INO, b"d", &new(DIRECTORY)).unwrap().ino;
     for n in 0..5000 {
@@ -153,7 +153,7 @@ fn directories_of_many_names_keep_cookies_and_room() {
     for n in 0..5000 {
         fs.create(d, format!("name-{n}").as_bytes(), &new(FILE)).unwrap();
     }
-    assert_eq!(fs.get_attr(d).unwrap().size, blocks, "freed room is used again");
+    assert_eq!(fs.get_attr(d).unwrap().size, blocks, "freed space is used again");
     assert_eq!(fs.rmdir(ROOT_INO, b"d"), Err(Errno::NOTEMPTY));
     assert_eq!(resolve(&fs, "/d/name-4999").map(|ino| ino > 0), Ok(true));
 }

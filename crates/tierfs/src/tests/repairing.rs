@@ -89,7 +89,7 @@ fn full_memory_does_not_end_a_repair() {
 }
 
 #[test]
-fn what_finds_no_room_for_a_name_is_kept_until_there_is_some() {
+fn what_finds_no_space_for_a_name_is_kept_until_there_is_some() {
     let (image, cold) = without_a_directory(name_of_d, |fs| {
         let large = fs.create(ROOT_INO, b"large", &new(FILE)).unwrap().ino;
         fs.write(large, 0, &pattern(2 * BLOCK, 9), false).unwrap();

@@ -246,7 +246,7 @@ impl ColdStore for SimCold {
         Ok(())
     }
 
-    fn has_room(&self, _bytes: u64) -> bool {
+    fn has_space(&self, _bytes: u64) -> bool {
         self.0.lock().fail_writes.is_none()
     }
 

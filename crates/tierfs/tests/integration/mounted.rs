@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Mounts a small file system in `room`.
-fn mount(room: &Path) -> (Server, PathBuf) {
-    mount_over(room, None)
+fn mount(directory: &Path) -> (Server, PathBuf) {
+    mount_over(directory, None)
 }
 
 /// The same with a cold store that takes its time.
-fn mount_over(room: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
-    let (nvm, cold, mount_point) = (room.join("nvm"), room.join("cold"), room.join("mount"));
+fn mount_over(directory: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
+    let (nvm, cold, mount_point) = (directory.join("nvm"), directory.join("cold"), directory.join("mount"));
     std::fs::create_dir(&mount_point).unwrap();
     let size = Some(Bytes::mib(16));
     make(&MakeRequest { nvm: nvm.clone(), nvm_size: size, cold: cold.clone(), cold_size: None, erase: Vec::new() })
@@ -37,8 +37,8 @@ fn mount_over(room: &Path, cold_latency: Option<Latency>) -> (Server, PathBuf) {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_new_file_reads_the_same_while_its_maker_writes_on() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
     for readable in [false, true] {
         let path = mount_point.join(format!("log-{readable}"));
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
@@ -73,8 +73,8 @@ fn read_all(file: &File) -> Vec<u8> {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_shared_map_of_a_new_file_agrees_with_every_descriptor() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
     let path = mount_point.join("mapped");
     let maker = File::options().write(true).read(true).create_new(true).open(&path).unwrap();
     maker.set_len(3 * 4096).unwrap();
@@ -108,8 +108,8 @@ fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
     const NAME: &str = "security.capability";
     // VFS_CAP_REVISION_2, CAP_NET_RAW permitted (include/uapi/linux/capability.h).
     let capability = [0, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
     for readable in [false, true] {
         let path = mount_point.join(format!("program-{readable}"));
         let maker = File::options().write(true).read(readable).create_new(true).open(&path).unwrap();
@@ -127,8 +127,8 @@ fn a_write_drops_capabilities_whether_or_not_it_passes_the_cache() {
 #[test]
 #[ignore = "needs FUSE"]
 fn times_before_1970_keep_their_fraction() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
     let path = mount_point.join("old");
     std::fs::write(&path, "old").unwrap();
     for (seconds, fraction) in [(-315_619_200, 250_000_000), (-1, 900_000_000), (-7, 0), (7, 1)] {
@@ -144,8 +144,8 @@ fn times_before_1970_keep_their_fraction() {
 #[test]
 #[ignore = "needs FUSE"]
 fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
     let path = mount_point.join("cold");
     let content: Vec<u8> = (0..20 << 20).map(|at: u32| (at / 4096) as u8).collect();
     std::fs::write(&path, &content).unwrap();
@@ -153,7 +153,7 @@ fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
     let interrupt = Interrupt::new();
     let sound = scrub(&mount_point, &interrupt).unwrap();
     assert!(sound.findings.is_empty() && sound.blocks > 1000 && sound.ended == 1, "{sound:?}");
-    let cold = File::options().read(true).write(true).open(room.path().join("cold")).unwrap();
+    let cold = File::options().read(true).write(true).open(directory.path().join("cold")).unwrap();
     let slot = (1..).find(|slot| {
         let mut block = [0; 4096];
         cold.read_exact_at(&mut block, slot * 4096).unwrap();
@@ -176,16 +176,16 @@ fn damage_under_a_mount_is_eio_counted_and_found_by_a_scrub() {
     assert!(server.fs().stats().damaged_block_reads > 0);
     drop(reader);
     server.stop().unwrap();
-    let report = check_pair(&room.path().join("nvm"), &room.path().join("cold")).unwrap();
+    let report = check_pair(&directory.path().join("nvm"), &directory.path().join("cold")).unwrap();
     assert_eq!((report.problems.len(), report.damaged_blocks.len()), (0, 1), "{report:?}");
 }
 
 #[test]
 #[ignore = "needs FUSE"]
-fn room_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount(room.path());
-    let used = || std::fs::metadata(room.path().join("cold")).unwrap().blocks() * 512;
+fn space_of_deleted_files_returns_to_the_disk_of_the_cold_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount(directory.path());
+    let used = || std::fs::metadata(directory.path().join("cold")).unwrap().blocks() * 512;
     let path = mount_point.join("large");
     std::fs::write(&path, vec![7; 40 << 20]).unwrap();
     let full = used();
@@ -242,8 +242,8 @@ fn submit_write(file: &File, data: &[u8], offset: i64) -> Option<i64> {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_submitted_direct_write_is_done_and_seen_by_readers_of_the_cache() {
-    let room = tempfile::tempdir().unwrap();
-    let (server, mount_point) = mount_over(room.path(), Some(Latency::HDD));
+    let directory = tempfile::tempdir().unwrap();
+    let (server, mount_point) = mount_over(directory.path(), Some(Latency::HDD));
     let path = mount_point.join("file");
     let mut expected = vec![1; 8 << 20];
     std::fs::write(&path, &expected).unwrap();

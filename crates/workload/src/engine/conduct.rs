@@ -82,7 +82,7 @@ pub fn conduct<B: Backend>(
             shared.waits.stop();
             shared.waits.open_gate();
             return Err(WorkloadError::Missing {
-                what: format!("room for {} threads: thread {} could not start ({error})", records.len(), number + 1),
+                what: format!("space for {} threads: thread {} could not start ({error})", records.len(), number + 1),
                 remedy: "raise `ulimit -u` and the pids limit of the control group, or run fewer threads".into(),
             });
         }

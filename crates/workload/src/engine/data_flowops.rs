@@ -89,7 +89,7 @@ impl<'a, B: Backend> Worker<'a, B> {
         let path = self.file_path(place.file);
         // The rest would fail with ENOSPC: a write to a file is short where the volume, or a quota, ends.
         let words = format!(
-            "write {path}: no space left on device (ENOSPC) after {written} of {wanted} bytes; the workload needs more room: \
+            "write {path}: no space left on device (ENOSPC) after {written} of {wanted} bytes; the workload needs more space: \
              make it smaller with --scale or --set, or use a larger target"
         );
         Err(self.mistake(flowop, &words))

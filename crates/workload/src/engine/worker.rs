@@ -280,8 +280,8 @@ impl<'a, B: Backend> Worker<'a, B> {
     /// A failed call, in words.
     pub fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
         let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
-        let words = errno_words(&errno.into());
-        Stop::Failed(format!("{}: {call}{place}: {words}", self.who(flowop)))
+        let message = errno_words(&errno.into());
+        Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
     }
 
     /// A run-time mistake of the workload, in words.

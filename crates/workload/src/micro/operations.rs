@@ -187,11 +187,11 @@ const ATTRIBUTE_VALUE: [u8; 64] = [0x5a; 64];
 fn extents(file: &OwnedFd) -> Result<u32, Errno> {
     const FIEMAP: libc::c_ulong = 0xc020_660b;
     const MOST: usize = 16;
-    // struct fiemap: start, length, flags and mapped extents, room and reserved; then extents of seven words each.
+    // struct fiemap: start, length, flags and mapped extents, space and reserved; then extents of seven words each.
     let mut words = [0u64; 4 + 7 * MOST];
     words[1] = u64::MAX;
     words[3] = MOST as u64;
-    // SAFETY: the header says that there is room for 16 extents, which the array has; the descriptor is open.
+    // SAFETY: the header says that there is space for 16 extents, which the array has; the descriptor is open.
     match unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, words.as_mut_ptr()) } {
         0 => Ok((words[2] >> 32) as u32),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),

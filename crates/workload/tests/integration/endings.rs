@@ -98,7 +98,7 @@ fn a_full_file_system_ends_the_run() {
     let bigger = builtin("fileserver", 1.0, &BTreeMap::new()).unwrap();
     let error = Bench::prepare(&bigger, target.directory(), Options::default(), &Silent, &interrupt).unwrap_err();
     assert!(
-        matches!(error, WorkloadError::Missing { .. }) && error.to_string().contains("room for the file sets"),
+        matches!(error, WorkloadError::Missing { .. }) && error.to_string().contains("space for the file sets"),
         "{error}"
     );
     target.close().unwrap();
@@ -222,7 +222,7 @@ fn too_much_thread_memory_is_refused_before_anything_starts() {
 fn mistakes_while_running_name_flowop_and_thread() {
     let temporary = TemporaryTarget::new();
     let base = "define fileset name=set, path=$dir, dirwidth=10, entries=2, size=1k, prealloc define process name=p { thread name=t, memsize=2k { ";
-    for (flow, words) in [
+    for (flow, message) in [
         (
             "flowop openfile name=o, filesetname=set, fd=1",
             "flowop o of thread t-1: opens descriptor slot fd=1 without closing",
@@ -235,6 +235,6 @@ fn mistakes_while_running_name_flowop_and_thread() {
     ] {
         let result = run(&temporary, &format!("{base} {flow} }} }}"), time(3000));
         let reason = result.reason.unwrap();
-        assert!(!result.valid && reason.contains(words), "{reason}");
+        assert!(!result.valid && reason.contains(message), "{reason}");
     }
 }

@@ -49,9 +49,9 @@ fn errors_name_the_place_and_the_remedy() {
         ("set $x=cvar(type=cvar-normal,parameters=mean:1;deviation:2)".into(), "has no parameter 'deviation'"),
         ("echo \"open".into(), "this quoted text is not closed"),
     ];
-    for (text, words) in cases {
+    for (text, message) in cases {
         let found = error(&text);
-        assert!(found.contains(words), "{text}: {found}");
+        assert!(found.contains(message), "{text}: {found}");
         assert!(found.contains('^'), "{found}");
     }
 }
@@ -125,8 +125,8 @@ fn threads_are_counted_before_any_is_made() {
         let text = format!(
             "define process name=p, instances={instances} {{ thread name=t, instances={threads} {{ flowop delay name=d, value=1 }} }}"
         );
-        let words = error(&text);
-        assert!(words.contains("threads, instances included; a workload has at most"), "{words}");
+        let message = error(&text);
+        assert!(message.contains("threads, instances included; a workload has at most"), "{message}");
     }
 }
 

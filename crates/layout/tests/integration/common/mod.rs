@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// A mounted image; unmounted and deleted when dropped.
 pub struct Image {
-    room: tempfile::TempDir,
+    directory: tempfile::TempDir,
     mounted: bool,
 }
 
@@ -13,11 +13,11 @@ impl Image {
     /// Makes and mounts a file system.
     pub fn new(mkfs: &str, mib: u64) -> Self {
         let in_memory = Path::new("/dev/shm");
-        let room = match in_memory.is_dir() {
+        let directory = match in_memory.is_dir() {
             true => tempfile::tempdir_in(in_memory),
             false => tempfile::tempdir(),
         };
-        let mut image = Self { room: room.unwrap(), mounted: false };
+        let mut image = Self { directory: directory.unwrap(), mounted: false };
         std::fs::File::create(image.path()).unwrap().set_len(mib << 20).unwrap();
         std::fs::create_dir(image.mount_point()).unwrap();
         let path = image.path();
@@ -27,11 +27,11 @@ impl Image {
     }
 
     pub fn path(&self) -> PathBuf {
-        self.room.path().join("image")
+        self.directory.path().join("image")
     }
 
     pub fn mount_point(&self) -> PathBuf {
-        self.room.path().join("mnt")
+        self.directory.path().join("mnt")
     }
 
     pub fn mount(&mut self, options: &str) {

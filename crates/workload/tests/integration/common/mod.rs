@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A directory that goes away with the test, in memory where there is room for it.
+/// A directory that goes away with the test, in memory where there is space for it.
 pub struct TemporaryTarget {
     directory: tempfile::TempDir,
     claimed: ClaimedDirectory,

@@ -20,7 +20,7 @@ use std::path::Path;
 
 /// What there is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Room {
+pub struct FileSystemSpace {
     /// Its name.
     pub file_system: String,
     /// Bytes per block.
@@ -136,7 +136,7 @@ pub struct Btrfs {
     pub node_size: u64,
 }
 
-impl Room {
+impl FileSystemSpace {
     /// What the file system has on which `directory` lies.
     ///
     /// # Errors
@@ -367,10 +367,10 @@ mod tests {
     }
 
     #[test]
-    fn room_is_what_statvfs_says() {
+    fn space_is_what_statvfs_says() {
         let here = tempfile::tempdir().unwrap();
-        let room = Room::of(here.path()).unwrap();
+        let space = FileSystemSpace::of(here.path()).unwrap();
         let said = rustix::fs::statvfs(here.path()).unwrap();
-        assert_eq!((room.block_size, room.blocks), (said.f_frsize, said.f_blocks));
+        assert_eq!((space.block_size, space.blocks), (said.f_frsize, said.f_blocks));
     }
 }

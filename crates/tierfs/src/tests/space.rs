@@ -1,4 +1,4 @@
-//! What was taken is given back: memory of inodes and directories, slots and their room, and eviction itself.
+//! What was taken is given back: memory of inodes and directories, slots and their space, and eviction itself.
 
 use super::model::{new, pattern};
 use super::sim::{SimCold, anonymous, empty_image, open_image, small};
@@ -90,7 +90,7 @@ fn a_number_whose_block_was_given_back_has_another_generation() {
 }
 
 #[test]
-fn room_of_deleted_content_is_punched_and_that_of_moved_content_is_not() {
+fn space_of_deleted_content_is_punched_and_that_of_moved_content_is_not() {
     let (fs, _, cold) = small(200, 1000);
     let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     fs.write(ino, 0, &pattern(60 * BLOCK, 1), false).unwrap();
@@ -128,7 +128,7 @@ fn slots_that_wait_to_be_punched_are_free_for_who_needs_them() {
 }
 
 #[test]
-fn eviction_goes_on_once_the_disk_has_room() {
+fn eviction_goes_on_once_the_disk_has_space() {
     let (fs, _, cold) = small(200, 1000);
     let ino = fs.create(ROOT_INO, b"a", &new(FILE)).unwrap().ino;
     fs.write(ino, 0, &pattern(50 * BLOCK, 1), false).unwrap();
