@@ -41,6 +41,9 @@ const EXAMPLES: usize = 20;
 const OF_MKFS: &[u8] = b"lost+found";
 
 /// What lies in the directory of a plan divided into `parts` beside their directories.
+///
+/// # Errors
+/// [`AgingError::Io`] when `top` cannot be listed. What the plan does not know is no error: it is in the report.
 pub fn verify_top(top: &Path, parts: u32) -> Result<VerifyReport, AgingError> {
     let mut report = VerifyReport::default();
     let failed = |error: std::io::Error| AgingError::io("list", top, error);
@@ -91,6 +94,10 @@ impl VerifyReport {
 
 /// Checks existence, size and content of every live file of `planner` below `top`, and that there is nothing else.
 /// Reads only; all processors take part. Content is what `data` says: derived from seed and file, or zeros.
+///
+/// # Errors
+/// [`AgingError::Io`] when a directory cannot be listed, or a file cannot be looked at or read. What differs is no
+/// error: it is in the report.
 pub fn verify(planner: &Planner, top: &Path, data: Data, shard: Option<Shard>) -> Result<VerifyReport, AgingError> {
     let namespace = planner.namespace();
     let comparison =
@@ -283,6 +290,10 @@ pub struct Reconciled {
 
 /// Brings the directory of `backend` to exactly the live files of `planner`: after a kill it may be a window of operations ahead of
 /// the record, with a file half-written. Only names which a plan could have made are taken away.
+///
+/// # Errors
+/// [`AgingError::Io`] when a directory cannot be made or listed, or a file not be looked at, made or deleted. The same
+/// call goes on from there.
 pub fn reconcile(
     planner: &Planner,
     backend: &DirectoryBackEnd<'_>,

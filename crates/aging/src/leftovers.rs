@@ -22,6 +22,9 @@ struct Entry {
 
 /// Everything in the top of `directory` that an earlier plan made. Other programs' files are passed over, also those in
 /// directories that bear a name of a plan's.
+///
+/// # Errors
+/// [`AgingError::Io`] when it, or a directory in it that bears a name of a plan, cannot be listed.
 pub fn leftovers(directory: &ClaimedDirectory) -> Result<Vec<Leftover>, AgingError> {
     let mut found = Vec::new();
     for entry in entries(directory.path())? {
@@ -88,6 +91,10 @@ impl Entry {
 
 impl Leftover {
     /// Deletes what the plan made of it.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`] with the first file or directory that cannot be listed or deleted; what came before it is
+    /// gone.
     pub fn remove(&self) -> Result<(), AgingError> {
         self.0.remove().map(drop)
     }

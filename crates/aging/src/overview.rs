@@ -12,6 +12,9 @@ use std::sync::Arc;
 pub const SECONDS_PER_OPERATION: f64 = 20e-6;
 
 /// The built-in profiles, a row each.
+///
+/// # Errors
+/// As [`Profile::builtin`].
 pub fn list() -> Result<Table, AgingError> {
     let heads = ["profile", "mean size", "size bins", "depths", "directories", "age bins", "source"];
     let mut table = Table::new("profiles", "Built-in profiles", &heads);
@@ -112,6 +115,9 @@ fn histogram(id: &str, title: &str, heads: &[&str], rows: impl Iterator<Item = (
 
 /// Every built-in profile planned to its bound on a volume and measured at the end: the numbers of the README.
 /// `cpu_seconds` reads the processor time of this process.
+///
+/// # Errors
+/// As [`AgingPlan::new`], of the first profile that `make` makes an impossible plan for.
 pub fn planned(make: impl Fn(Profile) -> PlanSpec, cpu_seconds: impl Fn() -> f64) -> Result<Table, AgingError> {
     let heads = [
         "profile",

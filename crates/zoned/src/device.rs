@@ -26,25 +26,44 @@ pub trait ZonedDevice {
 
     /// Makes room for `commands` in flight of at most `transfer_bytes` each. Called once, before the first command, so
     /// that commands need no allocation.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for more memory than a worker may have; [`ZonedError::Io`] when memory or the ring cannot
+    /// be had.
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError>;
 
     /// Submits one command. An error is a failure of the way to the drive; what the drive says comes as completion.
+    ///
+    /// # Errors
+    /// [`ZonedError::Io`] when the command does not reach the drive.
     fn submit(&mut self, command: Command) -> Result<(), ZonedError>;
 
     /// The next completion, or `None` once the clock has reached `until_ns`. Without a command in flight it waits until
     /// then; with `until_ns` in the past it only looks.
+    ///
+    /// # Errors
+    /// [`ZonedError::Io`] when completions cannot be fetched.
     fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError>;
 
     /// The state of `count` zones from `first` on.
+    ///
+    /// # Errors
+    /// [`ZonedError::Io`] when the drive does not report its zones.
     fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError>;
 
     /// Puts a zone into a state at once: no data (`None`), or opened and written up to `blocks`. `Ok(false)`: this
     /// device cannot, the state must be reached by commands.
+    ///
+    /// # Errors
+    /// [`ZonedError::Zone`] when the zone cannot get there: it is lost, or as many as may be are open already.
     fn preset(&mut self, _zone: u32, _blocks: Option<u64>) -> Result<bool, ZonedError> {
         Ok(false)
     }
 
     /// Runs one command alone and waits for it. Must not be mixed with commands in flight.
+    ///
+    /// # Errors
+    /// As [`Self::submit`] and [`Self::next`].
     fn execute(&mut self, command: Command) -> Result<Completion, ZonedError> {
         self.submit(command)?;
         loop {

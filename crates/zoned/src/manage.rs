@@ -22,6 +22,9 @@ pub enum Choice {
 
 impl Choice {
     /// Reads `N` or `N..M`.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for other text, and for an empty range.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         Ok(match text.parse::<Zones>()? {
             Zones::Count(zone) => Self::Range(zone, zone.saturating_add(1)),
@@ -47,6 +50,9 @@ pub struct Action(Operation);
 
 impl Action {
     /// open, close, finish or reset.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for another word.
     pub fn from_word(word: &str) -> Result<Self, ZonedError> {
         let found = Operation::ALL.into_iter().find(|operation| operation.name() == word && !operation.moves_data());
         found.map(Self).ok_or_else(|| ZonedError::Usage(format!("there is no zone command '{word}'")))
@@ -107,6 +113,9 @@ impl Outcome {
 }
 
 /// Looks at zones; nothing is claimed.
+///
+/// # Errors
+/// [`ZonedError::Usage`] for zones that do not exist; as [`open`], without the guard.
 pub fn list(name: &DeviceName, choice: Choice) -> Result<Outcome, ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Path(path) if crate::hardware::has_passthrough(path) => {
@@ -125,6 +134,10 @@ fn look(device: &mut dyn ZonedDevice, choice: Choice, refused: Vec<(u32, ZoneFau
 }
 
 /// Runs one zone command on the chosen zones. The guard asks for `erase` where data would be lost.
+///
+/// # Errors
+/// [`ZonedError::Usage`] for zones that do not exist and for a drive without any; as [`open`]. A zone that refuses is
+/// no error: it is in the outcome.
 pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&str>) -> Result<Outcome, ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Path(path) if !action.loses_data() => crate::hardware::open_unused(path)?,
@@ -147,6 +160,10 @@ pub fn manage(name: &DeviceName, choice: Choice, action: Action, erase: Option<&
 }
 
 /// Gives an NVMe namespace another LBA format; all its data are lost.
+///
+/// # Errors
+/// [`ZonedError::Usage`] for a drive of this program, [`ZonedError::Missing`] for what is no NVMe namespace; as
+/// [`ClaimedDrive::claim`] and [`ClaimedDrive::format`].
 pub fn format_drive(name: &DeviceName, block_bytes: u32, erase: Option<&str>) -> Result<Outcome, ZonedError> {
     let DeviceName::Path(path) = name else {
         return Err(ZonedError::Usage(format!("{name} cannot be formatted; give --lbaf to the command that uses it")));

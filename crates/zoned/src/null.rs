@@ -20,6 +20,9 @@ pub struct NullDevice {
 
 impl NullDevice {
     /// All zones empty; blocks of 512 or 4096 B.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for blocks of another size.
     pub fn new(block_bytes: Option<u32>) -> Result<Self, ZonedError> {
         let block_bytes = block_bytes.unwrap_or(4096);
         let formats = [512, 4096].into_iter().enumerate();

@@ -65,6 +65,9 @@ pub struct RunOptions<'a> {
 }
 
 /// A simulated drive that suits a job.
+///
+/// # Errors
+/// [`ZonedError::Job`] for rings and polling, which a simulated drive has not; as [`SimDevice::new`].
 pub fn open_sim(model: &Model, job: &Job, seed: Seed) -> Result<SimDevice, ZonedError> {
     without_kernel(job)?;
     let mut device = SimDevice::new(model, SimOptions { block_bytes: job.lbaf, path: job.path }, seed)?;
@@ -81,6 +84,9 @@ fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
 }
 
 /// Checks a job against a drive without running it.
+///
+/// # Errors
+/// As [`check`]; [`ZonedError::Io`] when the drive does not report its zones.
 pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
@@ -100,6 +106,9 @@ fn without_kernel(job: &Job) -> Result<(), ZonedError> {
 }
 
 /// Runs a job on a simulated drive.
+///
+/// # Errors
+/// As [`open_sim`] and [`check_on`]; [`ZonedError::Zone`] when zones cannot be prepared.
 pub fn run_sim(model: &Model, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     let mut device = open_sim(model, job, options.seed)?;
     let checked = check_on(&mut device, job)?;
@@ -133,6 +142,9 @@ fn mark_outside(result: &mut JobResult, model: &Model, checked: &CheckedJob, blo
 }
 
 /// Runs a job on the null drive.
+///
+/// # Errors
+/// As [`NullDevice::new`] and [`check_on`].
 pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     let mut device = open_null(job)?;
     let checked = check_on(&mut device, job)?;
@@ -144,6 +156,9 @@ pub fn run_null(job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedE
 }
 
 /// Runs a job on the drive of this name. `erase` repeats the identity of a real drive whose data may be lost.
+///
+/// # Errors
+/// As [`Model::load`] and [`run_sim`], as [`run_null`], or as [`crate::hardware::run`].
 pub fn run_job(
     name: &DeviceName,
     job: &Job,
@@ -158,6 +173,9 @@ pub fn run_job(
 }
 
 /// What a job would do on the drive of this name, without opening it for writing.
+///
+/// # Errors
+/// As [`Model::load`] and [`open_sim`], or as [`crate::hardware::open_for_reading`]; as [`check_on`].
 pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), ZonedError> {
     let mut device: Box<dyn ZonedDevice> = match name {
         DeviceName::Sim(model) => Box::new(open_sim(&Model::load(model)?, job, Seed(0))?),
@@ -169,6 +187,9 @@ pub fn plan_job(name: &DeviceName, job: &Job) -> Result<(CheckedJob, Geometry), 
 }
 
 /// A drive that belongs to the caller alone, for single commands.
+///
+/// # Errors
+/// As [`Model::load`] and [`SimDevice::new`], as [`NullDevice::new`], or as [`crate::hardware::open_claimed`].
 pub fn open(
     name: &DeviceName,
     block_bytes: Option<u32>,
@@ -201,6 +222,9 @@ impl Costed {
 }
 
 /// Runs all actors on one device handle, in this thread.
+///
+/// # Errors
+/// [`ZonedError::Io`] when the way to the drive fails, or memory for its commands cannot be had.
 pub fn run_prepared<D: ZonedDevice + ?Sized>(
     device: &mut D,
     checked: &CheckedJob,

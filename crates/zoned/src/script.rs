@@ -63,6 +63,10 @@ impl Opening {
 
 /// One round on an empty zone, as in the CLUSTER 2023 study: open, write all but the last block, close, write the last
 /// block; then the zone is reset.
+///
+/// # Errors
+/// [`ZonedError::Zone`] with the first command that the zone refuses; [`ZonedError::Io`] when the way to the drive
+/// fails.
 pub fn open_close_round(
     device: &mut dyn ZonedDevice,
     zone: u32,

@@ -91,6 +91,9 @@ impl ZoneTable {
     }
 
     /// Applies one command, or says why the drive refuses it; then nothing has changed.
+    ///
+    /// # Errors
+    /// What the drive answers, as NVM Zoned Namespaces has it for the state of the zone.
     pub fn apply(&mut self, command: &Command) -> Result<Effect, ZoneFault> {
         let index = command.zone as usize;
         let Some(zone) = self.zones.get(index).copied() else { return Err(ZoneFault::OutOfRange) };
@@ -111,6 +114,9 @@ impl ZoneTable {
     }
 
     /// Puts a zone into a state as if earlier commands had done it: empty, or opened and written up to `blocks`.
+    ///
+    /// # Errors
+    /// [`ZoneFault::OutOfRange`] for a zone that is not there; as [`Self::apply`] of a reset and of an opening.
     pub fn preset(&mut self, zone: u32, blocks: Option<u32>) -> Result<(), ZoneFault> {
         let Some(found) = self.zones.get(zone as usize).copied() else { return Err(ZoneFault::OutOfRange) };
         self.reset(zone, found, Effect::default())?;

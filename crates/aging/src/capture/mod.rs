@@ -60,6 +60,10 @@ pub struct Captured {
 
 /// Walks the tree below `top`, staying on its file system; fullness is that of the file system. A file with several
 /// names counts once for each.
+///
+/// # Errors
+/// [`AgingError::Io`] when `top` or a directory below it cannot be read, though one that may not be read is only
+/// counted; [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
 pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     let tally = walk::walk(top, options.threads, now)?;
@@ -69,6 +73,10 @@ pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingEr
 }
 
 /// Reads a list of "SIZE TIME PATH" lines, twice: ages are relative to its newest time. A list tells no fullness.
+///
+/// # Errors
+/// [`AgingError::Io`] when the list cannot be read; [`AgingError::Profile`] with the first line that is wrong, or
+/// without a file.
 pub fn capture_list(path: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let open = || File::open(path).map(BufReader::new).map_err(|source| AgingError::io("open", path, source));
     let failed = |error| match error {

@@ -9,21 +9,37 @@ pub trait BackEnd: Sync {
     type Hand: Hand;
 
     /// Makes the directories of the plan; those that exist are kept.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`] with the directory that cannot be made.
     fn prepare(&self) -> Result<(), AgingError>;
 
     /// The hand of one of `threads` threads.
+    ///
+    /// # Errors
+    /// When a thread cannot be given what it works with, above all descriptors.
     fn hand(&self, threads: usize) -> Result<Self::Hand, AgingError>;
 
     /// Whether the place is still there; asked now and then.
+    ///
+    /// # Errors
+    /// [`AgingError::Target`] when it is another place by now, [`AgingError::Io`] when it cannot be looked at.
     fn check(&self) -> Result<(), AgingError>;
 
     /// Brings everything done so far to the device; what was freed is available then.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`]: those of syncfs(2).
     fn commit(&self) -> Result<(), AgingError>;
 }
 
 /// Does operations for one thread.
 pub trait Hand: Send {
     /// Does one operation; `sync` asks for a created file to be on the device before it returns.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be made or deleted; nothing of a file that cannot be made whole
+    /// stays. For ENOSPC the executor waits for the deletes of other threads and tries once more.
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
 }
 

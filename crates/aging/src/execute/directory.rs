@@ -113,6 +113,9 @@ impl BackEnd for DirectoryBackEnd<'_> {
 }
 
 /// Whether a directory is still the one that was claimed.
+///
+/// # Errors
+/// As [`BackEnd::check`].
 pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     let path = directory.path();
     let failed = |errno| AgingError::io("look at", path, errno);
@@ -148,6 +151,9 @@ impl Hand for DirectoryHand {
 
 impl DirectoryHand {
     /// Creates a file that must not exist yet. A file that cannot be completed is taken away again.
+    ///
+    /// # Errors
+    /// As [`Hand::apply`].
     pub fn create(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
         let name = Name::new(file.birth);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -164,6 +170,9 @@ impl DirectoryHand {
     }
 
     /// Deletes a file that must exist.
+    ///
+    /// # Errors
+    /// As [`Hand::apply`].
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
         let name = Name::new(file.birth);
         let above = self.descriptors.get(file.directory)?;

@@ -79,6 +79,9 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 
 impl Profile {
     /// One of the profiles that come with the program.
+    ///
+    /// # Errors
+    /// [`AgingError::Profile`] for an unknown name, with the nearest one and all that there are.
     pub fn builtin(name: &str) -> Result<Self, AgingError> {
         let text = BUILTIN.iter().find(|(known, _)| *known == name).map(|(_, text)| text).ok_or_else(|| {
             let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
@@ -93,6 +96,9 @@ impl Profile {
     }
 
     /// A built-in profile by name, or a TOML file by path (anything with a `/` or ending in `.toml`).
+    ///
+    /// # Errors
+    /// As [`Self::builtin`] or [`Self::parse`]; [`AgingError::Io`] when the file cannot be read.
     pub fn load(name_or_path: &str) -> Result<Self, AgingError> {
         if !name_or_path.contains('/') && !name_or_path.ends_with(".toml") {
             return Self::builtin(name_or_path);
@@ -104,6 +110,9 @@ impl Profile {
 
     /// Reads TOML and validates it. Unknown keys are refused with line, caret and the nearest known name. `origin` is
     /// what error messages call it.
+    ///
+    /// # Errors
+    /// [`AgingError::Profile`] with line and caret, or with what [`Self::validate`] says.
     pub fn parse(origin: &str, text: &str) -> Result<Self, AgingError> {
         let profile: Self =
             toml::from_str(text).map_err(|error| AgingError::profile(origin, explain(&error.to_string())))?;
@@ -155,6 +164,9 @@ impl Profile {
     }
 
     /// Checks everything that the types leave open; the message names the row and what is wrong with it.
+    ///
+    /// # Errors
+    /// The first row that makes no sense, in a sentence.
     pub fn validate(&self) -> Result<(), String> {
         if self.name.is_empty() {
             return Err("name is empty".into());

@@ -29,6 +29,9 @@ impl Compared {
 }
 
 /// Runs `point` on `model` and compares all its values.
+///
+/// # Errors
+/// As [`run_sim`]: the model cannot run the job of the point.
 pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
     let mut job = point.job.clone();
     let (ramp, time) = duration(&job);

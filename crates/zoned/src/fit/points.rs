@@ -78,6 +78,9 @@ impl Points {
     /// Adds a table of one actor each: `lbaf` or `lba_format`, `engine`, `sched` or `scheduler`, `op`, `bs` or `block_bytes`,
     /// `zones`, `qd` or `depth_per_zone`, `iops`, `p95_us` or `p95_latency_us`. Rows of more than 8 zones are left out: their
     /// host had too few processors.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] with the line and the column that is missing or wrong; rows before it are added.
     pub fn single(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let table = Table::parse(name, text, &["engine", "op", "zones", "iops"])?;
         for row in table.rows() {
@@ -126,6 +129,9 @@ impl Points {
     }
 
     /// Adds a table of random reads beside a writer with a rate: `dev`, `rate_mib`, `read_qd`, `r_lat_mean_us`, `r_p95_us`.
+    ///
+    /// # Errors
+    /// As [`Self::single`].
     pub fn reads_beside_writes(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let needed = ["dev", "rate_mib", "read_qd", "r_lat_mean_us", "r_p95_us"];
         let table = Table::parse(name, text, &needed)?;
@@ -155,6 +161,9 @@ impl Points {
 
     /// Adds a table of zone commands beside one another: each point is the rows of one `experiment`,
     /// `jobs_or_depth_of_first` and `second_limited_to_percent_of_its_own_rate`.
+    ///
+    /// # Errors
+    /// As [`Self::single`].
     pub fn commands_beside(&mut self, name: &str, text: &str) -> Result<(), ZonedError> {
         let (first, second) = ("jobs_or_depth_of_first", "second_limited_to_percent_of_its_own_rate");
         let needed = ["experiment", first, second, "actor", "block_bytes", "depth", "jobs", "per_second"];

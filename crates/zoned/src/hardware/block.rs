@@ -36,6 +36,10 @@ pub struct ZonedBlockDevice {
 
 impl ZonedBlockDevice {
     /// Opens `path`, for reading only unless `writable`.
+    ///
+    /// # Errors
+    /// [`ZonedError::Target`] for what is no block device; [`ZonedError::Missing`] or [`ZonedError::Io`] when it cannot
+    /// be opened with O_DIRECT, or does not tell its zones and limits.
     pub fn open(path: &Path, writable: bool, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let device = BlockDevice::open(path)?;
         let name = path.display().to_string();

@@ -141,6 +141,10 @@ pub fn model_of(path: &Path) -> Option<String> {
 }
 
 /// A drive to be looked at: limits and zone states. Nothing is claimed, nothing may be written.
+///
+/// # Errors
+/// [`ZonedError::Usage`] when there is no such way to the drive, [`ZonedError::Missing`] without permission;
+/// [`ZonedError::Io`] when it cannot be opened or does not tell its zones and limits.
 pub fn open_for_reading(path: &Path, way: HostPath) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     open_on(path, way, false, Instant::now(), RingOptions::default())
 }
@@ -174,11 +178,18 @@ fn check_visible(path: &Path, class: &Path, target: &str) -> Result<(), ZonedErr
 impl ClaimedDrive {
     /// Claims a drive for one way. Refused: a drive in use, one with a signature, and a zoned one with any zone that is not
     /// empty, unless `erase` repeats its path or serial number.
+    ///
+    /// # Errors
+    /// [`ZonedError::Target`] or [`ZonedError::Refused`] with what was found and what would allow it; as
+    /// [`open_for_reading`]; [`ZonedError::Target`] when the I/O scheduler cannot be set.
     pub fn claim(path: &Path, way: HostPath, erase: Option<&str>) -> Result<Self, ZonedError> {
         Self::claim_again(path, way, erase, None)
     }
 
     /// As [`Self::claim`]; zones that are as `left` says are not refused: the caller wrote them itself.
+    ///
+    /// # Errors
+    /// As [`Self::claim`].
     pub fn claim_again(
         path: &Path,
         way: HostPath,
@@ -322,11 +333,18 @@ impl ClaimedDrive {
     }
 
     /// One more handle on the drive, with a ring of its own.
+    ///
+    /// # Errors
+    /// As [`open_for_reading`].
     pub fn open(&self, rings: RingOptions) -> Result<Box<dyn ZonedDevice>, ZonedError> {
         open_on(&self.path, self.way, true, self.epoch, rings)
     }
 
     /// Changes the LBA format of an NVMe namespace; all data are lost.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for what is no NVMe namespace or has no such format; [`ZonedError::Missing`] when the
+    /// controller cannot format; what the guard says; [`ZonedError::Io`] when the command fails.
     pub fn format(&self, block_bytes: u32) -> Result<(), ZonedError> {
         let Some(character) = passthrough_path(&self.path) else {
             return Err(ZonedError::Usage(format!("{} is no NVMe namespace", self.path.display())));

@@ -4,6 +4,9 @@ use crate::error::ZonedError;
 use std::path::{Path, PathBuf};
 
 /// The block device of the only zoned drive.
+///
+/// # Errors
+/// [`ZonedError::Missing`] when there is none, [`ZonedError::Usage`] with their names when there are several.
 pub fn only_zoned_drive() -> Result<PathBuf, ZonedError> {
     let found = zoned_drives(Path::new("/sys/block"));
     let names = || found.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");

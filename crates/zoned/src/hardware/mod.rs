@@ -40,12 +40,18 @@ fn regions(geometry: &Geometry, first: u32, count: u32) -> Vec<ZoneInfo> {
 }
 
 /// Claims a drive and opens it for single commands: by passthrough where there is one.
+///
+/// # Errors
+/// As [`ClaimedDrive::claim`].
 pub fn open_claimed(path: &Path, erase: Option<&str>) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     open_claimed_by(path, way, RingOptions::default(), erase)
 }
 
 /// Claims a drive and opens it for single commands by the way named.
+///
+/// # Errors
+/// As [`ClaimedDrive::claim`].
 pub fn open_claimed_by(
     path: &Path,
     way: HostPath,
@@ -59,6 +65,9 @@ pub fn open_claimed_by(
 }
 
 /// A drive for zone commands that lose no data: refused only when it is in use or another run has it.
+///
+/// # Errors
+/// As [`ClaimedDrive::claim_unused`].
 pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
     let way = if claim::has_passthrough(path) { HostPath::Direct } else { HostPath::None };
     let drive = ClaimedDrive::claim_unused(path, way)?;
@@ -67,12 +76,18 @@ pub fn open_unused(path: &Path) -> Result<Box<dyn ZonedDevice>, ZonedError> {
 }
 
 /// Claims the drive, prepares it and runs a job: one thread, one ring and one processor per worker.
+///
+/// # Errors
+/// As [`check_real`], [`ClaimedDrive::claim`] and [`run_on`].
 pub fn run(path: &Path, job: &Job, erase: Option<&str>, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     check_real(path, job)?;
     run_on(&mut ClaimedDrive::claim(path, job.path, erase)?, job, options)
 }
 
 /// Refuses a job that this drive cannot run, before it is claimed.
+///
+/// # Errors
+/// [`ZonedError::Usage`] for what only simulated drives can do; as [`open_for_reading`] and [`check_on`].
 pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
     if !job.faults.is_empty() || job.prepare.as_ref().is_some_and(|steps| steps.iter().any(only_simulated)) {
         return Err(ZonedError::Usage("faults and the step wear exist on simulated drives only".into()));
@@ -83,6 +98,10 @@ pub fn check_real(path: &Path, job: &Job) -> Result<(), ZonedError> {
 }
 
 /// Prepares a claimed drive and runs a job: one thread, one ring and one processor per worker.
+///
+/// # Errors
+/// As [`check_on`]; what the guard says before the first write; [`ZonedError::Zone`] when zones cannot be prepared;
+/// [`ZonedError::Io`] when the way to the drive fails.
 pub fn run_on(drive: &mut ClaimedDrive, job: &Job, options: &RunOptions<'_>) -> Result<JobResult, ZonedError> {
     drive.set_way(job.path)?;
     let mut device = drive.open(job.rings())?;

@@ -59,6 +59,9 @@ pub fn geometry(path: &str, identity: &Identity, capacity_blocks: u64) -> Geomet
 
 impl NvmeDevice {
     /// Takes an open /dev/ngXnY.
+    ///
+    /// # Errors
+    /// [`ZonedError::Io`] when the drive does not identify itself or report its zones.
     pub fn new(file: File, path: &str, epoch: Instant, options: RingOptions) -> Result<Self, ZonedError> {
         let identity = Identity::read(&file, path)?;
         let capacity = match &identity.zoned {
@@ -185,6 +188,10 @@ impl NvmeDevice {
     }
 
     /// Changes the LBA format; everything on the namespace is lost. The caller holds the claim.
+    ///
+    /// # Errors
+    /// [`ZonedError::Missing`] when the controller cannot format; [`ZonedError::Usage`] for a format that it does not
+    /// have; [`ZonedError::Io`] when the command fails.
     pub fn format(&mut self, block_bytes: u32) -> Result<(), ZonedError> {
         if !self.identity.can_format {
             return Err(ZonedError::Missing {

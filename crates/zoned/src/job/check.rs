@@ -70,6 +70,10 @@ fn wrong(place: &str, problem: impl Into<String>, remedy: impl Into<String>) -> 
 }
 
 /// Judges `job` against the drive. `zones` is its present state.
+///
+/// # Errors
+/// [`ZonedError::Job`] with the first thing that the drive cannot do, where in the job it stands, and what would be
+/// right.
 pub fn check(job: &Job, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<CheckedJob, ZonedError> {
     if job.actors.is_empty() {
         return Err(wrong("job", "it has no actor", "add an [[actor]] with an op, or give --op"));

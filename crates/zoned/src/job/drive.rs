@@ -12,6 +12,9 @@ const INTERRUPT_EVERY: u32 = 1024;
 const LOOK_EVERY_NS: u64 = 100_000_000;
 
 /// Runs `workers` until all are done or one of the flags is set. Returns whether one was.
+///
+/// # Errors
+/// [`ZonedError::Io`] when the way to the drive fails. What the drive refuses is no error: workers count it.
 pub fn drive<D: ZonedDevice + ?Sized>(
     device: &mut D,
     workers: &mut [Worker],

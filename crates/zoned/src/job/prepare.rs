@@ -13,6 +13,9 @@ use senesce_core::interrupt::Interrupt;
 const FILL_BYTES: u32 = 128 << 10;
 
 /// Runs all steps. Zones that are read-only or offline are left out and returned.
+///
+/// # Errors
+/// [`ZonedError::Zone`] when a zone refuses a command of its step; [`ZonedError::Io`] when the way to the drive fails.
 pub fn prepare<D: ZonedDevice + ?Sized>(
     device: &mut D,
     job: &CheckedJob,

@@ -195,6 +195,9 @@ impl ActorSpec {
     }
 
     /// Reads `op=randread,bs=4k,qd=1,...`: the keys of a job file, separated by commas.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] with the word that is no KEY=VALUE, or the key that is unknown or has a wrong value.
     pub fn parse_words(text: &str) -> Result<Self, ZonedError> {
         let mut table = toml::Table::new();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
@@ -340,6 +343,9 @@ impl Job {
     }
 
     /// Reads a job file.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] with line and key.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         toml::from_str(text).map_err(|error| ZonedError::Usage(format!("job: {error}")))
     }

@@ -119,6 +119,9 @@ pub struct SimDevice {
 
 impl SimDevice {
     /// A new drive, all zones empty and never opened, at time 0.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for a format or a way to the drive that the model does not have.
     pub fn new(model: &Model, options: SimOptions, seed: Seed) -> Result<Self, ZonedError> {
         let geometry = model.geometry(options.block_bytes)?;
         let way = options.path.model(model).ok_or_else(|| model.lacks(options.path))?;
