@@ -4,11 +4,12 @@
 #[path = "../../../zoned/tests/integration/body/device.rs"]
 mod body;
 
+use crate::common::{Started, start_until};
+use crate::kill::kill;
 use senesce_zoned::hardware::Submission;
 use senesce_zoned::sim::HostPath;
 use std::path::Path;
-use std::process::{Child, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Output;
 
 const DRIVE: &str = "SENESCE_TEST_ZONED_DEVICE";
 const WAYS: &str = "SENESCE_TEST_ZONED_WAYS";
@@ -31,22 +32,10 @@ fn a_drive_passes_the_body() {
     }
 }
 
-fn long_run(room: &Path, device: &str, way: &str) -> Child {
+/// A run that has begun to send commands.
+fn long_run(room: &Path, device: &str, way: &str) -> Started {
     let words = ["zns", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
-    let mut child = crate::common::senesce(room)
-        .args(words)
-        .args(["--erase", device])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    while !room.join("run/plan.toml").exists() && begun.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    std::thread::sleep(Duration::from_millis(500));
-    assert!(child.try_wait().unwrap().is_none(), "it runs");
-    child
+    start_until(room, &[&words[..], &["--erase", device]].concat(), "run\n")
 }
 
 fn usable(room: &Path, device: &str, way: &str) {
@@ -60,17 +49,14 @@ fn usable(room: &Path, device: &str, way: &str) {
 /// Ends a run in its middle: the record is partial but readable, and the drive can be used again.
 fn ended_runs_are_survived(device: &str, way: &str) {
     let room = tempfile::tempdir().unwrap();
-    let mut child = long_run(room.path(), device, way);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    let killed = long_run(room.path(), device, way);
+    kill(killed.id());
+    assert_eq!(killed.wait().status.code(), None);
     assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
     usable(room.path(), device, way);
 
     let room = tempfile::tempdir().unwrap();
-    let mut child = long_run(room.path(), device, way);
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(long_run(room.path(), device, way).interrupt().status.code(), Some(130));
     assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
     let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).unwrap();
     assert!(events.contains("\"interrupted\":true"), "{events}");
