@@ -23,8 +23,8 @@ use std::time::Instant;
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["plan"] => plan(),
         ["execute", directory] => replay(Path::new(directory), 60_000),
         ["execute", directory, operations] => replay(Path::new(directory), operations.parse()?),
@@ -148,14 +148,14 @@ fn replay(directory: &Path, operations: u64) -> Result<(), Box<dyn Error>> {
         // Interleaved in turning order, each in a fresh directory of the same file system.
         for step in 0..3 {
             let kind = (round + step) % 3;
-            let room = directory.join(format!("room-{round}-{kind}"));
-            let target = ClaimedDirectory::claim(&room, None)?;
+            let aged = directory.join(format!("aged-{round}-{kind}"));
+            let target = ClaimedDirectory::claim(&aged, None)?;
             let cost = match kind {
                 0 => bare(&plan, &target, &list, &names)?,
                 threads => played(&plan, &target, threads)?,
             };
             costs[kind].push(cost);
-            std::fs::remove_dir_all(&room)?;
+            std::fs::remove_dir_all(&aged)?;
             rustix::fs::syncfs(std::fs::File::open(directory)?)?;
         }
     }

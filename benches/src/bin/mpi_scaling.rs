@@ -24,8 +24,8 @@ const OPERATIONS: u64 = 8_000_000;
 const MIB: f64 = 1048576.0;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             memory_of_ranks()?;
             planning()?;

@@ -22,8 +22,8 @@ fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let rounds: usize = arguments.next().map_or(Ok(3), |text| text.parse())?;
     let kept = arguments.next();
-    let room = tempfile::tempdir()?;
-    let path = kept.map_or_else(|| room.path().join("run"), Into::into);
+    let directory = tempfile::tempdir()?;
+    let path = kept.map_or_else(|| directory.path().join("run"), Into::into);
     let runs = write_record(&path)?;
     let mut best = [f64::INFINITY; 3];
     let mut bytes = 0;

@@ -21,8 +21,8 @@ fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("usage: rollback_ratio FOLDER [ROUNDS]")?;
     let rounds: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
-    let room = tempfile::tempdir_in(folder)?;
-    let path = room.path().join("a.img");
+    let directory = tempfile::tempdir_in(folder)?;
+    let path = directory.path().join("a.img");
     let spec = TargetSpec::Image { path, size: Some("2G".parse()?) };
     let target = open(&spec, &OpenOptions::default())?;
     write_files(target.mount_point(), "data", DATA)?;
@@ -41,7 +41,7 @@ fn main() -> Outcome<()> {
         restored = traced.rollback.restored_bytes;
         by_trace.push(traced.rollback.elapsed_seconds);
         compared.push(traced.rollback.verification.seconds);
-        by_copy.push(full_copy(room.path())?);
+        by_copy.push(full_copy(directory.path())?);
     }
     let (trace, compare, full) = (median(&mut by_trace), median(&mut compared), median(&mut by_copy));
     println!(
@@ -54,8 +54,8 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-fn full_copy(room: &Path) -> Outcome<f64> {
-    let (from, to) = (room.join("a.img.snapshots/clean.img"), room.join("copy.img"));
+fn full_copy(directory: &Path) -> Outcome<f64> {
+    let (from, to) = (directory.join("a.img.snapshots/clean.img"), directory.join("copy.img"));
     let source = File::open(&from)?;
     let begin = Instant::now();
     let copied = File::create(&to)?;

@@ -72,9 +72,9 @@ fn rate(device: &BlockDevice, time: Duration, threads: u64, traced: bool) -> Out
 
 fn read_randomly(path: &std::path::Path, size: u64, time: Duration, number: u64) -> Outcome<u64> {
     let file = File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(path)?;
-    let mut room = vec![0u8; 2 * BLOCK];
-    let shift = room.as_ptr().align_offset(BLOCK);
-    let buffer = &mut room[shift..shift + BLOCK];
+    let mut memory = vec![0u8; 2 * BLOCK];
+    let shift = memory.as_ptr().align_offset(BLOCK);
+    let buffer = &mut memory[shift..shift + BLOCK];
     let mut random = Seed(42).child(&number.to_string()).stream("bench/trace-overhead");
     let (begin, mut reads) = (Instant::now(), 0);
     while begin.elapsed() < time {

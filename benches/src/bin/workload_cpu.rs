@@ -11,12 +11,12 @@ use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds: f64 = std::env::args().nth(1).map_or(Ok(3.0), |text| text.parse())?;
-    let room = std::env::temp_dir().join(format!("senesce-workload-cpu-{}", std::process::id()));
+    let directory = std::env::temp_dir().join(format!("senesce-workload-cpu-{}", std::process::id()));
     println!("| personality | threads | flowops | user CPU us per flowop |\n|---|---|---|---|");
     for (name, threads) in
         [("fileserver", 1), ("webserver", 1), ("varmail", 1), ("fileserver", 50), ("webserver", 100), ("varmail", 16)]
     {
-        let claimed = ClaimedDirectory::claim(&room, None)?;
+        let claimed = ClaimedDirectory::claim(&directory, None)?;
         let set = BTreeMap::from([
             ("nthreads".to_string(), threads.to_string()),
             ("nfiles".to_string(), "100000".to_string()),
@@ -37,6 +37,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         println!("| {name} | {threads} | {} | {:.3} |", result.ops, result.user_cpu_seconds * 1e6 / result.ops as f64);
     }
-    std::fs::remove_dir_all(&room)?;
+    std::fs::remove_dir_all(&directory)?;
     Ok(())
 }

@@ -45,13 +45,13 @@ fn main() {
     println!("|-|-|-|-|-|");
     for (name, rounds) in &found {
         let of = |pick: fn(&[f64; 3]) -> f64| -> Vec<f64> { rounds.iter().map(pick).collect() };
-        let words = |ratios: Vec<f64>| {
+        let text = |ratios: Vec<f64>| {
             let (least, greatest) = ratios.iter().fold((f64::MAX, 0.0f64), |(a, b), x| (a.min(*x), b.max(*x)));
             format!("{:.2}, {least:.2}, {greatest:.2}", median(ratios))
         };
         let ratio = of(|[old, new, again]| new / ((old + again) / 2.0));
         let same = of(|[old, _, again]| again / old);
         let (old, new) = (median(of(|one| (one[0] + one[2]) / 2.0)), median(of(|one| one[1])));
-        println!("| {name} | {old:.2} | {new:.2} | {} | {} |", words(ratio), words(same));
+        println!("| {name} | {old:.2} | {new:.2} | {} | {} |", text(ratio), text(same));
     }
 }

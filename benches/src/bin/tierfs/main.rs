@@ -8,7 +8,7 @@ mod many;
 mod modes;
 mod nothing;
 mod requests;
-mod room;
+mod scratch;
 mod streams;
 
 use std::error::Error;

@@ -1,6 +1,6 @@
 //! What anticache costs over bpfs mode where everything is hot. bpfs mode is measured twice: the second time is the noise.
 
-use crate::room::Room;
+use crate::scratch::Scratch;
 use crate::{Outcome, cpu_seconds, median};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Silent;
@@ -20,10 +20,10 @@ const THREADS: usize = 2;
 pub fn operations(rounds: usize) -> Outcome<()> {
     let mut mounted = Vec::new();
     for (number, mode) in SUBJECTS.into_iter().enumerate() {
-        let room = Room::new(&format!("modes-{number}"))?;
-        room.make(Bytes::mib(192))?;
-        let server = room.serve(mode, THREADS)?;
-        mounted.push((ClaimedDirectory::claim(&room.mount(), None)?, server, room));
+        let scratch = Scratch::new(&format!("modes-{number}"))?;
+        scratch.make(Bytes::mib(192))?;
+        let server = scratch.serve(mode, THREADS)?;
+        mounted.push((ClaimedDirectory::claim(&scratch.mount(), None)?, server, scratch));
     }
     println!("\n{rounds} rounds; medians in us, and of the ratios of rounds\n");
     println!("| operation | bpfs | anticache | anticache / bpfs | bpfs again / bpfs |\n|---|---|---|---|---|");
@@ -74,13 +74,13 @@ pub fn fileserver(rounds: usize) -> Outcome<()> {
     const TIME: Duration = Duration::from_secs(3);
     let overrides = BTreeMap::from([("nfiles".into(), FILES.into()), ("memsize".into(), "1m".into())]);
     let workload = builtin("fileserver", 1.0, &overrides)?;
-    let room = Room::new("fileserver")?;
+    let scratch = Scratch::new("fileserver")?;
     let (mut rates, mut cpu) = ([const { Vec::new() }; 3], [const { Vec::new() }; 3]);
     for turn in 0..3 * rounds {
         let subject = (turn + turn / 3) % 3;
-        room.make(Bytes::mib(768))?;
-        let server = room.serve(SUBJECTS[subject], THREADS)?;
-        let directory = ClaimedDirectory::claim(&room.mount(), None)?;
+        scratch.make(Bytes::mib(768))?;
+        let server = scratch.serve(SUBJECTS[subject], THREADS)?;
+        let directory = ClaimedDirectory::claim(&scratch.mount(), None)?;
         let options = Options { length: Some(Length::Time(TIME)), ..Options::default() };
         let interrupt = Interrupt::new();
         let bench = Bench::prepare(&workload, &directory, options, &Silent, &interrupt)?;

@@ -1,7 +1,7 @@
 //! Create, write of 4 KiB and fsync against FUSE file systems that do nothing. Every other file is opened for reading too.
 
 use crate::nothing::{InodeKind, with_nothing};
-use crate::room::Room;
+use crate::scratch::Scratch;
 use crate::{Outcome, median};
 use senesce_core::Bytes;
 use senesce_tierfs::Mode;
@@ -20,17 +20,17 @@ type Times = [Vec<f64>; COLUMNS.len()];
 
 /// Prints a table; the file systems take turns, and every round starts with another one.
 pub fn run(rounds: usize, threads: usize) -> Outcome<()> {
-    let room = Room::new("requests")?;
+    let scratch = Scratch::new("requests")?;
     let mut all: [Times; SYSTEMS.len()] = Default::default();
     for turn in 0..SYSTEMS.len() * rounds {
         let system = (turn + turn / SYSTEMS.len()) % SYSTEMS.len();
-        let (mount, times) = (room.mount(), &mut all[system]);
+        let (mount, times) = (scratch.mount(), &mut all[system]);
         match system {
             0 => with_nothing(&mount, threads, InodeKind::Bare, || measure(&mount, times))?,
             1 => with_nothing(&mount, threads, InodeKind::Posix, || measure(&mount, times))?,
             _ => {
-                room.make(Bytes::mib(128))?;
-                let server = room.serve(if system == 2 { Mode::Bpfs } else { Mode::Anticache }, threads)?;
+                scratch.make(Bytes::mib(128))?;
+                let server = scratch.serve(if system == 2 { Mode::Bpfs } else { Mode::Anticache }, threads)?;
                 measure(&mount, times)?;
                 server.stop()?;
             }

@@ -1,6 +1,6 @@
 //! Bytes per second of hot files through the mount, of the evictor, and what a resident block costs outside the region.
 
-use crate::room::Room;
+use crate::scratch::Scratch;
 use crate::{Outcome, median, private_bytes};
 use rustix::fs::{Advice, OFlags, fadvise};
 use senesce_core::Bytes;
@@ -18,12 +18,12 @@ const BLOCK: u64 = 4096;
 
 /// Sequential writes and reads of one hot file, by calls of 1 MiB.
 pub fn sequential(rounds: usize, threads: usize) -> Outcome<()> {
-    let room = Room::new("streams")?;
-    let path = room.mount().join("file");
+    let scratch = Scratch::new("streams")?;
+    let path = scratch.mount().join("file");
     let mut rates: [Vec<f64>; 5] = Default::default();
     for _ in 0..rounds {
-        room.make(Bytes::mib(640))?;
-        let server = room.serve(Mode::Anticache, threads)?;
+        scratch.make(Bytes::mib(640))?;
+        let server = scratch.serve(Mode::Anticache, threads)?;
         rates[0].push(write(File::create_new(&path)?)?);
         rates[1].push(write(File::options().write(true).open(&path)?)?);
         let direct = File::options().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(&path)?;
@@ -60,11 +60,11 @@ fn write(mut file: File) -> Outcome<f64> {
 }
 
 fn read(mut file: File) -> Outcome<f64> {
-    let mut room = vec![0; CALL + BLOCK as usize];
-    let shift = room.as_ptr().align_offset(BLOCK as usize);
+    let mut memory = vec![0; CALL + BLOCK as usize];
+    let shift = memory.as_ptr().align_offset(BLOCK as usize);
     let start = Instant::now();
     for _ in 0..FILE as usize / CALL {
-        file.read_exact(&mut room[shift..shift + CALL])?;
+        file.read_exact(&mut memory[shift..shift + CALL])?;
     }
     Ok(rate(start))
 }
@@ -90,13 +90,13 @@ pub fn evictor(rounds: usize, disk: Option<&Path>) -> Outcome<()> {
 }
 
 fn evict_all(cold: Option<PathBuf>) -> Outcome<(f64, f64)> {
-    let room = match cold {
-        Some(cold) => Room::with_cold("evictor", cold)?,
-        None => Room::new("evictor")?,
+    let scratch = match cold {
+        Some(cold) => Scratch::with_cold("evictor", cold)?,
+        None => Scratch::new("evictor")?,
     };
-    room.make(Bytes::mib(384))?;
+    scratch.make(Bytes::mib(384))?;
     let before = private_bytes()?;
-    let fs = room.open()?;
+    let fs = scratch.open()?;
     fill(&fs)?;
     let resident = fs.stats().resident_blocks;
     let overhead = private_bytes()?.saturating_sub(before) as f64 / resident as f64;

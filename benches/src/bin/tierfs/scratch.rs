@@ -9,24 +9,24 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folder.
-pub struct Room {
+pub struct Scratch {
     path: PathBuf,
     cold: PathBuf,
 }
 
-impl Room {
-    /// A room whose cold store is in memory too.
+impl Scratch {
+    /// One whose cold store is in memory too.
     pub fn new(name: &str) -> Outcome<Self> {
         let path = Path::new("/dev/shm").join(format!("senesce-bench-{}-{name}", std::process::id()));
         fs::create_dir_all(path.join("mount"))?;
         Ok(Self { cold: path.join("cold"), path })
     }
 
-    /// A room whose cold store is the file `cold`.
+    /// One whose cold store is the file `cold`.
     pub fn with_cold(name: &str, cold: PathBuf) -> Outcome<Self> {
-        let mut room = Self::new(name)?;
-        room.cold = cold;
-        Ok(room)
+        let mut scratch = Self::new(name)?;
+        scratch.cold = cold;
+        Ok(scratch)
     }
 
     /// Where it is mounted.
@@ -75,7 +75,7 @@ fn hot(mode: Mode) -> Options {
     Options { mode, threshold: Bytes::gib(64), ..Options::default() }
 }
 
-impl Drop for Room {
+impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.cold);
         if let Err(error) = fs::remove_dir_all(&self.path) {
