@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Mounts a small file system in `room`.
+/// Mounts a small file system in `directory`.
 fn mount(directory: &Path) -> (Server, PathBuf) {
     mount_over(directory, None)
 }
