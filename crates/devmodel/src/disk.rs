@@ -14,6 +14,7 @@ use crate::hdd::per_byte;
 use crate::request::{Operation, Request, SECTOR};
 use cache::Segments;
 use layout::{Layout, SectorPosition};
+use std::collections::VecDeque;
 
 /// What the head reads on.
 #[derive(Debug, Clone, Copy)]
@@ -58,7 +59,7 @@ pub struct DiskState {
     head_at_ns: f64,
     head_ns: f64,
     interface_free_ns: f64,
-    pending: Vec<Pending>,
+    pending: VecDeque<Pending>,
     pending_bytes: u64,
     waiting: queue::Waiting,
 }
@@ -74,7 +75,7 @@ impl Disk {
             head_at_ns: 0.0,
             head_ns: 0.0,
             interface_free_ns: 0.0,
-            pending: Vec::new(),
+            pending: VecDeque::new(),
             pending_bytes: 0,
             waiting: queue::Waiting::default(),
             disk: self.clone(),
@@ -222,6 +223,10 @@ impl DiskState {
         }
         let settle = if writes { self.disk.write_settle_ms * 1e6 } else { 0.0 };
         let moved = if here.cylinder != target.cylinder {
+            let soonest = here.commanded + settle + self.layout.least_seek_ns(here.cylinder, target.cylinder);
+            if soonest >= bound {
+                return soonest;
+            }
             self.layout.seek_ns(here.cylinder, target.cylinder) + settle
         } else if here.head != target.head {
             self.disk.head_switch_ms * 1e6 + settle
@@ -277,9 +282,9 @@ impl DiskState {
         self.interface_free_ns = done;
         self.segments.forget(start, end);
         self.pending_bytes += end - start;
-        match self.pending.last_mut() {
+        match self.pending.back_mut() {
             Some(last) if last.end == start => last.end = end,
-            _ => self.pending.push(Pending { start, end, since_ns: done, place: self.layout.place(start) }),
+            _ => self.pending.push_back(Pending { start, end, since_ns: done, place: self.layout.place(start) }),
         }
         done
     }
@@ -287,25 +292,25 @@ impl DiskState {
     /// Brings one cached write to the platter: the one that the head reaches first.
     fn write_one(&mut self, from: f64) {
         let among = self.pending.len().min(self.disk.queue_depth.max(1) as usize);
-        let Some(first) = self.pending.first() else { return };
+        let Some(first) = self.pending.front() else { return };
         let begin = first.since_ns.max(from);
         let here = self.here(begin);
         let (mut best, mut soonest) = (0, f64::INFINITY);
-        for (number, write) in self.pending[..among].iter().enumerate().take_while(|(_, write)| write.since_ns <= begin)
-        {
+        let window = self.pending.iter().take(among).take_while(|write| write.since_ns <= begin);
+        for (number, write) in window.enumerate() {
             let arrives = self.arrives(&here, &write.place, true, soonest);
             if arrives < soonest {
                 (best, soonest) = (number, arrives);
             }
         }
-        let write = self.pending.remove(best);
+        let Some(write) = self.pending.remove(best) else { return };
         self.pending_bytes -= write.end - write.start;
         self.write_through(write.start, write.end, begin);
     }
 
     fn write_while_idle(&mut self, until: f64) {
         // They are kept in the order in which they came.
-        while let Some(earliest) = self.pending.first() {
+        while let Some(earliest) = self.pending.front() {
             let begin = earliest.since_ns.max(self.free_ns);
             if begin >= until {
                 return;

@@ -53,6 +53,21 @@ impl SeekCurve {
         }
     }
 
+    /// Milliseconds that neither this distance nor any longer one falls below.
+    pub(crate) fn least_ms(&self, fraction: f64) -> f64 {
+        let here = self.ms(fraction);
+        match self {
+            // The published phases do not meet exactly: the second may begin below the end of the first.
+            Self::TwoPhase { cylinders, cutoff_cylinders, long_base_ms, long_slope_ms, .. } => {
+                here.min(long_base_ms + long_slope_ms * cutoff_cylinders.max(fraction * cylinders))
+            }
+            Self::Points { points } => {
+                let farther = points.iter().filter(|point| point.0 >= fraction);
+                farther.fold(here, |least, point| least.min(point.1))
+            }
+        }
+    }
+
     /// What is wrong with the curve, if anything.
     pub fn problem(&self) -> Option<&'static str> {
         let finite = |value: f64| value.is_finite() && value >= 0.0;
@@ -103,6 +118,26 @@ mod tests {
         assert_eq!(curve.ms(0.0625), 1.5);
         assert_eq!(curve.ms(1.0), 10.0);
         assert!(SeekCurve::Points { points: vec![(0.5, 1.0), (0.5, 2.0)] }.problem().is_some());
+    }
+
+    #[test]
+    fn a_bound_holds_for_all_longer_seeks_though_the_curve_falls() {
+        let falls = SeekCurve::Points { points: vec![(0.0, 1.0), (0.25, 3.0), (1.0, 2.0)] };
+        let drops = SeekCurve::TwoPhase {
+            cylinders: 1000.0,
+            short_base_ms: 1.0,
+            short_root_ms: 1.0,
+            cutoff_cylinders: 100.0,
+            long_base_ms: 5.0,
+            long_slope_ms: 0.01,
+        };
+        for curve in [falls, drops] {
+            let fractions: Vec<f64> = (1..=1000).map(|part| f64::from(part) / 1000.0).collect();
+            for (number, fraction) in fractions.iter().enumerate() {
+                let farther = fractions[number..].iter().map(|fraction| curve.ms(*fraction));
+                assert!(farther.fold(f64::INFINITY, f64::min) >= curve.least_ms(*fraction), "{curve:?} {fraction}");
+            }
+        }
     }
 
     #[test]

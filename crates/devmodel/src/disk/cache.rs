@@ -11,11 +11,25 @@ pub(crate) struct Segments {
     used: Vec<u64>,
     cache: Cache,
     clock: u64,
+    /// How often a segment came to hold more, and which did so last: change number `n` at `n % RECENT`.
+    changes: u64,
+    recent: [usize; RECENT],
 }
+
+/// Changes that are remembered: those of a few requests.
+const RECENT: usize = 8;
 
 impl Segments {
     pub fn new(cache: Cache) -> Self {
-        Self { starts: Vec::new(), ends: Vec::new(), used: Vec::new(), cache, clock: 0 }
+        Self {
+            starts: Vec::new(),
+            ends: Vec::new(),
+            used: Vec::new(),
+            cache,
+            clock: 0,
+            changes: 0,
+            recent: [0; RECENT],
+        }
     }
 
     /// The segment that holds all bytes of a range.
@@ -24,6 +38,25 @@ impl Segments {
         // Most ranges are in none, so that all are compared without a branch first.
         let is_any = ranges.clone().fold(false, |any, (from, to)| any | ((*from <= start) & (end <= *to)));
         if is_any { ranges.position(|(from, to)| *from <= start && end <= *to) } else { None }
+    }
+
+    /// How often a segment came to hold more.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Whether a segment holds all bytes of a range that none held after the first `changes`.
+    pub fn holds_since(&self, start: u64, end: u64, changes: u64) -> bool {
+        if self.changes - changes > RECENT as u64 {
+            return self.holding(start, end).is_some();
+        }
+        let mut segments = (changes..self.changes).map(|change| self.recent[change as usize % RECENT]);
+        segments.any(|number| self.starts[number] <= start && end <= self.ends[number])
+    }
+
+    fn changed(&mut self, number: usize) {
+        self.recent[self.changes as usize % RECENT] = number;
+        self.changes += 1;
     }
 
     /// A segment was of use.
@@ -40,8 +73,12 @@ impl Segments {
     /// A segment has been read on to `end`; it keeps as much before that as it has room for.
     pub fn extend(&mut self, number: usize, end: u64) {
         let (from, to) = (&mut self.starts[number], &mut self.ends[number]);
-        *to = (*to).max(end);
+        if *to >= end {
+            return;
+        }
+        *to = end;
         *from = (*from).max(to.saturating_sub(self.cache.segment_bytes));
+        self.changed(number);
     }
 
     /// A new segment, instead of the one not used for the longest time.
@@ -52,11 +89,13 @@ impl Segments {
             self.starts.push(start);
             self.ends.push(end);
             self.used.push(self.clock);
+            self.changed(self.starts.len() - 1);
             return self.starts.len() - 1;
         }
         let oldest = self.used.iter().enumerate().min_by_key(|(_, used)| **used);
         let number = oldest.map_or(0, |(number, _)| number);
         (self.starts[number], self.ends[number], self.used[number]) = (start, end, self.clock);
+        self.changed(number);
         number
     }
 
@@ -74,6 +113,36 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_changed_since_says_what_all_segments_say(
+            steps in prop::collection::vec((0u64..4, 0u64..3000, 1u64..400), 1..60),
+            (start, length) in (0u64..3000, 1u64..100),
+        ) {
+            let mut segments = Segments::new(Cache { segments: 4, segment_bytes: 1000, read_ahead_bytes: 500 });
+            let mut unheld_at = 0;
+            for (what, at, bytes) in steps {
+                match what {
+                    0 => segments.forget(at, at + bytes),
+                    1 if !segments.starts.is_empty() => {
+                        let number = at as usize % segments.starts.len();
+                        segments.extend(number, segments.ends[number] + bytes);
+                    }
+                    _ => drop(segments.open(at, at + bytes)),
+                }
+                // Looked at now and then, as a request that waits is.
+                if at % 3 != 0 {
+                    let is_held = segments.holding(start, start + length).is_some();
+                    prop_assert_eq!(segments.holds_since(start, start + length, unheld_at), is_held);
+                    if !is_held {
+                        unheld_at = segments.changes();
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_segment_keeps_its_history_and_the_oldest_leaves() {

@@ -131,6 +131,11 @@ impl Layout {
     pub fn seek_ns(&self, from: u64, to: u64) -> f64 {
         self.seek.ns(from.abs_diff(to))
     }
+
+    /// A time that is not above it, and known sooner.
+    pub fn least_seek_ns(&self, from: u64, to: u64) -> f64 {
+        self.seek.least_ns(from.abs_diff(to))
+    }
 }
 
 /// Quotient and rest by the divisor's inverse: a division of integers takes several times as long. Exact below 2^50.
@@ -152,6 +157,8 @@ fn divided(value: u64, divisor: u64, inverse: f64) -> (u64, u64) {
 #[derive(Debug, Clone, Default)]
 struct Seek {
     short_ns: Vec<f64>,
+    /// What no distance of a [`STEP`] or behind it falls below.
+    least_ns: Vec<f64>,
     curve: Option<SeekCurve>,
     stroke: f64,
 }
@@ -159,11 +166,20 @@ struct Seek {
 /// Distances whose times are kept: 32 KiB of them stay in the processor's cache.
 const SHORT: u64 = 4096;
 
+/// Cylinders of a step of the lower bounds.
+const STEP: u64 = 512;
+
 impl Seek {
     fn of(curve: &SeekCurve, cylinders: u64) -> Self {
         let stroke = (cylinders.max(2) - 1) as f64;
         let short_ns = (0..SHORT.min(cylinders)).map(|distance| curve.ms(distance as f64 / stroke) * 1e6).collect();
-        Self { short_ns, curve: Some(curve.clone()), stroke }
+        let steps = 0..cylinders.div_ceil(STEP);
+        let least_ns = steps.map(|step| curve.least_ms((step * STEP) as f64 / stroke) * 1e6).collect();
+        Self { short_ns, least_ns, curve: Some(curve.clone()), stroke }
+    }
+
+    fn least_ns(&self, distance: u64) -> f64 {
+        self.least_ns.get((distance / STEP) as usize).copied().unwrap_or(0.0)
     }
 
     fn ns(&self, distance: u64) -> f64 {
@@ -186,6 +202,19 @@ mod tests {
             prop_assert_eq!(divided(value, divisor, 1.0 / divisor as f64), (value / divisor, value % divisor));
             let multiple = value / divisor * divisor;
             prop_assert_eq!(divided(multiple, divisor, 1.0 / divisor as f64), (value / divisor, 0));
+        }
+
+        #[test]
+        fn a_lower_bound_of_a_seek_is_not_above_it(from in 0.0..1.0f64, to in 0.0..1.0f64) {
+            for name in ["st500dm002", "atlas-10k", "cheetah-9lp"] {
+                let model = crate::DeviceModel::load(&format!("hdd:{name}")).unwrap();
+                let crate::Parameters::Disk(disk) = model.parameters else { panic!("a disk drive") };
+                let layout = Layout::of(&disk);
+                let cylinder = |share: f64| (share * layout.cylinders as f64) as u64;
+                let (from, to) = (cylinder(from), cylinder(to));
+                prop_assert!(layout.least_seek_ns(from, to) <= layout.seek_ns(from, to));
+                prop_assert!(from.abs_diff(to) < SHORT || layout.least_seek_ns(from, to) > 0.0);
+            }
         }
     }
 }

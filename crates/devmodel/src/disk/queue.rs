@@ -12,31 +12,41 @@ const PATIENCE_NS: f64 = 1e9;
 /// Requests that are not served yet, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting {
-    requests: VecDeque<(Request, Finished, SectorPosition)>,
+    requests: VecDeque<Open>,
     count: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    request: Request,
+    issued: Finished,
+    place: SectorPosition,
+    /// After so many changes of the cache's segments none held it.
+    unheld_at: u64,
 }
 
 impl DiskState {
     /// The moment at which the drive chooses: it is free, and something is there.
     fn choosing(&self) -> Option<f64> {
-        let (_, oldest, _) = self.waiting.requests.front()?;
-        Some((oldest.issued_ns as f64).max(self.free_ns))
+        let oldest = self.waiting.requests.front()?;
+        Some((oldest.issued.issued_ns as f64).max(self.free_ns))
     }
 
-    fn choose(&self, at: f64) -> usize {
+    fn choose(&mut self, at: f64) -> usize {
         let among = self.disk.queue_depth.max(1) as usize;
-        let oldest = self.waiting.requests.front().map_or(0.0, |(_, oldest, _)| oldest.issued_ns as f64);
+        let oldest = self.waiting.requests.front().map_or(0.0, |oldest| oldest.issued.issued_ns as f64);
         if among == 1 || at - oldest > PATIENCE_NS || self.waiting.requests.len() == 1 {
             return 0;
         }
         let here = self.here(at);
         let (mut best, mut soonest) = (0, f64::INFINITY);
-        for (number, (request, open, place)) in self.waiting.requests.iter().take(among).enumerate() {
+        for number in 0..self.waiting.requests.len().min(among) {
+            let open = self.waiting.requests[number];
             // A flush waits for what came before it, and nothing passes it.
-            if open.issued_ns as f64 > at || request.operation == Operation::Flush {
+            if open.issued.issued_ns as f64 > at || open.request.operation == Operation::Flush {
                 break;
             }
-            let arrives = self.estimate(request, place, &here, soonest);
+            let arrives = if self.is_held(number) { here.begin } else { self.estimate(&open, &here, soonest) };
             if arrives < soonest {
                 (best, soonest) = (number, arrives);
             }
@@ -44,11 +54,21 @@ impl DiskState {
         best
     }
 
-    /// When a request would have its first sector; any later time than `bound` where it is later.
-    fn estimate(&self, request: &Request, place: &SectorPosition, here: &Here, bound: f64) -> f64 {
+    /// Whether a read that waits is in the cache.
+    fn is_held(&mut self, number: usize) -> bool {
+        let open = &mut self.waiting.requests[number];
+        let is_held = open.request.operation == Operation::Read
+            && self.segments.holds_since(open.request.offset(), open.request.end(), open.unheld_at);
+        if !is_held {
+            open.unheld_at = self.segments.changes();
+        }
+        is_held
+    }
+
+    /// When a request that is not in the cache would have its first sector; any later time than `bound` where it is later.
+    fn estimate(&self, Open { request, place, .. }: &Open, here: &Here, bound: f64) -> f64 {
         let (start, end) = (request.offset(), request.end());
         match request.operation {
-            Operation::Read if self.segments.holding(start, end).is_some() => here.begin,
             Operation::Read => {
                 let arrives = self.arrives(here, place, false, bound);
                 if !self.is_near(start) {
@@ -63,18 +83,19 @@ impl DiskState {
     }
 
     fn serve_waiting(&mut self, at: f64) -> Option<Finished> {
-        let (request, open, _) = self.waiting.requests.remove(self.choose(at))?;
-        let begin = open.issued_ns as f64;
+        let chosen = self.choose(at);
+        let Open { request, issued, .. } = self.waiting.requests.remove(chosen)?;
+        let begin = issued.issued_ns as f64;
         let done = if request.moves_data() && request.sectors == 0 { begin } else { self.serve_at(&request, begin) };
-        Some(Finished { done_ns: done.ceil().max(begin) as u64, ..open })
+        Some(Finished { done_ns: done.ceil().max(begin) as u64, ..issued })
     }
 }
 
 impl Queue for DiskState {
     fn submit(&mut self, command: &Command, at_ns: u64) {
-        let open = opened(&command.request, self.waiting.count, at_ns);
+        let issued = opened(&command.request, self.waiting.count, at_ns);
         let place = self.layout.place(command.request.offset().min(self.disk.capacity_bytes - 1));
-        self.waiting.requests.push_back((command.request, open, place));
+        self.waiting.requests.push_back(Open { request: command.request, issued, place, unheld_at: 0 });
         self.waiting.count += 1;
     }
 

@@ -5,7 +5,9 @@ mod database;
 mod layers;
 mod log;
 mod objects;
+mod pgbench;
 
+use crate::command::is_installed;
 use crate::command::process::{self, How};
 use crate::spec::WorkloadSpec;
 use senesce_core::failure::errno_words;
@@ -32,15 +34,17 @@ enum Kind {
     ContainerLayers,
     FsyncLog,
     Objects,
+    Pgbench,
 }
 
 /// Name, what it is, and bytes that it writes and seconds that it takes at scale 1, both roughly.
-const KINDS: [(&str, Kind, u64, f64); 5] = [
+const KINDS: [(&str, Kind, u64, f64); 6] = [
     ("build", Kind::Build, 24 << 20, 5.0),
     ("database", Kind::Database, 16 << 20, 4.0),
     ("container-layers", Kind::ContainerLayers, 96 << 20, 3.0),
     ("fsync-log", Kind::FsyncLog, 16 << 20, 2.0),
     ("objects", Kind::Objects, 32 << 20, 3.0),
+    ("pgbench", Kind::Pgbench, 160 << 20, 10.0),
 ];
 
 /// The directory in the volume in which they work.
@@ -94,12 +98,13 @@ impl Ready {
 
     /// The program that it needs and the package that has it, if it is not installed here.
     pub fn missing(&self) -> Option<(&'static str, &'static str)> {
-        let needed = match self.kind {
-            Kind::Build => ("cc", "gcc"),
-            Kind::Database => ("sqlite3", "sqlite3"),
+        let (here, needed) = match self.kind {
+            Kind::Build => (is_installed("cc"), ("cc", "gcc")),
+            Kind::Database => (is_installed("sqlite3"), ("sqlite3", "sqlite3")),
+            Kind::Pgbench => (pgbench::programs().is_some(), ("pgbench", "postgresql")),
             Kind::ContainerLayers | Kind::FsyncLog | Kind::Objects => return None,
         };
-        (!crate::command::is_installed(needed.0)).then_some(needed)
+        (!here).then_some(needed)
     }
 
     /// Does it in the volume; `ready` is called before anything that is measured. The first metric is judged.
@@ -127,6 +132,7 @@ impl Ready {
             Kind::ContainerLayers => layers::run(&place),
             Kind::FsyncLog => log::run(&place),
             Kind::Objects => objects::run(&place),
+            Kind::Pgbench => pgbench::run(&place),
         }
     }
 }

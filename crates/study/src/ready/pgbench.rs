@@ -1,0 +1,179 @@
+//! `pgbench`: a PostgreSQL server on the volume does the transactions of its own benchmark. Every one leaves a row in its history,
+//! and what was added to the accounts is what the history says: that is checked in the end.
+//!
+//! PostgreSQL does not run as root. Root gives the directory to another user and shows it to the server alone, at another place
+//! (a mount namespace of its own): the volume is mounted where only root may look.
+
+use super::{Place, failed, wrong};
+use senesce_core::analysis::Better;
+use senesce_core::{Failure, Measurement};
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::{Path, PathBuf};
+
+/// Transactions of each client at scale 1, and clients.
+const TRANSACTIONS: f64 = 500.0;
+const CLIENTS: u32 = 2;
+
+/// Where distributions keep the programs of the server: `POSTGRES/VERSION/bin`.
+const FOLDERS: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
+
+/// Where the server of root sees its directory.
+const SEEN_AT: &str = "/mnt";
+
+/// The directory that holds initdb, pg_ctl and pgbench, of the newest version.
+pub(super) fn programs() -> Option<PathBuf> {
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    let of_versions = FOLDERS.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let mut of_versions: Vec<(u32, PathBuf)> = of_versions.filter_map(|entry| version(&entry.path())).collect();
+    of_versions.sort();
+    let found = std::env::split_paths(&searched).chain(of_versions.into_iter().rev().map(|(_, path)| path));
+    found
+        .into_iter()
+        .find(|folder| ["initdb", "pg_ctl", "pgbench", "psql"].iter().all(|name| folder.join(name).is_file()))
+}
+
+/// `15` and `pgsql-15` are versions.
+fn version(path: &Path) -> Option<(u32, PathBuf)> {
+    let name = path.file_name()?.to_str()?;
+    Some((name.trim_start_matches("pgsql-").parse().ok()?, path.join("bin")))
+}
+
+pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
+    let programs = programs().ok_or_else(|| wrong("the programs of PostgreSQL are gone".into()))?;
+    let (each, accounts) = (place.count(TRANSACTIONS, 10), place.count(1.0, 1));
+    place.progress.phase("pgbench", u64::from(each * CLIENTS), "transactions");
+    let file = place.folder.join("run.sh");
+    fs::write(&file, script(&programs, each, accounts)).map_err(failed("write", &file))?;
+    let printed = match rustix::process::geteuid().is_root() {
+        false => place.program("sh", &["run.sh"])?,
+        true => as_another(place)?,
+    };
+    let result = Printed::of(&printed, u64::from(each * CLIENTS)).map_err(wrong)?;
+    Ok(vec![
+        Measurement::new("transactions", "transactions/s", Better::Higher, result.per_second)?,
+        Measurement::new("latency mean", "ns", Better::Lower, result.latency_ms * 1e6)?,
+    ])
+}
+
+/// Creates the server, starts it, does the transactions, and prints what the database holds then.
+fn script(programs: &Path, each: u32, accounts: u32) -> String {
+    let arguments = |name: &str| programs.join(name).display().to_string();
+    let (initdb, pg_ctl, pgbench, psql) =
+        (arguments("initdb"), arguments("pg_ctl"), arguments("pgbench"), arguments("psql"));
+    format!(
+        "set -e\n\
+         '{initdb}' -D data -U postgres -A trust --no-locale -E UTF8 >init.log\n\
+         '{pg_ctl}' -D data -w -s -l server.log -o \"-c listen_addresses= -c unix_socket_directories=$PWD\" start >&2\n\
+         trap \"'{pg_ctl}' -D data -m immediate -w -s stop >&2\" EXIT\n\
+         export PGHOST=\"$PWD\" PGUSER=postgres PGDATABASE=postgres\n\
+         '{pgbench}' -i -q -s {accounts} >&2\n\
+         '{pgbench}' -c {CLIENTS} -j {CLIENTS} -t {each} --random-seed=42\n\
+         '{psql}' -At -c 'select count(*), sum(delta) from pgbench_history' -c 'select sum(abalance) from pgbench_accounts'\n\
+         trap - EXIT\n\
+         '{pg_ctl}' -D data -m fast -w -s stop >&2\n"
+    )
+}
+
+/// Runs the script as an ordinary user, in a mount namespace in which the directory is at [`SEEN_AT`].
+fn as_another(place: &Place<'_>) -> Result<String, Failure> {
+    let (user, group) = ordinary_user();
+    chown(place.folder, Some(user), Some(group)).map_err(failed("give away", place.folder))?;
+    let inside = format!(
+        "mount --bind . {SEEN_AT} && cd {SEEN_AT} && exec setpriv --reuid={user} --regid={group} --clear-groups sh run.sh"
+    );
+    place.program("unshare", &["--mount", "--propagation", "private", "sh", "-c", &inside])
+}
+
+/// The user that the package of PostgreSQL made, else nobody (65534, as in Linux's own /proc/sys/kernel/overflowuid).
+fn ordinary_user() -> (u32, u32) {
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    accounts.lines().find_map(numbers_of_postgres).unwrap_or((65534, 65534))
+}
+
+/// User and group of a line of passwd(5).
+fn numbers_of_postgres(line: &str) -> Option<(u32, u32)> {
+    let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
+    let mut number = || fields.next()?.parse().ok().filter(|number| *number != 0);
+    Some((number()?, number()?))
+}
+
+/// What pgbench and the database said.
+#[derive(Debug, PartialEq)]
+struct Printed {
+    per_second: f64,
+    latency_ms: f64,
+}
+
+impl Printed {
+    /// Reads it, and compares the three accounts of what was done.
+    fn of(printed: &str, transactions: u64) -> Result<Self, String> {
+        let after = |words: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(words));
+            line.and_then(|rest| rest.split_whitespace().next()).ok_or(format!("pgbench did not print '{words}'"))
+        };
+        let number = |words: &str| -> Result<f64, String> {
+            let word = after(words)?;
+            word.parse().map_err(|_| format!("pgbench printed '{words}{word}'"))
+        };
+        let processed = after("number of transactions actually processed: ")?;
+        let wanted = format!("{transactions}/{transactions}");
+        if processed != wanted {
+            return Err(format!("pgbench did {processed} transactions, and must do {wanted}"));
+        }
+        let mut lines = printed.lines().rev();
+        let (balance, history) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
+        if history != format!("{transactions}|{balance}") {
+            return Err(format!(
+                "the history holds {history} (rows, sum) after {transactions} transactions, the accounts {balance}"
+            ));
+        }
+        Ok(Self { per_second: number("tps = ")?, latency_ms: number("latency average = ")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use senesce_core::Silent;
+    use senesce_core::interrupt::Interrupt;
+
+    const PRINTED: &str = "number of transactions actually processed: 20/20\nnumber of failed transactions: 0 (0.000%)\n\
+        latency average = 1.500 ms\ninitial connection time = 3.1 ms\n\
+        tps = 1333.250000 (without initial connection time)\n20|-731\n-731\n";
+
+    #[test]
+    fn what_pgbench_prints_is_read() {
+        assert_eq!(Printed::of(PRINTED, 20).unwrap(), Printed { per_second: 1333.25, latency_ms: 1.5 });
+    }
+
+    #[test]
+    fn a_lost_transaction_shows() {
+        let problem = |text: &str| Printed::of(text, 20).unwrap_err();
+        assert!(problem(&PRINTED.replace("20|-731", "19|-731")).contains("19|-731"));
+        assert!(problem(&PRINTED.replace("\n-731", "\n-730")).contains("-730"));
+        assert!(problem(&PRINTED.replace("20/20", "19/20")).contains("19/20"));
+        assert!(problem(&PRINTED.replace("tps", "per second")).contains("tps"));
+        assert!(problem("").contains("transactions"));
+    }
+
+    #[test]
+    fn root_is_no_ordinary_user() {
+        assert_eq!(numbers_of_postgres("postgres:x:101:104:,,,:/var/lib/postgresql:/bin/bash"), Some((101, 104)));
+        assert_eq!(numbers_of_postgres("postgres:x:0:0::/root:/bin/sh"), None);
+        assert_eq!(numbers_of_postgres("root:x:0:0::/root:/bin/sh"), None);
+    }
+
+    #[test]
+    #[ignore = "needs pgbench"]
+    fn a_server_does_its_transactions_and_is_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::new();
+        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let found = run(&place).unwrap();
+        let seconds = f64::from(CLIENTS) / found[0].value.get();
+        let mean_seconds = found[1].value.get() / 1e9;
+        assert!((seconds / mean_seconds - 1.0).abs() < 0.05, "{found:?}");
+        assert!(!directory.path().join("data/postmaster.pid").exists());
+    }
+}
