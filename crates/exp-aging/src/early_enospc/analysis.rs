@@ -49,7 +49,7 @@ fn table(fills: &[Fill]) -> Table {
             json!(fill.step.fs.name()),
             json!(fill.step.punched.name()),
             json!(fill.files),
-            json!(fill.ends_by.words()),
+            json!(fill.ends_by.text()),
             json!(fill.used_share * 100.0),
             json!(fill.free_bytes >> 20),
             json!(first.said.files),
@@ -76,7 +76,7 @@ fn marks_table(fills: &[Fill]) -> Table {
                 json!(mark.said.files),
                 json!(mark.said.low),
                 json!(mark.said.high),
-                json!(mark.said.ends_by.words()),
+                json!(mark.said.ends_by.text()),
                 json!(if holds(mark, fill) { "yes" } else { "no" }),
             ]);
         }
