@@ -116,7 +116,7 @@ impl Procedure for Source {
         Ok((0..=own.orders).map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _scratch: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Self::of(own, seed)
     }
 

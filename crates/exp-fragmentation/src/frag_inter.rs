@@ -120,7 +120,7 @@ impl Procedure for Order {
         Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _scratch: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         let ((paths, without), seed) = (own.paths()?, seed.child("frag-inter"));
         let drawn = |name: &str| permutation(&mut seed.stream(name), paths.len());
         let (first, second) = (drawn("first"), drawn("second"));

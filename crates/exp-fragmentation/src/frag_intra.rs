@@ -117,7 +117,7 @@ impl Procedure for InTurn {
         Ok(numbers(own.rounds, own.step).into_iter().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _scratch: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Ok(Self { own: own.clone(), seed: seed.child("frag-intra") })
     }
 

@@ -109,7 +109,7 @@ impl Procedure for Load {
         Ok(numbers.iter().enumerate().map(round).collect())
     }
 
-    fn begin(own: &Parameters, seed: Seed, _directory: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
+    fn begin(own: &Parameters, seed: Seed, _scratch: &Path, _interrupt: &Interrupt) -> Result<Self, Failure> {
         Ok(Self { own: own.clone(), seed: seed.child("mail-aging") })
     }
 
