@@ -89,6 +89,9 @@ impl TierFs {
         }
     }
 
+    /// Whether everything that was stored is durable.
+    ///
+    /// # Errors
     /// EIO once persisting has failed.
     pub fn settled(&self) -> FsResult<()> {
         if self.region.nvm().failed() { Err(Errno::IO) } else { Ok(()) }

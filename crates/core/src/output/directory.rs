@@ -52,8 +52,8 @@ mod tests {
 
     #[test]
     fn what_is_no_directory_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name);
+        let temporary = tempfile::tempdir().unwrap();
+        let at = |name: &str| temporary.path().join(name);
         fs::write(at("file"), "precious").unwrap();
         symlink("file", at("link")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
@@ -70,7 +70,7 @@ mod tests {
         }
         assert_eq!(obstacle(Path::new("/dev/null")).unwrap().found, "a device");
         assert_eq!(fs::read(at("file")).unwrap(), b"precious");
-        symlink(directory.path(), at("to-directory")).unwrap();
+        symlink(temporary.path(), at("to-directory")).unwrap();
         directory(&at("to-directory/new/one")).unwrap();
         assert!(at("new/one").is_dir());
         assert_eq!((obstacle(Path::new("")), obstacle(Path::new("no-such-directory/x"))), (None, None));

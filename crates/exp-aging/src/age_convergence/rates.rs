@@ -63,12 +63,18 @@ impl Pace {
     }
 
     /// Plays the plan whose rate is measured.
+    ///
+    /// # Errors
+    /// As [`Self::play_plan`].
     pub fn play(&self, context: &Context<'_, AgeConvergence>) -> Result<Executed, Failure> {
         let plan = Arc::new(plan_of(named(RATED)?, SIZE, FULLNESS, context.seed, Churn::Profile)?);
         self.play_plan(&plan, RATED, context)
     }
 
     /// Plays a plan to its end.
+    ///
+    /// # Errors
+    /// The image cannot be made or closed, an operation fails, or the user stops it.
     pub fn play_plan(
         &self,
         plan: &Arc<AgingPlan>,

@@ -3,7 +3,8 @@
 use senesce_core::analysis::Better;
 use senesce_core::{Environment, ExitCode, Measurement, Record};
 use senesce_runs::compare::{Options, WhenUndecided, compare};
-use senesce_runs::import::fio::{Fio, Spec};
+use senesce_runs::import::ImportedFile;
+use senesce_runs::import::fio::Fio;
 use senesce_runs::registry::Registry;
 use senesce_runs::run::{Imported, Recorded, import};
 use serde_json::json;
@@ -31,7 +32,7 @@ fn dated_run(room: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2
             Measurement::new("layout score", "", Better::Higher, 0.9 + value * 1e-4).unwrap().under("fs", "ext4");
         measurements.push(Measurement { repetition, ..score });
     }
-    let spec = Spec { source: "fio.json".into(), crc32: "00000000".into() };
+    let spec = ImportedFile { source: "fio.json".into(), crc32: "00000000".into() };
     let imported = Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() };
     import::<Fio>(&room.join(name), imported).unwrap();
     Record::open(&room.join(name)).unwrap()
