@@ -2,6 +2,7 @@
 
 mod allocations;
 mod device_body;
+mod fit;
 mod measured_points;
 mod simulation;
 mod state_machine;
