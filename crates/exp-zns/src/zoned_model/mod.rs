@@ -137,17 +137,10 @@ impl Run for ZonedModel {
 
     fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
         let mut source = Source::of(spec)?;
-        match analysis::start(context.recorded()) {
-            Some(text) => source.start = Model::parse(text)?,
-            None => context.record_now(Event::Start(source.start.to_toml()?))?,
-        }
-        for (why, points) in &source.design.left_out {
-            context.caveat(format!("{} points are left out ({}, ...): {why}", points.len(), points[0]));
+        if let Some(text) = analysis::start(context.recorded()) {
+            source.start = Model::parse(text)?;
         }
         let Some(survey) = &source.survey else { return Ok(Self { source, session: None }) };
-        if survey.nature == Nature::Emulated {
-            context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");
-        }
         context.add_environment(&facts(survey))?;
         let left = context.recorded().events().rev().find_map(|event| match event {
             Event::Left(left) => Some(left.clone()),
@@ -158,6 +151,7 @@ impl Run for ZonedModel {
     }
 
     fn step(&mut self, _spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.introduce(context)?;
         match step {
             Step::Measure { point, repetition } => self.measure(point, *repetition, context),
             Step::Fit { block, sweep } => self.fit(block, *sweep, context),
@@ -187,6 +181,21 @@ fn facts(survey: &Survey) -> Environment {
 }
 
 impl ZonedModel {
+    /// Records what all else goes by, with the first step: what is refused before leaves nothing behind.
+    fn introduce(&self, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if analysis::start(context.recorded()).is_some() {
+            return Ok(());
+        }
+        context.record(Event::Start(self.source.start.to_toml()?));
+        for (why, points) in &self.source.design.left_out {
+            context.caveat(format!("{} points are left out ({}, ...): {why}", points.len(), points[0]));
+        }
+        if self.source.survey.as_ref().is_some_and(|survey| survey.nature == Nature::Emulated) {
+            context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");
+        }
+        Ok(())
+    }
+
     fn measure(&mut self, point: &str, repetition: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
         let probe = self.source.design.probes().find(|probe| probe.key == point);
         let (Some(probe), Some(session)) = (probe, &mut self.session) else {

@@ -49,6 +49,9 @@ pub struct GeometryModel {
     pub zone_size_mib: u64,
     /// Writable part of a zone.
     pub zone_capacity_mib: u64,
+    /// The first so many zones of a zoned drive are conventional: they have no write pointer, and all of their size can be written.
+    #[serde(default)]
+    pub conventional_zones: u32,
     /// Open limit, 0: none.
     pub max_open: u32,
     /// Active limit, 0: none.

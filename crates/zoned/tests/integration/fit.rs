@@ -15,7 +15,7 @@ use senesce_zoned::sim::model::Model;
 use senesce_zoned::survey::Survey;
 use std::collections::BTreeMap;
 
-const EFFORT: Effort = Effort { commands: 6000, seconds: 0.5, rounds: 400 };
+const EFFORT: Effort = Effort { commands: 6000, seconds: 0.5, rounds: 2000 };
 
 fn survey() -> Survey {
     Survey::of(&"sim:zn540".parse().unwrap()).unwrap()

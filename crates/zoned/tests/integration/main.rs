@@ -1,6 +1,7 @@
 //! What zoned devices must do, tried from outside.
 
 mod allocations;
+mod conventional;
 mod device_body;
 mod fit;
 mod measured_points;

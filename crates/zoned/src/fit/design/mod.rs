@@ -8,7 +8,7 @@ mod zones;
 use super::block::Block;
 use super::probe::{Probe, Work};
 use crate::error::ZonedError;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, ZoneState};
 use crate::job::{ActorSpec, Job, Preparation, PrepareStep, Span, Zones, check};
 use crate::sim::HostPath;
 use crate::sim::model::{GeometryModel, Model};
@@ -130,6 +130,7 @@ pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, 
         zones: geometry.zones,
         zone_size_mib: mib("size", geometry.zone_blocks)?,
         zone_capacity_mib: mib("capacity", geometry.capacity_blocks)?,
+        conventional_zones: survey.zones.iter().take_while(|zone| zone.state == ZoneState::Conventional).count() as u32,
         max_open: geometry.max_open,
         max_active: geometry.max_active,
         formats,

@@ -48,10 +48,12 @@ pub fn single_commands(maker: &Maker) -> Block {
     Block { name: "single commands".into(), constants: constants.map(str::to_string).into(), probes: vec![probe] }
 }
 
-/// Resets by how full a zone is.
+/// Resets by how full a zone is. Their spread shows in percentiles, which take many: simulated ones cost little.
 pub fn resets(maker: &Maker) -> Block {
-    let of = |share, kept| maker.commands(Activity::Reset, Some(share), maker.few(), kept);
-    let probes = vec![of(maker.one_block(), "0.mean 0.p95"), of(0.5, "0.mean"), of(1.0, "0.mean 0.p95")];
+    let rounds = if maker.simulated { maker.effort.rounds * 10 } else { maker.few() };
+    let of = |share, kept| maker.commands(Activity::Reset, Some(share), rounds, kept);
+    let all = "0.mean 0.p50 0.p95";
+    let probes = vec![of(maker.one_block(), all), of(0.5, all), of(1.0, all)];
     let constants = ["zones.reset_us", "zones.reset_per_4k_ns", "zones.reset_open_us", "zones.spread"];
     Block { name: "resets".into(), constants: constants.map(str::to_string).into(), probes }
 }
