@@ -19,6 +19,7 @@ pub mod zns_reset;
 pub mod zns_reset_interference;
 pub mod zns_rocksdb;
 pub mod zns_study;
+pub mod zoned_model;
 
 use senesce_runs::import::Importer;
 use senesce_runs::run::{Reproducible, RunKind, experiment, verb};
@@ -43,7 +44,8 @@ pub const EXPERIMENTS: &[&dyn Reproducible] = &[
 ];
 
 /// The verbs of this crate that leave run directories.
-pub const VERBS: &[&dyn RunKind] = &[verb::<job::ZnsJob>(), verb::<zns_study::ZnsStudyImport>()];
+pub const VERBS: &[&dyn RunKind] =
+    &[verb::<job::ZnsJob>(), verb::<zoned_model::ZonedModel>(), verb::<zns_study::ZnsStudyImport>()];
 
 /// What other people's studies are read by.
 pub const IMPORTERS: &[&dyn Importer] = &[&zns_study::ZnsStudyImport];

@@ -14,6 +14,9 @@ pub struct Drive {
     pub lba: u32,
     /// Conventional or zoned.
     pub kind: DriveKind,
+    /// Whether it is another namespace of the drive before it instead of a drive with a controller of its own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub same_controller: bool,
 }
 
 /// What kind of drive.
@@ -35,7 +38,7 @@ pub enum DriveKind {
     },
 }
 
-const KEYS: [&str; 6] = ["size", "zone", "cap", "open", "active", "lba"];
+const KEYS: [&str; 7] = ["size", "zone", "cap", "open", "active", "lba", "controller"];
 
 impl Drive {
     /// Reads one `--drive` value and checks that its numbers fit each other.
@@ -52,7 +55,8 @@ impl Drive {
                 suggest(kind, ["nvme", "zns"])
             )));
         }
-        let mut fields = Fields { size: None, zone: None, cap: None, open: 14, active: 14, lba: 4096 };
+        let mut fields =
+            Fields { size: None, zone: None, cap: None, open: 14, active: 14, lba: 4096, same_controller: false };
         for word in words {
             let (key, value) = word.split_once('=').ok_or_else(|| wrong(format!("'{word}' is not KEY=VALUE")))?;
             fields.set(key, value, kind).map_err(&wrong)?;
@@ -76,6 +80,7 @@ struct Fields {
     open: u32,
     active: u32,
     lba: u32,
+    same_controller: bool,
 }
 
 impl Fields {
@@ -92,6 +97,8 @@ impl Fields {
             "open" => self.open = count()?,
             "active" => self.active = count()?,
             "lba" => self.lba = count()?,
+            "controller" if ["own", "same"].contains(&value) => self.same_controller = value == "same",
+            "controller" => return Err(format!("controller={value} is neither own nor same")),
             _ => return Err(format!("there is no '{key}'{}; there are {}", suggest(key, KEYS), KEYS.join(", "))),
         }
         Ok(())
@@ -107,12 +114,17 @@ impl Fields {
             return Err(format!("size {size} is not a multiple of the {} byte block", self.lba));
         }
         if kind == "nvme" {
-            return Ok(Drive { size, lba: self.lba, kind: DriveKind::Nvme });
+            return Ok(self.drive(size, DriveKind::Nvme));
         }
         let zone = self.zone.unwrap_or(Bytes::mib(64));
         let capacity = self.cap.unwrap_or(zone);
         check_zones(size, zone, capacity, self.open, self.active, self.lba)?;
-        Ok(Drive { size, lba: self.lba, kind: DriveKind::Zns { zone, capacity, open: self.open, active: self.active } })
+        let kind = DriveKind::Zns { zone, capacity, open: self.open, active: self.active };
+        Ok(self.drive(size, kind))
+    }
+
+    fn drive(&self, size: Bytes, kind: DriveKind) -> Drive {
+        Drive { size, lba: self.lba, kind, same_controller: self.same_controller }
     }
 }
 
@@ -145,6 +157,7 @@ mod tests {
         assert_eq!(drive.size, Bytes::gib(1));
         assert_eq!(drive.kind, DriveKind::Zns { zone: Bytes::mib(64), capacity: Bytes::mib(62), open: 14, active: 14 });
         assert_eq!(Drive::parse("nvme").unwrap().size, Bytes::gib(2));
+        assert!(Drive::parse("nvme,controller=same").unwrap().same_controller && !drive.same_controller);
     }
 
     #[test]
@@ -158,6 +171,7 @@ mod tests {
             ("nvme,sise=1G", "did you mean 'size'"),
             ("nvmf", "did you mean 'nvme'"),
             ("nvme,lba=1024", "512 or 4096"),
+            ("nvme,controller=first", "neither own nor same"),
         ] {
             let error = Drive::parse(text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");

@@ -121,6 +121,7 @@ impl Machine<'_> {
                 format!("local,path={},mount_tag={tag},security_model=none,multidevs=remap{access}", escape(path)),
             );
         }
+        let (mut controller, mut namespaces) = (0, 0);
         for (number, (drive, file)) in self.drives.iter().enumerate() {
             let name = format!("{}{number}", drive.word());
             // The image is scratch, thrown away with the guest: no flush needs to reach the host's disk.
@@ -128,8 +129,13 @@ impl Machine<'_> {
                 "-drive",
                 format!("file={},id={name},format=raw,if=none,cache=unsafe,discard=unmap,aio=threads", escape(file)),
             );
-            pair("-device", format!("nvme,serial={SERIAL}{name},id=ctrl{number}"));
-            pair("-device", format!("nvme-ns,drive={name},bus=ctrl{number},nsid=1,{}", namespace(drive)));
+            if !drive.same_controller {
+                (controller, namespaces) = (number, 0);
+                pair("-device", format!("nvme,serial={SERIAL}{name},id=ctrl{number}"));
+            }
+            namespaces += 1;
+            let place = format!("bus=ctrl{controller},nsid={namespaces}");
+            pair("-device", format!("nvme-ns,drive={name},{place},{}", namespace(drive)));
         }
         words
     }

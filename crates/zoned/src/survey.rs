@@ -71,12 +71,16 @@ impl Survey {
 
     fn of_model(name: &DeviceName, model: &Model) -> Result<Self, ZonedError> {
         let geometry = model.geometry(None)?;
-        let state = if geometry.zoned { ZoneState::Empty } else { ZoneState::Conventional };
+        let conventional = if geometry.zoned { model.geometry.conventional_zones } else { geometry.zones };
         let zone = |zone| ZoneInfo {
             zone,
-            state,
+            state: if zone < conventional { ZoneState::Conventional } else { ZoneState::Empty },
             start: geometry.start(zone),
-            capacity: geometry.capacity_blocks,
+            capacity: if geometry.zoned && zone < conventional {
+                geometry.zone_blocks
+            } else {
+                geometry.capacity_blocks
+            },
             pointer: geometry.start(zone),
         };
         Ok(Self {

@@ -62,6 +62,12 @@ impl ZoneTable {
         }
     }
 
+    /// The same, but the first `count` zones are conventional.
+    pub fn with_conventional(mut self, count: u32) -> Self {
+        self.zones.iter_mut().take(count as usize).for_each(|zone| zone.state = ZoneState::Conventional);
+        self
+    }
+
     /// One zone.
     pub fn zone(&self, zone: u32) -> Option<&Zone> {
         self.zones.get(zone as usize)
@@ -81,11 +87,12 @@ impl ZoneTable {
     pub fn info(&self, zone: u32) -> Option<ZoneInfo> {
         let found = self.zone(zone)?;
         let start = u64::from(zone) * self.zone_blocks;
+        let conventional = found.state == ZoneState::Conventional;
         Some(ZoneInfo {
             zone,
             state: found.state,
             start,
-            capacity: u64::from(self.capacity),
+            capacity: if conventional { self.zone_blocks } else { u64::from(self.capacity) },
             pointer: start + u64::from(found.pointer),
         })
     }
@@ -160,6 +167,9 @@ impl ZoneTable {
             ZoneState::Full => return Err(ZoneFault::Full),
             ZoneState::ReadOnly => return Err(ZoneFault::ReadOnly),
             ZoneState::Offline => return Err(ZoneFault::Offline),
+            // Anywhere in the zone; an append needs a write pointer (ZBC-2, section 4.3.3).
+            ZoneState::Conventional if command.operation == Operation::Append => return Err(ZoneFault::Unsupported),
+            ZoneState::Conventional => return self.read(command, zone, effect),
             _ => {}
         }
         let start = u64::from(command.zone) * self.zone_blocks;

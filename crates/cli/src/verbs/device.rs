@@ -1,5 +1,7 @@
 //! `senesce device`: models of devices, and their measurement.
 
+mod zoned;
+
 use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
@@ -31,8 +33,11 @@ pub struct Device {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Measure a block device by reading it (bandwidth, seek curve, natural transfer size) and write a device file
+    /// Measure a block device by reading it (bandwidth, seek curve, natural transfer size) and write a device file; with --zoned,
+    /// measure a zoned drive by writing it too and fit the model that `sim:FILE` simulates
     Measure(Measure),
+    /// Fit the model of a zoned drive to tables of what others measured on it
+    Fit(zoned::Fit),
     /// List the built-in models
     List {
         /// Print JSON
@@ -50,11 +55,18 @@ enum Action {
 
 #[derive(Args)]
 struct Measure {
-    /// Block device; it is only read
+    /// Block device, which is only read; with --zoned a zoned drive, whose data are lost, or sim:MODEL
     device: PathBuf,
     /// File to write
-    #[arg(long, short, value_name = "FILE", help = "Device file to write [default: standard output]")]
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        help = "Device file to write [default: standard output]; with --zoned the run directory [default: senesce-runs/zoned-model-HASH]"
+    )]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    zoned: zoned::Options,
     #[command(flatten)]
     output: Output,
     /// Print the model as JSON
@@ -168,7 +180,11 @@ impl Verb for Device {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let text = match self.action {
+            Action::Measure(Measure { device, out, output, json, seed, zoned, .. }) if zoned.is_meant() => {
+                return zoned.run(&device, out, &output, json, Seed(seed), session);
+            }
             Action::Measure(options) => options.run(session)?,
+            Action::Fit(options) => return options.run(session),
             Action::List { json } => list(json)?,
             Action::Simulate(options) => options.run()?,
             Action::Show { name } => DeviceModel::builtin(&name)?.to_toml()?,

@@ -116,6 +116,14 @@ pub fn print_plan(plan: &Plan, json: bool) -> Result<Exit, Failure> {
         println!("  {:>3}. {} [{}]", number + 1, step.action, step.target);
     }
     println!("writes at most {}", senesce_core::Bytes(plan.bytes_to_write));
-    println!("estimated time {:.0} s", plan.estimated_seconds);
+    println!("estimated time {}", time_words(plan.estimated_seconds));
     Ok(ExitCode::Done.into())
+}
+
+/// Seconds, and from half an hour on also hours.
+fn time_words(seconds: f64) -> String {
+    match seconds >= 1800.0 {
+        true => format!("{seconds:.0} s ({:.1} h)", seconds / 3600.0),
+        false => format!("{seconds:.0} s"),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::points::{Metric, Point, duration};
 use crate::error::ZonedError;
-use crate::job::Span;
+use crate::job::{Job, Span};
 use crate::run::{RunOptions, run_sim};
 use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
@@ -28,18 +28,24 @@ impl Compared {
     }
 }
 
-/// Runs `point` on `model` and compares all its values.
-///
-/// # Errors
-/// As [`run_sim`]: the model cannot run the job of the point.
-pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
-    let mut job = point.job.clone();
+/// A point's job, running until its numbers stand.
+pub fn timed(job: &Job) -> Job {
+    let mut job = job.clone();
     let (ramp, time) = duration(&job);
     job.ramp = ramp;
     for actor in &mut job.actors {
         actor.time = Some(time);
         actor.start = Span::default();
     }
+    job
+}
+
+/// Runs `point` on `model` and compares all its values.
+///
+/// # Errors
+/// As [`run_sim`]: the model cannot run the job of the point.
+pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>, ZonedError> {
+    let job = timed(&point.job);
     let interrupt = Interrupt::new();
     let result = run_sim(model, &job, &RunOptions { seed, progress: &Silent, interrupt: &interrupt })?;
     let compared = point.values.iter().map(|value| {

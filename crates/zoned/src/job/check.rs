@@ -296,10 +296,29 @@ fn check_limits(actors: &[CheckedActor], geometry: &Geometry) -> Result<(), Zone
     Ok(())
 }
 
+/// The guard looks at write pointers: of a zone without one nobody can tell what a job would overwrite.
+fn refuse_conventional(place: &str, range: &Range<u32>, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
+    let is_conventional =
+        |zone: &u32| zones.get(*zone as usize).is_some_and(|info| info.state == ZoneState::Conventional);
+    let Some(zone) = range.clone().find(is_conventional) else { return Ok(()) };
+    let first = zones.iter().position(|info| info.state != ZoneState::Conventional).unwrap_or(zones.len());
+    Err(wrong(
+        place,
+        format!("zone {zone} is conventional: it has no write pointer, and nobody can tell what it holds"),
+        format!("choose zones that are written in order; the first one is zone {first}"),
+    ))
+}
+
 /// Writers must begin at the write pointer, readers need data: judged on the state after preparation.
 fn check_states(checked: &CheckedJob, geometry: &Geometry, zones: &[ZoneInfo]) -> Result<(), ZonedError> {
     if !geometry.zoned {
         return Ok(());
+    }
+    for step in &checked.steps {
+        refuse_conventional(&format!("prepare {}", step.step.name()), &step.zones, zones)?;
+    }
+    for actor in &checked.actors {
+        refuse_conventional(&format!("actor {}", actor.spec.name), &actor.zones, zones)?;
     }
     let mut written: Vec<u64> = zones.iter().map(ZoneInfo::written).collect();
     let mut usable: Vec<bool> =

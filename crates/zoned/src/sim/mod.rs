@@ -129,7 +129,10 @@ impl SimDevice {
         let garbage = model.garbage.as_ref();
         Ok(Self {
             timing: Timing::new(model, geometry.block_bytes, way),
-            table: model.zones.as_ref().map(|_| ZoneTable::new(&geometry)),
+            table: model
+                .zones
+                .as_ref()
+                .map(|_| ZoneTable::new(&geometry).with_conventional(model.geometry.conventional_zones)),
             now: 0,
             events: EventQueue::with_capacity(4096),
             controller: Controller::with_capacity(1024),

@@ -1,11 +1,13 @@
 //! Models of drives: every mechanism is a parameter of a TOML file under `data/zoned/`.
 
 mod check;
+mod file;
+
+pub use file::{BUILT_IN, FitSource};
 
 use super::HostPath;
 use crate::error::ZonedError;
 use crate::geometry::{Geometry, LbaFormat};
-use senesce_core::IoFailure;
 use serde::{Deserialize, Serialize};
 
 /// A drive. Times are microseconds where the name ends in `_us`, sizes KiB where it ends in `_kib`.
@@ -32,6 +34,9 @@ pub struct Model {
     pub zones: Option<ZoneModel>,
     /// Garbage collection; absent for a zoned drive.
     pub garbage: Option<GarbageModel>,
+    /// Where its constants come from, if they were fitted to measurements of one drive.
+    #[serde(default)]
+    pub fit: Option<FitSource>,
 }
 
 /// Zones and limits.
@@ -44,6 +49,9 @@ pub struct GeometryModel {
     pub zone_size_mib: u64,
     /// Writable part of a zone.
     pub zone_capacity_mib: u64,
+    /// The first so many zones of a zoned drive are conventional: they have no write pointer, and all of their size can be written.
+    #[serde(default)]
+    pub conventional_zones: u32,
     /// Open limit, 0: none.
     pub max_open: u32,
     /// Active limit, 0: none.
@@ -310,47 +318,7 @@ pub struct GarbageModel {
     pub read_us: f64,
 }
 
-/// The models that come with the program.
-pub const BUILT_IN: [(&str, &str); 2] =
-    [("zn540", include_str!("../../data/zoned/zn540.toml")), ("nvme-a", include_str!("../../data/zoned/nvme-a.toml"))];
-
 impl Model {
-    /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] for an unknown name, with the nearest one and all that there are; [`ZonedError::Io`] when
-    /// the file cannot be read; as [`Self::parse`].
-    pub fn load(name: &str) -> Result<Self, ZonedError> {
-        if name.contains('/') || name.ends_with(".toml") {
-            let text = senesce_core::input::text(name.as_ref()).map_err(|source| {
-                ZonedError::Io(
-                    IoFailure::new("read the model", name, source)
-                        .with_remedy("give the path of a model file or the name of a built-in model"),
-                )
-            })?;
-            return Self::parse(&text);
-        }
-        let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) else {
-            let suggestion = senesce_core::parameter::suggest(name, names.iter().copied());
-            return Err(ZonedError::Usage(format!(
-                "there is no model '{name}'{suggestion}; there are {}, or give the path of a TOML file",
-                names.join(", ")
-            )));
-        };
-        Self::parse(text)
-    }
-
-    /// Reads and checks a model.
-    ///
-    /// # Errors
-    /// [`ZonedError::Usage`] with the key that is unknown, missing or out of its range.
-    pub fn parse(text: &str) -> Result<Self, ZonedError> {
-        let model: Self = toml::from_str(text).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
-        model.check()?;
-        Ok(model)
-    }
-
     /// The error that it does not know a way to the drive.
     pub fn lacks(&self, path: HostPath) -> ZonedError {
         let known: Vec<&str> =

@@ -38,6 +38,8 @@ pub struct Placement {
     parity: u32,
     unit: u64,
     zoned: bool,
+    /// The first zones that have no write pointer, and so never become full.
+    conventional: u32,
     zone_units: u64,
     capacity: u64,
     streams: Vec<Stream>,
@@ -63,6 +65,7 @@ impl Placement {
             parity: model.flash.parity_dies,
             unit,
             zoned: model.zones.is_some(),
+            conventional: model.geometry.conventional_zones,
             zone_units: zone_bytes / unit,
             capacity: if model.zones.is_some() { geometry.capacity_bytes() } else { u64::MAX },
             streams: vec![Stream::default(); if model.zones.is_some() { geometry.zones as usize } else { 1 }],
@@ -115,7 +118,7 @@ impl Placement {
             }
         }
         let stream = &mut self.streams[index];
-        if stream.written >= self.capacity && stream.pending > 0 {
+        if zone >= self.conventional && stream.written >= self.capacity && stream.pending > 0 {
             // The last unit of a full zone is not whole: it goes as it is.
             flash.buffered = flash.buffered.saturating_sub(std::mem::take(&mut stream.pending));
             flash.program(now, zone, Program::Extra, events);

@@ -1,7 +1,9 @@
 //! What zoned devices must do, tried from outside.
 
 mod allocations;
+mod conventional;
 mod device_body;
+mod fit;
 mod measured_points;
 mod simulation;
 mod state_machine;

@@ -34,6 +34,11 @@ impl Model {
         if geometry.zone_capacity_mib > geometry.zone_size_mib || geometry.zone_size_mib > 1 << 20 {
             return wrong("zone_capacity_mib must not exceed zone_size_mib, nor that 1 TiB");
         }
+        if geometry.conventional_zones > 0 && (self.zones.is_none() || geometry.conventional_zones >= geometry.zones) {
+            return wrong(
+                "conventional_zones belong to a zoned drive, and must leave it a zone that is written in order",
+            );
+        }
         let largest = geometry.transfer_limit_kib.max(geometry.append_limit_kib);
         if geometry.zones > 1 << 20 || geometry.max_open > 1 << 20 || largest > 1 << 20 {
             return wrong("at most 1048576 zones, as many open ones, and 1 GiB per transfer or append");

@@ -1,0 +1,223 @@
+//! What a record says of a model: its constants with their uncertainty, and its error where nothing was fitted.
+
+use super::{Event, Spec, ZonedModel, model_so_far};
+use senesce_core::analysis::Table;
+use senesce_core::{Analysis, Failure};
+use senesce_runs::run::Recorded;
+use senesce_zoned::fit::block::DETERMINED;
+use senesce_zoned::fit::constants::Constants;
+use senesce_zoned::fit::error::Summary;
+use senesce_zoned::sim::model::{FitSource, Model};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The model file that the search started from.
+pub fn start(recorded: &Recorded<ZonedModel>) -> Option<&str> {
+    recorded.events().find_map(|event| match event {
+        Event::Start(text) => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+/// A constant as it was found last.
+struct Constant<'a> {
+    about: &'a str,
+    value: f64,
+    deviation: Option<f64>,
+}
+
+impl Constant<'_> {
+    fn is_determined(&self) -> bool {
+        self.deviation.is_some_and(|deviation| deviation <= DETERMINED)
+    }
+
+    fn words(&self) -> &'static str {
+        match self.deviation {
+            None => "kept: no measured value depends on it",
+            Some(_) if self.is_determined() => "fitted",
+            Some(_) => "not told apart from others by what was measured",
+        }
+    }
+}
+
+/// A value that nothing was fitted to.
+struct Check<'a> {
+    point: &'a str,
+    value: &'a str,
+    measured: f64,
+    modelled: f64,
+}
+
+impl Check<'_> {
+    fn error(&self) -> f64 {
+        self.modelled / self.measured - 1.0
+    }
+
+    /// Operation, alone or beside another, and what is compared.
+    fn group(&self) -> String {
+        let operation = self.point.split_once(' ').map_or(self.point, |(word, _)| word);
+        let beside = if self.point.contains(" beside ") { " beside others" } else { "" };
+        let what = match self.value.split_once('.').map_or(self.value, |(_, what)| what) {
+            "iops" => "commands per second",
+            "mean" => "mean latency",
+            "p95" => "p95 latency",
+            other => other,
+        };
+        let whose = if self.value.starts_with("1.") { ", the other" } else { "" };
+        format!("{operation}{beside}{whose}: {what}")
+    }
+}
+
+/// Tables and the model file, from the record alone.
+pub fn analyse(spec: &Spec, recorded: &Recorded<ZonedModel>) -> Result<Analysis, Failure> {
+    let mut constants: BTreeMap<&str, Constant<'_>> = BTreeMap::new();
+    let (mut checks, mut points) = (Vec::new(), BTreeSet::new());
+    for event in recorded.events() {
+        match event {
+            Event::Constant { name, block, value, deviation, .. } => {
+                constants.insert(name, Constant { about: block, value: *value, deviation: *deviation });
+            }
+            Event::Checked { point, value, measured, modelled } => {
+                checks.push(Check { point, value, measured: *measured, modelled: *modelled });
+            }
+            Event::Measured { point, .. } => {
+                points.insert(point.as_str());
+            }
+            Event::Start(_) | Event::Left(_) => {}
+        }
+    }
+    let overall = Summary::of(checks.iter().map(Check::error));
+    let fitted = constants.values().filter(|constant| constant.is_determined()).count();
+    let summary = match overall {
+        None => format!("{} points measured; the model is not checked yet.", points.len()),
+        Some(error) => format!(
+            "{fitted} constants fitted to {} points. Where nothing was fitted ({} values) the model is off by {:.1} % in the median, \
+             {:.1} % at the 90th percentile, {:.1} % at worst.",
+            points.len(),
+            error.count,
+            error.median * 100.0,
+            error.p90 * 100.0,
+            error.worst * 100.0
+        ),
+    };
+    let mut result = json!({
+        "device": spec.device,
+        "start": spec.start,
+        "constants": constants.iter().map(|(name, one)| constant_json(name, one)).collect::<Vec<_>>(),
+        "errors": errors(&checks),
+        "points": checks.iter().map(check_json).collect::<Vec<_>>(),
+    });
+    if let Some(text) = start(recorded) {
+        let begun = Model::parse(text)?;
+        let names = Constants::of(&begun)?.names();
+        let start: Vec<&String> = names.iter().filter(|name| !constants.contains_key(name.as_str())).collect();
+        result["from_start_model"] = json!(start);
+        if let Some(error) = overall {
+            let determined = constants.iter().filter(|(_, constant)| constant.is_determined());
+            let source = FitSource {
+                drive: device_words(spec, recorded),
+                start: spec.start.clone(),
+                deviation: determined
+                    .filter_map(|(name, one)| Some((name.to_string(), rounded(one.deviation?))))
+                    .collect(),
+                median_error: rounded(error.median),
+                errors: error.count as u32,
+            };
+            let model = Model {
+                description: format!("fitted to {} points of {}", points.len(), source.drive),
+                fitted_to: vec![source.drive.clone()],
+                fit: Some(source),
+                ..model_so_far(&begun, recorded)?
+            };
+            result["model"] = json!(model.to_toml()?);
+        }
+    }
+    Ok(Analysis {
+        title: format!("A model of {}", spec.device),
+        summary,
+        tables: vec![constant_table(&constants), error_table(&checks), check_table(&checks)],
+        caveats: caveats(&constants),
+        result,
+        ..Analysis::default()
+    })
+}
+
+/// The drive's model name, and what the user calls it.
+fn device_words(spec: &Spec, recorded: &Recorded<ZonedModel>) -> String {
+    let fact = |name: &str| recorded.environment.0.get(name).and_then(Value::as_str);
+    let nature = fact("zns.device.0.nature").unwrap_or("real");
+    format!("{} ({nature} drive {})", spec.device, fact("zns.device.0.model").unwrap_or_default())
+}
+
+fn caveats(constants: &BTreeMap<&str, Constant<'_>>) -> Vec<String> {
+    let left: Vec<&str> =
+        constants.iter().filter(|(_, constant)| !constant.is_determined()).map(|(name, _)| *name).collect();
+    match left.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("{} constants are not determined by what was measured: {}", left.len(), left.join(", "))],
+    }
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
+fn percent(share: f64) -> Value {
+    json!((share * 1e4).round() / 100.0)
+}
+
+fn constant_json(name: &str, constant: &Constant<'_>) -> Value {
+    json!({
+        "name": name,
+        "about": constant.about,
+        "value": constant.value,
+        "relative_deviation": constant.deviation.map(rounded),
+        "determined": constant.is_determined(),
+    })
+}
+
+fn constant_table(constants: &BTreeMap<&str, Constant<'_>>) -> Table {
+    let columns = ["constant", "about", "value", "standard deviation (%)", "how"];
+    let mut table = Table::new("constants", "Constants, in the unit that their name ends in", &columns);
+    for (name, constant) in constants {
+        let deviation = constant.deviation.map_or(Value::Null, percent);
+        let value = json!(rounded(constant.value));
+        table.row(vec![json!(name), json!(constant.about), value, deviation, json!(constant.words())]);
+    }
+    table
+}
+
+fn groups(checks: &[Check<'_>]) -> BTreeMap<String, Summary> {
+    let mut errors: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    checks.iter().for_each(|check| errors.entry(check.group()).or_default().push(check.error()));
+    errors.into_iter().filter_map(|(group, errors)| Some((group, Summary::of(errors.into_iter())?))).collect()
+}
+
+fn errors(checks: &[Check<'_>]) -> Vec<Value> {
+    let one = |(group, error): (String, Summary)| json!({"group": group, "values": error.count, "median": error.median, "p90": error.p90, "worst": error.worst});
+    groups(checks).into_iter().map(one).collect()
+}
+
+fn error_table(checks: &[Check<'_>]) -> Table {
+    let columns = ["what", "values", "median error (%)", "90th percentile (%)", "worst (%)"];
+    let mut table = Table::new("errors", "Errors of the model where nothing was fitted", &columns);
+    for (group, error) in groups(checks) {
+        let numbers = [error.median, error.p90, error.worst].map(percent);
+        table.row([json!(group), json!(error.count)].into_iter().chain(numbers).collect());
+    }
+    table
+}
+
+fn check_json(check: &Check<'_>) -> Value {
+    json!({"point": check.point, "value": check.value, "measured": check.measured, "modelled": check.modelled})
+}
+
+fn check_table(checks: &[Check<'_>]) -> Table {
+    let columns = ["point", "value", "measured (1/s or us)", "modelled (1/s or us)", "error (%)"];
+    let mut table = Table::new("checks", "Points that nothing was fitted to", &columns);
+    for check in checks {
+        let (measured, modelled) = (json!(rounded(check.measured)), json!(rounded(check.modelled)));
+        table.row(vec![json!(check.point), json!(check.value), measured, modelled, percent(check.error())]);
+    }
+    table
+}

@@ -1,0 +1,284 @@
+//! A model of a zoned drive: what is measured on it, which constants follow, and how wrong the model is where nothing was fitted.
+
+mod analysis;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use senesce_core::failure::Classify;
+use senesce_core::{Analysis, Environment, ExitCode, Failure, Plan, Seed};
+use senesce_runs::run::{Context, Planned, Recorded, Run, new_plan};
+use senesce_zoned::ZonedError;
+use senesce_zoned::fit::block::{self, Block, Found, Observations};
+use senesce_zoned::fit::constants::Constants;
+use senesce_zoned::fit::probe::Values;
+use senesce_zoned::hardware::Leftover;
+use senesce_zoned::session::Session;
+use senesce_zoned::sim::model::Model;
+use senesce_zoned::survey::{Nature, Survey};
+use serde::{Deserialize, Serialize};
+use source::{Source, cost};
+
+pub use source::{Spec, TableFile};
+
+/// How often all constants are looked for: the second time with what the first time found of the others.
+const SWEEPS: u32 = 2;
+
+/// One unit of work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Measure a point.
+    Measure {
+        /// The point.
+        point: String,
+        /// Which time, from 0.
+        repetition: u32,
+    },
+    /// Find constants from what was measured.
+    Fit {
+        /// What they are about.
+        block: String,
+        /// Which time, from 0.
+        sweep: u32,
+    },
+    /// Compare the model with what nothing was fitted to.
+    Check,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// What the search for constants starts from: the start model with the zones of this drive, as a model file.
+    Start(String),
+    /// A point was measured.
+    Measured {
+        /// The point.
+        point: String,
+        /// Which time, from 0.
+        repetition: u32,
+        /// Number of the actor, a point and `iops` (1/s), `mean`, `p50`, `p95` (us); or the mean latency (us) of a single command.
+        values: Values,
+    },
+    /// A constant was looked for; the last one of each name counts.
+    Constant {
+        /// Its name.
+        name: String,
+        /// What it is about.
+        block: String,
+        /// In the start model, or what was found before.
+        start: f64,
+        /// Now.
+        value: f64,
+        /// Relative standard deviation; none: no measured value depends on it.
+        deviation: Option<f64>,
+    },
+    /// A measured value beside that of the model, which was not fitted to it.
+    Checked {
+        /// The point.
+        point: String,
+        /// The value.
+        value: String,
+        /// As measured.
+        measured: f64,
+        /// As the model has it.
+        modelled: f64,
+    },
+    /// What the run left on a real drive: its own when it goes on.
+    Left(Leftover),
+}
+
+/// The run in execution.
+pub struct ZonedModel {
+    source: Source,
+    session: Option<Session>,
+}
+
+impl Run for ZonedModel {
+    const KIND: &'static str = "zoned-model";
+    type Spec = Spec;
+    type Event = Event;
+    type Step = Step;
+
+    fn steps(spec: &Spec, _seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
+        let source = Source::of(spec)?;
+        let mut steps = Vec::new();
+        for repetition in 0..spec.repetitions {
+            for (probe, survey) in source.probes() {
+                let (bytes, seconds) = cost(probe, survey);
+                let step = Step::Measure { point: probe.key.clone(), repetition };
+                steps.push(Planned::new(step, format!("measure {}", probe.key), &*survey.name).costing(bytes, seconds));
+            }
+        }
+        for sweep in 0..SWEEPS {
+            for block in &source.design.blocks {
+                let step = Step::Fit { block: block.name.clone(), sweep };
+                steps.push(Planned::new(step, format!("fit {}", block.name), "-"));
+            }
+        }
+        steps.push(Planned::new(Step::Check, "compare with what nothing was fitted to", "-"));
+        Ok(steps)
+    }
+
+    fn plan(spec: &Spec, seed: Seed) -> Result<Plan, Failure> {
+        let source = Source::of(spec)?;
+        let mut plan = new_plan::<Self>(spec, seed)?;
+        for (probe, survey) in source.probes() {
+            plan.step(format!("measure {} times: {}", spec.repetitions, probe.key), survey.name.clone());
+        }
+        source.design.blocks.iter().for_each(|block| plan.step(format!("fit {}", block.name), "-"));
+        for planned in Self::steps(spec, seed)? {
+            plan.bytes_to_write += planned.bytes_to_write.0;
+            plan.estimated_seconds += planned.seconds;
+        }
+        Ok(plan)
+    }
+
+    fn begin(spec: &Spec, context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+        let mut source = Source::of(spec)?;
+        if let Some(text) = analysis::start(context.recorded()) {
+            source.start = Model::parse(text)?;
+        }
+        let Some(survey) = &source.survey else { return Ok(Self { source, session: None }) };
+        context.add_environment(&facts(survey))?;
+        let left = context.recorded().events().rev().find_map(|event| match event {
+            Event::Left(left) => Some(left.clone()),
+            _ => None,
+        });
+        let session = Session::new(spec.device.parse()?, context.erase(), left);
+        Ok(Self { source, session: Some(session) })
+    }
+
+    fn step(&mut self, _spec: &Spec, step: &Step, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        self.introduce(context)?;
+        match step {
+            Step::Measure { point, repetition } => self.measure(point, *repetition, context),
+            Step::Fit { block, sweep } => self.fit(block, *sweep, context),
+            Step::Check => self.check(context),
+        }
+    }
+
+    fn end(self, _spec: &Spec, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        match self.session.map(|session| session.leftover()).transpose()?.flatten() {
+            Some(left) => context.record_now(Event::Left(left)),
+            None => Ok(()),
+        }
+    }
+
+    fn analyse(spec: &Spec, recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+        analysis::analyse(spec, recorded)
+    }
+}
+
+fn facts(survey: &Survey) -> Environment {
+    let mut facts = Environment::default();
+    facts.put("zns.device.0", &survey.name);
+    facts.put("zns.device.0.model", &survey.model);
+    facts.put("zns.device.0.nature", survey.nature.name());
+    facts.put("zns.device.0.usable", &format!("{} of {} zones", survey.usable().len(), survey.geometry.zones));
+    facts
+}
+
+impl ZonedModel {
+    /// Records what all else goes by, with the first step: what is refused before leaves nothing behind.
+    fn introduce(&self, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        if analysis::start(context.recorded()).is_some() {
+            return Ok(());
+        }
+        context.record(Event::Start(self.source.start.to_toml()?));
+        for (why, points) in &self.source.design.left_out {
+            context.caveat(format!("{} points are left out ({}, ...): {why}", points.len(), points[0]));
+        }
+        if self.source.survey.as_ref().is_some_and(|survey| survey.nature == Nature::Emulated) {
+            context.caveat("the drive is a program: its model is one of this machine and that program, not of a drive");
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, point: &str, repetition: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let probe = self.source.design.probes().find(|probe| probe.key == point);
+        let (Some(probe), Some(session)) = (probe, &mut self.session) else {
+            let words =
+                format!("point {point}: the drive cannot run it any more; look at its zones with `senesce zones`");
+            return Err(Failure::new(ExitCode::RunFailed, words));
+        };
+        let seed = context.seed.child(&format!("{point}/{repetition}"));
+        let values = probe.measure(session, seed, context.interrupt).map_err(|error| at(point, &error))?;
+        context.check_interrupt()?;
+        context.record(Event::Measured { point: point.into(), repetition, values });
+        match session.leftover() {
+            Ok(left) => left.into_iter().for_each(|left| context.record(Event::Left(left))),
+            // What was measured stays measured; a later part of the run asks before it writes.
+            Err(error) => context.caveat(format!(
+                "after {point} the drive did not tell what is left on it, so that this run cannot go on there without --erase: {error}"
+            )),
+        }
+        Ok(())
+    }
+
+    fn fit(&mut self, name: &str, sweep: u32, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        let Some(block) = self.source.design.blocks.iter().find(|block| block.name == name) else { return Ok(()) };
+        context.progress.phase(&format!("fit {name}"), 0, "constants");
+        let model = model_so_far(&self.source.start, context.recorded())?;
+        let observations = self.observations(context);
+        // Constants that another drive's structure has and this model's has not are none to be found.
+        let constants = Constants::of(&model)?;
+        let known = block.constants.iter().filter(|key| constants.get(key).is_some()).cloned().collect();
+        let block = Block { constants: known, ..block.clone() };
+        let seed = context.seed.child(&format!("fit/{sweep}"));
+        for Found { key, start, value, deviation } in block::fit(&model, &block, &observations, seed)? {
+            context.record(Event::Constant { name: key, block: name.into(), start, value, deviation });
+        }
+        Ok(())
+    }
+
+    /// What was measured here, or what tables say.
+    fn observations(&self, context: &Context<'_, Self>) -> Observations {
+        let mut all = block::observations(measured(context.recorded()));
+        all.extend(self.source.given.clone());
+        all
+    }
+
+    fn check(&mut self, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+        context.progress.phase("compare the model with what nothing was fitted to", 0, "points");
+        let model = model_so_far(&self.source.start, context.recorded())?;
+        let observations = self.observations(context);
+        let checks = &self.source.design.checks;
+        let seed = context.seed.child("check");
+        let modelled =
+            block::in_parallel(checks.len(), |index| checks[index].model(&model, seed.child(&checks[index].key)));
+        for (probe, modelled) in checks.iter().zip(modelled) {
+            let modelled = modelled.map_err(|error| at(&probe.key, &error))?;
+            for (value, modelled) in modelled {
+                if let Some(observed) = observations.get(&(probe.key.clone(), value.clone())) {
+                    let (point, measured) = (probe.key.clone(), observed.mean);
+                    context.record(Event::Checked { point, value, measured, modelled });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at(point: &str, error: &ZonedError) -> Failure {
+    Failure::new(error.exit_code(), format!("point {point}: {error}"))
+}
+
+fn measured(recorded: &Recorded<ZonedModel>) -> impl Iterator<Item = (&str, &Values)> {
+    recorded.events().filter_map(|event| match event {
+        Event::Measured { point, values, .. } => Some((point.as_str(), values)),
+        _ => None,
+    })
+}
+
+/// The start model with all constants that were found until now.
+fn model_so_far(start: &Model, recorded: &Recorded<ZonedModel>) -> Result<Model, Failure> {
+    let mut constants = Constants::of(start)?;
+    for event in recorded.events() {
+        if let Event::Constant { name, value, deviation: Some(_), .. } = event {
+            constants.set(name, *value)?;
+        }
+    }
+    Ok(constants.model()?)
+}

@@ -1,0 +1,163 @@
+//! What a model is fitted to: a drive that is measured, or tables of what others measured.
+
+use senesce_core::failure::failed;
+use senesce_core::{Bytes, Failure};
+use senesce_zoned::fit::block::Observations;
+use senesce_zoned::fit::design::{Design, Effort, design, start_model};
+use senesce_zoned::fit::probe::{Probe, Work};
+use senesce_zoned::fit::tables::{self, Tables};
+use senesce_zoned::job::check;
+use senesce_zoned::sim::model::Model;
+use senesce_zoned::survey::{Nature, Survey};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What shapes the result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Spec {
+    /// The drive: `sim:MODEL` or a device; what was measured by others is called `tables`.
+    pub device: String,
+    /// Tables of what was measured by others, instead of a drive.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableFile>,
+    /// The model whose structure is kept, and whose constants are where nothing is measured.
+    pub start: String,
+    /// How often each point is measured, at least 2.
+    pub repetitions: u32,
+    /// Commands of an actor alone.
+    pub commands: u64,
+    /// Seconds of actors beside one another.
+    pub seconds: f64,
+    /// Rounds of single commands.
+    pub rounds: u32,
+}
+
+impl Spec {
+    /// The usual effort for a drive of this name.
+    pub fn of(device: &str, start: &str) -> Self {
+        let Effort { commands, seconds, rounds } = Effort::usual(device.starts_with("sim:"));
+        let (device, start, tables) = (device.into(), start.into(), Vec::new());
+        Self { device, tables, start, repetitions: 3, commands, seconds, rounds }
+    }
+
+    /// A fit to tables.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn of_tables(files: &[PathBuf], start: &str) -> Result<Self, Failure> {
+        let tables = files.iter().map(|file| TableFile::of(file)).collect::<Result<_, _>>()?;
+        Ok(Self { tables, ..Self::of("tables", start) })
+    }
+
+    fn effort(&self) -> Effort {
+        Effort { commands: self.commands, seconds: self.seconds, rounds: self.rounds }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.repetitions < 2 {
+            let words = "--repetitions: at least 2, as the uncertainty comes from how repetitions differ";
+            return Err(Failure::usage(words));
+        }
+        if self.commands < 100 || self.rounds < 5 || !(0.1..=3600.0).contains(&self.seconds) {
+            return Err(Failure::usage("too little is measured: at least 100 commands, 0.1 s and 5 rounds"));
+        }
+        Ok(())
+    }
+}
+
+/// A file with a table. What is in it is part of what was asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct TableFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// CRC-32 of its text, hexadecimal.
+    pub crc32: String,
+}
+
+impl TableFile {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        let path = path.canonicalize().map_err(failed("read the table", path))?;
+        let crc32 = checksum(&text_of(&path)?);
+        Ok(Self { path, crc32 })
+    }
+
+    /// Its text, if it is the same as when the run was asked for.
+    fn text(&self) -> Result<String, Failure> {
+        let text = text_of(&self.path)?;
+        match checksum(&text) == self.crc32 {
+            true => Ok(text),
+            false => Err(Failure::usage(format!(
+                "the table {} is not the one that this run began with; begin another run",
+                self.path.display()
+            ))),
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    senesce_core::input::text(path).map_err(failed("read the table", path))
+}
+
+fn checksum(text: &str) -> String {
+    format!("{:08x}", crc32fast::hash(text.as_bytes()))
+}
+
+/// What a model is fitted to.
+pub(super) struct Source {
+    /// The drive; none: tables.
+    pub survey: Option<Survey>,
+    pub design: Design,
+    /// What the search for constants starts from.
+    pub start: Model,
+    /// What tables say.
+    pub given: Observations,
+}
+
+impl Source {
+    pub fn of(spec: &Spec) -> Result<Self, Failure> {
+        spec.check()?;
+        let start = Model::load(&spec.start)?;
+        if start.zones.is_none() {
+            return Err(Failure::usage(format!("--start {}: it is the model of a drive without zones", spec.start)));
+        }
+        if !spec.tables.is_empty() {
+            let text = |table: &TableFile| Ok((table.path.display().to_string(), table.text()?));
+            let texts = spec.tables.iter().map(text).collect::<Result<Vec<_>, Failure>>()?;
+            let Tables { design, observations } = tables::read(&texts)?;
+            let start = Model { name: "fitted".into(), fit: None, ..start };
+            return Ok(Self { survey: None, design, start, given: observations });
+        }
+        let survey = Survey::of(&spec.device.parse()?)?;
+        let design = design(&survey, spec.effort())?;
+        let start = start_model(&survey, &start, "fitted")?;
+        Ok(Self { survey: Some(survey), design, start, given: Observations::new() })
+    }
+
+    /// The probes that are measured here.
+    pub fn probes(&self) -> impl Iterator<Item = (&Probe, &Survey)> {
+        self.survey.iter().flat_map(|survey| self.design.probes().map(move |probe| (probe, survey)))
+    }
+}
+
+/// Bytes and seconds that a point costs, roughly: a command takes 15 us alone, a random read 80 us, data 1 GiB/s.
+pub(super) fn cost(probe: &Probe, survey: &Survey) -> (Bytes, f64) {
+    let (Work::Job(job), false) = (&probe.work, survey.nature == Nature::Simulated) else { return (Bytes(0), 0.1) };
+    let Ok(checked) = check(job, &survey.geometry, &survey.zones) else { return (Bytes(0), 0.0) };
+    let (mut bytes, mut seconds) = (checked.preparation_bytes(&survey.geometry), 0.0f64);
+    for actor in &checked.actors {
+        let spec = &actor.spec;
+        let count = spec.count.unwrap_or(0) * u64::from(actor.jobs);
+        let data = count * spec.bs.0;
+        let alone = if spec.op.reads() { 80e-6 } else { 15e-6 } / f64::from(actor.jobs * spec.qd).min(16.0);
+        let timed = spec.time.map_or(0.0, |time| time.0.as_secs_f64() + job.ramp.0.as_secs_f64());
+        let filled = actor.occupancy_blocks.unwrap_or(0) * u64::from(survey.geometry.block_bytes);
+        let rate = spec.rate.map_or(f64::from(1 << 30), |rate| rate.0.0 as f64);
+        bytes += if spec.op.reads() { 0 } else { data } + count * filled;
+        seconds = seconds.max(timed).max((count as f64 * alone).max(data as f64 / rate));
+        seconds += (count * filled) as f64 / f64::from(1 << 30);
+    }
+    let filling = checked.preparation_bytes(&survey.geometry) as f64 / f64::from(1 << 30);
+    (Bytes(bytes), seconds + filling)
+}

@@ -1,0 +1,130 @@
+//! What the flash can take, and commands beside one another.
+
+use super::{Block, Maker};
+use crate::fit::probe::Probe;
+use crate::job::{Activity, ActorSpec, Preparation, PrepareStep, Rate};
+use crate::sim::HostPath;
+use senesce_core::Bytes;
+
+fn names(list: &[&str]) -> Vec<String> {
+    list.iter().map(|name| name.to_string()).collect()
+}
+
+impl Maker {
+    /// Random reads of 4 KiB beside one writer of 128 KiB.
+    pub(super) fn reads_beside(&self, depth: u32, mib_per_s: u64, kept: &str) -> Probe {
+        let reader =
+            ActorSpec { qd: depth, zones: self.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
+        let writer = ActorSpec {
+            bs: Bytes::kib(128),
+            zones: self.written(8),
+            jobs: Some(1),
+            rate: Some(Rate(Bytes::mib(mib_per_s))),
+            ..ActorSpec::new(Activity::Write)
+        };
+        let name = format!("randread 4 KiB at depth {depth} beside a writer of {mib_per_s} MiB/s");
+        self.together(&name, vec![reader, writer], self.effort.seconds, kept)
+    }
+
+    /// An actor beside resets of full zones, so many a second; each zone once.
+    pub(super) fn beside_resets(&self, actor: ActorSpec, per_second: u32, kept: &str) -> Probe {
+        let resetter = ActorSpec {
+            zones: self.reset(),
+            jobs: Some(1),
+            rate: Some(Rate(Bytes(self.geometry.capacity_bytes() * u64::from(per_second)))),
+            ..ActorSpec::new(Activity::Reset)
+        };
+        let seconds = (f64::from(self.others) / f64::from(per_second)).min(self.effort.seconds);
+        let name = format!(
+            "{} {} at depth {} beside {per_second} resets/s",
+            actor.op.name(),
+            actor.bs,
+            actor.qd * actor.jobs.unwrap_or(1)
+        );
+        let before = if actor.op.reads() { PrepareStep::Fill } else { PrepareStep::Reset };
+        let prepared = [(before, actor.zones), (PrepareStep::Fill, resetter.zones)];
+        let mut probe = self.together(&name, vec![actor, resetter], seconds, kept);
+        if let crate::fit::probe::Work::Job(job) = &mut probe.work {
+            job.prepare = Some(prepared.map(|(step, zones)| Preparation { step, zones, to: 1.0 }).into());
+        }
+        probe
+    }
+
+    /// Writers of 128 KiB, as fast as they can.
+    pub(super) fn writers(&self, count: u32) -> ActorSpec {
+        let zones = self.written(count);
+        ActorSpec { bs: Bytes::kib(128), zones, jobs: Some(zones.count()), ..ActorSpec::new(Activity::Write) }
+    }
+}
+
+/// Programs, the buffer in front of them, and what is taken up beyond it.
+pub fn flash(maker: &Maker) -> Block {
+    let mut probes = vec![maker.together("write 128 KiB in 4 zones", vec![maker.writers(4)], 2.0, "0.iops")];
+    for mib in [10, 12, 16, 20, 24] {
+        let actor = ActorSpec {
+            bs: Bytes::kib(128),
+            qd: 4,
+            zones: maker.written(1),
+            count: Some(mib * 8),
+            ..ActorSpec::new(Activity::Append)
+        };
+        probes.push(maker.opened(maker.alone(&format!("append {mib} MiB at once"), HostPath::Direct, actor, "0.iops")));
+    }
+    let reader = ActorSpec { qd: 4, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
+    // Several writes to one zone in flight may overtake each other on the way to a drive.
+    let op = if maker.simulated { Activity::Write } else { Activity::Append };
+    let zones = maker.written(if maker.simulated { 4 } else { 8 });
+    let writers = ActorSpec { bs: Bytes::mib(1), qd: 32, zones, jobs: Some(zones.count()), ..ActorSpec::new(op) };
+    let name = format!("randread 4 KiB at depth 4 beside unlimited {}s of 1 MiB", op.name());
+    probes.push(maker.together(&name, vec![reader, writers], maker.effort.seconds, "0.mean"));
+    let constants = names(&["flash.program_us", "flash.buffer_kib", "flash.window_kib"]);
+    Block { name: "programs and buffer".into(), constants, probes }
+}
+
+/// How many appends to one zone come forward beside writers.
+pub fn appends(maker: &Maker) -> Block {
+    let writers = ActorSpec {
+        zones: crate::job::Zones::Range(maker.first, maker.first + maker.half.max(2) - 1),
+        ..ActorSpec::new(Activity::Write)
+    };
+    let last = maker.first + maker.half.max(2) - 1;
+    let appends =
+        ActorSpec { qd: 16, zones: crate::job::Zones::Range(last, last + 1), ..ActorSpec::new(Activity::Append) };
+    let probe = maker.together("append 4 KiB at depth 16 beside writers", vec![appends, writers], 0.5, "0.iops 1.iops");
+    Block { name: "appends to one zone".into(), constants: names(&["write.appends_per_zone"]), probes: vec![probe] }
+}
+
+/// What reads and programs do to each other.
+pub fn reads_beside_writes(maker: &Maker) -> Block {
+    let mut probes = Vec::new();
+    for rate in [250, 750] {
+        probes.extend([1, 16].map(|depth| maker.reads_beside(depth, rate, "0.mean 0.p95")));
+    }
+    probes.push(maker.reads_beside(4, 500, "0.mean 0.p95"));
+    probes.push(maker.reads_beside(64, 1000, "0.mean 0.p50 1.iops"));
+    probes.push(maker.reads_beside(64, 500, "0.mean"));
+    let constants =
+        names(&["flash.first_segment_us", "flash.segment_us", "flash.suspend_us", "flash.gap_us", "flash.redo_us"]);
+    Block { name: "reads beside writes".into(), constants, probes }
+}
+
+/// What resets do to reads and programs.
+pub fn resets(maker: &Maker) -> Block {
+    let reads = |qd| ActorSpec { qd, zones: maker.read(8), jobs: Some(1), ..ActorSpec::new(Activity::RandomRead) };
+    let probes = vec![
+        maker.beside_resets(reads(1), 30, "0.mean 0.p95"),
+        maker.beside_resets(reads(16), 30, "0.iops"),
+        maker.beside_resets(reads(64), 50, "0.iops"),
+        maker.beside_resets(maker.writers(4), 30, "0.iops 1.mean"),
+        maker.beside_resets(maker.writers(4), 50, "0.iops 1.mean"),
+        maker.beside_resets(maker.writers(4), 15, "0.iops 1.mean"),
+    ];
+    let constants = names(&[
+        "flash.erase_pulse_us",
+        "flash.erase_pulse_period_us",
+        "zones.reset_stops_programs_per_4k_ns",
+        "zones.reset_slowdown_under_writes",
+        "zones.reset_settle_us",
+    ]);
+    Block { name: "commands beside resets".into(), constants, probes }
+}

@@ -1,0 +1,254 @@
+//! What must be measured on a drive to learn the constants of its model, and what else is measured to check it.
+
+mod beside;
+mod checks;
+mod data;
+mod zones;
+
+use super::block::Block;
+use super::probe::{Probe, Work};
+use crate::error::ZonedError;
+use crate::geometry::{Geometry, ZoneState};
+use crate::job::{ActorSpec, Job, Preparation, PrepareStep, Span, Zones, check};
+use crate::sim::HostPath;
+use crate::sim::model::{GeometryModel, Model};
+use crate::survey::{Nature, Survey};
+use std::collections::BTreeMap;
+
+/// How much is measured at each point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Effort {
+    /// Commands of an actor alone.
+    pub commands: u64,
+    /// Seconds of actors beside one another.
+    pub seconds: f64,
+    /// Rounds of single commands, resets and finishes.
+    pub rounds: u32,
+}
+
+impl Effort {
+    /// Enough for 2 % of most constants: on a simulated drive, whose time is this machine's processor time, and on others.
+    pub fn usual(simulated: bool) -> Self {
+        match simulated {
+            true => Self { commands: 40_000, seconds: 3.0, rounds: 3000 },
+            false => Self { commands: 200_000, seconds: 20.0, rounds: 100 },
+        }
+    }
+}
+
+/// What is measured, and what it tells.
+#[derive(Debug, Clone)]
+pub struct Design {
+    /// Constants with the probes that show them, in the order in which they are found.
+    pub blocks: Vec<Block>,
+    /// Further probes, which nothing is fitted to.
+    pub checks: Vec<Probe>,
+    /// Probes that the drive cannot run, by the reason.
+    pub left_out: BTreeMap<String, Vec<String>>,
+}
+
+impl Design {
+    /// All probes that are to be measured, each once.
+    pub fn probes(&self) -> impl Iterator<Item = &Probe> {
+        self.blocks.iter().flat_map(|block| &block.probes).chain(&self.checks)
+    }
+}
+
+/// What must be measured on this drive.
+///
+/// # Errors
+/// When it has no zones, or too few or too small ones.
+pub fn design(survey: &Survey, effort: Effort) -> Result<Design, ZonedError> {
+    let maker = Maker::new(survey, effort)?;
+    let mut blocks =
+        vec![data::writes(&maker), zones::single_commands(&maker), beside::flash(&maker), data::reads(&maker)];
+    blocks.extend([zones::resets(&maker), zones::finishes(&maker)]);
+    blocks.extend([HostPath::None, HostPath::MqDeadline, HostPath::Passthrough].map(|path| data::host(&maker, path)));
+    blocks.extend([HostPath::Direct, HostPath::None, HostPath::MqDeadline].map(|path| data::streams(&maker, path)));
+    blocks.extend([beside::appends(&maker), beside::reads_beside_writes(&maker), beside::resets(&maker)]);
+    if maker.small {
+        blocks.extend([data::small_blocks(&maker), data::small_reads(&maker)]);
+    }
+    let mut design = Design { blocks, checks: checks::checks(&maker), left_out: BTreeMap::new() };
+    let Design { blocks, checks, left_out } = &mut design;
+    for probes in blocks.iter_mut().map(|block| &mut block.probes).chain([checks]) {
+        probes.retain(|probe| match why_not(survey, probe) {
+            None => true,
+            Some(why) => {
+                left_out.entry(why).or_default().push(probe.key.clone());
+                false
+            }
+        });
+    }
+    design.blocks.retain(|block| !block.probes.is_empty());
+    if design.blocks.is_empty() {
+        let why: Vec<&str> = design.left_out.keys().map(String::as_str).collect();
+        return Err(ZonedError::Usage(format!("{} can run none of the points: {}", survey.name, why.join("; "))));
+    }
+    Ok(design)
+}
+
+/// Why a drive cannot run a probe.
+fn why_not(survey: &Survey, probe: &Probe) -> Option<String> {
+    let Work::Job(job) = &probe.work else { return None };
+    if !survey.ways.contains(&job.path) {
+        return Some(format!("{} cannot be reached by path {}", survey.name, job.path.name()));
+    }
+    // A drive of this machine has no user-space driver: both are the same way.
+    if job.path == HostPath::Passthrough && survey.nature != Nature::Simulated {
+        return Some("on this machine passthrough is the direct path".into());
+    }
+    let (geometry, zones) = survey.in_blocks(job.lbaf.unwrap_or(survey.geometry.block_bytes));
+    match check(job, &geometry, &zones) {
+        Ok(_) => None,
+        Err(ZonedError::Job { problem, .. }) => Some(problem),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
+/// The start model with zones, limits and formats of a drive, the format in use last.
+///
+/// # Errors
+/// When the drive's zones are not whole MiB, in which models tell them.
+pub fn start_model(survey: &Survey, start: &Model, name: &str) -> Result<Model, ZonedError> {
+    let geometry = &survey.geometry;
+    let mib = |what: &str, blocks: u64| {
+        let bytes = blocks * u64::from(geometry.block_bytes);
+        match bytes >> 20 << 20 == bytes && bytes > 0 {
+            true => Ok(bytes >> 20),
+            false => {
+                let words = format!("{}: the {what} of a zone, {bytes} B, is not a whole number of MiB", survey.name);
+                Err(ZonedError::Usage(format!("{words}, which a model needs")))
+            }
+        }
+    };
+    let mut formats: Vec<u32> = geometry.formats.iter().map(|format| format.block_bytes).collect();
+    formats.retain(|bytes| *bytes != geometry.block_bytes);
+    formats.push(geometry.block_bytes);
+    formats.dedup();
+    let geometry = GeometryModel {
+        zones: geometry.zones,
+        zone_size_mib: mib("size", geometry.zone_blocks)?,
+        zone_capacity_mib: mib("capacity", geometry.capacity_blocks)?,
+        conventional_zones: survey.zones.iter().take_while(|zone| zone.state == ZoneState::Conventional).count() as u32,
+        max_open: geometry.max_open,
+        max_active: geometry.max_active,
+        formats,
+        transfer_limit_kib: geometry.transfer_limit >> 10,
+        append_limit_kib: geometry.append_limit >> 10,
+    };
+    let mut model = Model { name: name.into(), geometry, fit: None, ..start.clone() };
+    if survey.nature != Nature::Simulated {
+        model.host.passthrough = None;
+    }
+    model.checked()
+}
+
+/// Makes probes that suit a drive.
+struct Maker {
+    /// The first usable zone.
+    first: u32,
+    /// How many zones are written beside one another, and as many are read.
+    half: u32,
+    /// Zones behind those, to be reset.
+    others: u32,
+    /// Bytes per block of most probes.
+    block: u32,
+    /// Whether blocks of 512 B can be chosen too.
+    small: bool,
+    simulated: bool,
+    geometry: Geometry,
+    effort: Effort,
+}
+
+/// Zones that are written or read at most.
+const MOST_ZONES: u32 = 8;
+/// Zones that are reset beside other commands at most.
+const MOST_RESETS: u32 = 64;
+
+impl Maker {
+    fn new(survey: &Survey, effort: Effort) -> Result<Self, ZonedError> {
+        let usable = survey.usable();
+        let (count, name) = (usable.len() as u32, &survey.name);
+        if !survey.geometry.zoned {
+            return Err(ZonedError::Usage(format!("{name} has no zones: --zoned measures zoned drives")));
+        }
+        if count < 6 {
+            let words = format!("{name} has {count} usable zones side by side; a model needs at least 6");
+            return Err(ZonedError::Usage(words));
+        }
+        let sizes = survey.block_sizes();
+        let block = *sizes.iter().find(|bytes| **bytes == 4096).unwrap_or(&survey.geometry.block_bytes);
+        let half = MOST_ZONES.min(count / 3).min(survey.geometry.writable_at_once());
+        let others = (count - 2 * half).min(MOST_RESETS);
+        let (geometry, _) = survey.in_blocks(block);
+        Ok(Self {
+            first: usable.start,
+            half,
+            others,
+            block,
+            small: block > 512 && sizes.contains(&512),
+            simulated: survey.nature == Nature::Simulated,
+            geometry,
+            effort,
+        })
+    }
+
+    /// The first `count` zones that are written.
+    fn written(&self, count: u32) -> Zones {
+        Zones::Range(self.first, self.first + count.clamp(1, self.half))
+    }
+
+    /// The zones that are read.
+    fn read(&self, count: u32) -> Zones {
+        let first = self.first + self.half;
+        Zones::Range(first, first + count.clamp(1, self.half))
+    }
+
+    /// Zones that are reset beside other commands.
+    fn reset(&self) -> Zones {
+        let first = self.first + 2 * self.half;
+        Zones::Range(first, first + self.others)
+    }
+
+    fn job(&self, path: HostPath, actors: Vec<ActorSpec>) -> Job {
+        Job { lbaf: Some(self.block), path, ..Job::of(actors) }
+    }
+
+    /// A probe of one actor that runs a number of commands, but no more than its zones hold.
+    fn alone(&self, name: &str, path: HostPath, mut actor: ActorSpec, kept: &str) -> Probe {
+        let jobs = u64::from(actor.jobs.unwrap_or_else(|| actor.zones.count()));
+        let fit = (self.geometry.capacity_bytes() / actor.bs.0.max(1)).max(2) - 1;
+        let most = if actor.op.reads() { u64::MAX } else { fit };
+        if actor.count.is_none() {
+            actor.count = Some((self.effort.commands / jobs).clamp(1, most));
+        }
+        Probe::new(format!("{name}, {}", path.name()), Work::Job(Box::new(self.job(path, vec![actor]))), kept)
+    }
+
+    /// A probe of several actors that run for a time.
+    fn together(&self, name: &str, mut actors: Vec<ActorSpec>, seconds: f64, kept: &str) -> Probe {
+        for actor in actors.iter_mut().filter(|actor| actor.count.is_none()) {
+            actor.time = Some(Span::seconds(seconds));
+        }
+        let job = Job { ramp: Span::seconds(0.1), ..self.job(HostPath::Direct, actors) };
+        Probe::new(name, Work::Job(Box::new(job)), kept)
+    }
+
+    /// Written zones hold one block already, so that no write has to open them.
+    fn opened(&self, mut probe: Probe) -> Probe {
+        if let Work::Job(job) = &mut probe.work {
+            let one_block = 1.0 / self.geometry.capacity_blocks as f64;
+            let zones: Vec<Zones> = job.actors.iter().map(|actor| actor.zones).collect();
+            let step = |zones: &Zones| {
+                [(PrepareStep::Reset, 1.0), (PrepareStep::Fill, one_block)].map(|(step, to)| Preparation {
+                    step,
+                    zones: *zones,
+                    to,
+                })
+            };
+            job.prepare = Some(zones.iter().flat_map(step).collect());
+        }
+        probe
+    }
+}

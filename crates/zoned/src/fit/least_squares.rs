@@ -1,0 +1,237 @@
+//! Robust least squares over constants that enter by their logarithm: Gauss-Newton steps with Huber's weights (Huber, Robust
+//! Statistics, 1981, section 7.8) at the scale of the median absolute residual, and a weak prior at the start, so that what the
+//! values do not tell keeps its place.
+
+/// How far a constant may be from its start by the prior: one standard deviation, as a logarithm.
+const PRIOR: f64 = 1.5;
+/// Residuals beyond this many scales weigh less.
+const HUBER: f64 = 2.5;
+/// The longest step of a constant, as a logarithm.
+const LONGEST: f64 = 0.5;
+/// A step of at most this much ends the search.
+const ENOUGH: f64 = 2e-4;
+/// The most steps.
+const STEPS: usize = 12;
+
+/// What is asked: residuals in standard deviations of what was measured, and how they change with each constant.
+pub trait Problem {
+    /// Residuals at constants with these logarithms; `None`: no model has such constants.
+    fn residuals(&mut self, x: &[f64]) -> Option<Vec<f64>>;
+
+    /// Derivatives of the residuals at `x`, where they are `at`: one column per constant.
+    fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>>;
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Solution {
+    /// Logarithms of the constants.
+    pub x: Vec<f64>,
+    /// The standard deviation of each.
+    pub deviation: Vec<f64>,
+    /// Residuals there.
+    pub residuals: Vec<f64>,
+    /// Whether the search came to rest.
+    pub settled: bool,
+}
+
+/// Finds the constants that explain the residuals best. `None`: already the start is no model.
+pub fn solve<P: Problem>(problem: &mut P, start: &[f64]) -> Option<Solution> {
+    let mut x = start.to_vec();
+    let mut at = problem.residuals(&x)?;
+    let mut settled = false;
+    let mut columns = problem.derivatives(&x, &at);
+    let mut moved = 0.0f64;
+    for _ in 0..STEPS {
+        if moved > 0.02 {
+            columns = problem.derivatives(&x, &at);
+            moved = 0.0;
+        }
+        let step = step(&columns, &at, &x, start)?;
+        let longest = step.iter().fold(0.0f64, |longest, part| longest.max(part.abs()));
+        let Some((next, residuals, length)) = search(problem, &x, &step, longest, &at, start) else {
+            // Of old derivatives: once more with new ones.
+            if moved == 0.0 {
+                settled = true;
+                break;
+            }
+            moved = 1.0;
+            continue;
+        };
+        (x, at, moved) = (next, residuals, moved + length);
+        if length < ENOUGH {
+            settled = true;
+            break;
+        }
+    }
+    let columns = problem.derivatives(&x, &at);
+    let deviation = deviations(&columns, &at)?;
+    Some(Solution { x, deviation, residuals: at, settled })
+}
+
+/// The first of ever shorter steps that makes the residuals less.
+fn search<P: Problem>(
+    problem: &mut P,
+    x: &[f64],
+    step: &[f64],
+    longest: f64,
+    at: &[f64],
+    start: &[f64],
+) -> Option<(Vec<f64>, Vec<f64>, f64)> {
+    let scale = scale(at);
+    let before = cost(at, scale, x, start);
+    let mut share = (LONGEST / longest.max(1e-12)).min(1.0);
+    for _ in 0..5 {
+        let next: Vec<f64> = x.iter().zip(step).map(|(x, step)| x + share * step).collect();
+        if let Some(residuals) = problem.residuals(&next)
+            && cost(&residuals, scale, &next, start) < before
+        {
+            return Some((next, residuals, share * longest));
+        }
+        share /= 3.0;
+    }
+    None
+}
+
+/// The size of a usual residual, never less than what repetitions say.
+fn scale(residuals: &[f64]) -> f64 {
+    let mut sizes: Vec<f64> = residuals.iter().map(|residual| residual.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.get(sizes.len() / 2).map_or(1.0, |median| (median / 0.6745).max(1.0))
+}
+
+fn weight(residual: f64, scale: f64) -> f64 {
+    let size = (residual / scale).abs();
+    if size <= HUBER { 1.0 } else { HUBER / size }
+}
+
+fn cost(residuals: &[f64], scale: f64, x: &[f64], start: &[f64]) -> f64 {
+    let loss = |residual: &f64| {
+        let size = (residual / scale).abs();
+        if size <= HUBER { size * size } else { HUBER * (2.0 * size - HUBER) }
+    };
+    let prior: f64 = x.iter().zip(start).map(|(x, start)| ((x - start) / PRIOR).powi(2)).sum();
+    residuals.iter().map(loss).sum::<f64>() + prior / (scale * scale)
+}
+
+/// The weighted normal equations: `J'WJ` with the prior.
+fn normal(columns: &[Vec<f64>], residuals: &[f64], scale: f64) -> Vec<Vec<f64>> {
+    let product = |a: &[f64], b: &[f64]| -> f64 {
+        residuals.iter().zip(a.iter().zip(b)).map(|(residual, (a, b))| weight(*residual, scale) * a * b).sum()
+    };
+    let mut matrix: Vec<Vec<f64>> = columns.iter().map(|a| columns.iter().map(|b| product(a, b)).collect()).collect();
+    matrix.iter_mut().enumerate().for_each(|(index, row)| row[index] += 1.0 / (PRIOR * PRIOR));
+    matrix
+}
+
+fn step(columns: &[Vec<f64>], residuals: &[f64], x: &[f64], start: &[f64]) -> Option<Vec<f64>> {
+    let scale = scale(residuals);
+    let inverse = inverse(normal(columns, residuals, scale))?;
+    let downhill = |(index, column): (usize, &Vec<f64>)| {
+        let pull: f64 = column.iter().zip(residuals).map(|(a, r)| weight(*r, scale) * a * r).sum();
+        -pull - (x[index] - start[index]) / (PRIOR * PRIOR)
+    };
+    let slope: Vec<f64> = columns.iter().enumerate().map(downhill).collect();
+    Some(inverse.iter().map(|row| row.iter().zip(&slope).map(|(a, b)| a * b).sum()).collect())
+}
+
+/// Standard deviations, larger where the residuals are larger than what repetitions say.
+fn deviations(columns: &[Vec<f64>], residuals: &[f64]) -> Option<Vec<f64>> {
+    let scale = scale(residuals);
+    let inverse = inverse(normal(columns, residuals, scale))?;
+    let free = residuals.len().saturating_sub(columns.len()).max(1) as f64;
+    let spread: f64 = residuals.iter().map(|residual| weight(*residual, scale) * residual * residual).sum();
+    let excess = (spread / free).max(1.0).sqrt();
+    Some(inverse.iter().enumerate().map(|(index, row)| (row[index].max(0.0).sqrt() * excess).min(PRIOR)).collect())
+}
+
+/// By Gauss and Jordan with pivots; `None` for a singular matrix.
+fn inverse(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
+    let size = matrix.len();
+    let mut inverse: Vec<Vec<f64>> =
+        (0..size).map(|row| (0..size).map(|column| f64::from(u8::from(row == column))).collect()).collect();
+    for column in 0..size {
+        let pivot = (column..size).max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))?;
+        matrix.swap(column, pivot);
+        inverse.swap(column, pivot);
+        let head = matrix[column][column];
+        if !head.is_finite() || head.abs() < 1e-300 {
+            return None;
+        }
+        for value in matrix[column].iter_mut().chain(&mut inverse[column]) {
+            *value /= head;
+        }
+        let (row, own) = (matrix[column].clone(), inverse[column].clone());
+        for other in (0..size).filter(|other| *other != column) {
+            let factor = matrix[other][column];
+            let subtract =
+                |to: &mut Vec<f64>, what: &[f64]| to.iter_mut().zip(what).for_each(|(to, what)| *to -= factor * what);
+            subtract(&mut matrix[other], &row);
+            subtract(&mut inverse[other], &own);
+        }
+    }
+    Some(inverse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sum of two exponentials, measured at several places to one part in a thousand.
+    struct Sum {
+        measured: Vec<(f64, f64)>,
+        only_sum: bool,
+    }
+
+    impl Sum {
+        fn of(&self, x: &[f64]) -> Vec<f64> {
+            let (a, b) = (x[0].exp(), x[1].exp());
+            let at = |place: f64| if self.only_sum { a + b } else { a + b * place };
+            self.measured.iter().map(|(place, value)| (at(*place) / value - 1.0) / 0.001).collect()
+        }
+    }
+
+    impl Problem for Sum {
+        fn residuals(&mut self, x: &[f64]) -> Option<Vec<f64>> {
+            Some(self.of(x))
+        }
+
+        fn derivatives(&mut self, x: &[f64], at: &[f64]) -> Vec<Vec<f64>> {
+            let column = |index: usize| {
+                let mut moved = x.to_vec();
+                moved[index] += 1e-4;
+                self.of(&moved).iter().zip(at).map(|(new, old)| (new - old) / 1e-4).collect()
+            };
+            (0..x.len()).map(column).collect()
+        }
+    }
+
+    fn lines(wrong: &[(usize, f64)]) -> Vec<(f64, f64)> {
+        let mut measured: Vec<(f64, f64)> =
+            (0..10).map(|place| (f64::from(place), 5.0 + 2.0 * f64::from(place))).collect();
+        wrong.iter().for_each(|(index, factor)| measured[*index].1 *= factor);
+        measured
+    }
+
+    #[test]
+    fn what_the_values_tell_is_found_and_outliers_pull_little() {
+        let solve_it = |wrong: &[(usize, f64)]| {
+            let mut problem = Sum { measured: lines(wrong), only_sum: false };
+            solve(&mut problem, &[1f64.ln(), 10f64.ln()]).unwrap()
+        };
+        let found = solve_it(&[]);
+        assert!((found.x[0].exp() - 5.0).abs() < 0.01 && (found.x[1].exp() - 2.0).abs() < 0.01, "{found:?}");
+        assert!(found.settled && found.deviation.iter().all(|deviation| *deviation < 0.003), "{found:?}");
+        let found = solve_it(&[(4, 1.3)]);
+        assert!((found.x[0].exp() - 5.0).abs() < 0.1 && (found.x[1].exp() - 2.0).abs() < 0.05, "{found:?}");
+        assert!(found.deviation[0] > 0.003, "what does not fit makes less certain: {found:?}");
+    }
+
+    #[test]
+    fn two_of_which_only_the_sum_is_seen_are_uncertain() {
+        let measured = (0..6).map(|place| (f64::from(place), 8.0)).collect();
+        let found = solve(&mut Sum { measured, only_sum: true }, &[3f64.ln(), 3f64.ln()]).unwrap();
+        assert!((found.x[0].exp() + found.x[1].exp() - 8.0).abs() < 0.01, "{found:?}");
+        assert!(found.deviation.iter().all(|deviation| *deviation > 0.5), "{found:?}");
+    }
+}

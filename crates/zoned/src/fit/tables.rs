@@ -1,0 +1,227 @@
+//! Tables of measurements as something to fit: points that are given, with the constants they show, and points that are held out.
+
+use super::block::{Block, Observations, Observed};
+use super::design::Design;
+use super::error::timed;
+use super::points::{Metric, Point, Points, Value};
+use super::probe::{Probe, Work};
+use crate::error::ZonedError;
+use crate::job::{Activity, Job};
+use crate::sim::HostPath;
+use std::collections::BTreeMap;
+
+/// How well a value of a table is known, relative: rates and means, and percentiles.
+const KNOWN: (f64, f64) = (0.01, 0.03);
+/// So many points of a kind are fitted to at most, spread over all that are given.
+const MOST: usize = 36;
+
+/// What tables say.
+#[derive(Debug)]
+pub struct Tables {
+    /// Constants with the given points that show them, and the points that are held out.
+    pub design: Design,
+    /// All values.
+    pub observations: Observations,
+}
+
+/// Reads tables by what their columns are: points of one actor, random reads beside a writer, commands beside one another.
+///
+/// # Errors
+/// A table with other columns, a cell that is no such number, and tables of which no point shows a constant or none is held out.
+pub fn read(tables: &[(String, String)]) -> Result<Tables, ZonedError> {
+    let mut points = Points::default();
+    for (name, text) in tables {
+        let header = text.lines().find(|line| !line.is_empty() && !line.starts_with('#')).unwrap_or_default();
+        let has = |column: &str| header.split(',').any(|known| known.trim_end() == column);
+        match (has("rate_mib"), has("jobs_or_depth_of_first")) {
+            (true, _) => points.reads_beside_writes(name, text)?,
+            (_, true) => points.commands_beside(name, text)?,
+            _ => points.single(name, text)?,
+        }
+    }
+    of_points(&points.into_vec())
+}
+
+fn of_points(points: &[Point]) -> Result<Tables, ZonedError> {
+    let (held, given): (Vec<&Point>, Vec<&Point>) = points.iter().partition(|point| point.held_out());
+    let mut kinds: BTreeMap<usize, Vec<&Point>> = BTreeMap::new();
+    for point in given {
+        if let Some(kind) = KINDS.iter().position(|kind| (kind.takes)(&point.job)) {
+            kinds.entry(kind).or_default().push(point);
+        }
+    }
+    if kinds.is_empty() || held.is_empty() {
+        let words = "the tables hold too few points: of every three points one is held out, and the others must show a constant";
+        return Err(ZonedError::Usage(format!("{words}; {} points were found", points.len())));
+    }
+    let block = |(kind, points): (usize, Vec<&Point>)| Block {
+        name: KINDS[kind].name.into(),
+        constants: KINDS[kind].constants.iter().map(|name| name.to_string()).collect(),
+        probes: spread(&points).into_iter().map(probe).collect(),
+    };
+    let blocks = kinds.into_iter().map(block).collect();
+    let known = |point: &Point| {
+        let values = point.values.iter().map(|value| ((point.key.clone(), name_of(value)), observed(value)));
+        values.collect::<Vec<_>>()
+    };
+    Ok(Tables {
+        observations: points.iter().flat_map(known).collect(),
+        design: Design { blocks, checks: held.into_iter().map(probe).collect(), left_out: BTreeMap::new() },
+    })
+}
+
+/// At most so many, at equal distances.
+fn spread<'a>(points: &[&'a Point]) -> Vec<&'a Point> {
+    let count = points.len().min(MOST);
+    (0..count).map(|index| points[index * points.len() / count]).collect()
+}
+
+fn name_of(value: &Value) -> String {
+    let what = match value.metric {
+        Metric::Iops => "iops",
+        Metric::Mean => "mean",
+        Metric::P95 => "p95",
+    };
+    format!("{}.{what}", value.actor)
+}
+
+fn observed(value: &Value) -> Observed {
+    let deviation = if value.metric == Metric::P95 { KNOWN.1 } else { KNOWN.0 };
+    Observed { mean: value.value, deviation }
+}
+
+fn probe(point: &Point) -> Probe {
+    let names: Vec<String> = point.values.iter().map(name_of).collect();
+    Probe::new(&*point.key, Work::Job(Box::new(timed(&point.job))), &names.join(" "))
+}
+
+/// Points of a kind and the constants they show.
+struct Kind {
+    name: &'static str,
+    takes: fn(&Job) -> bool,
+    constants: &'static [&'static str],
+}
+
+fn alone(job: &Job, path: HostPath, block_bytes: u32) -> Option<Activity> {
+    let is_it = job.actors.len() == 1 && job.path == path && job.lbaf == Some(block_bytes);
+    is_it.then(|| job.actors[0].op)
+}
+
+fn writes(job: &Job, path: HostPath, block_bytes: u32) -> bool {
+    alone(job, path, block_bytes).is_some_and(Activity::streams_writes)
+}
+
+fn has(job: &Job, op: Activity) -> bool {
+    job.actors.len() > 1 && job.actors.iter().any(|actor| actor.op == op)
+}
+
+/// In the order in which they are fitted. A point belongs to the first kind that takes it.
+const KINDS: [Kind; 7] = [
+    Kind {
+        name: "writes and appends",
+        takes: |job| writes(job, HostPath::Direct, 4096),
+        constants: &[
+            "write.controller_write_us@4",
+            "write.controller_write_us@8",
+            "write.controller_append_us@4",
+            "write.controller_append_us@8",
+            "write.transfer_us_per_kib",
+            "write.fixed_write_us@4",
+            "write.fixed_write_us@16",
+            "write.fixed_append_us@4",
+            "write.fixed_append_us@16",
+            "flash.program_us",
+        ],
+    },
+    Kind {
+        name: "the path none",
+        takes: |job| writes(job, HostPath::None, 4096),
+        constants: &["host.none.reap_us", "host.none.delay_us@4", "host.none.delay_us@8", "host.none.delay_us@16"],
+    },
+    Kind {
+        name: "random reads",
+        takes: |job| alone(job, HostPath::Direct, 4096) == Some(Activity::RandomRead),
+        constants: &[
+            "read.fixed_us",
+            "read.sense_fast_us",
+            "read.sense_slow_us",
+            "read.channel_us@4",
+            "read.channel_us@8",
+            "read.channel_us@16",
+            "read.link_us_per_kib",
+        ],
+    },
+    Kind {
+        name: "blocks of 512 B",
+        takes: |job| writes(job, HostPath::Direct, 512),
+        constants: &[
+            "write.small_block_engine_write_us@0.5",
+            "write.small_block_engine_write_us@1",
+            "write.small_block_engine_write_us@2",
+            "write.small_block_engine_append_us@0.5",
+            "write.small_block_engine_append_us@1",
+            "write.small_block_engine_append_us@2",
+        ],
+    },
+    Kind {
+        name: "sequential reads",
+        takes: |job| {
+            let one = job.actors.first().is_some_and(|actor| actor.zones.count() == 1 && actor.qd <= 64);
+            one && alone(job, HostPath::Direct, 512) == Some(Activity::SequentialRead)
+        },
+        constants: &[
+            "host.direct.stream_us@8",
+            "host.direct.stream_us@16",
+            "host.direct.stream_us@32",
+            "host.direct.stream_us@64",
+            "host.direct.stream_us@128",
+            "host.direct.stream_by_depth_us@8",
+            "read.stream.latency_us@4",
+            "read.stream.latency_us@16",
+            "read.stream.latency_us@64",
+        ],
+    },
+    Kind {
+        name: "reads beside writes",
+        takes: |job| has(job, Activity::RandomRead) && !has(job, Activity::Reset) && !has(job, Activity::Finish),
+        constants: &["flash.first_segment_us", "flash.segment_us", "flash.gap_us", "flash.redo_us"],
+    },
+    Kind {
+        name: "writes beside resets",
+        takes: |job| has(job, Activity::Reset) && !has(job, Activity::RandomRead),
+        constants: &["zones.reset_stops_programs_per_4k_ns", "zones.reset_slowdown_under_writes"],
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "lbaf,engine,sched,op,bs,zones,qd,iops,p95_us";
+
+    #[test]
+    fn points_are_given_or_held_out_and_show_what_they_are_about() {
+        let rows: Vec<String> = [1, 2, 4, 8]
+            .iter()
+            .flat_map(|zones| [4096, 8192, 16384].map(|bs| format!("lbaf2,spdk,-,append,{bs},{zones},1,90000,20")))
+            .collect();
+        let tables = read(&[("mine".into(), format!("{HEADER}\n{}\n", rows.join("\n")))]).unwrap();
+        let [block] = &tables.design.blocks[..] else { panic!("{:?}", tables.design) };
+        assert_eq!((block.name.as_str(), block.probes.len() + tables.design.checks.len()), ("writes and appends", 12));
+        assert!(
+            !tables.design.checks.is_empty() && block.probes.iter().all(|probe| !tables.design.checks.contains(probe))
+        );
+        let value = tables.observations[&(block.probes[0].key.clone(), "0.p95".to_string())];
+        assert_eq!((value.mean, value.deviation), (20.0, 0.03));
+    }
+
+    #[test]
+    fn tables_without_points_to_fit_or_to_check_are_refused() {
+        let one = format!("{HEADER}\nlbaf2,spdk,-,append,4096,1,4,100000,\n");
+        let error = read(&[("mine".into(), one)]).unwrap_err().to_string();
+        assert!(error.contains("too few points") && error.contains("1 points"), "{error}");
+        assert!(
+            read(&[("mine".into(), "a,b\n1,2\n".into())]).unwrap_err().to_string().contains("column engine is missing")
+        );
+    }
+}

@@ -1,0 +1,229 @@
+//! Constants that are found again from what the simulator measured on another drive, and models fitted to the published tables.
+
+use senesce_core::Seed;
+use senesce_core::interrupt::Interrupt;
+use senesce_zoned::ZoneState;
+use senesce_zoned::fit::block::{Block, Found, Observations, fit, observations};
+use senesce_zoned::fit::constants::Constants;
+use senesce_zoned::fit::design::{Design, Effort, design, start_model};
+use senesce_zoned::fit::error::Summary;
+use senesce_zoned::fit::probe::{Values, Work};
+use senesce_zoned::fit::tables;
+use senesce_zoned::job::{FaultSpec, Span};
+use senesce_zoned::session::Session;
+use senesce_zoned::sim::model::Model;
+use senesce_zoned::survey::Survey;
+use std::collections::BTreeMap;
+
+const EFFORT: Effort = Effort { commands: 6000, seconds: 0.5, rounds: 2000 };
+
+fn survey() -> Survey {
+    Survey::of(&"sim:zn540".parse().unwrap()).unwrap()
+}
+
+fn designed() -> Design {
+    design(&survey(), EFFORT).unwrap()
+}
+
+fn block(name: &str) -> Block {
+    designed().blocks.into_iter().find(|block| block.name == name).unwrap()
+}
+
+/// The drive of the tables with the constants of a block changed by up to a fifth, each by another factor.
+fn another_drive(block: &Block) -> Model {
+    let mut constants = Constants::of(&Model::load("zn540").unwrap()).unwrap();
+    for (index, key) in block.constants.iter().enumerate() {
+        let factor = 0.8 + 0.4 * ((index * 7 + 3) % 11) as f64 / 10.0;
+        let value = constants.get(key).unwrap();
+        constants.set(key, value * if key.ends_with("share") { 0.9 } else { factor }).unwrap();
+    }
+    constants.model().unwrap()
+}
+
+/// Three repetitions with seeds of their own, each value changed by `noise`.
+fn measured(drive: &Model, block: &Block, noise: impl Fn(usize) -> f64) -> Observations {
+    let mut all: Vec<(&str, Values)> = Vec::new();
+    for (number, probe) in block.probes.iter().enumerate() {
+        for repetition in 0..3 {
+            let seed = Seed(1000).child(&format!("{}/{repetition}", probe.key));
+            let mut values = probe.model(drive, seed).unwrap();
+            values
+                .values_mut()
+                .enumerate()
+                .for_each(|(index, value)| *value *= noise(number * 31 + repetition * 7 + index));
+            all.push((&probe.key, values));
+        }
+    }
+    observations(all.iter().map(|(key, values)| (*key, values)))
+}
+
+fn errors(drive: &Model, found: &[Found]) -> BTreeMap<String, f64> {
+    let truth = Constants::of(drive).unwrap();
+    found.iter().map(|one| (one.key.clone(), one.value / truth.get(&one.key).unwrap() - 1.0)).collect()
+}
+
+fn comes_back(name: &str) {
+    let block = block(name);
+    let drive = another_drive(&block);
+    let start = Model::load("zn540").unwrap();
+    let found = fit(&start, &block, &measured(&drive, &block, |_| 1.0), Seed(7)).unwrap();
+    assert_eq!(found.len(), block.constants.len());
+    let errors = errors(&drive, &found);
+    assert!(errors.values().all(|error| error.abs() < 0.02), "{errors:#?} {found:#?}");
+    assert!(found.iter().all(Found::is_determined), "{found:#?}");
+}
+
+#[test]
+fn constants_of_writes_and_appends_come_back() {
+    comes_back("writes and appends");
+}
+
+#[test]
+fn constants_of_resets_come_back() {
+    comes_back("resets");
+}
+
+#[test]
+fn constants_of_single_commands_come_back() {
+    comes_back("single commands");
+}
+
+#[test]
+fn constants_of_the_block_layer_come_back() {
+    comes_back("the path none");
+}
+
+/// Values that are off by up to 2 %: the constants are uncertain, and the uncertainty says so.
+#[test]
+fn noise_makes_constants_uncertain_and_not_wrong() {
+    let block = block("writes and appends");
+    let drive = another_drive(&block);
+    let noise = |index: usize| 1.0 + 0.02 * ((index * 2_654_435_761) % 1000) as f64 / 500.0 - 0.02;
+    let found = fit(&Model::load("zn540").unwrap(), &block, &measured(&drive, &block, noise), Seed(7)).unwrap();
+    let errors = errors(&drive, &found);
+    let within = |one: &&Found| errors[&one.key].abs() < 3.0 * one.deviation.unwrap();
+    let count = found.iter().filter(within).count();
+    assert!(count * 10 >= found.len() * 8, "{count} of {}: {errors:#?} {found:#?}", found.len());
+    let quiet = fit(&Model::load("zn540").unwrap(), &block, &measured(&drive, &block, |_| 1.0), Seed(7)).unwrap();
+    let sum = |found: &[Found]| found.iter().filter_map(|one| one.deviation).sum::<f64>();
+    assert!(sum(&found) > 3.0 * sum(&quiet), "{} {}", sum(&found), sum(&quiet));
+}
+
+#[test]
+fn fewer_values_than_constants_are_an_error_that_counts_them() {
+    let mut block = block("writes and appends");
+    block.probes.truncate(1);
+    let measured = measured(&Model::load("zn540").unwrap(), &block, |_| 1.0);
+    let error = fit(&Model::load("zn540").unwrap(), &block, &measured, Seed(1)).unwrap_err().to_string();
+    assert!(error.contains("3 measured values cannot tell 13 constants"), "{error}");
+}
+
+/// What nothing measured depends on stays, and is not called fitted.
+#[test]
+fn a_constant_that_nothing_shows_is_kept() {
+    let mut block = block("resets");
+    block.constants.push("read.fixed_us".into());
+    let found =
+        fit(&Model::load("zn540").unwrap(), &block, &measured(&another_drive(&block), &block, |_| 1.0), Seed(1));
+    let found = found.unwrap().into_iter().find(|one| one.key == "read.fixed_us").unwrap();
+    assert!((found.value, found.deviation) == (8.1, None) && !found.is_determined(), "{found:?}");
+}
+
+#[test]
+fn zones_that_are_offline_are_not_used() {
+    let mut survey = survey();
+    survey.zones[4].state = ZoneState::Offline;
+    let design = design(&survey, EFFORT).unwrap();
+    for probe in design.probes() {
+        match &probe.work {
+            Work::Job(job) => {
+                let checked = senesce_zoned::job::check(job, &survey.geometry, &survey.zones);
+                let (geometry, zones) = survey.in_blocks(job.lbaf.unwrap());
+                let checked = checked.or_else(|_| senesce_zoned::job::check(job, &geometry, &zones)).unwrap();
+                assert!(checked.actors.iter().all(|actor| actor.zones.start > 4), "{}", probe.key);
+            }
+            Work::Singles { zone, .. } => assert!(*zone > 4),
+        }
+    }
+    survey.zones.iter_mut().for_each(|zone| zone.state = ZoneState::Offline);
+    assert!(senesce_zoned::fit::design::design(&survey, EFFORT).unwrap_err().to_string().contains("0 usable zones"));
+}
+
+#[test]
+fn a_drive_that_changes_meanwhile_is_an_error_that_names_the_zone() {
+    let mut probe = block("writes and appends").probes.remove(0);
+    if let Work::Job(job) = &mut probe.work {
+        let zone = survey().usable().start;
+        job.faults.push(FaultSpec { zone, state: ZoneState::ReadOnly, at: Span::seconds(0.01) });
+    }
+    let mut session = Session::new("sim:zn540".parse().unwrap(), None, None);
+    let error = probe.measure(&mut session, Seed(1), &Interrupt::new()).unwrap_err().to_string();
+    assert!(
+        error.contains("refused commands of write in zone 0")
+            && error.contains("nothing that was measured before is lost"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_start_model_has_the_zones_of_the_drive() {
+    let mut survey = survey();
+    (survey.geometry.zones, survey.geometry.block_bytes) = (40, 512);
+    survey.geometry.zone_blocks = 128 << 11;
+    survey.geometry.capacity_blocks = 96 << 11;
+    let model = start_model(&survey, &Model::load("zn540").unwrap(), "mine").unwrap();
+    let geometry = model.geometry(None).unwrap();
+    assert_eq!((geometry.zones, geometry.block_bytes, geometry.capacity_bytes()), (40, 512, 96 << 20));
+    assert_eq!(model.name, "mine");
+    survey.geometry.capacity_blocks += 1;
+    let error = start_model(&survey, &model, "mine").unwrap_err().to_string();
+    assert!(error.contains("not a whole number of MiB"), "{error}");
+}
+
+/// Constants that are wrong by a quarter, fitted to published points of the drive: those that are held out are met.
+#[test]
+fn published_tables_give_the_constants_of_their_drive() {
+    const POINTS: &str = include_str!("../../../../data/zns/t12_measured_points.csv");
+    let wanted = |line: &&str| {
+        line.starts_with(['#', 'l']) && !line.starts_with("lbaf")
+            || line.starts_with("lbaf0,spdk") && line.contains(",read,") && line.split(',').nth(5) == Some("1")
+    };
+    let text: Vec<&str> = POINTS.lines().filter(wanted).collect();
+    let tables = tables::read(&[("t12".into(), text.join("\n"))]).unwrap();
+    let [block] = &tables.design.blocks[..] else { panic!("{:?}", tables.design.blocks.len()) };
+    let mut block = block.clone();
+    block.constants.retain(|key| key.starts_with("host.direct.stream_us"));
+    let mut wrong = Constants::of(&Model::load("zn540").unwrap()).unwrap();
+    for key in &block.constants {
+        let value = wrong.get(key).unwrap();
+        wrong.set(key, value * 1.25).unwrap();
+    }
+    let found = fit(&wrong.model().unwrap(), &block, &tables.observations, Seed(7)).unwrap();
+    let mut right = wrong.clone();
+    for one in &found {
+        right.set(&one.key, one.value).unwrap();
+    }
+    let error = |constants: &Constants| {
+        let model = constants.model().unwrap();
+        let held = tables.design.checks.iter().filter(|probe| shallow(&probe.work));
+        let errors = held.flat_map(|probe| {
+            let known = |(name, value): (String, f64)| {
+                Some(value / tables.observations.get(&(probe.key.clone(), name))?.mean - 1.0)
+            };
+            probe
+                .model(&model, Seed(9))
+                .unwrap()
+                .into_iter()
+                .filter(|(name, _)| name == "0.iops")
+                .filter_map(known)
+                .collect::<Vec<_>>()
+        });
+        Summary::of(errors).unwrap()
+    };
+    let (before, after) = (error(&wrong), error(&right));
+    assert!(before.median > 0.1 && after.median < 0.05 && after.count >= 10, "{before:?} {after:?}");
+}
+
+fn shallow(work: &Work) -> bool {
+    matches!(work, Work::Job(job) if job.actors[0].qd <= 64)
+}
