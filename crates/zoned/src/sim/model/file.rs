@@ -30,6 +30,10 @@ pub const BUILT_IN: [(&str, &str); 2] = [
 
 impl Model {
     /// A built-in model by name, or a model file by its path (a name with `/` or `.toml`).
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] for an unknown name, with the nearest one and all that there are; [`ZonedError::Io`] when
+    /// the file cannot be read; as [`Self::parse`].
     pub fn load(name: &str) -> Result<Self, ZonedError> {
         if name.contains('/') || name.ends_with(".toml") {
             let text = senesce_core::input::text(name.as_ref()).map_err(|source| {
@@ -52,6 +56,9 @@ impl Model {
     }
 
     /// Reads and checks a model.
+    ///
+    /// # Errors
+    /// [`ZonedError::Usage`] with the key that is unknown, missing or out of its range.
     pub fn parse(text: &str) -> Result<Self, ZonedError> {
         let model: Self = toml::from_str(text).map_err(|error| ZonedError::Usage(format!("model: {error}")))?;
         model.checked()
