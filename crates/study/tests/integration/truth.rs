@@ -54,7 +54,7 @@ kind = "ext4"
 [[file_system]]
 kind = "ext4"
 name = "without extents"
-mkfs = "-O ^extents"
+mkfs = "-O ^extents,^64bit"
 [[state]]
 kind = "aged"
 profile = "wang_os"
