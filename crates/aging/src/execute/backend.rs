@@ -1,7 +1,7 @@
 //! What the executor plays on.
 
 use crate::error::AgingError;
-use crate::planner::Operation;
+use crate::planner::{Change, Operation};
 
 /// A place where files are created and deleted.
 pub trait BackEnd: Sync {
@@ -25,6 +25,14 @@ pub trait BackEnd: Sync {
 pub trait Hand: Send {
     /// Does one operation; `sync` asks for a created file to be on the device before it returns.
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
+
+    /// Changes a file that exists. After a failure for want of room it can be tried again.
+    fn change(&mut self, change: &Change) -> Result<(), AgingError>;
+
+    /// Ends what operations left under way. After a failure for want of room it can be tried again.
+    fn finish(&mut self) -> Result<(), AgingError> {
+        Ok(())
+    }
 }
 
 /// Does nothing: to measure the planner and to test the executor.
@@ -57,6 +65,10 @@ impl BackEnd for NullBackEnd {
 
 impl Hand for NullHand {
     fn apply(&mut self, _operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn change(&mut self, _change: &Change) -> Result<(), AgingError> {
         Ok(())
     }
 }

@@ -2,9 +2,9 @@
 //! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
 
 use super::backend::BackEnd;
-use super::{Pace, Run, Stop, Task, apply, hands};
+use super::{Act, Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{Operation, OperationKind};
+use crate::planner::{ChangeCounts, ChangeKind, File, Operation, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,6 +27,7 @@ struct Report {
     /// The operation that failed.
     failure: Option<(u64, AgingError)>,
     stalls: u64,
+    changes: ChangeCounts,
 }
 
 /// What threads know of each other.
@@ -164,6 +165,7 @@ impl Flight {
         }
         for mut report in reports {
             run.counts.stalls += report.stalls;
+            run.counts.changes.add(&report.changes);
             if !settled {
                 self.left.extend(report.lane.drain(report.done..));
                 self.ahead.append(&mut report.lane);
@@ -207,27 +209,38 @@ fn catch_up<B: BackEnd>(
     mut left: Vec<Task>,
     ahead: &[Task],
 ) -> Result<(), (u64, AgingError)> {
-    let file = |task: &Task| (task.own, task.operation.file.birth);
-    let is_create = |task: &&Task| task.operation.kind == OperationKind::Create;
-    let gone: HashSet<_> = ahead.iter().filter(|task| !is_create(task)).map(file).collect();
+    let file = |task: &Task| (task.own, task.act.file().birth);
+    let gone: HashSet<_> = ahead.iter().filter(|task| task.act.is(OperationKind::Delete)).map(file).collect();
     let first = left.iter().map(|task| task.sequence).min().unwrap_or(0);
-    let early: Vec<Task> = ahead
-        .iter()
-        .filter(is_create)
-        .filter(|task| task.sequence > first && !gone.contains(&file(task)))
-        .copied()
-        .collect();
+    let is_early =
+        |task: &&Task| task.act.is(OperationKind::Create) && task.sequence > first && !gone.contains(&file(task));
+    let early: Vec<Task> = ahead.iter().filter(is_early).copied().collect();
+    let early_files: HashSet<_> = early.iter().map(file).collect();
+    // What was changed of them ahead of the plan is lost with them, and comes again in its turn.
+    let lost = |task: &&Task| matches!(task.act, Act::Change(_)) && early_files.contains(&file(task));
+    let lost: Vec<Task> = ahead.iter().filter(lost).copied().collect();
+    let is_rename = |task: &&Task| matches!(task.act, Act::Change(change) if change.kind == ChangeKind::Rename);
+    let renamed: HashSet<_> = lost.iter().filter(is_rename).map(file).collect();
     let taken_back = early.iter().map(|task| {
-        let operation = Operation { kind: OperationKind::Delete, ..task.operation };
-        Task { operation, ..*task }
+        let file = File { renamed: renamed.contains(&file(task)), ..*task.act.file() };
+        Task { act: Act::Operation(Operation { kind: OperationKind::Delete, file }), ..*task }
     });
-    left.extend(&early);
-    left.sort_unstable_by_key(|task| task.sequence);
+    // Other files that grew ahead of the plan are cut again.
+    let is_grown = |task: &&Task| {
+        task.grew_by() > 0 && task.sequence > first && !gone.contains(&file(task)) && !early_files.contains(&file(task))
+    };
+    let grown: Vec<Task> = ahead.iter().filter(is_grown).copied().collect();
+    let taken_back = taken_back.chain(grown.iter().map(Task::cut_again));
+    left.extend(early.iter().chain(&lost).chain(&grown));
+    // Stable: of one position the operation comes first, then its changes.
+    left.sort_by_key(|task| (task.sequence, matches!(task.act, Act::Change(_))));
+    // What is taken back needs no room; of the others, all that come before are done.
     for task in taken_back.chain(left.iter().copied()) {
-        // What is taken back needs no room; of the others, all that come before are done.
         let earlier_done = || run.pace.earlier_done(task.sequence);
         apply(run.backends, hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
     }
+    lost.iter().chain(&grown).for_each(|task| task.discount(&mut run.counts.changes));
+    left.iter().for_each(|task| task.count(&mut run.counts.changes));
     run.counts.stalls += 1;
     run.complete(run.parts.position());
     Ok(())
@@ -242,7 +255,8 @@ fn work<B: BackEnd>(
     reports: &Sender<Report>,
 ) {
     for batch in batches {
-        let mut report = Report { lane: batch.tasks, done: 0, failure: None, stalls: 0 };
+        let mut report =
+            Report { lane: batch.tasks, done: 0, failure: None, stalls: 0, changes: ChangeCounts::default() };
         for task in &report.lane {
             if shared.failed.load(Ordering::Relaxed) {
                 break;
@@ -250,7 +264,10 @@ fn work<B: BackEnd>(
             shared.reached[index].store(task.sequence, Ordering::Release);
             let earlier_done = || shared.earlier_done(task.sequence, pace);
             match apply(backends, &mut hands, task, earlier_done) {
-                Ok(stalled) => report.stalls += u64::from(stalled),
+                Ok(stalled) => {
+                    report.stalls += u64::from(stalled);
+                    task.count(&mut report.changes);
+                }
                 Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);
                     report.failure = Some((task.sequence, error));
