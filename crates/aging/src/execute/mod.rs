@@ -300,13 +300,16 @@ impl<B: BackEnd> Run<'_, '_, B> {
                 let created = operation.kind == OperationKind::Create;
                 let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
                 let act = Act::Operation(operation);
-                lanes[lane(directory)].push(Task { sequence: position, own, act, sync });
+                lanes[lane(directory)].push(Task { sequence: position, step: 0, own, act, sync });
                 self.counts.executed += 1;
             }
-            for change in self.parts.changes(own).iter().filter(|change| shard.owns(change.file.directory)) {
-                let act = Act::Change(*change);
-                lanes[lane(change.file.directory)].push(Task { sequence: position, own, act, sync: false });
-                self.counts.planned.count(change);
+            for (step, change) in (1..).zip(self.parts.changes(own)) {
+                let directory = change.file.directory;
+                if shard.owns(directory) {
+                    let act = Act::Change(*change);
+                    lanes[lane(directory)].push(Task { sequence: position, step, own, act, sync: false });
+                    self.counts.planned.count(change);
+                }
             }
             if commit {
                 return true;

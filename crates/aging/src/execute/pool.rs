@@ -4,9 +4,9 @@
 use super::backend::BackEnd;
 use super::{Act, Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{ChangeCounts, ChangeKind, File, Operation, OperationKind};
+use crate::planner::{ChangeCounts, File, Operation, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rounds handed out and not yet done.
@@ -211,33 +211,29 @@ fn catch_up<B: BackEnd>(
 ) -> Result<(), (u64, AgingError)> {
     let file = |task: &Task| (task.own, task.act.file().birth);
     let gone: HashSet<_> = ahead.iter().filter(|task| task.act.is(OperationKind::Delete)).map(file).collect();
-    let first = left.iter().map(|task| task.sequence).min().unwrap_or(0);
-    let is_early =
-        |task: &&Task| task.act.is(OperationKind::Create) && task.sequence > first && !gone.contains(&file(task));
-    let early: Vec<Task> = ahead.iter().filter(is_early).copied().collect();
-    let early_files: HashSet<_> = early.iter().map(file).collect();
-    // What was changed of them ahead of the plan is lost with them, and comes again in its turn.
-    let lost = |task: &&Task| matches!(task.act, Act::Change(_)) && early_files.contains(&file(task));
-    let lost: Vec<Task> = ahead.iter().filter(lost).copied().collect();
-    let is_rename = |task: &&Task| matches!(task.act, Act::Change(change) if change.kind == ChangeKind::Rename);
-    let renamed: HashSet<_> = lost.iter().filter(is_rename).map(file).collect();
+    let first = left.iter().map(Task::place).min().unwrap_or_default();
+    let ahead = || ahead.iter().filter(|task| task.place() > first && !gone.contains(&file(task)));
+    let early: Vec<Task> = ahead().filter(|task| task.act.is(OperationKind::Create)).copied().collect();
+    let mut early_files: HashMap<_, File> = early.iter().map(|task| (file(task), *task.act.file())).collect();
+    // What was changed of these is lost with them; other files that grew are cut again. All comes once more in its turn.
+    let is_change = |task: &&Task| matches!(task.act, Act::Change(_));
+    let (lost, others): (Vec<Task>, Vec<Task>) =
+        ahead().filter(is_change).partition(|task| early_files.contains_key(&file(task)));
+    let grown: Vec<Task> = others.into_iter().filter(|task| task.grew_by() > 0).collect();
+    for task in &lost {
+        early_files.insert(file(task), *task.act.file());
+    }
     let taken_back = early.iter().map(|task| {
-        let file = File { renamed: renamed.contains(&file(task)), ..*task.act.file() };
-        Task { act: Act::Operation(Operation { kind: OperationKind::Delete, file }), ..*task }
+        let operation = Operation { kind: OperationKind::Delete, file: early_files[&file(task)] };
+        Task { act: Act::Operation(operation), ..*task }
     });
-    // Other files that grew ahead of the plan are cut again.
-    let is_grown = |task: &&Task| {
-        task.grew_by() > 0 && task.sequence > first && !gone.contains(&file(task)) && !early_files.contains(&file(task))
-    };
-    let grown: Vec<Task> = ahead.iter().filter(is_grown).copied().collect();
-    let taken_back = taken_back.chain(grown.iter().map(Task::cut_again));
+    let taken_back: Vec<Task> = taken_back.chain(grown.iter().map(Task::cut_again)).collect();
     left.extend(early.iter().chain(&lost).chain(&grown));
-    // Stable: of one position the operation comes first, then its changes.
-    left.sort_by_key(|task| (task.sequence, matches!(task.act, Act::Change(_))));
+    left.sort_unstable_by_key(Task::place);
     // What is taken back needs no room; of the others, all that come before are done.
-    for task in taken_back.chain(left.iter().copied()) {
+    for task in taken_back.iter().chain(&left) {
         let earlier_done = || run.pace.earlier_done(task.sequence);
-        apply(run.backends, hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
+        apply(run.backends, hands, task, earlier_done).map_err(|error| (task.sequence, error))?;
     }
     lost.iter().chain(&grown).for_each(|task| task.discount(&mut run.counts.changes));
     left.iter().for_each(|task| task.count(&mut run.counts.changes));

@@ -52,6 +52,8 @@ impl Act {
 pub struct Task {
     /// Position of the operation.
     pub sequence: u64,
+    /// 0: the operation itself; its changes follow from 1 on.
+    pub step: u32,
     /// Which of the parts played here.
     pub own: usize,
     pub act: Act,
@@ -59,6 +61,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// Its place in the order of the plan.
+    pub fn place(&self) -> (u64, u32) {
+        (self.sequence, self.step)
+    }
+
     /// Counts a change that is done.
     pub fn count(&self, changes: &mut ChangeCounts) {
         if let Act::Change(change) = &self.act {

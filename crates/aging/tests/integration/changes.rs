@@ -327,11 +327,12 @@ fn a_profile_with_changes_survives_its_file_form_and_one_without_keeps_its_hash(
 /// The planner's own churn between two moments, told from the file system alone.
 #[test]
 fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
-    let plan = all_kinds(11);
+    let spec = spec(vec![row(1 << 30, [0.25; 4])], 11);
+    let plan = plan(&PlanSpec { capacity: Bytes::mib(256), ..spec });
     let room = tempfile::tempdir().unwrap();
     let target = claim(&room);
     let mut planner = plan.operations();
-    play(&mut planner, &target, Data::Fallocate, 1, 2000);
+    play(&mut planner, &target, Data::Sparse, 1, 3000);
     let files = |planner: &Planner| {
         planner.namespace().files().map(|live| (live.file.birth, live.file)).collect::<HashMap<u64, File>>()
     };
@@ -340,7 +341,7 @@ fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
     // Times of files have the grain of the kernel's clock: the next change has to be later than the last.
     let newest = before.iter().map(|seen| seen.newest()).max().unwrap();
     while now_of(&room) <= newest {}
-    play(&mut planner, &target, Data::Fallocate, 1, u64::MAX);
+    play(&mut planner, &target, Data::Sparse, 1, 3200);
     let (is, after) = (files(&planner), snapshot(room.path(), 2).unwrap());
     let observed = compare(&before, &after);
     assert_eq!(observed.told_by, ToldBy::Inode);
