@@ -1,7 +1,7 @@
 //! Compares a directory with the live files of a plan: to verify it, and to bring it back to a recorded state.
 
 use crate::error::AgingError;
-use crate::execute::{BackEnd, CHUNK, Content, Data, Descriptors, DirectoryBackEnd, Name, Shard, explain};
+use crate::execute::{BackEnd, CHUNK, Content, Data, Descriptors, DirectoryBackEnd, Hand, Name, Shard, explain};
 use crate::namespace::Namespace;
 use crate::parts::part_of_name;
 use crate::planner::{File, Planner};
@@ -132,7 +132,7 @@ impl Comparison<'_> {
             }
             Err(errno) => return Err(AgingError::io("open directory", path, errno)),
         };
-        let listing = list(opened.as_fd(), &path, |birth| find(self.namespace, &places, birth))?;
+        let listing = list(opened.as_fd(), &path, |name| find(self.namespace, &places, name))?;
         let tree = self.planner.plan().directories();
         let is_known = |name: &Path| {
             let name = name.as_os_str().as_encoded_bytes();
@@ -146,7 +146,7 @@ impl Comparison<'_> {
         let mut buffers = (Vec::new(), Vec::new());
         for place in places.clone() {
             let file = self.namespace.file(place);
-            let name = Name::new(file.birth);
+            let name = Name::of(&file);
             if !listing.seen[place - places.start] {
                 report.missing += 1;
                 report.example(&relative, name.as_ref(), "missing");
@@ -234,11 +234,11 @@ struct Listing {
     directories: Vec<PathBuf>,
 }
 
-/// Reads a directory. `find` tells how many files it should hold and which of them has a birth.
+/// Reads a directory. `find` tells how many files it should hold and which of them has a birth and that name.
 fn list(
     directory: BorrowedFd<'_>,
     path: &Path,
-    find: impl Fn(Option<u64>) -> (usize, Option<usize>),
+    find: impl Fn(Option<(u64, bool)>) -> (usize, Option<usize>),
 ) -> Result<Listing, AgingError> {
     let failed = |errno: Errno| AgingError::io("list", path, errno);
     let mut listing = Listing { seen: vec![false; find(None).0], strangers: Vec::new(), directories: Vec::new() };
@@ -261,8 +261,8 @@ fn list(
     Ok(listing)
 }
 
-fn find(namespace: &Namespace<'_>, places: &Range<usize>, birth: Option<u64>) -> (usize, Option<usize>) {
-    let Some(birth) = birth else { return (places.len(), None) };
+fn find(namespace: &Namespace<'_>, places: &Range<usize>, name: Option<(u64, bool)>) -> (usize, Option<usize>) {
+    let Some((birth, renamed)) = name else { return (places.len(), None) };
     // Within a directory the order of paths is the order of births.
     let (mut low, mut high) = (places.start, places.end);
     while low < high {
@@ -273,7 +273,8 @@ fn find(namespace: &Namespace<'_>, places: &Range<usize>, birth: Option<u64>) ->
             high = middle;
         }
     }
-    let hit = low < places.end && namespace.file(low).birth == birth;
+    let found = (low < places.end).then(|| namespace.file(low));
+    let hit = found.is_some_and(|file| (file.birth, file.renamed) == (birth, renamed));
     (places.len(), hit.then(|| low - places.start))
 }
 
@@ -321,7 +322,7 @@ pub fn reconcile(
                 done.restored += 1;
                 continue;
             }
-            let name = Name::new(file.birth);
+            let name = Name::of(&file);
             let found = statat(descriptors.get(directory)?, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| explain("look at", descriptors.path(directory).join(&name), errno))?;
             if found.st_size as u64 != file.size {
@@ -331,6 +332,7 @@ pub fn reconcile(
             }
         }
     }
+    hand.finish()?;
     Ok(done)
 }
 
@@ -345,5 +347,5 @@ fn listing_of(
     // Cached descriptors only name a directory; to list it, it is opened once more.
     let opened = openat(descriptors.get(directory)?, ".", flags, Mode::empty())
         .map_err(|errno| AgingError::io("open directory", &path, errno))?;
-    list(opened.as_fd(), &path, |birth| find(namespace, places, birth))
+    list(opened.as_fd(), &path, |name| find(namespace, places, name))
 }

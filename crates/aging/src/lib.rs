@@ -16,7 +16,7 @@ pub mod plan;
 pub mod planner;
 pub mod profile;
 
-pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list};
+pub use capture::{AgeEdge, CaptureOptions, Captured, capture, capture_list, capture_since};
 pub use check::{Reconciled, VerifyReport, reconcile, verify, verify_top};
 pub use error::AgingError;
 pub use execute::{
@@ -26,5 +26,5 @@ pub use leftovers::{Leftover, leftovers};
 pub use measure::{ChiSquare, Measures, Tally};
 pub use parts::Interleaved;
 pub use plan::{AgingPlan, Churn, Clock, CommitShare, Compression, Limit, PlanSpec, Summary, Truncate};
-pub use planner::{File, Operation, OperationKind, Planner};
+pub use planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind, Planner};
 pub use profile::Profile;

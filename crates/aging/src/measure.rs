@@ -1,7 +1,7 @@
 //! How near the live files are to the profile.
 
 use crate::plan::AgingPlan;
-use crate::planner::Planner;
+use crate::planner::{ChangeCounts, Planner};
 use serde::{Deserialize, Serialize};
 use statrs::function::gamma::gamma_ur;
 
@@ -149,6 +149,12 @@ pub struct Measures {
     pub sizes: Histogram,
     /// Depths.
     pub depths: Histogram,
+    /// Changes of files between create and delete so far.
+    #[serde(default)]
+    pub changes: ChangeCounts,
+    /// Live files whose change is still to come, and which have another size or name until then; none at the end of a plan.
+    #[serde(default)]
+    pub changes_under_way: u64,
 }
 
 /// What is counted of a run, so that the counts of the parts of a divided plan can be summed. The bins are those of the
@@ -177,6 +183,12 @@ pub struct Tally {
     pub sizes: Vec<u64>,
     /// Live files of each depth.
     pub depths: Vec<u64>,
+    /// Changes so far.
+    #[serde(default)]
+    pub changes: ChangeCounts,
+    /// Live files whose change is still to come.
+    #[serde(default)]
+    pub changes_under_way: u64,
 }
 
 impl Tally {
@@ -193,6 +205,8 @@ impl Tally {
         add_each(&mut self.ages, &other.ages);
         add_each(&mut self.sizes, &other.sizes);
         add_each(&mut self.depths, &other.depths);
+        self.changes.add(&other.changes);
+        self.changes_under_way += other.changes_under_way;
     }
 }
 
@@ -221,13 +235,15 @@ impl Planner {
             creates: totals.creates,
             commits: self.commits(),
             bytes_created: totals.bytes_created,
-            bytes_live: totals.bytes_live,
-            bytes_least: if stable { totals.bytes_least } else { totals.bytes_live },
-            bytes_most: if stable { totals.bytes_most } else { totals.bytes_live },
+            bytes_live: totals.live_now(),
+            bytes_least: if stable { totals.bytes_least } else { totals.live_now() },
+            bytes_most: if stable { totals.bytes_most } else { totals.live_now() },
             created: by_size(plan, totals.created.iter().copied()),
             ages,
             sizes: by_size(plan, self.live().classes().iter().map(|slots| u64::from(slots.live()))),
             depths: plan.depths.iter().map(|(depth, _)| levels[*depth as usize]).collect(),
+            changes: self.changes_done(),
+            changes_under_way: self.changes_under_way(),
         }
     }
 
@@ -277,6 +293,8 @@ impl AgingPlan {
             ages,
             sizes,
             depths,
+            changes: tally.changes,
+            changes_under_way: tally.changes_under_way,
         }
     }
 

@@ -1,6 +1,5 @@
 //! The live files as paths, and their digest.
 
-use crate::plan::file_name;
 use crate::planner::{File, Planner};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -96,7 +95,7 @@ impl Namespace<'_> {
             if file.directory != prefix.0 {
                 prefix = (file.directory, tree.path(file.directory));
             }
-            LiveFile { path: prefix.1.clone() + &file_name(file.birth), file }
+            LiveFile { path: prefix.1.clone() + &file.name(), file }
         })
     }
 

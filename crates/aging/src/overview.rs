@@ -1,6 +1,7 @@
 //! Profiles in words and tables, and what they mean for a volume.
 
 use crate::capture::AgeEdge;
+use crate::capture::changes::{Observed, ToldBy};
 use crate::error::AgingError;
 use crate::plan::{AgingPlan, PlanSpec};
 use crate::profile::{BUILTIN, Profile};
@@ -61,6 +62,9 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
         &["edge", "% of the oldest"],
         profile.ages.iter().map(|row| (vec![json!(row.edge), json!(row.edge / oldest * 100.0)], row.weight)),
     ));
+    if !profile.changes.is_empty() {
+        analysis.tables.push(changes(profile));
+    }
     analysis.result = json!({"profile": profile, "mean_size": mean});
     if let Some(plan) = plan {
         let summary = plan.summary();
@@ -70,6 +74,16 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
         analysis.result["estimated_seconds"] = json!(seconds);
     }
     analysis
+}
+
+fn changes(profile: &Profile) -> Table {
+    let heads = ["size up to", "bytes", "appends", "truncations", "overwrites", "renames"];
+    let mut table = Table::new("changes", "Changes for each created file", &heads);
+    for row in &profile.changes {
+        let rates = row.rates().map(|rate| json!(rate));
+        table.row([json!(row.bytes.to_string()), json!(row.bytes.0)].into_iter().chain(rates).collect());
+    }
+    table
 }
 
 fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
@@ -170,4 +184,27 @@ pub fn edge_costs(edges: &[AgeEdge]) -> Table {
         table.row(vec![json!(edge.seconds), json!(edge.files), json!(edge.operations_per_file), json!(kept)]);
     }
     table
+}
+
+/// What happened to the files of each class of sizes between two snapshots.
+pub fn observed_changes(observed: &Observed) -> Table {
+    let heads = ["size up to", "created", "deleted", "kept", "appends", "truncations", "overwrites", "renames"];
+    let mut table = Table::new("observed", "Files between the two snapshots", &heads);
+    for class in &observed.classes {
+        let counts = [class.created, class.deleted, class.kept, class.appends, class.truncations, class.overwrites];
+        let cells = counts.into_iter().chain([class.renames]).map(|count| json!(count));
+        table.row(std::iter::once(json!(Bytes(class.bytes).to_string())).chain(cells).collect());
+    }
+    table
+}
+
+/// How the files of two snapshots were told.
+pub fn told_by_words(told_by: ToldBy) -> &'static str {
+    match told_by {
+        ToldBy::Inode => "changes: files told by inode and time of birth",
+        ToldBy::Path => {
+            "changes: no file of both trees has the same inode and time of birth, so that files are told by path: a rename is seen as a \
+             delete and a create, a file that was replaced as overwritten"
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! of its own, in a directory of its own. Whoever plays some of the parts needs the planners of these alone.
 
 use crate::plan::BLOCK;
-use crate::planner::{Operation, Planner};
+use crate::planner::{Change, Operation, Planner};
 use senesce_core::{Bytes, Seed};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -157,6 +157,11 @@ impl<'a> Interleaved<'a> {
     /// Commits that the operations given out so far ask for; `None` where somebody else plays the first part.
     pub fn commits(&self) -> Option<u64> {
         self.own().find(|(part, _)| *part == 0).map(|(_, planner)| planner.commits())
+    }
+
+    /// What follows the last operation of one of the parts played here.
+    pub(crate) fn changes(&self, own: usize) -> &[Change] {
+        self.own.get(own).map_or(&[], |(_, planner)| planner.changes())
     }
 
     /// Creates of one of the parts played here so far.

@@ -1,5 +1,6 @@
 //! Makes a profile from files that exist: of a tree, or of a list. Keeps counts only, no names.
 
+pub mod changes;
 mod edges;
 pub mod list;
 mod tally;
@@ -10,6 +11,7 @@ pub use tally::Tally;
 
 use crate::error::AgingError;
 use crate::profile::Profile;
+use changes::{Observed, Seen};
 use list::ListError;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -56,6 +58,9 @@ pub struct Captured {
     pub vanished: u64,
     /// Mount points below, not entered.
     pub other_file_systems: u64,
+    /// What happened since an earlier snapshot of the tree, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Observed>,
 }
 
 /// Walks the tree below `top`, staying on its file system; fullness is that of the file system. A file with several
@@ -65,8 +70,45 @@ pub struct Captured {
 /// [`AgingError::Io`] when `top` or a directory below it cannot be read, though one that may not be read is only
 /// counted; [`AgingError::Profile`] without a regular file; [`AgingError::Target`] when the threads cannot be started.
 pub fn capture(top: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
-    let tally = walk::walk(top, options.threads, now)?;
+    of_tree(top, walk::walk(top, options.threads, now(), false)?, options)
+}
+
+/// The same of the `later` of two snapshots of a tree, with what happened to its files since the `earlier`.
+///
+/// # Errors
+/// An earlier snapshot with a file that is newer than all of the later one.
+pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> Result<Captured, AgingError> {
+    let before = snapshot(earlier, options.threads)?;
+    let mut tally = walk::walk(later, options.threads, now(), true)?;
+    let after = std::mem::take(&mut tally.seen);
+    let newest = |files: &[Seen]| files.iter().map(Seen::newest).max();
+    if newest(&before) > newest(&after) {
+        return Err(AgingError::profile(
+            &options.name,
+            format!(
+                "{} has a newer file than any of {}: name the earlier snapshot first",
+                earlier.display(),
+                later.display()
+            ),
+        ));
+    }
+    let observed = changes::compare(&before, &after);
+    let mut captured = of_tree(later, tally, options)?;
+    captured.profile.changes = observed.rows();
+    captured.changes = Some(observed);
+    Ok(captured)
+}
+
+/// Every regular file below `top`.
+pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<Seen>, AgingError> {
+    Ok(walk::walk(top, threads, now(), true)?.seen)
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}
+
+fn of_tree(top: &Path, tally: Tally, options: &CaptureOptions) -> Result<Captured, AgingError> {
     let room = rustix::fs::statvfs(top).map_err(|errno| AgingError::io("ask the size of", top, errno))?;
     let used = room.f_blocks.saturating_sub(room.f_bfree) as f64 / room.f_blocks.max(1) as f64;
     finish(tally, options, "captured from a directory tree", (room.f_blocks > 0).then_some(used))
@@ -100,5 +142,6 @@ fn finish(tally: Tally, options: &CaptureOptions, source: &str, used: Option<f64
         unreadable: tally.unreadable,
         vanished: tally.vanished,
         other_file_systems: tally.other_file_systems,
+        changes: None,
     })
 }

@@ -1,5 +1,6 @@
 //! Histograms that grow with neither files nor directories, and the profile they make.
 
+use super::changes::Seen;
 use super::edges::{AgeEdge, choose_edges};
 use crate::error::AgingError;
 use crate::profile::{AgeRow, DepthRow, Profile, SizeRow};
@@ -32,6 +33,8 @@ pub struct Tally {
     pub vanished: u64,
     /// Mount points below, not entered.
     pub other_file_systems: u64,
+    /// Every file, where snapshots are compared.
+    pub seen: Vec<Seen>,
 }
 
 impl Default for Tally {
@@ -49,6 +52,7 @@ impl Default for Tally {
             unreadable: 0,
             vanished: 0,
             other_file_systems: 0,
+            seen: Vec::new(),
         }
     }
 }
@@ -97,6 +101,7 @@ impl Tally {
         self.unreadable += other.unreadable;
         self.vanished += other.vanished;
         self.other_file_systems += other.other_file_systems;
+        self.seen.extend(&other.seen);
     }
 
     /// The profile, and what each age edge costs. Edges that would make a plan longer than `most_per_file` operations
@@ -132,6 +137,7 @@ impl Tally {
             sizes: sizes.collect(),
             depths: depths.collect(),
             ages: kept.map(|edge| AgeRow { edge: edge.seconds as f64, weight: edge.files as f64 }).collect(),
+            changes: Vec::new(),
         };
         profile.validate().map_err(|problem| AgingError::profile(name, problem))?;
         Ok((profile, edges))

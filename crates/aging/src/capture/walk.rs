@@ -1,11 +1,13 @@
 //! Walks a tree in parallel without leaving its file system.
 
+use super::changes::Seen;
 use super::tally::Tally;
 use crate::error::AgingError;
 use rayon::Scope;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
 use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -18,15 +20,18 @@ struct Walk<'a> {
     root: OwnedFd,
     device: (u32, u32),
     now: i64,
+    /// Remember every file.
+    keep: bool,
     /// One tally per thread, so that none waits.
     tallies: Vec<Mutex<Tally>>,
     failure: Mutex<Option<AgingError>>,
 }
 
-const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::SIZE).union(StatxFlags::BTIME).union(StatxFlags::MTIME);
+const WANTED: StatxFlags =
+    StatxFlags::TYPE.union(StatxFlags::SIZE).union(StatxFlags::BTIME).union(StatxFlags::MTIME).union(StatxFlags::INO);
 
-/// Counts every regular file below `top`; `now` is in seconds since the epoch.
-pub fn walk(top: &Path, threads: usize, now: i64) -> Result<Tally, AgingError> {
+/// Counts every regular file below `top`, and remembers it if it is to `keep` them; `now` is in seconds since the epoch.
+pub fn walk(top: &Path, threads: usize, now: i64, keep: bool) -> Result<Tally, AgingError> {
     let failed = |errno: Errno| AgingError::io("open directory", top, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(top, flags, Mode::empty()).map_err(failed)?;
@@ -38,6 +43,7 @@ pub fn walk(top: &Path, threads: usize, now: i64) -> Result<Tally, AgingError> {
         root,
         device: (found.stx_dev_major, found.stx_dev_minor),
         now,
+        keep,
         tallies: (0..pool.current_num_threads()).map(|_| Mutex::default()).collect(),
         failure: Mutex::new(None),
     };
@@ -102,8 +108,8 @@ impl<'a> Walk<'a> {
             match entry.file_type() {
                 FileType::Directory if name == c"." || name == c".." => {}
                 FileType::Directory => below.push(owned(name)),
-                FileType::RegularFile => self.file(borrowed, name, depth, tally, None)?,
-                FileType::Unknown => self.file(borrowed, name, depth, tally, Some(below))?,
+                FileType::RegularFile => self.file(borrowed, (relative, name), depth, tally, None)?,
+                FileType::Unknown => self.file(borrowed, (relative, name), depth, tally, Some(below))?,
                 _ => {}
             }
         }
@@ -114,7 +120,7 @@ impl<'a> Walk<'a> {
     fn file(
         &self,
         directory: BorrowedFd<'_>,
-        name: &CStr,
+        (above, name): (&Path, &CStr),
         depth: usize,
         tally: &mut Tally,
         below: Option<&mut Vec<PathBuf>>,
@@ -138,6 +144,9 @@ impl<'a> Walk<'a> {
                 _ => return Ok(()),
             }
         }
+        if self.keep {
+            tally.seen.push(seen(&found, above, name));
+        }
         let born = self.born(&found, tally);
         tally.file(found.stx_size, self.now.saturating_sub(born).max(1) as u64, depth);
         Ok(())
@@ -145,14 +154,34 @@ impl<'a> Walk<'a> {
 
     /// The time of birth, or of the last modification where there is none.
     fn born(&self, found: &Statx, tally: &mut Tally) -> i64 {
-        let known = found.stx_mask & StatxFlags::BTIME.bits() != 0 && found.stx_btime.tv_sec > 0;
-        if known {
-            tally.by_birth += 1;
-            found.stx_btime.tv_sec
-        } else {
-            tally.by_modification += 1;
-            found.stx_mtime.tv_sec
+        match birth(found) {
+            Some((seconds, _)) => {
+                tally.by_birth += 1;
+                seconds
+            }
+            None => {
+                tally.by_modification += 1;
+                found.stx_mtime.tv_sec
+            }
         }
+    }
+}
+
+/// Seconds and nanoseconds since the epoch.
+fn birth(found: &Statx) -> Option<(i64, u32)> {
+    let known = found.stx_mask & StatxFlags::BTIME.bits() != 0 && found.stx_btime.tv_sec > 0;
+    known.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec))
+}
+
+fn seen(found: &Statx, above: &Path, name: &CStr) -> Seen {
+    let mut path = DefaultHasher::new();
+    (above, name).hash(&mut path);
+    Seen {
+        inode: found.stx_ino,
+        born: birth(found),
+        size: found.stx_size,
+        modified: (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+        path: path.finish(),
     }
 }
 

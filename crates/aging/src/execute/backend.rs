@@ -1,7 +1,7 @@
 //! What the executor plays on.
 
 use crate::error::AgingError;
-use crate::planner::Operation;
+use crate::planner::{Change, Operation};
 
 /// A place where files are created and deleted.
 pub trait BackEnd: Sync {
@@ -41,6 +41,14 @@ pub trait Hand: Send {
     /// [`AgingError::Io`] with the file that cannot be made or deleted; nothing of a file that cannot be made whole
     /// stays. For ENOSPC the executor waits for the deletes of other threads and tries once more.
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
+
+    /// Changes a file that exists. After a failure for want of room it can be tried again.
+    fn change(&mut self, change: &Change) -> Result<(), AgingError>;
+
+    /// Ends what operations left under way. After a failure for want of room it can be tried again.
+    fn finish(&mut self) -> Result<(), AgingError> {
+        Ok(())
+    }
 }
 
 /// Does nothing: to measure the planner and to test the executor.
@@ -73,6 +81,10 @@ impl BackEnd for NullBackEnd {
 
 impl Hand for NullHand {
     fn apply(&mut self, _operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        Ok(())
+    }
+
+    fn change(&mut self, _change: &Change) -> Result<(), AgingError> {
         Ok(())
     }
 }

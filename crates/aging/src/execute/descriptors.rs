@@ -15,8 +15,8 @@ const RESERVE: usize = 48;
 const MOST: usize = 32_768;
 const NONE: u32 = u32::MAX;
 
-/// How many descriptors each of `threads` caches may hold. Raises the soft limit of the process to its hard limit.
-pub fn budget(threads: usize) -> usize {
+/// How many descriptors each of `threads` caches may hold, where each thread holds `files` beside them. Raises the soft limit of the process to its hard limit.
+pub fn budget(threads: usize, files: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -26,7 +26,7 @@ pub fn budget(threads: usize) -> usize {
     }
     let open = std::fs::read_dir("/proc/self/fd").map_or(RESERVE, Iterator::count);
     let most = limit.current.map_or(MOST, |most| usize::try_from(most).unwrap_or(MOST));
-    (most.saturating_sub(open + RESERVE) / threads.max(1)).clamp(4, MOST)
+    (most.saturating_sub(open + RESERVE) / threads.max(1)).saturating_sub(files).clamp(4, MOST)
 }
 
 /// Open directories, evicted by the second-chance rule.

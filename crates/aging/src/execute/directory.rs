@@ -3,18 +3,18 @@
 use super::Data;
 use super::backend::{BackEnd, Hand};
 use super::commit::{Deletes, commit};
-use super::content::{CHUNK, Content};
 use super::descriptors::{Descriptors, budget};
+use super::filler::{Failed, Filler, cut};
+use super::name::Name;
 use crate::error::AgingError;
 use crate::plan::AgingPlan;
-use crate::planner::{File, Operation, OperationKind};
-use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags};
+use crate::planner::{Change, ChangeKind, File, Operation, OperationKind};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use senesce_core::IoFailure;
 use senesce_volume::ClaimedDirectory;
-use std::ffi::CStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A claimed directory that a plan is played on.
@@ -26,12 +26,13 @@ pub struct DirectoryBackEnd<'a> {
     /// Name of the directory below the claimed one that the files lie in; empty: the claimed one itself.
     below: String,
     prepared: bool,
+    writers: usize,
 }
 
 impl<'a> DirectoryBackEnd<'a> {
     /// Plays `plan` on `directory`, giving files their size as `data` says.
     pub fn new(plan: Arc<AgingPlan>, directory: &'a ClaimedDirectory, data: Data) -> Self {
-        Self { plan, directory, data, below: String::new(), prepared: false }
+        Self { plan, directory, data, below: String::new(), prepared: false, writers: 1 }
     }
 
     /// Plays in the directory `name` of the claimed one.
@@ -42,6 +43,11 @@ impl<'a> DirectoryBackEnd<'a> {
     /// Takes it that somebody else has made the directories.
     pub fn prepared(self) -> Self {
         Self { prepared: true, ..self }
+    }
+
+    /// Holds so many files open that grow side by side. For one thread: others would not find the files whole.
+    pub fn writers(self, writers: usize) -> Self {
+        Self { writers: writers.max(1), ..self }
     }
 
     fn path(&self) -> PathBuf {
@@ -68,7 +74,7 @@ impl<'a> DirectoryBackEnd<'a> {
     }
 
     pub(crate) fn descriptors(&self, threads: usize) -> Result<Descriptors, AgingError> {
-        Ok(Descriptors::new(self.plan.clone(), self.top()?, self.path(), budget(threads)))
+        Ok(Descriptors::new(self.plan.clone(), self.top()?, self.path(), budget(threads, self.writers)))
     }
 }
 
@@ -95,9 +101,9 @@ impl BackEnd for DirectoryBackEnd<'_> {
     fn hand(&self, threads: usize) -> Result<DirectoryHand, AgingError> {
         Ok(DirectoryHand {
             descriptors: self.descriptors(threads)?,
-            data: self.data,
-            content: Content::new(self.plan.spec().seed),
-            buffer: if self.data == Data::Write { vec![0; CHUNK] } else { Vec::new() },
+            filler: Filler::new(self.data, self.plan.spec().seed),
+            writers: self.writers,
+            growing: Vec::new(),
             deletes: self.deletes()?,
         })
     }
@@ -130,13 +136,26 @@ pub fn check(directory: &ClaimedDirectory) -> Result<(), AgingError> {
     )))
 }
 
-/// Creates and deletes files for one thread.
+/// Bytes by which each of several files grows in turn: what programs write at once.
+const PIECE: u64 = 64 << 10;
+
+/// A file that is being written.
+#[derive(Debug)]
+struct Growing {
+    made: OwnedFd,
+    file: File,
+    done: u64,
+    sync: bool,
+}
+
+/// Creates, changes and deletes files for one thread.
 #[derive(Debug)]
 pub struct DirectoryHand {
     descriptors: Descriptors,
-    data: Data,
-    content: Content,
-    buffer: Vec<u8>,
+    filler: Filler,
+    writers: usize,
+    /// Files that grow side by side, in the order of their creates.
+    growing: Vec<Growing>,
     deletes: Option<Deletes>,
 }
 
@@ -147,21 +166,48 @@ impl Hand for DirectoryHand {
             OperationKind::Delete => self.delete(&operation.file),
         }
     }
+
+    fn change(&mut self, change: &Change) -> Result<(), AgingError> {
+        let file = &change.file;
+        self.complete(file.birth)?;
+        if change.kind == ChangeKind::Rename {
+            return self.rename(file);
+        }
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let above = self.descriptors.get(file.directory)?;
+        let opened = rustix::fs::openat(above, Name::of(file).as_c_str(), flags, Mode::empty());
+        let opened = opened.map_err(|errno| self.explain(file, ("open", errno)))?;
+        let changed = match change.kind {
+            ChangeKind::Append { from } => self.filler.extend(&opened, file.birth, from, file.size),
+            ChangeKind::Truncate { .. } => cut(&opened, file.size),
+            ChangeKind::Overwrite { from, bytes } => self.filler.overwrite(&opened, file, from, bytes),
+            ChangeKind::Rename => Ok(()),
+        };
+        changed.map_err(|failed| self.explain(file, failed))
+    }
+
+    fn finish(&mut self) -> Result<(), AgingError> {
+        while !self.growing.is_empty() {
+            self.grow()?;
+        }
+        Ok(())
+    }
 }
 
 impl DirectoryHand {
-    /// Creates a file that must not exist yet. A file that cannot be completed is taken away again.
+    /// Creates a file that must not exist yet. A file that cannot be completed is taken away again, unless it grows beside others.
     ///
     /// # Errors
     /// As [`Hand::apply`].
     pub fn create(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
-        let name = Name::new(file.birth);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let above = self.descriptors.get(file.directory)?;
-        let made = rustix::fs::openat(above, name.as_c_str(), flags, Mode::from_raw_mode(0o644));
-        let made = made.map_err(|errno| explain("create", self.path(file, &name), errno))?;
-        if let Err((operation, errno)) = self.give_size(&made, file, sync) {
-            let error = explain(operation, self.path(file, &name), errno);
+        if self.writers > 1 {
+            return self.begin(file, sync);
+        }
+        let made = self.make(file)?;
+        let extended = self.filler.extend(&made, file.birth, 0, file.size);
+        if let Err(failed) = extended.and_then(|()| synchronise(&made, sync)) {
+            let error = self.explain(file, failed);
+            let name = Name::of(file);
             // The first error is the one to tell; what remains is found again by the reconciliation of a resume.
             let _ = rustix::fs::unlinkat(self.descriptors.get(file.directory)?, name.as_c_str(), AtFlags::empty());
             return Err(error);
@@ -174,7 +220,8 @@ impl DirectoryHand {
     /// # Errors
     /// As [`Hand::apply`].
     pub fn delete(&mut self, file: &File) -> Result<(), AgingError> {
-        let name = Name::new(file.birth);
+        self.complete(file.birth)?;
+        let name = Name::of(file);
         let above = self.descriptors.get(file.directory)?;
         let deleted = rustix::fs::unlinkat(above, name.as_c_str(), AtFlags::empty());
         deleted
@@ -182,35 +229,60 @@ impl DirectoryHand {
             .map_err(|errno| explain("delete", self.path(file, &name), errno))
     }
 
-    fn give_size(&mut self, made: &OwnedFd, file: &File, sync: bool) -> Result<(), (&'static str, Errno)> {
-        // Of length 0, fallocate is EINVAL; a new file is empty anyway.
-        if file.size > 0 {
-            match self.data {
-                Data::Fallocate => allocate(made, file.size).map_err(|errno| ("allocate", errno))?,
-                Data::Sparse => rustix::fs::ftruncate(made, file.size).map_err(|errno| ("set the size of", errno))?,
-                Data::Write => self.write(made, file).map_err(|errno| ("write", errno))?,
-            }
+    /// Opens as many files as write side by side before any of them is whole.
+    fn begin(&mut self, file: &File, sync: bool) -> Result<(), AgingError> {
+        while self.growing.len() >= self.writers {
+            self.grow()?;
         }
-        if sync { rustix::fs::fsync(made).map_err(|errno| ("synchronise", errno)) } else { Ok(()) }
+        let made = self.make(file)?;
+        self.growing.push(Growing { made, file: *file, done: 0, sync });
+        Ok(())
     }
 
-    fn write(&mut self, made: &OwnedFd, file: &File) -> Result<(), Errno> {
-        let mut done = 0;
-        while done < file.size {
-            let length = (file.size - done).min(CHUNK as u64) as usize;
-            self.content.fill(file.birth, done / crate::plan::BLOCK, &mut self.buffer[..length]);
-            let mut rest = &self.buffer[..length];
-            while !rest.is_empty() {
-                match rustix::io::write(made, rest) {
-                    Ok(0) => return Err(Errno::IO),
-                    Ok(count) => rest = &rest[count..],
-                    Err(Errno::INTR) => {}
-                    Err(errno) => return Err(errno),
-                }
+    /// One more piece for each file that is being written. After a failure it can be tried again.
+    fn grow(&mut self) -> Result<(), AgingError> {
+        let mut at = 0;
+        while let Some(growing) = self.growing.get_mut(at) {
+            let file = growing.file;
+            let to = (growing.done + PIECE).min(file.size);
+            let extended = self.filler.extend(&growing.made, file.birth, growing.done, to);
+            let settled = extended.and_then(|()| synchronise(&growing.made, growing.sync && to == file.size));
+            settled.map_err(|failed| self.explain(&file, failed))?;
+            self.growing[at].done = to;
+            if to == file.size {
+                self.growing.remove(at);
+            } else {
+                at += 1;
             }
-            done += length as u64;
         }
         Ok(())
+    }
+
+    /// Has a file be whole.
+    fn complete(&mut self, birth: u64) -> Result<(), AgingError> {
+        while self.growing.iter().any(|growing| growing.file.birth == birth) {
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    fn make(&mut self, file: &File) -> Result<OwnedFd, AgingError> {
+        let name = Name::of(file);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        let above = self.descriptors.get(file.directory)?;
+        let made = rustix::fs::openat(above, name.as_c_str(), flags, Mode::from_raw_mode(0o644));
+        made.map_err(|errno| self.explain(file, ("create", errno)))
+    }
+
+    fn rename(&mut self, file: &File) -> Result<(), AgingError> {
+        let before = Name::of(&File { renamed: false, ..*file });
+        let above = self.descriptors.get(file.directory)?;
+        rustix::fs::renameat(above, before.as_c_str(), above, Name::of(file).as_c_str())
+            .map_err(|errno| explain("rename", self.path(file, &before), errno))
+    }
+
+    fn explain(&self, file: &File, (operation, errno): Failed) -> AgingError {
+        explain(operation, self.path(file, &Name::of(file)), errno)
     }
 
     fn path(&self, file: &File, name: &Name) -> PathBuf {
@@ -218,20 +290,14 @@ impl DirectoryHand {
     }
 }
 
+fn synchronise(made: &OwnedFd, wanted: bool) -> Result<(), Failed> {
+    if wanted { rustix::fs::fsync(made).map_err(|errno| ("synchronise", errno)) } else { Ok(()) }
+}
+
 fn make(above: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     match rustix::fs::mkdirat(above, name, Mode::from_raw_mode(0o755)) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno),
-    }
-}
-
-/// The system call itself: the C library's posix_fallocate would write zeros where the file system cannot allocate.
-fn allocate(made: &OwnedFd, size: u64) -> Result<(), Errno> {
-    loop {
-        match rustix::fs::fallocate(made.as_fd(), FallocateFlags::empty(), 0, size) {
-            Err(Errno::INTR) => {}
-            result => return result,
-        }
     }
 }
 
@@ -251,56 +317,4 @@ pub(crate) fn explain(operation: &'static str, path: PathBuf, errno: Errno) -> A
         _ => "",
     };
     IoFailure::new(operation, path, errno).with_remedy(remedy).into()
-}
-
-/// Name of a file as the kernel wants it, without an allocation.
-pub(crate) struct Name([u8; 14]);
-
-impl Name {
-    pub fn new(birth: u64) -> Self {
-        let mut bytes = [0; 14];
-        bytes[0] = b'f';
-        for (index, byte) in bytes[1..13].iter_mut().enumerate() {
-            *byte = b"0123456789abcdef"[(birth >> (44 - 4 * index)) as usize & 15];
-        }
-        Self(bytes)
-    }
-
-    pub fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_with_nul(&self.0).unwrap_or_default()
-    }
-
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0[..13]).unwrap_or_default()
-    }
-
-    /// The birth that a name of ours stands for.
-    pub fn parse(name: &[u8]) -> Option<u64> {
-        let digits = name.strip_prefix(b"f").filter(|digits| digits.len() == 12)?;
-        let lower = digits.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        lower.then(|| u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok())?
-    }
-}
-
-impl AsRef<Path> for Name {
-    fn as_ref(&self) -> &Path {
-        Path::new(self.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_agree_with_the_plan_and_parse_back() {
-        for birth in [0, 15, 16, 0xabc_def0, (1 << 48) - 1] {
-            let name = Name::new(birth);
-            assert_eq!(name.as_str(), crate::plan::file_name(birth));
-            assert_eq!(name.as_c_str().to_bytes(), name.as_str().as_bytes());
-            assert_eq!(Name::parse(name.as_str().as_bytes()), Some(birth));
-        }
-        assert_eq!(Name::parse(b"f00000000000G"), None);
-        assert_eq!(Name::parse(b"lost+found"), None);
-    }
 }

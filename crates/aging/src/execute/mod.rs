@@ -4,15 +4,19 @@
 //! depend on the number of threads. Operations are handed out in rounds of half a window; a round begins when the one
 //! before the last has ended, so that no thread is more than a window ahead of another. Where the plan's clock asks for a
 //! commit a round ends early: when all threads are done with it, and all other shards with what lies below, the file system
-//! is synchronised, and then the next round begins. So commits lie at the same operations for any number of threads.
+//! is synchronised, and then the next round begins. So commits lie at the same operations for any number of threads. Changes of
+//! files go with the operation that they follow, to the thread of their directory.
 
 mod backend;
 mod commit;
 mod content;
 mod descriptors;
 mod directory;
+mod filler;
+mod name;
 mod pace;
 mod pool;
+mod task;
 mod witness;
 
 pub use backend::{BackEnd, Hand, NullBackEnd};
@@ -23,15 +27,17 @@ pub use witness::CommitWitness;
 
 pub(crate) use content::CHUNK;
 pub(crate) use descriptors::Descriptors;
-pub(crate) use directory::{Name, explain};
+pub(crate) use directory::explain;
+pub(crate) use name::Name;
 
 use crate::error::AgingError;
 use crate::parts::{Interleaved, Placed};
-use crate::planner::{Operation, OperationKind, Planner};
+use crate::planner::{ChangeCounts, OperationKind, Planner};
 use senesce_core::interrupt::Interrupt;
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
+use task::{Act, Counts, Task};
 
 /// How files get their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -111,6 +117,8 @@ pub struct ExecuteOutcome {
     pub executed: u64,
     /// Commits that the clock asked for, in this execution.
     pub commits: u64,
+    /// Changes of files that were done, counted after each.
+    pub changes: ChangeCounts,
 }
 
 /// Plays what is left of `planner` on `backend`. `observer` is called after each round (half a window of operations)
@@ -143,27 +151,9 @@ pub fn execute_parts<B: BackEnd>(
     let completed = parts.position();
     let (from, counts) = ((begun, completed), Counts::default());
     let mut run = Run { completed, parts, backends, options, pace, interrupt, observer, from, counts };
-    let result = run.play();
-    let (completed, Counts { stalls, executed, commits }) = (run.completed, run.counts);
-    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed, commits }
-}
-
-/// What happened so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    stalls: u64,
-    executed: u64,
-    commits: u64,
-}
-
-/// An operation on its way to a thread.
-#[derive(Debug, Clone, Copy)]
-struct Task {
-    sequence: u64,
-    /// Which of the parts played here.
-    own: usize,
-    operation: Operation,
-    sync: bool,
+    let result = run.play().and_then(|stop| run.counts.agree().map(|()| stop));
+    let (completed, Counts { stalls, executed, commits, changes, .. }) = (run.completed, run.counts);
+    ExecuteOutcome { result, completed, seconds: begun.elapsed().as_secs_f64(), stalls, executed, commits, changes }
 }
 
 struct Run<'a, 'b, B: BackEnd> {
@@ -206,10 +196,13 @@ impl<B: BackEnd> Run<'_, '_, B> {
             let commit = self.next_round(&mut lanes);
             let pace = self.pace;
             for task in lanes[0].drain(..) {
+                // All before it is done.
+                self.completed = task.sequence;
                 let earlier_done = || pace.earlier_done(task.sequence);
                 self.counts.stalls += u64::from(apply(self.backends, &mut hands, &task, earlier_done)?);
-                self.completed = task.sequence + 1;
+                task.count(&mut self.counts.changes);
             }
+            self.finish(&mut hands)?;
             self.complete(self.parts.position());
             if commit {
                 self.commit()?;
@@ -219,6 +212,21 @@ impl<B: BackEnd> Run<'_, '_, B> {
             }
         }
         Ok(Stop::Finished)
+    }
+
+    /// Ends what is under way; where there is no room for it, once more after a commit.
+    fn finish(&mut self, hands: &mut [B::Hand]) -> Result<(), AgingError> {
+        for (backend, hand) in self.backends.iter().zip(hands) {
+            match hand.finish() {
+                Err(error) if error.is_full() => {
+                    backend.commit()?;
+                    hand.finish()?;
+                    self.counts.stalls += 1;
+                }
+                result => result?,
+            }
+        }
+        Ok(())
     }
 
     /// Everything below `position` is done.
@@ -285,14 +293,23 @@ impl<B: BackEnd> Run<'_, '_, B> {
     fn next_round(&mut self, lanes: &mut [Vec<Task>]) -> bool {
         let (threads, every, end) = (lanes.len() as u32, self.options.fsync_every, self.next_end());
         while let Some(Placed { position, own, operation, commit }) = self.parts.next_below(end) {
-            let directory = operation.file.directory;
             let shard = self.options.shard.unwrap_or(Shard { index: 0, count: 1 });
+            let lane = |directory: u32| ((directory / shard.count).wrapping_add(own as u32) % threads) as usize;
+            let directory = operation.file.directory;
             if shard.owns(directory) {
                 let created = operation.kind == OperationKind::Create;
                 let sync = every > 0 && created && self.parts.creates(own).is_multiple_of(every);
-                let lane = (directory / shard.count).wrapping_add(own as u32) % threads;
-                lanes[lane as usize].push(Task { sequence: position, own, operation, sync });
+                let act = Act::Operation(operation);
+                lanes[lane(directory)].push(Task { sequence: position, step: 0, own, act, sync });
                 self.counts.executed += 1;
+            }
+            for (step, change) in (1..).zip(self.parts.changes(own)) {
+                let directory = change.file.directory;
+                if shard.owns(directory) {
+                    let act = Act::Change(*change);
+                    lanes[lane(directory)].push(Task { sequence: position, step, own, act, sync: false });
+                    self.counts.planned.count(change);
+                }
             }
             if commit {
                 return true;
@@ -316,14 +333,18 @@ fn apply<B: BackEnd>(
     earlier_done: impl Fn() -> bool,
 ) -> Result<bool, AgingError> {
     let (backend, hand) = (&backends[task.own], &mut hands[task.own]);
-    match hand.apply(&task.operation, task.sync) {
+    let mut act = || match &task.act {
+        Act::Operation(operation) => hand.apply(operation, task.sync),
+        Act::Change(change) => hand.change(change),
+    };
+    match act() {
         Ok(()) => Ok(false),
         Err(error) if error.is_full() => {
             while !earlier_done() {
                 std::thread::sleep(BETWEEN_QUESTIONS);
             }
             backend.commit()?;
-            hand.apply(&task.operation, task.sync).map(|()| true)
+            act().map(|()| true)
         }
         Err(error) => Err(error),
     }

@@ -2,11 +2,11 @@
 //! some ran ahead, all stop, one plays what is left of the rounds in the order of the plan, and then they go on.
 
 use super::backend::BackEnd;
-use super::{Pace, Run, Stop, Task, apply, hands};
+use super::{Act, Pace, Run, Stop, Task, apply, hands};
 use crate::error::AgingError;
-use crate::planner::{Operation, OperationKind};
+use crate::planner::{ChangeCounts, File, Operation, OperationKind};
 use crossbeam_channel::{Receiver, Sender, bounded};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Rounds handed out and not yet done.
@@ -27,6 +27,7 @@ struct Report {
     /// The operation that failed.
     failure: Option<(u64, AgingError)>,
     stalls: u64,
+    changes: ChangeCounts,
 }
 
 /// What threads know of each other.
@@ -164,6 +165,7 @@ impl Flight {
         }
         for mut report in reports {
             run.counts.stalls += report.stalls;
+            run.counts.changes.add(&report.changes);
             if !settled {
                 self.left.extend(report.lane.drain(report.done..));
                 self.ahead.append(&mut report.lane);
@@ -207,27 +209,34 @@ fn catch_up<B: BackEnd>(
     mut left: Vec<Task>,
     ahead: &[Task],
 ) -> Result<(), (u64, AgingError)> {
-    let file = |task: &Task| (task.own, task.operation.file.birth);
-    let is_create = |task: &&Task| task.operation.kind == OperationKind::Create;
-    let gone: HashSet<_> = ahead.iter().filter(|task| !is_create(task)).map(file).collect();
-    let first = left.iter().map(|task| task.sequence).min().unwrap_or(0);
-    let early: Vec<Task> = ahead
-        .iter()
-        .filter(is_create)
-        .filter(|task| task.sequence > first && !gone.contains(&file(task)))
-        .copied()
-        .collect();
-    let taken_back = early.iter().map(|task| {
-        let operation = Operation { kind: OperationKind::Delete, ..task.operation };
-        Task { operation, ..*task }
-    });
-    left.extend(&early);
-    left.sort_unstable_by_key(|task| task.sequence);
-    for task in taken_back.chain(left.iter().copied()) {
-        // What is taken back needs no room; of the others, all that come before are done.
-        let earlier_done = || run.pace.earlier_done(task.sequence);
-        apply(run.backends, hands, &task, earlier_done).map_err(|error| (task.sequence, error))?;
+    let file = |task: &Task| (task.own, task.act.file().birth);
+    let gone: HashSet<_> = ahead.iter().filter(|task| task.act.is(OperationKind::Delete)).map(file).collect();
+    let first = left.iter().map(Task::place).min().unwrap_or_default();
+    let ahead = || ahead.iter().filter(|task| task.place() > first && !gone.contains(&file(task)));
+    let early: Vec<Task> = ahead().filter(|task| task.act.is(OperationKind::Create)).copied().collect();
+    let mut early_files: HashMap<_, File> = early.iter().map(|task| (file(task), *task.act.file())).collect();
+    // What was changed of these is lost with them; other files that grew are cut again. All comes once more in its turn.
+    let is_change = |task: &&Task| matches!(task.act, Act::Change(_));
+    let (lost, others): (Vec<Task>, Vec<Task>) =
+        ahead().filter(is_change).partition(|task| early_files.contains_key(&file(task)));
+    let grown: Vec<Task> = others.into_iter().filter(|task| task.grew_by() > 0).collect();
+    for task in &lost {
+        early_files.insert(file(task), *task.act.file());
     }
+    let taken_back = early.iter().map(|task| {
+        let operation = Operation { kind: OperationKind::Delete, file: early_files[&file(task)] };
+        Task { act: Act::Operation(operation), ..*task }
+    });
+    let taken_back: Vec<Task> = taken_back.chain(grown.iter().map(Task::cut_again)).collect();
+    left.extend(early.iter().chain(&lost).chain(&grown));
+    left.sort_unstable_by_key(Task::place);
+    // What is taken back needs no room; of the others, all that come before are done.
+    for task in taken_back.iter().chain(&left) {
+        let earlier_done = || run.pace.earlier_done(task.sequence);
+        apply(run.backends, hands, task, earlier_done).map_err(|error| (task.sequence, error))?;
+    }
+    lost.iter().chain(&grown).for_each(|task| task.discount(&mut run.counts.changes));
+    left.iter().for_each(|task| task.count(&mut run.counts.changes));
     run.counts.stalls += 1;
     run.complete(run.parts.position());
     Ok(())
@@ -242,7 +251,8 @@ fn work<B: BackEnd>(
     reports: &Sender<Report>,
 ) {
     for batch in batches {
-        let mut report = Report { lane: batch.tasks, done: 0, failure: None, stalls: 0 };
+        let mut report =
+            Report { lane: batch.tasks, done: 0, failure: None, stalls: 0, changes: ChangeCounts::default() };
         for task in &report.lane {
             if shared.failed.load(Ordering::Relaxed) {
                 break;
@@ -250,7 +260,10 @@ fn work<B: BackEnd>(
             shared.reached[index].store(task.sequence, Ordering::Release);
             let earlier_done = || shared.earlier_done(task.sequence, pace);
             match apply(backends, &mut hands, task, earlier_done) {
-                Ok(stalled) => report.stalls += u64::from(stalled),
+                Ok(stalled) => {
+                    report.stalls += u64::from(stalled);
+                    task.count(&mut report.changes);
+                }
                 Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);
                     report.failure = Some((task.sequence, error));

@@ -246,6 +246,8 @@ impl<'a> Draft<'a> {
             below_bound: (timeline.stood_for() as f64) < t_bound.floor(),
             virtual_t: timeline.stood_for(),
             clock: self.spec.clock,
+            changes: profile.changes.iter().any(|row| row.rates() != [0.0; 4]),
+            rewrites: profile.changes.iter().any(|row| row.overwrites > 0.0),
             parts: 1,
         }
     }

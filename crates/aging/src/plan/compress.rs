@@ -43,6 +43,13 @@ impl Compression {
 
 /// Refuses a compressed plan that is to end elsewhere than where its ages are exact.
 pub(super) fn check(spec: &PlanSpec) -> Result<(), AgingError> {
+    if spec.compression.is_some() && !spec.profile.changes.is_empty() {
+        return Err(AgingError::Plan(format!(
+            "--compress: that a compressed aging leaves an equal layout is not measured with changes; take the changes out of profile \
+             {}, or play it in full",
+            spec.profile.name
+        )));
+    }
     match (spec.compression, spec.limit) {
         (None, _) | (Some(_), Limit::Bound) => Ok(()),
         _ => Err(AgingError::Plan("--compress plays to the end of the plan: take it or a limit".into())),

@@ -48,6 +48,12 @@ pub struct Summary {
     pub below_bound: bool,
     /// When the file system has to commit.
     pub clock: Clock,
+    /// Whether files are changed between create and delete.
+    #[serde(default)]
+    pub changes: bool,
+    /// Whether some of the changes overwrite files in place.
+    #[serde(default)]
+    pub rewrites: bool,
     /// Parts that the plan is divided into; the numbers are those of all together.
     #[serde(default = "one")]
     pub parts: u32,

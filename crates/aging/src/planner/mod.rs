@@ -1,15 +1,18 @@
 //! Streams the operations of a plan. Pure: no I/O, at most 13 bytes for each live file, the rest constant.
 
+mod changes;
 mod live;
 mod random;
 mod size;
 mod step;
 
+pub use changes::{Change, ChangeCounts, ChangeKind};
 pub(crate) use live::Live;
 pub(crate) use random::mix;
 
 use crate::error::AgingError;
-use crate::plan::{AgingPlan, Limit, State, Survivor, Ticks, replan};
+use crate::plan::{AgingPlan, Limit, State, Survivor, Ticks, file_name, replan};
+use changes::Changes;
 use live::Record;
 use rand_pcg::Pcg64;
 use random::{Alias, Coin, Draws, Fenwick};
@@ -25,6 +28,18 @@ pub struct File {
     pub size: u64,
     /// Directory it lies in, a number of the plan's [`DirectoryTree`](crate::plan::DirectoryTree).
     pub directory: u32,
+    /// Whether it has its second name.
+    pub renamed: bool,
+}
+
+/// What the second name of a file has behind the first: names sort by birth all the same.
+pub(crate) const RENAMED: &str = ".r";
+
+impl File {
+    /// Its name in its directory.
+    pub fn name(&self) -> String {
+        file_name(self.birth) + if self.renamed { RENAMED } else { "" }
+    }
 }
 
 /// Create or delete.
@@ -80,7 +95,11 @@ pub(crate) struct Totals {
     pub deletes: u64,
     pub bytes_created: u64,
     pub bytes_live: u64,
-    /// Least and greatest `bytes_live` since the end of the fill.
+    /// What changes under way add to `bytes_live`.
+    pub bytes_under_way: i64,
+    /// Bytes freed beyond those of deletes.
+    pub bytes_freed_beside: i64,
+    /// Least and greatest bytes of live files since the end of the fill.
     pub bytes_least: u64,
     pub bytes_most: u64,
     /// Creates per class.
@@ -112,6 +131,7 @@ pub struct Planner {
     /// A commit follows the last operation.
     commit: bool,
     sizes: SizeDraw,
+    changes: Option<Box<Changes>>,
     coin: Coin,
     choose_class: Draws,
     choose_victim: Draws,
@@ -154,6 +174,7 @@ impl Planner {
             ticks: Ticks::new(&plan.spec.clock, plan.spec.capacity, plan.fullness),
             commit: false,
             sizes: SizeDraw::new(seed.child("aging/spread").0, &plan.classes),
+            changes: Changes::new(&plan),
             coin: Coin::new(seed.stream("aging/kind")),
             choose_class: Draws::new(seed.stream("aging/class")),
             choose_victim: Draws::new(seed.stream("aging/victim")),
@@ -181,7 +202,7 @@ impl Planner {
 
     /// Allocated bytes of live files over the capacity, now.
     pub fn fullness(&self) -> f64 {
-        self.totals.bytes_live as f64 / self.plan.spec.capacity.0 as f64
+        self.totals.live_now() as f64 / self.plan.spec.capacity.0 as f64
     }
 
     /// Bytes created so far over the capacity.
@@ -197,6 +218,21 @@ impl Planner {
     /// Commits that the operations done so far ask for.
     pub fn commits(&self) -> u64 {
         self.ticks.commits
+    }
+
+    /// What is done to files after the last operation, before the next.
+    pub fn changes(&self) -> &[Change] {
+        self.changes.as_ref().map_or(&[], |changes| changes.due())
+    }
+
+    /// Changes done so far.
+    pub fn changes_done(&self) -> ChangeCounts {
+        self.changes.as_ref().map_or(ChangeCounts::default(), |changes| changes.done())
+    }
+
+    /// Live files whose change is still to come.
+    pub fn changes_under_way(&self) -> u64 {
+        self.changes.as_ref().map_or(0, |changes| changes.under_way())
     }
 
     /// Whether the file system has to commit after the last operation, before the next.
@@ -250,9 +286,23 @@ impl Planner {
         &self.live
     }
 
+    /// A live file as it is now.
     pub(crate) fn file(&self, record: &Record) -> File {
+        let planned = self.planned(record);
+        self.changes.as_ref().map_or(planned, |changes| changes.now(record.class(), planned))
+    }
+
+    /// A file as it will be when it is under way no more.
+    fn planned(&self, record: &Record) -> File {
         let birth = record.birth();
-        File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory }
+        File { birth, size: self.sizes.size(record.class(), birth), directory: record.directory, renamed: false }
+    }
+}
+
+impl Totals {
+    /// Bytes of live files now.
+    pub fn live_now(&self) -> u64 {
+        self.bytes_live.wrapping_add_signed(self.bytes_under_way)
     }
 }
 

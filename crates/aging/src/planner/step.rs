@@ -94,9 +94,12 @@ impl Planner {
         self.deletes_left -= 1;
         self.large_deletes_left -= u64::from(class >= self.plan.large);
         self.empty.push(class as u16);
-        let file = self.file(&record);
+        let mut file = self.planned(&record);
         self.totals.deletes += 1;
         self.totals.bytes_live -= self.sizes.allocated(class, file.size);
+        if let Some(changes) = &mut self.changes {
+            file = changes.gone(class, file);
+        }
         self.fetch_victim();
         Operation { kind: OperationKind::Delete, file }
     }
@@ -152,7 +155,11 @@ impl Planner {
         self.totals.created[class] += 1;
         self.totals.bytes_created += allocated;
         self.totals.bytes_live += allocated;
-        Operation { kind: OperationKind::Create, file: File { birth, size, directory } }
+        let mut file = File { birth, size, directory, renamed: false };
+        if let Some(changes) = &mut self.changes {
+            file = changes.born(class, file);
+        }
+        Operation { kind: OperationKind::Create, file }
     }
 
     /// Whether the next file of a class stays to the end: with the share of stayers among the creates left, certainly
@@ -188,10 +195,12 @@ impl Planner {
         self.totals.operations += 1;
         self.leading_deletes = self.leading_deletes.saturating_sub(1);
         if self.totals.operations >= self.plan.fill {
-            self.totals.bytes_least = self.totals.bytes_least.min(self.totals.bytes_live);
-            self.totals.bytes_most = self.totals.bytes_most.max(self.totals.bytes_live);
+            let live = self.totals.live_now();
+            self.totals.bytes_least = self.totals.bytes_least.min(live);
+            self.totals.bytes_most = self.totals.bytes_most.max(live);
         }
         let freed = self.totals.bytes_created - self.totals.bytes_live;
+        let freed = freed.wrapping_add_signed(self.totals.bytes_freed_beside);
         let filled = self.totals.bytes_created.min(self.band.target as u64);
         self.commit = self.ticks.tick(filled + freed, self.totals.operations);
     }
@@ -216,6 +225,11 @@ impl Iterator for Planner {
             self.create().or_else(|| self.delete())
         };
         let operation = operation.or_else(|| self.delete_smallest(false))?;
+        if let Some(changes) = &mut self.changes {
+            let last = self.totals.operations + 1 == self.plan.operations;
+            changes.follow(self.totals.operations, last, &self.sizes);
+            (self.totals.bytes_under_way, self.totals.bytes_freed_beside) = changes.bytes();
+        }
         self.count();
         Some(operation)
     }

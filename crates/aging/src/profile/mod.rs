@@ -1,9 +1,11 @@
 //! Profiles: the histograms of sizes, depths and ages that a file system is aged to.
 
 mod builtin;
+mod changes;
 mod import;
 
 pub use builtin::BUILTIN;
+pub use changes::ChangeRow;
 pub use import::import_geriatrix;
 
 use crate::error::AgingError;
@@ -31,6 +33,9 @@ pub struct Profile {
     pub depths: Vec<DepthRow>,
     /// Relative ages of files, ascending.
     pub ages: Vec<AgeRow>,
+    /// Changes of files between create and delete, by size, ascending; without any, files stay as they were created.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeRow>,
 }
 
 /// One bin of the size histogram: files above the previous row's size and at most this one's.
@@ -154,6 +159,9 @@ impl Profile {
                 .map(|row| format!("    {{ edge = {:?}, weight = {:?} }},\n", row.edge, row.weight))
                 .collect(),
         );
+        if !self.changes.is_empty() {
+            text += &rows("changes", self.changes.iter().map(|row| format!("    {{ {row} }},\n")).collect());
+        }
         text
     }
 
@@ -189,6 +197,7 @@ impl Profile {
         if let Some(row) = self.depths.iter().find(|row| row.subdirectories > DIRECTORY_LIMIT) {
             return Err(format!("depths: {} subdirectories; at most {DIRECTORY_LIMIT} a depth", row.subdirectories));
         }
+        changes::check(&self.changes)?;
         let edges_good = self.ages.iter().all(|row| row.edge.is_finite() && row.edge > 0.0);
         if edges_good { Ok(()) } else { Err("ages: every edge must be a finite number above 0".into()) }
     }

@@ -3,8 +3,8 @@
 use senesce_aging::execute::{Alone, BackEnd, Hand};
 use senesce_aging::parts::{part_capacity, part_seed};
 use senesce_aging::{
-    AgingError, AgingPlan, Clock, CommitShare, ExecuteOptions, Interleaved, Limit, Operation, OperationKind, PlanSpec,
-    Planner, Profile, Shard, Stop, Truncate, execute, execute_parts,
+    AgingError, AgingPlan, Change, Clock, CommitShare, ExecuteOptions, Interleaved, Limit, Operation, OperationKind,
+    PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -88,6 +88,10 @@ impl<'a> BackEnd for &'a Witness {
 }
 
 impl Hand for WitnessHand<'_> {
+    fn change(&mut self, _change: &Change) -> Result<(), AgingError> {
+        Ok(())
+    }
+
     fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
         self.0.begun.fetch_add(1, Ordering::SeqCst);
         if operation.kind == OperationKind::Create {

@@ -1,9 +1,11 @@
 //! Plays plans on real directories: one namespace for any number of threads, repair after a kill, verification.
 
 use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::profile::ChangeRow;
 use senesce_aging::{
-    AgingError, AgingPlan, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit, NullBackEnd, Operation,
-    OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute, execute_parts, reconcile, verify,
+    AgingError, AgingPlan, Change, ChangeKind, Clock, Data, DirectoryBackEnd, ExecuteOptions, Interleaved, Limit,
+    NullBackEnd, Operation, OperationKind, Pace, PlanSpec, Planner, Profile, Shard, Stop, Truncate, execute,
+    execute_parts, reconcile, verify,
 };
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, Seed};
@@ -21,7 +23,7 @@ fn small_plan(seed: u64) -> Arc<AgingPlan> {
     Arc::new(AgingPlan::new(&spec).unwrap())
 }
 
-fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usize, until: u64) -> u64 {
+pub fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usize, until: u64) -> u64 {
     let backend = DirectoryBackEnd::new(planner.plan().clone(), room, data);
     let options = ExecuteOptions { threads, window: 64, fsync_every: 500, ..ExecuteOptions::default() };
     let mut observer = |_: &Planner, completed: u64| {
@@ -32,7 +34,7 @@ fn play(planner: &mut Planner, room: &ClaimedDirectory, data: Data, threads: usi
     outcome.completed
 }
 
-fn claim(room: &tempfile::TempDir) -> ClaimedDirectory {
+pub fn claim(room: &tempfile::TempDir) -> ClaimedDirectory {
     ClaimedDirectory::claim(room.path(), None).unwrap()
 }
 
@@ -260,9 +262,8 @@ impl SmallVolume {
         let size = operation.file.size as i64;
         if operation.kind == OperationKind::Delete {
             self.used.fetch_sub(size, Ordering::Relaxed);
-        } else if self.used.fetch_add(size, Ordering::Relaxed) + size > self.capacity {
-            self.used.fetch_sub(size, Ordering::Relaxed);
-            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
+        } else {
+            self.take(size)?;
         }
         let mut files = self.files.lock().unwrap();
         match operation.kind {
@@ -271,6 +272,26 @@ impl SmallVolume {
                 files.0.insert(operation.file.birth);
                 files.1.insert(operation.file.birth);
             }
+        }
+        Ok(())
+    }
+
+    fn change(&self, change: &Change) -> Result<(), AgingError> {
+        let size = change.file.size as i64;
+        match change.kind {
+            ChangeKind::Append { from } => self.take(size - from as i64),
+            ChangeKind::Truncate { from } => {
+                self.used.fetch_sub(from as i64 - size, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&self, bytes: i64) -> Result<(), AgingError> {
+        if self.used.fetch_add(bytes, Ordering::Relaxed) + bytes > self.capacity {
+            self.used.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(AgingError::io("allocate", "a file", std::io::Error::from_raw_os_error(libc::ENOSPC)));
         }
         Ok(())
     }
@@ -332,45 +353,84 @@ impl<'a> BackEnd for &'a SmallVolume {
     }
 }
 
-impl Hand for SmallHand<'_> {
-    fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+impl SmallHand<'_> {
+    /// No longer waits for space.
+    fn tries(&mut self) {
         if std::mem::take(&mut self.refused) {
             self.volume.tell(|others| others.waiting -= 1);
         }
+    }
+
+    fn is_refused(&mut self) {
+        self.refused = true;
+        self.volume.tell(|others| others.waiting += 1);
+    }
+}
+
+impl Hand for SmallHand<'_> {
+    fn change(&mut self, change: &Change) -> Result<(), AgingError> {
+        self.tries();
+        let changed = self.volume.change(change);
+        if changed.is_err() {
+            self.is_refused();
+        }
+        changed
+    }
+
+    fn apply(&mut self, operation: &Operation, _sync: bool) -> Result<(), AgingError> {
+        self.tries();
         if self.slow {
             self.volume.let_others_run_ahead(operation);
         }
         let applied = self.volume.apply(operation);
         match &applied {
             Ok(()) => self.volume.tell(|others| others.done += usize::from(!self.slow)),
-            Err(_) => {
-                self.refused = true;
-                self.volume.tell(|others| others.waiting += 1);
-            }
+            Err(_) => self.is_refused(),
         }
         applied
     }
 }
 
-/// Bytes in files after each operation: the greatest of them, and the last.
+/// Bytes in files after each operation and change: the greatest of them, and the last.
 fn bytes_held(plan: &Arc<AgingPlan>) -> (i64, i64) {
-    plan.operations().fold((0, 0), |(greatest, held), operation| {
+    let (mut planner, mut greatest, mut held) = (plan.operations(), 0, 0);
+    while let Some(operation) = planner.next() {
         let size = operation.file.size as i64;
-        let held = if operation.kind == OperationKind::Delete { held - size } else { held + size };
-        (held.max(greatest), held)
-    })
+        held += if operation.kind == OperationKind::Delete { -size } else { size };
+        greatest = held.max(greatest);
+        for change in planner.changes() {
+            held += match change.kind {
+                ChangeKind::Append { from } | ChangeKind::Truncate { from } => change.file.size as i64 - from as i64,
+                _ => 0,
+            };
+            greatest = held.max(greatest);
+        }
+    }
+    (greatest, held)
 }
 
 #[test]
 fn threads_that_run_ahead_of_a_slow_one_need_no_more_space_than_the_plan() {
-    let plan = small_plan(7);
-    let volume = SmallVolume::new(&plan);
+    run_ahead_of_a_slow_one(&small_plan(7));
+}
+
+#[test]
+fn threads_that_run_ahead_with_changes_need_no_more_space_than_the_plan() {
+    let plain = small_plan(7);
+    let row = ChangeRow { bytes: Bytes(1 << 30), appends: 0.5, truncations: 0.3, renames: 0.2, overwrites: 0.0 };
+    let profile = Profile { changes: vec![row], ..plain.spec().profile.clone() };
+    run_ahead_of_a_slow_one(&Arc::new(AgingPlan::new(&PlanSpec { profile, ..plain.spec().clone() }).unwrap()));
+}
+
+fn run_ahead_of_a_slow_one(plan: &Arc<AgingPlan>) {
+    let volume = SmallVolume::new(plan);
     let options = ExecuteOptions { threads: THREADS, window: WINDOW, ..ExecuteOptions::default() };
     let mut planner = plan.operations();
     let outcome = execute(&mut planner, &&volume, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
     assert_eq!(outcome.result.unwrap(), Stop::Finished);
     assert_eq!(outcome.completed, plan.len());
-    assert_eq!(volume.used.into_inner(), bytes_held(&plan).1);
+    assert_eq!(volume.used.into_inner(), bytes_held(plan).1);
+    assert_eq!(outcome.changes, planner.changes_done());
     assert!(outcome.stalls > 0, "the volume was never full: the test shows nothing");
 }
 

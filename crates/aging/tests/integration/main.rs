@@ -1,5 +1,6 @@
 //! What aging must do, tried from outside.
 
+mod changes;
 mod clock;
 mod execute;
 mod parts;

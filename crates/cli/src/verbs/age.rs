@@ -127,6 +127,10 @@ pub struct Age {
     /// Worker threads
     #[arg(long, default_value_t = 1, help_heading = "Execution", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
+    /// Files held open that grow side by side in small pieces
+    #[arg(long, value_name = "W", default_value_t = 1, help_heading = "Execution", conflicts_with = "mpi",
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    writers: u32,
     /// This machine's part of the directories: I/N with I from 0
     #[arg(long, value_name = "I/N", help_heading = "Execution")]
     shard: Option<String>,
@@ -315,6 +319,7 @@ impl Age {
             clock: self.clock(),
             pace: self.pace,
             threads: usize::from(self.threads),
+            writers: self.writers,
             shard: self.shard.as_deref().map(parse_shard).transpose()?,
             parts: self.parts,
         };

@@ -9,7 +9,7 @@ use crate::verbs::report::output_failed;
 use clap::{Args, Subcommand, ValueEnum};
 use senesce_aging::profile::import_geriatrix;
 use senesce_aging::{
-    AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, overview,
+    AgingPlan, CaptureOptions, Captured, PlanSpec, Profile, Truncate, capture, capture_list, capture_since, overview,
 };
 use senesce_core::output::Format;
 use senesce_core::seed::DEFAULT_SEED;
@@ -81,6 +81,8 @@ struct Capture {
     /// Directory to walk; other file systems below it are not entered
     #[arg(required_unless_present = "from_list", conflicts_with = "from_list")]
     directory: Option<PathBuf>,
+    /// A later snapshot of the same tree: the profile is its own, with the rates at which files were changed between the two
+    later: Option<PathBuf>,
     /// File with lines "SIZE TIME PATH", as from `find DIR -type f -printf '%s %T@ %P\n'`
     #[arg(long, value_name = "FILE")]
     from_list: Option<PathBuf>,
@@ -187,7 +189,10 @@ impl Capture {
         options.threads = self.threads.unwrap_or(options.threads);
         let captured = match (&self.directory, &self.from_list) {
             (_, Some(list)) => capture_list(list, &options)?,
-            (Some(directory), None) => capture(directory, &options)?,
+            (Some(directory), None) => match &self.later {
+                Some(later) => capture_since(directory, later, &options)?,
+                None => capture(directory, &options)?,
+            },
             (None, None) => return Err(Failure::usage("name a directory, or a list with --from-list")),
         };
         if self.json {
@@ -216,7 +221,15 @@ fn tell(captured: &Captured) -> std::io::Result<()> {
     for (count, words) in notes.iter().filter(|(count, _)| *count > 0) {
         writeln!(out, "note: {count} {words}")?;
     }
-    print_table(&mut out, &overview::edge_costs(&captured.edges))
+    print_table(&mut out, &overview::edge_costs(&captured.edges))?;
+    let Some(observed) = &captured.changes else { return Ok(()) };
+    writeln!(out, "{}", overview::told_by_words(observed.told_by))?;
+    for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
+        let words =
+            "at most one change for each created file can be played; the rates are lowered to that, in proportion";
+        writeln!(out, "note: more files up to {} were changed than created: {words}", Bytes(class.bytes))?;
+    }
+    print_table(&mut out, &overview::observed_changes(observed))
 }
 
 impl Import {

@@ -3,7 +3,7 @@
 use super::course::Course;
 use super::spec::{AgeSpec, Limits};
 use senesce_aging::measure::Measures;
-use senesce_aging::{Reconciled, Summary};
+use senesce_aging::{ChangeCounts, Reconciled, Summary};
 use senesce_cluster::Member;
 use senesce_layout::LayoutSummary;
 use serde::{Deserialize, Serialize};
@@ -111,6 +111,10 @@ pub struct Executed {
     /// sync(2) by anybody. `None` where it does not count them, or several ranks play.
     #[serde(default)]
     pub unasked_commits: Option<u64>,
+    /// Changes of files in this execution, counted after each; those of the plan so far are in `measures`. `None`: several ranks
+    /// played, each of which compared the two for itself.
+    #[serde(default)]
+    pub changes: Option<ChangeCounts>,
     /// What the execution was to take, in seconds, from a second of it after the fill; `None` where it was over sooner.
     #[serde(default)]
     pub estimated_seconds: Option<f64>,

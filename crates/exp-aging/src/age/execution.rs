@@ -9,7 +9,7 @@ use super::run::peak_rss_bytes;
 use super::space;
 use super::spec::AgeSpec;
 use senesce_aging::execute::{Alone, CommitWitness};
-use senesce_aging::{Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
+use senesce_aging::{ChangeCounts, Data, ExecuteOptions, Interleaved, Shard, Stop, Tally, execute_parts};
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_runs::run::Context;
 use senesce_sys::usage;
@@ -66,6 +66,7 @@ pub fn run(
         ops_per_second: (played.completed - execution.from) as f64 / played.seconds.max(1e-9),
         cpu_seconds: played.cpu_seconds,
         unasked_commits: played.unasked_commits,
+        changes: played.changes,
         estimated_seconds: played.estimated_seconds,
         peak_rss_bytes: played.ranks.iter().map(|row| row.peak_rss_bytes).fold(peak_rss_bytes(), u64::max),
         ranks: played.ranks,
@@ -86,6 +87,8 @@ pub struct Played {
     pub seconds: f64,
     pub cpu_seconds: (f64, f64),
     pub unasked_commits: Option<u64>,
+    /// Changes of files, as the executor counted them; `None` where several ranks play.
+    pub changes: Option<ChangeCounts>,
     /// What the execution was to take, from a second of it after the fill.
     pub estimated_seconds: Option<f64>,
     pub ranks: Vec<RankRow>,
@@ -96,7 +99,7 @@ pub struct Played {
 fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Context<'_, Age>) -> Result<Played, Failure> {
     let spec = &execution.course.spec;
     let mut own = Own::new(execution.course, shard(spec), execution.from)?;
-    let backends = own.backends(root, data_mode(&spec.data)?);
+    let backends = own.backends(root, data_mode(&spec.data)?, spec.writers);
     if execution.continues {
         context.record_now(Event::Reconciled(own.reconcile(&backends)?))?;
     }
@@ -129,6 +132,7 @@ fn play(execution: &Execution<'_>, root: &ClaimedDirectory, context: &mut Contex
         seconds: outcome.seconds,
         cpu_seconds,
         unasked_commits,
+        changes: Some(outcome.changes),
         estimated_seconds,
         ranks: Vec::new(),
         window: 0,

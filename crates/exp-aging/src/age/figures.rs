@@ -149,6 +149,13 @@ pub fn summary_table(rehearsal: &Rehearsal, executed: Option<&Executed>) -> Tabl
     }
     row("commits", json!(measures.commits), &summary.clock.to_string());
     row("live files", json!(measures.files_live), "files at the end");
+    if summary.changes {
+        let changes = &measures.changes;
+        row("appends", json!(changes.appends), "files that were created smaller and grew to their size");
+        row("truncations", json!(changes.truncations), "files that were created larger and were cut to their size");
+        row("overwrites in place", json!(changes.overwrites), "files of which a part was written once more");
+        row("renames", json!(changes.renames), "files that got another name");
+    }
     if summary.parts > 1 {
         row("parts", json!(summary.parts), "plans of their own in part-NNNN; the numbers are those of all together");
     }

@@ -44,10 +44,10 @@ impl Own {
         Interleaved::new(self.parts, own, from, len)
     }
 
-    /// Where they are played: the directory itself, or one below it for each part.
-    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data) -> Vec<DirectoryBackEnd<'a>> {
+    /// Where they are played, with so many files that grow side by side: the directory itself, or one below it for each part.
+    pub fn backends<'a>(&self, root: &'a ClaimedDirectory, data: Data, writers: u32) -> Vec<DirectoryBackEnd<'a>> {
         let backend = |(part, planner): &(u32, Planner)| {
-            let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data);
+            let backend = DirectoryBackEnd::new(planner.plan().clone(), root, data).writers(writers as usize);
             if self.parts > 1 { backend.below(part_name(*part)) } else { backend }
         };
         self.planners.iter().map(backend).collect()

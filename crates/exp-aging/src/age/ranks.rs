@@ -108,6 +108,11 @@ pub fn share(
     course: &Course,
     context: &mut Context<'_, Age>,
 ) -> Result<(), Failure> {
+    if course.spec.writers > 1 {
+        return Err(Failure::usage(
+            "--writers: files of one plan grow side by side on one machine; leave it out, or --mpi",
+        ));
+    }
     let mut witness = context.witness()?;
     cluster.on_end(Box::new(move |ending| {
         // The record itself may lie on what is lost.
@@ -202,6 +207,7 @@ pub fn lead(
         seconds: outcome.seconds,
         cpu_seconds: (sum(|row| row.cpu_seconds.0), sum(|row| row.cpu_seconds.1)),
         unasked_commits: None,
+        changes: None,
         ranks: rows,
         window,
     })
@@ -227,7 +233,7 @@ fn play(
     let mut own = Own::new(&assignment.course, Some(shard), assignment.from)?;
     // What an undivided plan has once, its directories and its state, is of one rank for all.
     let answers = spec.parts > 1 || cluster.is_first();
-    let backends = own.backends(root, data_mode(&spec.data)?);
+    let backends = own.backends(root, data_mode(&spec.data)?, 1);
     make_ready(cluster, assignment, &own, &backends, answers)?;
     let options = ExecuteOptions {
         fsync_every: spec.fsync_every,

@@ -52,10 +52,10 @@ pub fn writes(spec: &AgeSpec, summary: &Summary) -> Option<Bytes> {
 }
 
 /// What a plan writes where files are preallocated or sparse: log or journal whole, what the file system keeps of each group, and
-/// inodes and names. `None`: not known of this file system.
+/// inodes and names. `None`: not known of this file system, or blocks are overwritten and so are written after all.
 pub(crate) fn metadata_bytes(file_system: FileSystem, summary: &Summary) -> Option<Bytes> {
     let (capacity, files) = (summary.capacity.0, summary.files_at_most);
-    let known = file_system.entry().metadata?;
+    let known = file_system.entry().metadata.filter(|_| !summary.rewrites)?;
     let of_volume = (known.log)(capacity) + (capacity >> known.volume_shift);
     Some(Bytes(of_volume + files * known.of_a_file + u64::from(summary.directories) * (16 << 10) + SLACK))
 }

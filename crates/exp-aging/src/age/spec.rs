@@ -114,6 +114,9 @@ pub struct AgeSpec {
     pub pace: Option<f64>,
     /// Worker threads.
     pub threads: usize,
+    /// Files held open that grow side by side.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub writers: u32,
     /// This machine's part of the directories: (part, parts).
     pub shard: Option<(u32, u32)>,
     /// Parts that the plan is divided into.
@@ -190,6 +193,7 @@ impl AgeSpec {
             && !self.spread_sizes
             && self.data == "fallocate"
             && self.fsync_every == 0
+            && self.writers == 1
             && self.pace.is_none()
             && (self.mkfs_options.trim(), self.mount_options.trim()) == ("", "")
             && (self.parts, self.shard) == (1, None);
@@ -202,8 +206,10 @@ impl AgeSpec {
 
     /// The plan of one part, made to the limits.
     fn plan_of(&self, part: u32) -> Result<Arc<AgingPlan>, Failure> {
+        let profile = self.load_profile()?;
+        self.check_together(&profile)?;
         let base = PlanSpec {
-            profile: self.load_profile()?,
+            profile,
             capacity: part_capacity(self.capacity()?, self.parts),
             fullness: self.fullness,
             seed: part_seed(self.seed, part, self.parts),
@@ -217,6 +223,33 @@ impl AgeSpec {
         let plan = |limit| AgingPlan::new(&PlanSpec { limit, ..base.clone() });
         let make = |limit| Ok(Arc::new(plan(limit).map_err(|error| error.of_parts(self.parts))?));
         self.limits.plan(self.parts, &make)
+    }
+
+    /// Refuses what cannot go together.
+    fn check_together(&self, profile: &Profile) -> Result<(), Failure> {
+        if self.data == "sparse" && profile.changes.iter().any(|row| row.overwrites > 0.0) {
+            return Err(Failure::usage(format!(
+                "profile {} overwrites files in place, and --data sparse gives them no blocks: take --data fallocate or write",
+                profile.name
+            )));
+        }
+        if self.writers == 1 {
+            return Ok(());
+        }
+        let refused =
+            |what: &str, why: &str| Err(Failure::usage(format!("--writers {} with {what}: {why}", self.writers)));
+        if self.threads > 1 {
+            refused(
+                "--threads",
+                "one thread writes to all files in turn, so that the same pieces lie side by side every time",
+            )
+        } else if self.parts > 1 || self.shard.is_some() {
+            refused("--parts or --shard", "files of one plan grow side by side, on one machine")
+        } else if self.data == "sparse" {
+            refused("--data sparse", "sparse files have no pieces; take --data fallocate or write")
+        } else {
+            Ok(())
+        }
     }
 
     /// The operations of one part from the first, planned to the limits.
@@ -274,6 +307,12 @@ impl AgeSpec {
         plan.step(format!("create {} files up to fullness {:.3}", summary.files, summary.fullness), target);
         if !self.clock.is_none() {
             plan.step(self.clock.to_string(), target);
+        }
+        if self.writers > 1 {
+            plan.step(format!("let {} files grow side by side", self.writers), target);
+        }
+        if summary.changes {
+            plan.step("append to, truncate, overwrite and rename files at the rates of the profile", target);
         }
         plan.step(
             format!("age by {} to operation {} ({:.1} overwrites)", summary.profile, summary.t_end, summary.overwrites),

@@ -40,6 +40,7 @@ fn spec(target: &Path) -> AgeSpec {
         clock: Clock::default(),
         pace: None,
         threads: 1,
+        writers: 1,
         shard: None,
         parts: 1,
     }

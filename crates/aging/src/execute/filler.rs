@@ -1,0 +1,85 @@
+//! Gives files their bytes.
+
+use super::Data;
+use super::content::{CHUNK, Content};
+use crate::planner::File;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use senesce_core::Seed;
+use std::os::fd::{AsFd, OwnedFd};
+
+/// What failed, and how.
+pub type Failed = (&'static str, Errno);
+
+/// Allocates, writes or only sets sizes, as the run says.
+#[derive(Debug)]
+pub struct Filler {
+    data: Data,
+    content: Content,
+    buffer: Vec<u8>,
+}
+
+impl Filler {
+    /// For the files of one seed.
+    pub fn new(data: Data, seed: Seed) -> Self {
+        Self { data, content: Content::new(seed), buffer: vec![0; CHUNK] }
+    }
+
+    /// Makes a file that ends at `from`, a whole number of blocks, end at `to`.
+    pub fn extend(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
+        // Of length 0, fallocate is EINVAL; a file that does not grow is as it should be.
+        if from == to {
+            return Ok(());
+        }
+        match self.data {
+            Data::Fallocate => allocate(opened, from, to - from).map_err(|errno| ("allocate", errno)),
+            Data::Sparse => cut(opened, to),
+            Data::Write => self.write(opened, birth, from, to),
+        }
+    }
+
+    /// Writes a part of a file once more, as it was: what was only allocated reads as zeros.
+    pub fn overwrite(&mut self, opened: &OwnedFd, file: &File, from: u64, bytes: u64) -> Result<(), Failed> {
+        self.write(opened, file.birth, from, from + bytes)
+    }
+
+    fn write(&mut self, opened: &OwnedFd, birth: u64, from: u64, to: u64) -> Result<(), Failed> {
+        let mut done = from;
+        while done < to {
+            let length = (to - done).min(CHUNK as u64) as usize;
+            if self.data == Data::Write {
+                self.content.fill(birth, done / crate::plan::BLOCK, &mut self.buffer[..length]);
+            }
+            write_at(opened, &self.buffer[..length], done).map_err(|errno| ("write", errno))?;
+            done += length as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Cuts a file, or makes it longer without blocks.
+pub fn cut(opened: &OwnedFd, size: u64) -> Result<(), Failed> {
+    rustix::fs::ftruncate(opened, size).map_err(|errno| ("set the size of", errno))
+}
+
+fn write_at(opened: &OwnedFd, mut rest: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !rest.is_empty() {
+        match rustix::io::pwrite(opened, rest, offset) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => (rest, offset) = (&rest[count..], offset + count as u64),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// The system call itself: the C library's posix_fallocate would write zeros where the file system cannot allocate.
+fn allocate(opened: &OwnedFd, from: u64, bytes: u64) -> Result<(), Errno> {
+    loop {
+        match rustix::fs::fallocate(opened.as_fd(), FallocateFlags::empty(), from, bytes) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What goes to a thread, and what is counted of it.
+
+use crate::error::AgingError;
+use crate::planner::{Change, ChangeCounts, ChangeKind, File, Operation, OperationKind};
+
+/// What happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    pub stalls: u64,
+    pub executed: u64,
+    pub commits: u64,
+    /// Changes that were handed out, and those that were done.
+    pub planned: ChangeCounts,
+    pub changes: ChangeCounts,
+}
+
+impl Counts {
+    /// Whether what was done is what was planned.
+    pub fn agree(&self) -> Result<(), AgingError> {
+        if self.planned == self.changes {
+            return Ok(());
+        }
+        Err(AgingError::Target(format!(
+            "of the changes {:?} that were planned {:?} were done",
+            self.planned, self.changes
+        )))
+    }
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy)]
+pub enum Act {
+    Operation(Operation),
+    Change(Change),
+}
+
+impl Act {
+    pub fn file(&self) -> &File {
+        match self {
+            Self::Operation(operation) => &operation.file,
+            Self::Change(change) => &change.file,
+        }
+    }
+
+    pub fn is(&self, kind: OperationKind) -> bool {
+        matches!(self, Self::Operation(operation) if operation.kind == kind)
+    }
+}
+
+/// An operation, or a change that follows it, on its way to a thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// Position of the operation.
+    pub sequence: u64,
+    /// 0: the operation itself; its changes follow from 1 on.
+    pub step: u32,
+    /// Which of the parts played here.
+    pub own: usize,
+    pub act: Act,
+    pub sync: bool,
+}
+
+impl Task {
+    /// Its place in the order of the plan.
+    pub fn place(&self) -> (u64, u32) {
+        (self.sequence, self.step)
+    }
+
+    /// Counts a change that is done.
+    pub fn count(&self, changes: &mut ChangeCounts) {
+        if let Act::Change(change) = &self.act {
+            changes.count(change);
+        }
+    }
+
+    /// Bytes by which a file grows that is there.
+    pub fn grew_by(&self) -> u64 {
+        match self.act {
+            Act::Change(Change { kind: ChangeKind::Append { from }, file }) => file.size - from,
+            _ => 0,
+        }
+    }
+
+    /// What undoes its growth.
+    pub fn cut_again(&self) -> Self {
+        let after = *self.act.file();
+        let file = File { size: after.size - self.grew_by(), ..after };
+        Self { act: Act::Change(Change { kind: ChangeKind::Truncate { from: after.size }, file }), ..*self }
+    }
+
+    /// Takes the count of a change back that will be done once more.
+    pub fn discount(&self, changes: &mut ChangeCounts) {
+        let mut once = ChangeCounts::default();
+        self.count(&mut once);
+        changes.subtract(&once);
+    }
+}

@@ -1,0 +1,298 @@
+//! Changes of files between create and delete.
+//!
+//! They are laid over the creates and deletes of a plan and take none of its time: births, directories and ages are those of the same
+//! plan without changes, and so are sizes, once every file under way has been changed. What becomes of a file follows from its
+//! birth; only files whose change is still to come are remembered, in the order in which they were created. A change comes when an
+//! eighth as many operations as files live have passed, at the end of the plan, or sooner, where the bytes that are under way would
+//! lead fullness farther off.
+
+use super::File;
+use super::random::mix;
+use super::size::SizeDraw;
+use crate::plan::{AgingPlan, BLOCK};
+use crate::profile::ChangeRow;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashSet, VecDeque};
+
+/// What is done to a file that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It grows to its size.
+    Append {
+        /// Bytes that it has before, whole blocks.
+        from: u64,
+    },
+    /// It is cut to its size.
+    Truncate {
+        /// Bytes that it has before, whole blocks.
+        from: u64,
+    },
+    /// A part of it is written once more.
+    Overwrite {
+        /// First byte, of a block.
+        from: u64,
+        /// Number of bytes.
+        bytes: u64,
+    },
+    /// It gets another name in its directory.
+    Rename,
+}
+
+/// A change of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// What is done.
+    pub kind: ChangeKind,
+    /// The file as it is afterwards.
+    pub file: File,
+}
+
+/// Changes by kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeCounts {
+    /// Files that grew.
+    pub appends: u64,
+    /// Files that were cut.
+    pub truncations: u64,
+    /// Files of which a part was written once more.
+    pub overwrites: u64,
+    /// Files that got another name.
+    pub renames: u64,
+    /// Bytes that files grew by.
+    pub bytes_appended: u64,
+    /// Bytes that were cut off.
+    pub bytes_truncated: u64,
+    /// Bytes that were written once more.
+    pub bytes_overwritten: u64,
+}
+
+impl ChangeCounts {
+    /// Counts a change.
+    pub fn count(&mut self, change: &Change) {
+        let size = change.file.size;
+        match change.kind {
+            ChangeKind::Append { from } => {
+                self.appends += 1;
+                self.bytes_appended += size - from;
+            }
+            ChangeKind::Truncate { from } => {
+                self.truncations += 1;
+                self.bytes_truncated += from - size;
+            }
+            ChangeKind::Overwrite { bytes, .. } => {
+                self.overwrites += 1;
+                self.bytes_overwritten += bytes;
+            }
+            ChangeKind::Rename => self.renames += 1,
+        }
+    }
+
+    /// Adds other counts.
+    pub fn add(&mut self, other: &Self) {
+        self.appends += other.appends;
+        self.truncations += other.truncations;
+        self.overwrites += other.overwrites;
+        self.renames += other.renames;
+        self.bytes_appended += other.bytes_appended;
+        self.bytes_truncated += other.bytes_truncated;
+        self.bytes_overwritten += other.bytes_overwritten;
+    }
+
+    /// Takes other counts away, which must be part of these.
+    pub fn subtract(&mut self, other: &Self) {
+        self.appends -= other.appends;
+        self.truncations -= other.truncations;
+        self.overwrites -= other.overwrites;
+        self.renames -= other.renames;
+        self.bytes_appended -= other.bytes_appended;
+        self.bytes_truncated -= other.bytes_truncated;
+        self.bytes_overwritten -= other.bytes_overwritten;
+    }
+
+    /// Changes of all kinds.
+    pub fn all(&self) -> u64 {
+        self.appends + self.truncations + self.overwrites + self.renames
+    }
+}
+
+/// Share of the volume by which files under way may be smaller together, or larger, than they will be.
+const UNDER_WAY: f64 = 0.01;
+/// Largest part of that for one file.
+const PART_OF_ONE_FILE: u64 = 4;
+/// Blocks that are overwritten at most.
+const OVERWRITTEN_BLOCKS: u64 = 256;
+
+/// A file whose change is still to come.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    birth: u64,
+    class: u16,
+    directory: u32,
+}
+
+/// The changes of a plan, and which of them are still to come.
+#[derive(Debug, Clone)]
+pub(super) struct Changes {
+    key: u64,
+    /// For each class: sums of the rates up to each kind.
+    rates: Vec<[f64; 4]>,
+    budget: u64,
+    delay: u64,
+    /// In the order of births; of files deleted meanwhile too.
+    waiting: VecDeque<Waiting>,
+    /// Births of files that wait and are there.
+    pending: HashSet<u64>,
+    /// Bytes by which files under way are smaller, and larger, than they will be; in whole blocks.
+    missing: u64,
+    extra: u64,
+    /// Bytes freed so far beyond those of the plan's deletes.
+    freed: i64,
+    /// The changes that follow the last operation.
+    due: Vec<Change>,
+    done: ChangeCounts,
+}
+
+fn blocks(size: u64) -> u64 {
+    size.div_ceil(BLOCK)
+}
+
+fn unit(draw: u64) -> f64 {
+    (draw >> 11) as f64 / (1u64 << 53) as f64
+}
+
+impl Changes {
+    /// `None` where the profile has no changes.
+    pub fn new(plan: &AgingPlan) -> Option<Box<Self>> {
+        let rows = &plan.spec.profile.changes;
+        let sums = |bytes: f64| {
+            let mut sum = 0.0;
+            let row = ChangeRow::of(rows, bytes as u64).copied().unwrap_or_default();
+            row.rates().map(|rate| {
+                sum += rate;
+                sum
+            })
+        };
+        if rows.iter().all(|row| row.rates() == [0.0; 4]) {
+            return None;
+        }
+        Some(Box::new(Self {
+            key: plan.spec.seed.child("aging/changes").0,
+            rates: plan.classes.iter().map(|class| sums(class.high)).collect(),
+            budget: (UNDER_WAY * plan.spec.capacity.0 as f64) as u64,
+            delay: (plan.fill / 8).max(1),
+            waiting: VecDeque::new(),
+            pending: HashSet::new(),
+            missing: 0,
+            extra: 0,
+            freed: 0,
+            due: Vec::new(),
+            done: ChangeCounts::default(),
+        }))
+    }
+
+    /// What becomes of a file, from class, birth and the size that it will have.
+    fn fate(&self, class: usize, birth: u64, size: u64) -> Option<ChangeKind> {
+        let draw = mix(self.key ^ birth.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let kind = self.rates[class].iter().position(|sum| unit(draw) < *sum)?;
+        let (most, has) = (self.budget / PART_OF_ONE_FILE / BLOCK, blocks(size));
+        let (place, length) = (mix(draw), mix(draw.wrapping_add(1)));
+        let below = |bound: u64| (unit(place) * bound as f64) as u64;
+        match kind {
+            0 if has > 0 && most > 0 => {
+                Some(ChangeKind::Append { from: below(has).max(has.saturating_sub(most)) * BLOCK })
+            }
+            1 if most > 0 => Some(ChangeKind::Truncate { from: (has + (1 + below(has)).min(most)) * BLOCK }),
+            2 if has > 0 => {
+                let (first, count) = (below(has), 1 + length % OVERWRITTEN_BLOCKS);
+                let from = first * BLOCK;
+                Some(ChangeKind::Overwrite { from, bytes: (count * BLOCK).min(size - from) })
+            }
+            3 => Some(ChangeKind::Rename),
+            _ => None,
+        }
+    }
+
+    /// A file of the plan as it is now.
+    pub fn now(&self, class: usize, file: File) -> File {
+        match (self.fate(class, file.birth, file.size), self.pending.contains(&file.birth)) {
+            (Some(ChangeKind::Append { from } | ChangeKind::Truncate { from }), true) => File { size: from, ..file },
+            (Some(ChangeKind::Rename), false) => File { renamed: true, ..file },
+            _ => file,
+        }
+    }
+
+    /// A file of the plan is created: as what.
+    pub fn born(&mut self, class: usize, file: File) -> File {
+        if self.fate(class, file.birth, file.size).is_none() {
+            return file;
+        }
+        self.waiting.push_back(Waiting { birth: file.birth, class: class as u16, directory: file.directory });
+        self.pending.insert(file.birth);
+        let now = self.now(class, file);
+        self.missing += blocks(file.size).saturating_sub(blocks(now.size)) * BLOCK;
+        self.extra += blocks(now.size).saturating_sub(blocks(file.size)) * BLOCK;
+        now
+    }
+
+    /// A file of the plan is deleted: as what.
+    pub fn gone(&mut self, class: usize, file: File) -> File {
+        let now = self.now(class, file);
+        if self.pending.contains(&file.birth) {
+            self.freed += self.arrive(&now, &file);
+        }
+        now
+    }
+
+    /// A file is no longer under way; bytes by which it was larger than it will be.
+    fn arrive(&mut self, now: &File, planned: &File) -> i64 {
+        self.pending.remove(&planned.birth);
+        let missing = blocks(planned.size).saturating_sub(blocks(now.size)) * BLOCK;
+        let extra = blocks(now.size).saturating_sub(blocks(planned.size)) * BLOCK;
+        self.missing -= missing;
+        self.extra -= extra;
+        extra as i64 - missing as i64
+    }
+
+    /// Collects the changes that follow the operation `now`; with the `last` of a plan all that are still to come.
+    pub fn follow(&mut self, now: u64, last: bool, sizes: &SizeDraw) {
+        self.due.clear();
+        while let Some(next) = self.waiting.front() {
+            let off = self.missing > self.budget || self.extra > self.budget;
+            if !last && !off && next.birth + self.delay > now {
+                return;
+            }
+            let Waiting { birth, class, directory } = *next;
+            self.waiting.pop_front();
+            let class = usize::from(class);
+            let planned = File { birth, size: sizes.size(class, birth), directory, renamed: false };
+            let Some(kind) = self.fate(class, birth, planned.size).filter(|_| self.pending.contains(&birth)) else {
+                continue;
+            };
+            let cut = self.arrive(&self.now(class, planned), &planned);
+            self.freed += cut.max(0);
+            let change = Change { kind, file: self.now(class, planned) };
+            self.done.count(&change);
+            self.due.push(change);
+        }
+    }
+
+    /// The changes that follow the last operation.
+    pub fn due(&self) -> &[Change] {
+        &self.due
+    }
+
+    /// What was done so far.
+    pub fn done(&self) -> ChangeCounts {
+        self.done
+    }
+
+    /// Files whose change is still to come.
+    pub fn under_way(&self) -> u64 {
+        self.pending.len() as u64
+    }
+
+    /// Bytes by which live files are larger (smaller: below 0) than the plan counts them, and bytes freed beyond its deletes.
+    pub fn bytes(&self) -> (i64, i64) {
+        (self.extra as i64 - self.missing as i64, self.freed)
+    }
+}

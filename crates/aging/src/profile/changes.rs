@@ -1,0 +1,103 @@
+//! How often files are changed between their create and their delete.
+
+use senesce_core::Bytes;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How often files of a class of sizes are changed: files above the previous row's size and at most this one's; the last row holds
+/// for larger ones too. Rates are changes for each created file. A file is changed at most once, so that the rates of a row are at
+/// most 1 together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeRow {
+    /// Largest size of the class.
+    pub bytes: Bytes,
+    /// Files that are created smaller and grow to their size later.
+    #[serde(default)]
+    pub appends: f64,
+    /// Files that are created larger and are cut to their size later.
+    #[serde(default)]
+    pub truncations: f64,
+    /// Files of which a part is overwritten in place.
+    #[serde(default)]
+    pub overwrites: f64,
+    /// Files that get another name in their directory.
+    #[serde(default)]
+    pub renames: f64,
+}
+
+impl ChangeRow {
+    /// The four rates: appends, truncations, overwrites, renames.
+    pub fn rates(&self) -> [f64; 4] {
+        [self.appends, self.truncations, self.overwrites, self.renames]
+    }
+
+    /// The row that holds for files of a size.
+    pub fn of(rows: &[Self], bytes: u64) -> Option<&Self> {
+        rows.iter().find(|row| bytes <= row.bytes.0).or(rows.last())
+    }
+}
+
+impl fmt::Display for ChangeRow {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [appends, truncations, overwrites, renames] = self.rates();
+        write!(
+            formatter,
+            "bytes = {}, appends = {appends:?}, truncations = {truncations:?}, overwrites = {overwrites:?}, renames = {renames:?}",
+            self.bytes.0
+        )
+    }
+}
+
+/// Rates are added in floating point.
+const ROUNDING: f64 = 1e-9;
+
+/// Whether the rates can be played.
+pub(super) fn check(rows: &[ChangeRow]) -> Result<(), String> {
+    if rows.len() > super::BIN_LIMIT {
+        return Err(format!("changes has {} rows; at most {}", rows.len(), super::BIN_LIMIT));
+    }
+    super::check_ascending("changes", "bytes", rows.iter().map(|row| row.bytes.0))?;
+    for (number, row) in (1..).zip(rows) {
+        if let Some(rate) = row.rates().into_iter().find(|rate| !(rate.is_finite() && *rate >= 0.0)) {
+            return Err(format!("changes, row {number}: a rate is {rate}; it must be 0 or more"));
+        }
+        let sum: f64 = row.rates().iter().sum();
+        if sum > 1.0 + ROUNDING {
+            return Err(format!(
+                "changes, row {number} (files up to {}): {sum:.3} changes for each created file exceed the churn; a file is changed at \
+                 most once between create and delete, so lower the rates to 1 together",
+                row.bytes
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(bytes: u64, appends: f64, renames: f64) -> ChangeRow {
+        ChangeRow { bytes: Bytes(bytes), appends, renames, ..ChangeRow::default() }
+    }
+
+    #[test]
+    fn changes_that_exceed_the_churn_are_refused_with_their_row() {
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&[row(4096, 0.7, 0.3), row(8192, 0.0, 0.0)]), Ok(()));
+        let error = check(&[row(4096, 0.1, 0.0), row(65536, 0.8, 0.4)]).unwrap_err();
+        assert!(error.contains("row 2 (files up to 64 KiB): 1.200") && error.contains("exceed the churn"), "{error}");
+        assert!(check(&[row(4096, -0.1, 0.0)]).unwrap_err().contains("row 1"));
+        assert!(check(&[row(4096, f64::NAN, 0.0)]).is_err());
+        assert!(check(&[row(4096, 0.1, 0.0), row(4096, 0.1, 0.0)]).unwrap_err().contains("upwards"));
+    }
+
+    #[test]
+    fn the_last_row_holds_for_larger_files() {
+        let rows = [row(4096, 0.1, 0.0), row(8192, 0.2, 0.0)];
+        let appends = |bytes| ChangeRow::of(&rows, bytes).unwrap().appends;
+        assert_eq!([appends(0), appends(4096), appends(4097), appends(1 << 40)], [0.1, 0.1, 0.2, 0.2]);
+        assert_eq!(ChangeRow::of(&[], 1), None);
+    }
+}

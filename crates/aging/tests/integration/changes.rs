@@ -1,0 +1,392 @@
+//! Changes of files between create and delete: laid over a plan without touching it, and done as planned.
+
+use crate::execute::{claim, play};
+use proptest::prelude::*;
+use senesce_aging::capture::changes::{ToldBy, compare};
+use senesce_aging::capture::{capture_since, snapshot};
+use senesce_aging::execute::{BackEnd, Hand};
+use senesce_aging::profile::ChangeRow;
+use senesce_aging::{
+    AgingError, AgingPlan, CaptureOptions, Change, ChangeCounts, ChangeKind, Clock, Compression, Data,
+    DirectoryBackEnd, ExecuteOptions, File, Limit, Operation, OperationKind, PlanSpec, Planner, Profile, Stop,
+    Truncate, execute, reconcile, verify,
+};
+use senesce_core::interrupt::Interrupt;
+use senesce_core::{Bytes, Seed};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+fn row(bytes: u64, rates: [f64; 4]) -> ChangeRow {
+    let [appends, truncations, overwrites, renames] = rates;
+    ChangeRow { bytes: Bytes(bytes), appends, truncations, overwrites, renames }
+}
+
+fn spec(changes: Vec<ChangeRow>, seed: u64) -> PlanSpec {
+    let profile = Profile { changes, ..Profile::builtin("agrawal").unwrap() };
+    let spec = PlanSpec::new(profile, Bytes::mib(24), Seed(seed));
+    PlanSpec { truncate: Truncate::Drop, limit: Limit::Operations(4000), clock: Clock::NONE, ..spec }
+}
+
+fn plan(spec: &PlanSpec) -> Arc<AgingPlan> {
+    Arc::new(AgingPlan::new(spec).unwrap())
+}
+
+/// A quarter of each kind.
+fn all_kinds(seed: u64) -> Arc<AgingPlan> {
+    plan(&spec(vec![row(1 << 30, [0.25; 4])], seed))
+}
+
+/// Files as the stream of operations and changes leads to them; every step must fit the one before.
+#[derive(Default)]
+struct Model {
+    files: HashMap<u64, File>,
+    bytes: u64,
+    freed: u64,
+    counts: ChangeCounts,
+}
+
+fn blocks(size: u64) -> u64 {
+    size.next_multiple_of(4096)
+}
+
+impl Model {
+    fn operate(&mut self, operation: &Operation) {
+        let file = operation.file;
+        match operation.kind {
+            OperationKind::Create => {
+                assert!(!file.renamed && self.files.insert(file.birth, file).is_none());
+                self.bytes += blocks(file.size);
+            }
+            OperationKind::Delete => {
+                assert_eq!(self.files.remove(&file.birth), Some(file));
+                self.bytes -= blocks(file.size);
+                self.freed += blocks(file.size);
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) {
+        let after = change.file;
+        let before = self.files.insert(after.birth, after).expect("only a file that is there is changed");
+        assert_eq!(before.directory, after.directory);
+        assert!(!before.renamed, "a file is changed once");
+        assert_eq!(after.renamed, change.kind == ChangeKind::Rename);
+        match change.kind {
+            ChangeKind::Append { from } => assert!(before.size == from && from < after.size && from % 4096 == 0),
+            ChangeKind::Truncate { from } => {
+                assert!(before.size == from && from > after.size);
+                self.freed += blocks(from) - blocks(after.size);
+            }
+            ChangeKind::Overwrite { from, bytes } => {
+                assert!(before == after && from % 4096 == 0 && bytes > 0 && from + bytes <= after.size);
+            }
+            ChangeKind::Rename => assert_eq!(before.size, after.size),
+        }
+        self.bytes = self.bytes + blocks(after.size) - blocks(before.size);
+        self.counts.count(change);
+    }
+}
+
+fn rates() -> impl Strategy<Value = [f64; 4]> {
+    ([0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0], 0.0f64..1.0).prop_map(|(shares, sum)| {
+        let total: f64 = shares.iter().sum::<f64>().max(1e-9);
+        shares.map(|share| share / total * sum)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn changes_leave_births_sizes_depths_and_ages_as_they_are(small in rates(), large in rates(), seed in any::<u64>()) {
+        let changed = spec(vec![row(16 << 10, small), row(1 << 20, large)], seed);
+        let (with, without) = (plan(&changed), plan(&spec(Vec::new(), seed)));
+        prop_assert_eq!(with.len(), without.len());
+        let (mut one, mut other, mut model) = (with.operations(), without.operations(), Model::default());
+        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+        let capacity = changed.capacity.0 as f64;
+        while let Some(operation) = one.next() {
+            let plain = other.next().unwrap();
+            prop_assert_eq!((operation.kind, operation.file.birth, operation.file.directory), (plain.kind, plain.file.birth, plain.file.directory));
+            model.operate(&operation);
+            one.changes().iter().for_each(|change| model.change(change));
+            let fullness = model.bytes as f64 / capacity;
+            prop_assert!((fullness - one.fullness()).abs() < 1e-12, "{} {}", fullness, one.fullness());
+            prop_assert!((fullness - other.fullness()).abs() <= 0.01, "{} {}", fullness, other.fullness());
+            if one.operations_done() >= with.summary().files {
+                (least, most) = (least.min(fullness), most.max(fullness));
+            }
+        }
+        prop_assert_eq!(one.changes_under_way(), 0);
+        prop_assert_eq!(model.counts, one.changes_done());
+        let (reached, plain) = (one.measures(), other.measures());
+        prop_assert!((reached.fullness.min - least).abs() < 1e-12 && (reached.fullness.max - most).abs() < 1e-12);
+        prop_assert_eq!((&reached.ages, &reached.sizes, &reached.depths), (&plain.ages, &plain.sizes, &plain.depths));
+        let sizes = |planner: &Planner| planner.namespace().files().map(|live| (live.file.birth, live.file.size)).collect::<Vec<_>>();
+        prop_assert_eq!(sizes(&one), sizes(&other));
+        for live in one.namespace().files() {
+            prop_assert_eq!(model.files.remove(&live.file.birth), Some(live.file));
+            prop_assert_eq!(live.path.ends_with(".r"), live.file.renamed);
+        }
+        prop_assert!(model.files.is_empty());
+        let mut again = with.operations();
+        again.skip_to(u64::MAX);
+        prop_assert_eq!(again.namespace_sha256(), one.namespace_sha256());
+        prop_assert_eq!(again.changes_done(), one.changes_done());
+    }
+
+    #[test]
+    fn the_clock_counts_what_truncations_free(rates in rates(), percent in 2.0f64..40.0, seed in any::<u64>()) {
+        let clock = Clock { commit_share: format!("{percent}%").parse().unwrap(), sync_every: 0 };
+        let spec = PlanSpec { clock, ..spec(vec![row(1 << 30, rates)], seed) };
+        let plan = plan(&spec);
+        let between = clock.bytes_between(spec.capacity, plan.summary().fullness).unwrap().0;
+        let (mut planner, mut model, mut since, mut step) = (plan.operations(), Model::default(), 0, 0);
+        while let Some(operation) = planner.next() {
+            let before = model.freed;
+            model.operate(&operation);
+            planner.changes().iter().for_each(|change| model.change(change));
+            step = step.max(model.freed - before);
+            prop_assert!(model.freed - since <= between + step, "{} bytes freed without a commit", model.freed - since);
+            since = if planner.commit_follows() { model.freed } else { since };
+        }
+        prop_assert!(planner.commits() > 0);
+    }
+}
+
+#[test]
+fn as_many_files_are_changed_as_the_rates_say() {
+    let changes = vec![row(64 << 10, [0.1, 0.2, 0.0, 0.4]), row(1 << 40, [0.0, 0.0, 0.5, 0.0])];
+    let profile = Profile { changes, ..Profile::builtin("agrawal").unwrap() };
+    let plan = plan(&PlanSpec { limit: Limit::Overwrites(8.0), ..PlanSpec::new(profile, Bytes::gib(1), Seed(3)) });
+    let (mut planner, mut small, mut seen) = (plan.operations(), [0u64; 2], [ChangeCounts::default(); 2]);
+    let mut planned = HashMap::new();
+    let without = AgingPlan::new(&PlanSpec { profile: Profile::builtin("agrawal").unwrap(), ..plan.spec().clone() });
+    for operation in Arc::new(without.unwrap()).operations().filter(|operation| operation.kind == OperationKind::Create)
+    {
+        let class = usize::from(operation.file.size > 64 << 10);
+        small[class] += u64::from(operation.file.size > 0);
+        planned.insert(operation.file.birth, class);
+    }
+    while planner.next().is_some() {
+        planner.changes().iter().for_each(|change| seen[planned[&change.file.birth]].count(change));
+    }
+    // Files that are deleted before their turn are not changed: few, as the turn comes early.
+    let near = |count: u64, rate: f64, class: usize| {
+        let expected = rate * small[class] as f64;
+        assert!((0.85 * expected..=1.02 * expected + 20.0).contains(&(count as f64)), "{count} instead of {expected}");
+    };
+    near(seen[0].appends, 0.1, 0);
+    near(seen[0].truncations, 0.2, 0);
+    near(seen[0].renames, 0.4, 0);
+    near(seen[1].overwrites, 0.5, 1);
+    assert_eq!((seen[0].overwrites, seen[1].all()), (0, seen[1].overwrites));
+}
+
+#[test]
+fn what_was_changed_is_on_the_file_system_for_any_number_of_threads() {
+    let plan = all_kinds(1);
+    let mut expected = plan.operations();
+    expected.skip_to(u64::MAX);
+    let done = expected.changes_done();
+    assert!(
+        [done.appends, done.truncations, done.overwrites, done.renames].iter().all(|count| *count > 100),
+        "{done:?}"
+    );
+    for (threads, data) in [(1, Data::Write), (2, Data::Fallocate), (8, Data::Write)] {
+        let room = tempfile::tempdir().unwrap();
+        let mut planner = plan.operations();
+        let backend_room = claim(&room);
+        let backend = DirectoryBackEnd::new(plan.clone(), &backend_room, data);
+        let options = ExecuteOptions { threads, window: 64, ..ExecuteOptions::default() };
+        let outcome =
+            execute(&mut planner, &backend, &options, &Interrupt::new(), &mut |_, _| ControlFlow::Continue(()));
+        assert_eq!(outcome.result.unwrap(), Stop::Finished);
+        assert_eq!(outcome.changes, done, "what was counted at the file system is what the plan says");
+        assert_eq!(planner.namespace_sha256(), expected.namespace_sha256());
+        let report = verify(&planner, room.path(), data, None).unwrap();
+        assert!(report.is_good(), "{report:?}");
+    }
+}
+
+#[test]
+fn an_aging_with_changes_ends_the_same_after_a_kill() {
+    for (cut, ahead, data) in [(400, 30, Data::Write), (2500, 64, Data::Fallocate)] {
+        let plan = all_kinds(3);
+        let room = tempfile::tempdir().unwrap();
+        let target = claim(&room);
+        let mut before = plan.operations();
+        let completed = play(&mut before, &target, data, 1, cut);
+        assert!(before.changes_under_way() > 0, "nothing was under way: the test shows nothing");
+        assert!(verify(&before, room.path(), data, None).unwrap().is_good(), "a stopped run is as its planner says");
+        // As after a kill: operations and changes beyond the record.
+        let backend = DirectoryBackEnd::new(plan.clone(), &target, data);
+        let (mut hand, mut further) = (backend.hand(1).unwrap(), before.clone());
+        for _ in 0..ahead {
+            hand.apply(&further.next().unwrap(), false).unwrap();
+            further.changes().iter().for_each(|change| hand.change(change).unwrap());
+        }
+        assert!(!verify(&before, room.path(), data, None).unwrap().is_good());
+        let mut resumed = plan.operations();
+        resumed.skip_to(completed);
+        reconcile(&resumed, &backend, None).unwrap();
+        let report = verify(&resumed, room.path(), data, None).unwrap();
+        assert!(report.is_good(), "{report:?}");
+        play(&mut resumed, &target, data, 2, u64::MAX);
+        assert!(verify(&resumed, room.path(), data, None).unwrap().is_good());
+        let mut whole = plan.operations();
+        whole.skip_to(u64::MAX);
+        assert_eq!(resumed.namespace_sha256(), whole.namespace_sha256());
+    }
+}
+
+#[test]
+fn verification_finds_a_change_that_was_not_made() {
+    let plan = all_kinds(5);
+    let room = tempfile::tempdir().unwrap();
+    let mut planner = plan.operations();
+    play(&mut planner, &claim(&room), Data::Sparse, 1, u64::MAX);
+    let renamed = planner.namespace().files().find(|live| live.file.renamed).unwrap();
+    let path = room.path().join(&renamed.path);
+    std::fs::rename(&path, path.with_extension("")).unwrap();
+    let report = verify(&planner, room.path(), Data::Sparse, None).unwrap();
+    assert_eq!((report.missing, report.strangers, report.wrong_size), (1, 1, 0), "{report:?}");
+}
+
+#[test]
+fn files_that_grow_side_by_side_are_whole_whenever_the_run_stops() {
+    for data in [Data::Write, Data::Fallocate] {
+        let plan = all_kinds(7);
+        let room = tempfile::tempdir().unwrap();
+        let target = claim(&room);
+        let backend = DirectoryBackEnd::new(plan.clone(), &target, data).writers(8);
+        let options = ExecuteOptions { window: 64, ..ExecuteOptions::default() };
+        let mut planner = plan.operations();
+        for until in [700, u64::MAX] {
+            let mut observer = |_: &Planner, completed: u64| {
+                if completed >= until { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            let outcome = execute(&mut planner, &backend, &options, &Interrupt::new(), &mut observer);
+            outcome.result.unwrap();
+            let report = verify(&planner, room.path(), data, None).unwrap();
+            assert!(report.is_good(), "{report:?}");
+        }
+        assert_eq!(planner.operations_done(), plan.len());
+    }
+}
+
+#[test]
+fn several_files_are_open_at_once_and_a_delete_waits_for_its_own() {
+    let plan = plan(&spec(Vec::new(), 9));
+    let room = tempfile::tempdir().unwrap();
+    let target = claim(&room);
+    let backend = DirectoryBackEnd::new(plan.clone(), &target, Data::Fallocate).writers(4);
+    backend.prepare().unwrap();
+    let mut hand = backend.hand(1).unwrap();
+    let file = |birth, size| File { birth, size, directory: 0, renamed: false };
+    let size = |file: &File| std::fs::metadata(room.path().join(file.name())).unwrap().len();
+    let files = [file(1, 1 << 20), file(2, 1 << 20), file(3, 200_000), file(4, 10)];
+    for file in &files {
+        hand.create(file, false).unwrap();
+    }
+    assert_eq!(files.each_ref().map(size), [0; 4]);
+    hand.create(&file(5, 1 << 20), false).unwrap();
+    assert_eq!(files.each_ref().map(size), [65536, 65536, 65536, 10], "one piece each, until one is whole");
+    hand.delete(&files[2]).unwrap();
+    assert_eq!(size(&files[0]), 4 * 65536, "the others grew while the one that was to go was made whole");
+    hand.finish().unwrap();
+    assert_eq!(size(&files[1]), 1 << 20);
+}
+
+#[test]
+fn a_compressed_plan_with_changes_is_refused() {
+    let changed = spec(vec![row(4096, [0.1, 0.0, 0.0, 0.0])], 1);
+    let compressed =
+        PlanSpec { limit: Limit::Bound, compression: Some(Compression { turnovers: 1.0 }), ..changed.clone() };
+    let error = AgingPlan::new(&compressed).unwrap_err().to_string();
+    assert!(error.contains("--compress") && error.contains("changes"), "{error}");
+    let exceeding = Profile { changes: vec![row(4096, [0.5, 0.5, 0.1, 0.0])], ..changed.profile.clone() };
+    match AgingPlan::new(&PlanSpec { profile: exceeding, ..changed }).unwrap_err() {
+        AgingError::Profile { problem, .. } => assert!(problem.contains("exceed the churn"), "{problem}"),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_profile_with_changes_survives_its_file_form_and_one_without_keeps_its_hash() {
+    let profile = Profile {
+        changes: vec![row(4096, [0.1, 0.2, 0.3, 0.4]), row(1 << 20, [0.0; 4])],
+        ..Profile::builtin("meyer").unwrap()
+    };
+    assert_eq!(Profile::parse("again", &profile.to_toml()).unwrap(), profile);
+    let without = serde_json::to_string(&Profile::builtin("meyer").unwrap()).unwrap();
+    assert!(!without.contains("changes"), "{without}");
+}
+
+/// The planner's own churn between two moments, told from the file system alone.
+#[test]
+fn two_snapshots_of_an_aging_tell_what_was_done_between_them() {
+    let spec = spec(vec![row(1 << 30, [0.25; 4])], 11);
+    let plan = plan(&PlanSpec { capacity: Bytes::mib(256), ..spec });
+    let room = tempfile::tempdir().unwrap();
+    let target = claim(&room);
+    let mut planner = plan.operations();
+    play(&mut planner, &target, Data::Sparse, 1, 3000);
+    let files = |planner: &Planner| {
+        planner.namespace().files().map(|live| (live.file.birth, live.file)).collect::<HashMap<u64, File>>()
+    };
+    let (was, before) = (files(&planner), snapshot(room.path(), 2).unwrap());
+    assert_eq!(before.len(), was.len() + 1, "and the marker");
+    // Times of files have the grain of the kernel's clock: the next change has to be later than the last.
+    let newest = before.iter().map(|seen| seen.newest()).max().unwrap();
+    while now_of(&room) <= newest {}
+    play(&mut planner, &target, Data::Sparse, 1, 3200);
+    let (is, after) = (files(&planner), snapshot(room.path(), 2).unwrap());
+    let observed = compare(&before, &after);
+    assert_eq!(observed.told_by, ToldBy::Inode);
+    let sum = |pick: fn(&senesce_aging::capture::changes::ClassChanges) -> u64| {
+        observed.classes.iter().map(pick).sum::<u64>()
+    };
+    let both = |which: &dyn Fn(&File, &File) -> bool| {
+        is.values().filter(|file| was.get(&file.birth).is_some_and(|earlier| which(earlier, file))).count() as u64
+    };
+    assert_eq!(sum(|class| class.created), is.keys().filter(|birth| !was.contains_key(birth)).count() as u64);
+    assert_eq!(sum(|class| class.deleted), was.keys().filter(|birth| !is.contains_key(birth)).count() as u64);
+    assert_eq!(sum(|class| class.appends), both(&|was, is| is.size > was.size));
+    assert_eq!(sum(|class| class.truncations), both(&|was, is| is.size < was.size));
+    assert_eq!(sum(|class| class.renames), both(&|was, is| is.renamed && !was.renamed));
+    assert!(sum(|class| class.renames) > 0 && sum(|class| class.appends) > 0 && sum(|class| class.overwrites) > 0);
+}
+
+/// The time that a file gets which is made now.
+fn now_of(room: &tempfile::TempDir) -> (i64, u32) {
+    use std::os::unix::fs::MetadataExt;
+    let path = room.path().join("probe");
+    std::fs::write(&path, "x").unwrap();
+    let found = std::fs::metadata(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    (found.mtime(), found.mtime_nsec() as u32)
+}
+
+#[test]
+fn two_trees_make_one_profile_and_must_come_in_their_order() {
+    let room = tempfile::tempdir().unwrap();
+    let (one, two) = (room.path().join("one"), room.path().join("two"));
+    let tree = |top: &std::path::Path, files: &[(&str, usize)]| {
+        std::fs::create_dir(top).unwrap();
+        files.iter().for_each(|(name, size)| std::fs::write(top.join(name), vec![1; *size]).unwrap());
+    };
+    tree(&one, &[("a", 100), ("b", 5000), ("c", 10)]);
+    let made = now_of(&room);
+    while now_of(&room) <= made {}
+    tree(&two, &[("a", 200), ("b", 4500), ("d", 10), ("e", 6000), ("f", 7000)]);
+    let options = CaptureOptions::default();
+    let captured = capture_since(&one, &two, &options).unwrap();
+    assert_eq!(captured.changes.as_ref().unwrap().told_by, ToldBy::Path);
+    assert_eq!(captured.profile.changes, [row(4096, [1.0, 0.0, 0.0, 0.0]), row(65536, [0.0, 0.5, 0.0, 0.0])]);
+    assert_eq!(captured.files, 5);
+    assert_eq!(Profile::parse("again", &captured.profile.to_toml()).unwrap(), captured.profile);
+    let error = capture_since(&two, &one, &options).unwrap_err().to_string();
+    assert!(error.contains("name the earlier snapshot first"), "{error}");
+}
