@@ -33,7 +33,7 @@ pub struct Block {
 pub struct Observed {
     /// The mean.
     pub mean: f64,
-    /// Its standard deviation, relative.
+    /// Standard deviation of its difference from one run of a model that is right, relative: that run scatters as a repetition does.
     pub deviation: f64,
 }
 
@@ -54,7 +54,7 @@ fn observed(name: &str, values: &[f64]) -> Observed {
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
     let least = if name.contains(".p") { LEAST.1 } else { LEAST.0 };
-    let deviation = if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 };
+    let deviation = if values.len() > 1 { (squares / (count - 1.0) * (1.0 + 1.0 / count)).sqrt() } else { 0.0 };
     Observed { mean, deviation: deviation.max(least) }
 }
 

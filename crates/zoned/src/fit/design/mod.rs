@@ -27,7 +27,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Enough for 2 % of most constants: on a simulated drive, whose time is this machine's processor time, and on others.
+    /// What is measured unless the user says otherwise: on a simulated drive, whose time is this machine's processor time, and on others.
     pub fn usual(simulated: bool) -> Self {
         match simulated {
             true => Self { commands: 40_000, seconds: 3.0, rounds: 3000 },
@@ -179,7 +179,12 @@ impl Maker {
         }
         let sizes = survey.block_sizes();
         let block = *sizes.iter().find(|bytes| **bytes == 4096).unwrap_or(&survey.geometry.block_bytes);
-        let half = MOST_ZONES.min(count / 3).min(survey.geometry.writable_at_once());
+        // What one point leaves open must not keep the next one from filling other zones.
+        let open = survey.geometry.writable_at_once();
+        if open < 2 {
+            return Err(ZonedError::Usage(format!("{name} allows one open zone; a model needs at least 2")));
+        }
+        let half = MOST_ZONES.min(count / 3).min(open - 1);
         let others = (count - 2 * half).min(MOST_RESETS);
         let (geometry, _) = survey.in_blocks(block);
         Ok(Self {
