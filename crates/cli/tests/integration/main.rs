@@ -3,7 +3,6 @@
 mod advise;
 mod age;
 mod age_changes;
-mod age_clock;
 mod age_trouble;
 mod architecture;
 mod bench;
