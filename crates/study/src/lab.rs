@@ -59,15 +59,19 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
     context: &mut Context<'_, R>,
 ) -> Result<(), Failure> {
     let part = restricted(spec, wanted);
-    let seconds: f64 = matrix::steps(&part)?.iter().map(|planned| planned.seconds).sum();
-    let guest = Guest {
+    let guest = guest(spec, &part, name, wanted)?;
+    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context).map(|_| ())
+}
+
+/// The guest for these runs. What this machine cannot do itself is no matter: the guest has its own kernel and programs.
+fn guest(spec: &StudySpec, part: &StudySpec, name: &str, wanted: &[RunId]) -> Result<Guest, Failure> {
+    Ok(Guest {
         kernel: Some(name.to_string()).filter(|name| !name.is_empty()),
         drives: drives(spec, wanted),
         memory: memory(spec, wanted),
         // Emulation is slower by a factor of ten to thirty.
-        time_limit: Duration::from_secs_f64(300.0 + 30.0 * seconds),
-    };
-    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context).map(|_| ())
+        time_limit: Duration::from_secs_f64(300.0 + 30.0 * matrix::seconds_of(part)?),
+    })
 }
 
 /// What the study says, or more where images would else lie in the slow folder that is shared with the guest: its file
@@ -97,4 +101,23 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
         kernel::choose(Some(name.as_str()).filter(|name| !name.is_empty()))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kind that few kernels have.
+    const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\
+        [[workload]]\npersonality = 'webserver'\n[[cell]]\nlab = true\n";
+
+    #[test]
+    fn a_guest_is_asked_for_what_this_machine_cannot_do() {
+        let spec = StudySpec::parse("t", STRANGE).unwrap();
+        let wanted = runs(&spec);
+        let part = restricted(&spec, &wanted);
+        assert!(part.file_system[0].kind().is_ok_and(|kind| kind.is_supported()) || matrix::steps(&part).is_err());
+        let guest = guest(&spec, &part, "", &wanted).unwrap();
+        assert!(guest.time_limit > Duration::from_secs(300));
+    }
 }

@@ -78,7 +78,8 @@ fn ended_runs_on_a_drive_are_survived() {
 
 fn lab(room: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
-    let tests = "--exact --nocapture --test-threads=1 a_drive_passes_the_body ended_runs_on_a_drive_are_survived";
+    let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::a_drive_passes_the_body \
+        zoned_drive::ended_runs_on_a_drive_are_survived";
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
     let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));

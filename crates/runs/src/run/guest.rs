@@ -1,6 +1,7 @@
 //! Carries steps of a run into the lab guest and takes over what they recorded.
 
 use super::Run;
+use super::conduct::new_plan;
 use super::context::Context;
 use super::recorded::{Common, Entry, GuestBooted, Recorded};
 use senesce_core::failure::failed;
@@ -35,7 +36,8 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     context: &mut Context<'_, R>,
 ) -> Result<GuestBooted, Failure> {
     let share = fresh_share(context.path())?;
-    let plan = G::plan(spec, context.seed)?;
+    // Not what this machine would plan: the guest has a kernel and programs of its own.
+    let plan = new_plan::<G>(spec, context.seed)?;
     let text = toml::to_string_pretty(&plan).map_err(|error| Failure::usage(error.to_string()))?;
     let (plan_file, inside) = (share.join("plan.toml"), share.join("run"));
     fs::write(&plan_file, text).map_err(failed("write", &plan_file))?;
