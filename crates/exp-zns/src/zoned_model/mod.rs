@@ -176,7 +176,7 @@ fn facts(survey: &Survey) -> Environment {
     facts.put("zns.device.0", &survey.name);
     facts.put("zns.device.0.model", &survey.model);
     facts.put("zns.device.0.nature", survey.nature.name());
-    facts.put("zns.device.0.usable", &format!("{} of {} zones", survey.usable().len(), survey.geometry.zones));
+    facts.put("zns.device.0.usable", format!("{} of {} zones", survey.usable().len(), survey.geometry.zones));
     facts
 }
 
