@@ -86,7 +86,7 @@ fn open_null(job: &Job) -> Result<NullDevice, ZonedError> {
 /// Checks a job against a drive without running it.
 ///
 /// # Errors
-/// As [`check`]; [`ZonedError::Io`] when the drive does not report its zones.
+/// As [`check()`]; [`ZonedError::Io`] when the drive does not report its zones.
 pub fn check_on<D: ZonedDevice + ?Sized>(device: &mut D, job: &Job) -> Result<CheckedJob, ZonedError> {
     let geometry = device.geometry().clone();
     let zones = device.report(0, geometry.zones)?;
