@@ -190,8 +190,9 @@ fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
     assert!(output.status.success(), "{said}");
     let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
     assert!(!events.contains("failed-run"), "{said}\n{events}");
-    let of_guest = room.path().join("run/guest/run/summary.json");
-    assert!(of_guest.exists(), "the guest's own run directory is complete");
+    let of_guest =
+        std::fs::read_to_string(room.path().join("run/guest/run/events.jsonl")).expect("the guest's own record");
+    assert_eq!(of_guest.matches("\"kind\":\"done\"").count(), 8, "{of_guest}");
     senesce().current_dir(room.path()).args(["report", "run"]).assert().success();
     let report = std::fs::read_to_string(room.path().join("run/report.html")).expect("report");
     assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
