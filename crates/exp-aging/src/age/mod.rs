@@ -186,6 +186,13 @@ fn caveats(spec: &AgeSpec, seen: Option<&LayoutSeen>, warnings: &[&str]) -> Vec<
         "sparse" => caveats.push("files are sparse: only names and sizes age, no extents".into()),
         _ => {}
     }
+    if spec.writers > 1 && spec.data == "write" {
+        caveats.push(
+            "what the writers wrote in turn waited in the page cache: a file system that allocates late saw whole files, as by one writer; \
+             use --data fallocate for files in pieces"
+                .into(),
+        );
+    }
     if let Some(seen) = seen.filter(|seen| !seen.problem.is_empty()) {
         caveats.push(format!("measured without layout: {}", seen.problem));
     }
