@@ -5,6 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::text::visible_line;
 use senesce_core::{ExitCode, Failure, Progress, Silent};
+use senesce_runs::run::Conduct;
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -54,6 +55,22 @@ impl Session {
     pub fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+
+    /// How a run is conducted unless a verb says more: into a directory below [`runs_directory`], continued if it is there, and nothing
+    /// may be lost.
+    pub fn conduct<'a>(&'a self, interrupt: &'a Interrupt) -> Conduct<'a> {
+        Conduct {
+            out: None,
+            runs: runs_directory(),
+            again: false,
+            erase: None,
+            scale: None,
+            only: None,
+            progress: self.progress(),
+            interrupt,
+            cluster: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::display::print_analysis;
 use crate::registry::REGISTRY;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::report::output_failed;
 use clap::Args;
@@ -39,16 +39,14 @@ impl Verb for Carry {
 
     fn run(self, session: &Session) -> Result<Exit, Failure> {
         let plan = Plan::read(&self.plan)?;
+        let interrupt = session.interrupt()?;
         let how = Conduct {
             out: self.out,
-            runs: runs_directory(),
             again: self.again,
             erase: self.erase,
             scale: plan.scale,
             only: self.steps.as_deref().map(read_steps).transpose()?,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
+            ..session.conduct(&interrupt)
         };
         show(&REGISTRY.kind(&plan)?.carry(&plan, &how)?, self.json, session)
     }

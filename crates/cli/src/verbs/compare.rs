@@ -120,17 +120,8 @@ impl Compare {
         };
         let plan = |run: &Path| Plan::read(&run.join("plan.toml"));
         let (reference, sample) = (plan(reference)?, plan(sample)?);
-        let how = Conduct {
-            out: None,
-            runs: out.into(),
-            again: false,
-            erase: self.erase.clone(),
-            scale: None,
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how = Conduct { runs: out.into(), erase: self.erase.clone(), ..session.conduct(&interrupt) };
         let found = compare_until_decided(&REGISTRY, [&reference, &sample], options, out, max_time.0, &how);
         session.clear();
         found

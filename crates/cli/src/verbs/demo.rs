@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::registry::REGISTRY;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::age::Age;
 use crate::verbs::carry::show;
@@ -99,17 +99,8 @@ impl Demo {
         let experiment = REGISTRY.experiment(SIMULATED)?;
         let command = experiment.arguments(Command::new(SIMULATED).no_binary_name(true));
         let chosen = command.try_get_matches_from([""; 0]).map_err(not_understood)?;
-        let how = Conduct {
-            out: self.out.clone(),
-            runs: runs_directory(),
-            again: false,
-            erase: None,
-            scale: Some(Level::Smoke),
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how = Conduct { out: self.out.clone(), scale: Some(Level::Smoke), ..session.conduct(&interrupt) };
         experiment.reproduce(Level::Smoke, &chosen, &how)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::registry::REGISTRY;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::verbs::carry::show;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use senesce_core::{ExitCode, Failure, Level, Plan, Record, Verdict};
@@ -67,16 +67,13 @@ pub fn run(matches: &ArgMatches, session: &Session) -> Result<Exit, Failure> {
     if chosen.get_flag("dry-run") {
         return print_plan(&experiment.plan(level, chosen)?, json);
     }
+    let interrupt = session.interrupt()?;
     let how = Conduct {
         out: chosen.get_one::<PathBuf>("out").cloned(),
-        runs: runs_directory(),
         again: chosen.get_flag("again"),
         erase: chosen.get_one::<String>("erase").cloned(),
         scale: Some(level),
-        only: None,
-        progress: session.progress(),
-        interrupt: &session.interrupt()?,
-        cluster: None,
+        ..session.conduct(&interrupt)
     };
     let outcome = experiment.reproduce(level, chosen, &how)?;
     let exit = show(&outcome, json, session)?;

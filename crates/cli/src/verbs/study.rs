@@ -1,7 +1,7 @@
 //! `senesce study`: a matrix of file systems, states and workloads.
 
 use crate::Exit;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
@@ -69,17 +69,8 @@ impl Verb for Study {
             }
             return print_plan(&plan, self.json);
         }
-        let how = Conduct {
-            out: self.out,
-            runs: runs_directory(),
-            again: self.again,
-            erase: self.erase,
-            scale: None,
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how = Conduct { out: self.out, again: self.again, erase: self.erase, ..session.conduct(&interrupt) };
         show(&conduct::<StudyRun>(&spec, seed, &how)?, self.json, session)
     }
 }

@@ -1,7 +1,7 @@
 //! `senesce zns DEVICE [JOB.toml]`: actors on a zoned drive.
 
 use crate::Exit;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::table::Verb;
 use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
@@ -91,17 +91,9 @@ impl Verb for Zns {
         if self.dry_run {
             return print_plan(&ZnsJob::plan(&spec, seed)?, self.json);
         }
-        let how = Conduct {
-            again: self.out.is_none(),
-            out: self.out,
-            runs: runs_directory(),
-            erase: self.erase,
-            scale: None,
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how =
+            Conduct { again: self.out.is_none(), out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
         show(&conduct::<ZnsJob>(&spec, seed, &how)?, self.json, session)
     }
 }

@@ -3,7 +3,7 @@
 use crate::Exit;
 use crate::display::print_table;
 use crate::output::Output;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::verbs::carry::show_record;
 use crate::verbs::report::output_failed;
 use clap::Args;
@@ -85,17 +85,8 @@ impl Fs {
         if self.dry_run {
             return crate::verbs::reproduce::print_plan(&Study::plan(&spec, seed)?, self.json);
         }
-        let how = Conduct {
-            out: self.out,
-            runs: runs_directory(),
-            again: false,
-            erase: self.erase,
-            scale: None,
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
         let outcome = conduct::<Study>(&spec, seed, &how)?;
         session.clear();
         let result = &outcome.analysis.result;

@@ -2,7 +2,7 @@
 
 use crate::Exit;
 use crate::output::Output;
-use crate::session::{Session, runs_directory};
+use crate::session::Session;
 use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
 use clap::Args;
@@ -133,17 +133,8 @@ struct Wanted {
 impl Wanted {
     /// Does what is not done yet, and writes the model file when all of it is.
     fn conclude(self, spec: &Spec, session: &Session) -> Result<Exit, Failure> {
-        let how = Conduct {
-            out: self.out,
-            runs: runs_directory(),
-            again: false,
-            erase: self.erase,
-            scale: None,
-            only: None,
-            progress: session.progress(),
-            interrupt: &session.interrupt()?,
-            cluster: None,
-        };
+        let interrupt = session.interrupt()?;
+        let how = Conduct { out: self.out, erase: self.erase, ..session.conduct(&interrupt) };
         let outcome = conduct::<ZonedModel>(spec, self.seed, &how)?;
         if let (Some(file), Some(text)) = (&self.file, outcome.analysis.result["model"].as_str()) {
             let name = file.file_stem().map_or("fitted".into(), |stem| stem.to_string_lossy().into_owned());
