@@ -5,7 +5,6 @@
 //! [`senesce_core::Finding`] each: seen, not seen, undecided, not testable here, and for what a simulator was fitted to or
 //! told: model agrees, model differs.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod claim;
 pub mod contrast;
