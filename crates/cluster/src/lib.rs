@@ -5,7 +5,6 @@
 //! answers even while the rank hangs in a system call. Collective calls of MPI are not used: they wait for ever when a rank
 //! has died, and they wait busily.
 
-
 mod cluster;
 mod coordinator;
 mod error;

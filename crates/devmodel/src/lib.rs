@@ -4,7 +4,6 @@
 //! [`DeviceModel::start`] gives a device in its initial state for simulations that make up requests as they go. There is
 //! no randomness: the same requests always take the same time.
 
-
 pub mod cold;
 pub mod disk;
 pub mod error;

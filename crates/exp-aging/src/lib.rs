@@ -1,6 +1,5 @@
 //! Aging: the verb `age`, and the published experiments on aged file systems.
 
-
 pub mod age;
 pub mod age_convergence;
 pub mod aged_fileserver;

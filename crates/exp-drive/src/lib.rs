@@ -1,6 +1,5 @@
 //! Published experiments on what happens inside a drive: which die holds a page, what cleaning costs, what a copy leaves behind.
 
-
 pub mod aged_image_copy;
 pub mod fragment_size_distance;
 pub mod ssd_alignment;

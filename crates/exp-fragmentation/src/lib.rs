@@ -1,6 +1,5 @@
 //! Published experiments on how files come to lie in pieces, and what that costs.
 
-
 pub mod copy_order;
 pub mod frag_inter;
 pub mod frag_intra;

@@ -1,6 +1,5 @@
 //! Published experiments on object stores.
 
-
 pub mod chunk_size;
 pub mod io_scheduler;
 pub mod object_dirs;

@@ -1,6 +1,5 @@
 //! Published experiments on the anti-caching file system.
 
-
 pub mod append;
 pub mod coldness;
 pub mod file_ops;

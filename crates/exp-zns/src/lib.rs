@@ -1,6 +1,5 @@
 //! Zoned drives: the verb `zns`, the published experiments, and the lab that emulates such drives.
 
-
 pub mod f2fs_bandwidth;
 pub mod job;
 mod lab_drives;

@@ -1,6 +1,5 @@
 //! Where files lie: extents, layout scores, free space and layout maps of a file system. Reads only.
 
-
 pub mod analysis;
 mod btrfs;
 pub mod btrfs_chunks;

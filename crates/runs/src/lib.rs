@@ -1,6 +1,5 @@
 //! Runs: what conducts them, what keeps their records, and the verbs that measure anything.
 
-
 pub mod bench;
 pub mod cold;
 mod cold_self_test;

@@ -8,7 +8,6 @@
 //! is judged together becomes [`Decision`]s ([`decide_all`]), from whose intervals a [`gate()`] reads too. [`Sequential`] does
 //! the same while values come in, [`pairwise()`] for several treatments.
 
-
 pub mod arm;
 pub mod change_points;
 pub mod chi_square;

@@ -1,6 +1,5 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
-
 mod adaptive;
 pub mod advise;
 mod analysis;

@@ -3,7 +3,6 @@
 //!
 //! The core ([`TierFs`]) is pure over two traits, [`Nvm`] and [`ColdStore`]. Above it stands the FUSE adapter.
 
-
 #[cfg(target_endian = "big")]
 compile_error!("the region is used in place and little-endian");
 

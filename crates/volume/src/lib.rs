@@ -4,7 +4,6 @@
 //! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
 //! else owns, to look at it or to run a command on it.
 
-
 pub mod block_device;
 pub mod claim;
 pub mod cold;

@@ -1,6 +1,5 @@
 //! Workloads: a Filebench-compatible engine, file-operation microbenchmarks, cold reads.
 
-
 pub mod bench;
 pub mod builtin;
 pub mod engine;

@@ -46,7 +46,7 @@ impl FileSystem {
     /// Its programs, with what each is for in words: one that makes it, and one that checks it if there is one.
     pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
         let entry = self.entry();
-        let first = |command: &'static [&'static str], words| Some((*command.first()?, format!("{words} {self}")));
+        let first = |command: &'static [&'static str], purpose| Some((*command.first()?, format!("{purpose} {self}")));
         [first(entry.mkfs, "make"), first(entry.checker, "verify on")].into_iter().flatten()
     }
 
