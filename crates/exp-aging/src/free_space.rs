@@ -113,7 +113,8 @@ impl Run for FreeSpaceExperiment {
             let name = format!("{} {}, aging {}", study.file_system[id.fs].name, state.name, id.image);
             let mut seconds = 1.0;
             if id.state > 0 {
-                seconds += aging_plan(&study, state, id.image)?.summary().t_end as f64 * 30e-6 + 2.0;
+                let operations = aging_plan(&study, state, id.image)?.summary().t_end;
+                seconds += spec.fs[id.fs].seconds_of_operations(operations);
             }
             let words = format!("make {}", state.kind.word());
             steps.push(Planned::new(Step::Image(id), words, name).costing(Bytes(0), seconds));

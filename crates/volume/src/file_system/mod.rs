@@ -33,6 +33,11 @@ impl FileSystem {
         self.entry().name
     }
 
+    /// About what `operations` of an aging take in memory, with files that are allocated and not written.
+    pub fn seconds_of_operations(self, operations: u64) -> f64 {
+        operations as f64 * f64::from(self.entry().operation_ns) * 1e-9
+    }
+
     /// The least size that its mkfs takes without options.
     pub fn least_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
