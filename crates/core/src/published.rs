@@ -44,12 +44,16 @@ pub struct PublishedError {
 
 const HEADER: [&str; 6] = ["metric", "condition", "value", "unit", "source", "note"];
 
-/// Reads the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`.
+/// What stands for the source or the note of the line before, in tables that give one for many values.
+const AS_ABOVE: &str = "as above";
+
+/// Reads the file's text. Lines that begin with `#` are comments; fields may be quoted with `"`; a source or note `as above` is that of
+/// the line before.
 ///
 /// # Errors
 /// The first line that does not have the six fields, whose value is no number, or that has no source; another header.
 pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
-    let mut values = Vec::new();
+    let mut values: Vec<PublishedValue> = Vec::new();
     let mut seen_header = false;
     for (index, line) in text.lines().enumerate() {
         let error = |problem: String| PublishedError { line: index + 1, problem };
@@ -67,6 +71,11 @@ pub fn parse(text: &str) -> Result<Vec<PublishedValue>, PublishedError> {
         let [metric, condition, value, unit, source, note]: [String; 6] =
             fields.try_into().map_err(|found: Vec<String>| error(format!("{} fields instead of 6", found.len())))?;
         let value = value.parse().map_err(|_| error(format!("'{value}' is not a number")))?;
+        let above = |field: String, of: fn(&PublishedValue) -> &str| match field == AS_ABOVE {
+            true => values.last().map(of).unwrap_or_default().to_string(),
+            false => field,
+        };
+        let (source, note) = (above(source, |value| &value.source), above(note, |value| &value.note));
         if source.is_empty() {
             return Err(error("a published value needs its source".into()));
         }
@@ -114,5 +123,14 @@ mod tests {
     fn a_missing_source_is_an_error() {
         let text = "metric,condition,value,unit,source,note\nops,x,1,1/s,,\n";
         assert_eq!(parse(text).unwrap_err().line, 2);
+        assert_eq!(parse(&text.replace(",1/s,,", ",1/s,as above,")).unwrap_err().line, 2, "nothing is above");
+    }
+
+    #[test]
+    fn a_source_and_a_note_may_be_those_of_the_line_before() {
+        let text = "metric,condition,value,unit,source,note\nops,x,1,1/s,\"TR 16, 105\",disk\nops,y,2,1/s,as above,\nops,z,3,1/s,as above,as above\n";
+        let found = parse(text).unwrap();
+        assert!(found.iter().all(|value| value.source == "TR 16, 105"));
+        assert_eq!(found.iter().map(|value| value.note.as_str()).collect::<Vec<_>>(), ["disk", "", ""]);
     }
 }
