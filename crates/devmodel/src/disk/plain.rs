@@ -47,9 +47,11 @@ impl DiskState {
     }
 }
 
+const DRIVES: [&str; 3] = ["st500dm002", "atlas-10k", "cheetah-9lp"];
+const DEPTHS: [u32; 4] = [2, 5, 32, 64];
+
 fn drives() -> impl Strategy<Value = Disk> {
-    let names = ["st500dm002", "atlas-10k", "cheetah-9lp"];
-    (prop::sample::select(&names[..]), any::<bool>(), prop::sample::select(&[2u32, 5, 32, 64][..])).prop_map(
+    (prop::sample::select(&DRIVES[..]), any::<bool>(), prop::sample::select(&DEPTHS[..])).prop_map(
         |(name, has_cache, queue_depth)| {
             let Parameters::Disk(disk) = DeviceModel::builtin(&format!("hdd:{name}")).unwrap().parameters else {
                 panic!("a disk drive")
@@ -108,7 +110,7 @@ proptest! {
         disk in drives(),
         steps in prop::collection::vec((0u32..100, 0.0..1.0f64, 1u64..40, 0u64..20_000_000), 1..300),
         writes_only in any::<bool>(),
-        span in prop::sample::select(&[1.0, 0.01, 0.0005][..]),
+        span in prop::sample::select(vec![1.0, 0.01, 0.0005]),
     ) {
         let one = |(what, place, pages, pause): &Step| (if writes_only { 60 } else { *what }, *place, *pages, *pause);
         let steps: Vec<Step> = steps.iter().map(one).collect();
