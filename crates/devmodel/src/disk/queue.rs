@@ -94,8 +94,7 @@ impl DiskState {
             Some(changed) => changed.for_each(|range| window.may_need_none(*compared, &range)),
             None => *compared = 0,
         }
-        for number in *compared..among {
-            let request = &requests[number].request;
+        for (number, Open { request, .. }) in requests.iter().enumerate().take(among).skip(*compared) {
             if self.segments.holding(request.offset(), request.end()).is_some() {
                 window.needs_none(number);
             }
