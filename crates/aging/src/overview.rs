@@ -6,11 +6,9 @@ use crate::error::AgingError;
 use crate::plan::{AgingPlan, PlanSpec};
 use crate::profile::{BUILTIN, Profile};
 use senesce_core::{Analysis, Bytes, Table};
+use senesce_volume::FileSystem;
 use serde_json::{Value, json};
 use std::sync::Arc;
-
-/// Seconds an operation takes on ext4 in memory with allocated, unwritten files (benches/results/aging.md).
-pub const SECONDS_PER_OPERATION: f64 = 20e-6;
 
 /// The built-in profiles, a row each.
 ///
@@ -68,7 +66,7 @@ pub fn describe(profile: &Profile, plan: Option<&AgingPlan>) -> Analysis {
     analysis.result = json!({"profile": profile, "mean_size": mean});
     if let Some(plan) = plan {
         let summary = plan.summary();
-        let seconds = summary.t_end as f64 * SECONDS_PER_OPERATION;
+        let seconds = FileSystem::Ext4.seconds_of_operations(summary.t_end);
         analysis.tables.push(volume_table(plan, seconds));
         analysis.result["plan"] = json!(summary);
         analysis.result["estimated_seconds"] = json!(seconds);
@@ -95,10 +93,7 @@ fn volume_table(plan: &AgingPlan, seconds: f64) -> Table {
     row("bound of T (operations)", format!("{:.0}", summary.t_bound));
     row("operations T", summary.t_end.to_string());
     row("bytes created", format!("{} ({:.2} times the volume)", summary.bytes_created, summary.overwrites));
-    row(
-        "estimated time",
-        format!("{seconds:.1} s at {:.0} us an operation, in memory, not written", SECONDS_PER_OPERATION * 1e6),
-    );
+    row("estimated time", format!("{seconds:.1} s on ext4 in memory, not written"));
     let names = |list: Vec<String>| if list.is_empty() { "none".to_string() } else { list.join(", ") };
     let sizes = summary.empty_sizes.iter().map(Bytes::to_string).collect();
     row("sizes that round to no file", names(sizes));

@@ -78,8 +78,8 @@ pub struct Source {
 
 impl Source {
     /// Work, place and kind in words.
-    pub fn words(&self) -> String {
-        format!("{}, {}{}", self.work.citation(), self.place, self.kind.words())
+    pub fn citation(&self) -> String {
+        format!("{}, {}{}", self.work.citation(), self.place, self.kind.text())
     }
 }
 
@@ -100,7 +100,7 @@ pub enum SourceKind {
 
 impl SourceKind {
     /// What is added to a citation.
-    fn words(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Self::Document => "",
             Self::Facts => " (by way of a facts sheet)",
@@ -228,7 +228,7 @@ impl Published {
     /// Numbers with unit, or the words.
     pub fn text(&self, rows: &[Row]) -> String {
         let unit = self.found(rows).first().map_or(self.unit.clone(), |row| row.published.unit.clone());
-        let numbers: Vec<String> = self.raw(rows).iter().map(|number| crate::words::number(*number)).collect();
+        let numbers: Vec<String> = self.raw(rows).iter().map(|number| crate::text::number(*number)).collect();
         let told = format!("{} {unit}", numbers.join(if self.quotient { " over " } else { ", " })).trim().to_string();
         match (numbers.is_empty(), self.words.is_empty()) {
             (true, _) => self.words.clone(),
@@ -312,7 +312,7 @@ fn check(claim: &Claim, rows: &[Row]) -> Result<(), String> {
         return Err("a quotient needs two numbers, the second not zero".into());
     }
     if let Rule::Table { rows: pattern, .. } = &claim.rule
-        && !rows.iter().any(|row| pattern.admits(&row.published.metric, &row.words()))
+        && !rows.iter().any(|row| pattern.admits(&row.published.metric, &row.conditions()))
     {
         return Err("no row of the table fits the pattern".into());
     }

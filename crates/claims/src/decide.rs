@@ -66,7 +66,7 @@ pub fn decide(set: &ClaimSet, measurements: &[Measurement], facts: &Facts) -> Ve
             Finding {
                 id: claim.id.clone(),
                 claim: claim.sentence.clone(),
-                source: claim.source.words(),
+                source: claim.source.citation(),
                 published: claim.published.text(&set.rows),
                 measured: judgement.measured,
                 verdict: judgement.verdict,
@@ -118,7 +118,7 @@ pub fn judge(claim: &Claim, set: &ClaimSet, measurements: &[Measurement], facts:
         });
     };
     let left_out = if emulators.is_empty() { "" } else { "times under an emulated processor are left out" };
-    let measured = words(&cases);
+    let measured = text(&cases);
     let (truth, control) = controlled(claim, truth, &context);
     let absent = absent(claim, measurements);
     let alone = alone(claim, measurements, facts);
@@ -142,11 +142,11 @@ fn controlled(claim: &Claim, truth: Truth, context: &Context<'_>) -> (Truth, Str
     match combine(&found, &Holds::Every) {
         None => (truth, format!("[{of}] was not measured, so that nobody knows what the machine alone does")),
         Some(Truth::No) => {
-            let why = format!("what was measured twice differs: {}; it takes a quieter machine", words(&found));
+            let why = format!("what was measured twice differs: {}; it takes a quieter machine", text(&found));
             (Truth::Open(why), String::new())
         }
-        Some(_) if words(&found).is_empty() => (truth, "the same measured twice: too few values to tell".into()),
-        Some(_) => (truth, format!("the same measured twice: {}", words(&found))),
+        Some(_) if text(&found).is_empty() => (truth, "the same measured twice: too few values to tell".into()),
+        Some(_) => (truth, format!("the same measured twice: {}", text(&found))),
     }
 }
 
@@ -173,7 +173,7 @@ fn speaks_of(claim: &Claim, set: &ClaimSet, one: &Measurement) -> bool {
         Rule::Table { rows, .. } => set
             .rows
             .iter()
-            .any(|row| rows.admits(&row.published.metric, &row.words()) && row.published.metric == one.metric),
+            .any(|row| rows.admits(&row.published.metric, &row.conditions()) && row.published.metric == one.metric),
         rule => rule.selections().iter().any(|selection| selection.admits(&one.metric, &one.condition)),
     }
 }
@@ -222,12 +222,12 @@ fn alone(claim: &Claim, measurements: &[Measurement], facts: &Facts) -> String {
 /// At most this many cases are told one by one.
 const TOLD: usize = 8;
 
-fn words(cases: &[Case]) -> String {
+fn text(cases: &[Case]) -> String {
     let mut told: Vec<String> = cases
         .iter()
         .filter(|case| !case.measured.is_empty())
         .take(TOLD)
-        .map(|case| match crate::words::condition(&case.key) {
+        .map(|case| match crate::text::condition(&case.key) {
             key if key.is_empty() => case.measured.clone(),
             key => format!("{key}: {}", case.measured),
         })

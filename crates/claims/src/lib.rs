@@ -5,8 +5,6 @@
 //! [`senesce_core::Finding`] each: seen, not seen, undecided, not testable here, and for what a simulator was fitted to or
 //! told: model agrees, model differs.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod claim;
 pub mod contrast;
 pub mod decide;
@@ -15,8 +13,8 @@ pub mod row;
 pub mod rule;
 pub mod sample;
 pub mod selection;
+pub mod text;
 mod truth;
-pub mod words;
 
 pub use claim::{Claim, ClaimSet, ClaimsError, Control, Published, Source, SourceKind, Work};
 pub use decide::{Facts, Judgement, decide, judge, untested};

@@ -16,10 +16,10 @@ impl Row {
     /// Takes the words of a row apart: by `key=value,key=value`, else by the first template that fits (`{scheme} {host}`),
     /// else they are one condition named `condition`.
     pub fn of(published: PublishedValue, templates: &[String]) -> Self {
-        let words = published.condition.as_str();
-        let condition = pairs(words)
-            .or_else(|| templates.iter().find_map(|template| fill(template, words)))
-            .unwrap_or_else(|| Condition::from([("condition".to_string(), words.to_string())]));
+        let text = published.condition.as_str();
+        let condition = pairs(text)
+            .or_else(|| templates.iter().find_map(|template| fill(template, text)))
+            .unwrap_or_else(|| Condition::from([("condition".to_string(), text.to_string())]));
         Self { published, condition }
     }
 
@@ -34,26 +34,26 @@ impl Row {
     }
 
     /// Its conditions with what its note says of fitting: `fitted` (yes or no) and `group`.
-    pub fn words(&self) -> Condition {
-        let mut words = self.condition.clone();
-        words.insert("fitted".into(), if self.is_fitted() { "yes" } else { "no" }.into());
+    pub fn conditions(&self) -> Condition {
+        let mut all = self.condition.clone();
+        all.insert("fitted".into(), if self.is_fitted() { "yes" } else { "no" }.into());
         if let Some(rest) = self.published.note.strip_prefix("group:") {
-            words.insert("group".into(), rest.split(' ').next().unwrap_or_default().into());
+            all.insert("group".into(), rest.split(' ').next().unwrap_or_default().into());
         }
-        words
+        all
     }
 }
 
-fn pairs(words: &str) -> Option<Condition> {
+fn pairs(condition: &str) -> Option<Condition> {
     let pair = |text: &str| text.split_once('=').map(|(key, word)| (key.trim().to_string(), word.trim().to_string()));
-    words.split(',').map(pair).collect()
+    condition.split(',').map(pair).collect()
 }
 
 /// The words in the place of the names in braces; `None` when the rest is not the same.
-fn fill(template: &str, words: &str) -> Option<Condition> {
+fn fill(template: &str, text: &str) -> Option<Condition> {
     let mut found = Condition::new();
     let mut pieces = template.split('{');
-    let mut rest = words.strip_prefix(pieces.next()?)?;
+    let mut rest = text.strip_prefix(pieces.next()?)?;
     for piece in pieces {
         let (name, after) = piece.split_once('}')?;
         let end = if after.is_empty() { rest.len() } else { rest.find(after)? };
@@ -96,8 +96,8 @@ mod tests {
 
     #[test]
     fn notes_tell_group_and_fit() {
-        let words = row("op=write", "group:plateau fitted").words();
-        assert_eq!((words["group"].as_str(), words["fitted"].as_str()), ("plateau", "yes"));
-        assert_eq!(row("op=write", "not fitted to this").words()["fitted"], "no");
+        let text = row("op=write", "group:plateau fitted").conditions();
+        assert_eq!((text["group"].as_str(), text["fitted"].as_str()), ("plateau", "yes"));
+        assert_eq!(row("op=write", "not fitted to this").conditions()["fitted"], "no");
     }
 }

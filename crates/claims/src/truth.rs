@@ -95,7 +95,7 @@ fn straddles(found: &Interval, bound: f64) -> String {
     let takes = near.map_or("nearer to the bound than repetitions can tell".into(), |count| {
         format!("it would take about {count} independent values")
     });
-    format!("the interval reaches over {}; {takes}", crate::words::number(bound))
+    format!("the interval reaches over {}; {takes}", crate::text::number(bound))
 }
 
 fn number_of_repetitions(found: &Interval, bound: f64) -> Option<u64> {

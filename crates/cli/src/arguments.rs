@@ -127,9 +127,9 @@ mod tests {
     use std::fs::{self, File};
     use std::time::Duration;
 
-    fn runs(room: &Path) {
+    fn runs(directory: &Path) {
         for (age, name) in ["age-1f2e3d4c", "zns-1f2e0000", "bench-77aa00ff"].iter().enumerate() {
-            let path = room.join(name);
+            let path = directory.join(name);
             fs::create_dir(&path).unwrap();
             fs::write(path.join("plan.toml"), "").unwrap();
             let events = File::create(path.join("events.jsonl")).unwrap();
@@ -139,20 +139,20 @@ mod tests {
 
     #[test]
     fn a_run_is_found_by_name_hash_or_time() {
-        let room = tempfile::tempdir().unwrap();
-        runs(room.path());
-        let find = |word: &str| find_run(Path::new(word), room.path());
+        let directory = tempfile::tempdir().unwrap();
+        runs(directory.path());
+        let find = |word: &str| find_run(Path::new(word), directory.path());
         for (word, run) in
             [("latest", "age-1f2e3d4c"), ("1f2e3", "age-1f2e3d4c"), ("77a", "bench-77aa00ff"), ("zns", "zns-1f2e0000")]
         {
-            assert_eq!(find(word), Ok(room.path().join(run)), "{word}");
+            assert_eq!(find(word), Ok(directory.path().join(run)), "{word}");
         }
         let several = find("1f2e").unwrap_err();
         assert!(several.contains("age-1f2e3d4c, zns-1f2e0000"), "{several}");
         for word in ["1f", "nothing", "a/77aa"] {
             assert_eq!(find(word), Ok(PathBuf::from(word)), "is refused where it is opened");
         }
-        assert_eq!(find(&room.path().to_string_lossy()), Ok(room.path().into()), "a path is itself");
+        assert_eq!(find(&directory.path().to_string_lossy()), Ok(directory.path().into()), "a path is itself");
         assert!(find_run(Path::new("latest"), Path::new("/nonexistent")).is_err());
     }
 

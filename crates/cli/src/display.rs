@@ -24,7 +24,7 @@ pub fn print_analysis(analysis: &Analysis, json: bool) -> io::Result<()> {
         writeln!(out, "\nFindings")?;
     }
     for finding in &analysis.findings {
-        writeln!(out, "- {}: {}", finding.claim, finding.verdict.words())?;
+        writeln!(out, "- {}: {}", finding.claim, finding.verdict.text())?;
         if !finding.published.is_empty() {
             writeln!(out, "    published: {}", finding.published)?;
         }

@@ -16,8 +16,8 @@ pub fn stdout() -> Visible<StdoutLock<'static>> {
 }
 
 /// What `println!` does here: a line on standard output.
-pub fn print(words: Arguments<'_>) {
-    if let Err(error) = writeln!(stdout(), "{words}") {
+pub fn print(text: Arguments<'_>) {
+    if let Err(error) = writeln!(stdout(), "{text}") {
         let failure = output_failed(error);
         eprintln!("senesce: {failure}");
         std::process::exit(failure.exit_code() as i32);

@@ -90,12 +90,12 @@ pub fn runs_directory() -> PathBuf {
 struct Bar(ProgressBar, Mutex<String>);
 
 impl Progress for Bar {
-    fn step(&self, number: usize, count: usize, words: &str, seconds_left: f64) {
+    fn step(&self, number: usize, count: usize, text: &str, seconds_left: f64) {
         if let Ok(mut whole) = self.1.lock() {
             let left = if seconds_left > 0.0 { format!(", {} left", duration(seconds_left)) } else { String::new() };
             *whole = format!("[{number}/{count}{left}] ");
         }
-        self.phase(words, 0, "");
+        self.phase(text, 0, "");
     }
 
     fn phase(&self, name: &str, total: u64, unit: &str) {

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn where_columns_have_no_room_rows_become_lists() {
+    fn where_columns_have_no_space_rows_become_lists() {
         let narrow = text(Some(30));
         assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
         assert!(narrow.starts_with("  metric: throughput\n"), "{narrow}");

@@ -78,15 +78,15 @@ impl Cluster {
     fn meet(&self, hello: Hello) -> Result<(), ClusterError> {
         let all: Option<Vec<Hello>> = self.gather(&hello)?;
         let verdict = all.map(|all| match difference(&all) {
-            Some(words) => Err(words),
+            Some(difference) => Err(difference),
             None => Ok((0..).zip(all).map(|(rank, hello)| hello.member(rank)).collect::<Vec<Member>>()),
         });
         let verdict = self.broadcast(verdict.as_ref())?;
         let members = match verdict {
             Ok(members) => members,
-            Err(words) => {
+            Err(difference) => {
                 self.leave();
-                return Err(ClusterError::Differ { words, rank: self.rank });
+                return Err(ClusterError::Differ { difference, rank: self.rank });
             }
         };
         let _ = self.commands.send(Command::Members(members.clone()));

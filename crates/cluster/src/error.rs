@@ -31,10 +31,10 @@ pub enum ClusterError {
     #[error("--mpi: {0}")]
     Mpi(String),
     /// The ranks are not the same.
-    #[error("the ranks do not agree: {words}; start all of them with the same program and the same arguments")]
+    #[error("the ranks do not agree: {difference}; start all of them with the same program and the same arguments")]
     Differ {
         /// In what.
-        words: String,
+        difference: String,
         /// The rank that returns this.
         rank: u32,
     },

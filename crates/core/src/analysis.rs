@@ -273,7 +273,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// The words of the report.
-    pub fn words(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Seen => "seen",
             Self::NotSeen => "not seen",

@@ -1,6 +1,6 @@
 //! Exit codes and the one error type that crosses from the crates to the command line.
 
-pub use senesce_sys::errno::errno_words;
+pub use senesce_sys::errno::errno_message;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -65,7 +65,7 @@ impl Failure {
         let mut text = self.source.to_string();
         let mut cause = self.source.source();
         while let Some(next) = cause {
-            let message = next.downcast_ref().map_or_else(|| next.to_string(), errno_words);
+            let message = next.downcast_ref().map_or_else(|| next.to_string(), errno_message);
             if !text.contains(&message) {
                 text = format!("{text}: {message}");
             }
@@ -100,7 +100,7 @@ pub fn failed(operation: &str, path: &Path) -> impl FnOnce(std::io::Error) -> Fa
             std::io::ErrorKind::StorageFull => "; make space there, or choose a larger --size",
             _ => "",
         };
-        Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_words(&error)))
+        Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}{remedy}", path.display(), errno_message(&error)))
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn an_io_cause_is_not_said_twice() {
         #[derive(Debug, thiserror::Error)]
-        #[error("read x: {}", errno_words(.0))]
+        #[error("read x: {}", errno_message(.0))]
         struct Outer(#[source] std::io::Error);
         let outer = Outer(std::io::Error::from_raw_os_error(5));
         let failure = Failure { code: ExitCode::RunFailed, source: Box::new(outer) };

@@ -1,13 +1,13 @@
 //! The one error of input and output: what was being done, to what, why it failed, and what helps.
 
-use crate::failure::errno_words;
+use crate::failure::errno_message;
 use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
 /// An operation on a path that failed.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {path}: {message}{remedy}", message = errno_words(source), remedy = behind(remedy))]
+#[error("{operation} {path}: {message}{remedy}", message = errno_message(source), remedy = behind(remedy))]
 pub struct IoFailure {
     /// What was being done ("read").
     pub operation: Cow<'static, str>,

@@ -113,7 +113,7 @@ impl Measurement {
     }
 
     /// The condition in words: `fs=ext4 state=aged`.
-    pub fn condition_words(&self) -> String {
+    pub fn condition_text(&self) -> String {
         let words: Vec<String> = self.condition.iter().map(|(name, value)| format!("{name}={value}")).collect();
         words.join(" ")
     }

@@ -1,6 +1,6 @@
 //! What a run is going to do, complete before the first byte is written.
 
-use crate::failure::{Failure, errno_words};
+use crate::failure::{Failure, errno_message};
 use crate::parameter::Level;
 use crate::seed::Seed;
 use serde::{Deserialize, Serialize};
@@ -92,7 +92,7 @@ impl Plan {
     /// In words: what could not be read, or what is no plan.
     pub fn read(path: &std::path::Path) -> Result<Self, Failure> {
         let text = crate::input::text(path)
-            .map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_words(&error))))?;
+            .map_err(|error| Failure::usage(format!("read {}: {}", path.display(), errno_message(&error))))?;
         let no_plan = |error: toml::de::Error| format!("{} is no plan: {}", path.display(), error.message());
         toml::from_str(&text).map_err(|error| Failure::usage(no_plan(error)))
     }

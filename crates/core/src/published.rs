@@ -19,7 +19,7 @@ pub struct PublishedValue {
 
 impl PublishedValue {
     /// `719 MiB/s`, with its condition, source and note: how a finding tells what was published.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
         let note = if self.note.is_empty() { String::new() } else { format!("; {}", self.note) };
         format!("{}{unit} ({}: {}{note})", self.value, self.condition, self.source)
@@ -27,9 +27,9 @@ impl PublishedValue {
 }
 
 /// The values of a metric in a compiled-in file, in words; empty: there are none.
-pub fn words_of(text: &str, metric: &str) -> String {
+pub fn text_of(text: &str, metric: &str) -> String {
     let values = parse(text).unwrap_or_default().into_iter().filter(|one| one.metric == metric);
-    values.map(|one| one.words()).collect::<Vec<_>>().join("; ")
+    values.map(|one| one.text()).collect::<Vec<_>>().join("; ")
 }
 
 /// What is wrong in a published-values file.
@@ -106,8 +106,8 @@ mod tests {
         assert_eq!(values.len(), 1);
         assert_eq!(values[0].condition, "ext4, hdd");
         assert_eq!(values[0].note, "says \"about\"");
-        assert_eq!(words_of(text, "ops"), "1.5 1/s (ext4, hdd: TR 16-105 Fig 3; says \"about\")");
-        assert_eq!(words_of(text, "time"), "");
+        assert_eq!(text_of(text, "ops"), "1.5 1/s (ext4, hdd: TR 16-105 Fig 3; says \"about\")");
+        assert_eq!(text_of(text, "time"), "");
     }
 
     #[test]

@@ -274,8 +274,8 @@ impl Device for DiskState {
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let sectors = (self.disk.capacity_bytes / SECTOR).max(1);
         let start_sector = request.start_sector % sectors;
-        let room = u32::try_from(sectors - start_sector).unwrap_or(u32::MAX);
-        let request = Request { start_sector, sectors: request.sectors.min(room), ..*request };
+        let left = u32::try_from(sectors - start_sector).unwrap_or(u32::MAX);
+        let request = Request { start_sector, sectors: request.sectors.min(left), ..*request };
         if request.moves_data() && request.sectors == 0 {
             return at_ns;
         }

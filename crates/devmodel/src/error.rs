@@ -1,6 +1,6 @@
 //! What is wrong with a device file or a measurement.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::failure::{Classify, ExitCode, errno_message};
 
 /// Why there is no model.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub enum ModelError {
         /// The declared capacity.
         capacity_bytes: u64,
     },
-    /// Garbage collection has no room to work in.
+    /// Garbage collection has no space to work in.
     #[error(
         "device file {name}: the spare area has {spare} bytes, but the blocks being filled and those kept ready take \
          {needed}; raise spare_share or use more, smaller blocks"
@@ -67,7 +67,7 @@ pub enum ModelError {
         needed: u64,
     },
     /// A device file cannot be read.
-    #[error("read device file {path}: {words}", words = errno_words(source))]
+    #[error("read device file {path}: {message}", message = errno_message(source))]
     File {
         /// The file.
         path: String,
@@ -121,7 +121,7 @@ pub enum ModelError {
         known: String,
     },
     /// A measurement failed.
-    #[error("read {bytes} bytes at byte {offset} of the device: {words}", words = errno_words(source))]
+    #[error("read {bytes} bytes at byte {offset} of the device: {message}", message = errno_message(source))]
     Read {
         /// Where.
         offset: u64,

@@ -4,8 +4,6 @@
 //! [`DeviceModel::start`] gives a device in its initial state for simulations that make up requests as they go. There is
 //! no randomness: the same requests always take the same time.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod cold;
 pub mod disk;
 pub mod error;

@@ -227,10 +227,10 @@ impl DeviceModel {
     /// # Errors
     /// The first request that ends behind the device.
     pub fn holds(&self, trace: &[Request]) -> Result<(), ModelError> {
-        (0..).zip(trace).try_for_each(|(index, request)| self.has_room_for(index, request))
+        (0..).zip(trace).try_for_each(|(index, request)| self.check_end(index, request))
     }
 
-    fn has_room_for(&self, index: u64, request: &Request) -> Result<(), ModelError> {
+    fn check_end(&self, index: u64, request: &Request) -> Result<(), ModelError> {
         let end = request.start_sector.saturating_add(u64::from(request.sectors)).saturating_mul(SECTOR);
         // A flush has no place.
         if request.operation == Operation::Flush || end <= self.capacity_bytes() {
@@ -257,7 +257,7 @@ impl Checked<'_> {
     fn check(&mut self, request: &Request) -> Result<(), ModelError> {
         let index = self.index;
         self.index += 1;
-        self.model.has_room_for(index, request)?;
+        self.model.check_end(index, request)?;
         let before_ns = std::mem::replace(&mut self.before_ns, request.issue_time_ns);
         if request.issue_time_ns < before_ns {
             return Err(ModelError::Backwards { index, time_ns: request.issue_time_ns, before_ns });

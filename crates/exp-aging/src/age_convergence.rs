@@ -15,6 +15,7 @@ use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Bytes, Failure, Level, Seed, Size};
 use senesce_runs::run::{Context, Experiment, Needs, Planned, Recorded, Run};
 use senesce_sys::clock::thread_cpu_time;
+use senesce_volume::FileSystem;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
@@ -121,7 +122,7 @@ impl Run for AgeConvergence {
             if spec.execute.contains(name) {
                 let words = "age an image in memory (blocks are allocated, not written)";
                 let step = Planned::new(Step::Execute(name.clone()), words, name);
-                plays.push(step.costing(Bytes(0), operations as f64 * 30e-6));
+                plays.push(step.costing(Bytes(0), FileSystem::Ext4.seconds_of_operations(operations)));
             }
         }
         plans.extend(plays);

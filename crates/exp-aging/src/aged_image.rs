@@ -20,13 +20,10 @@ pub fn needs(kind: &str, size: Size) -> Needs {
     Needs::root(&format!("{kind} makes images on loop devices")).and_memory(Bytes(size.bytes() / 8))
 }
 
-/// About what a create or delete on a file system in memory takes.
-const SECONDS_PER_OPERATION: f64 = 30e-6;
-
 /// The step of one aging that takes as long as so many operations at full speed.
-pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: f64) -> Planned<S> {
+pub fn planned<S>(step: S, action: String, fs: FileSystem, profile: &str, operations: u64) -> Planned<S> {
     let target = format!("{fs} in memory, {profile}");
-    Planned::new(step, action, target).costing(Bytes(0), operations * SECONDS_PER_OPERATION + 1.0)
+    Planned::new(step, action, target).costing(Bytes(0), fs.seconds_of_operations(operations) + 1.0)
 }
 
 /// How an image is aged by a profile, to its end and in full unless the caller says otherwise.

@@ -90,7 +90,7 @@ impl Run for AgingClock {
     fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<Step>>, Failure> {
         let mut steps = Vec::new();
         for profile in &spec.profiles {
-            let operations = plan(spec, profile, Clock::NONE, seed)?.len() as f64;
+            let operations = plan(spec, profile, Clock::NONE, seed)?.len();
             for repeat in 0..spec.repeats {
                 steps.extend(each(spec, |fs, share| planned(profile, fs, share, repeat, None, operations)));
             }
@@ -170,14 +170,14 @@ fn planned(
     share: CommitShare,
     repeat: u32,
     slowed: Option<f64>,
-    operations: f64,
+    operations: u64,
 ) -> Planned<Step> {
     let step = Step { profile: profile.into(), fs, share, repeat, slowed: slowed.is_some() };
     let action = match slowed {
         Some(factor) => format!("age {factor} times slower, commit share {share}"),
         None => format!("age, commit share {share}, aging {repeat}"),
     };
-    aged_image::planned(step, action, fs, profile, operations * slowed.unwrap_or(1.0))
+    aged_image::planned(step, action, fs, profile, (operations as f64 * slowed.unwrap_or(1.0)) as u64)
 }
 
 /// The finest share: the time scale that the others are compared with.

@@ -110,7 +110,7 @@ impl Run for CompressedAging {
                     for (kind, operations) in &kinds {
                         let step = Step { profile: profile.clone(), fs: *fs, kind: *kind, aging };
                         let action = format!("age {}, aging {aging}", kind.words());
-                        steps.push(aged_image::planned(step, action, *fs, profile, *operations as f64));
+                        steps.push(aged_image::planned(step, action, *fs, profile, *operations));
                     }
                 }
             }

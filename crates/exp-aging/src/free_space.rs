@@ -38,8 +38,8 @@ pub struct Spec {
     /// allocated bytes of files over the size
     #[arg(long, value_parser = real(0.05..=0.9))]
     pub fullness: f64,
-    /// bytes created over the size, in both kinds of churn
-    #[arg(long, value_parser = real(1.0..=10000.0))]
+    /// bytes created over the size, in both kinds of churn; 0: until convergence
+    #[arg(long, value_parser = real(0.0..=10000.0))]
     pub overwrites: f64,
     /// independent agings of each state; results are ranges over them
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -90,6 +90,13 @@ pub enum Step {
     Natural,
 }
 
+impl Spec {
+    /// The name of the length of its agings in claims.
+    fn until(&self) -> String {
+        if self.overwrites > 0.0 { self.overwrites.to_string() } else { "until convergence".into() }
+    }
+}
+
 impl Run for FreeSpaceExperiment {
     const KIND: &'static str = "free-space";
     const PUBLISHED: &'static str = include_str!("../data/published/free-space.csv");
@@ -106,7 +113,8 @@ impl Run for FreeSpaceExperiment {
             let name = format!("{} {}, aging {}", study.file_system[id.fs].name, state.name, id.image);
             let mut seconds = 1.0;
             if id.state > 0 {
-                seconds += aging_plan(&study, state, id.image)?.summary().t_end as f64 * 30e-6 + 2.0;
+                let operations = aging_plan(&study, state, id.image)?.summary().t_end;
+                seconds += spec.fs[id.fs].seconds_of_operations(operations);
             }
             let words = format!("make {}", state.kind.word());
             steps.push(Planned::new(Step::Image(id), words, name).costing(Bytes(0), seconds));
@@ -197,11 +205,11 @@ impl Experiment for FreeSpaceExperiment {
         let all = || vec![FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
         Spec {
             fs: level.of([vec![FileSystem::Ext4], all(), all()]),
-            size: Size(level.of([Bytes::mib(64), Bytes::gib(1), Bytes::gib(80)])),
+            size: Size(level.of([Bytes::mib(64), Bytes::mib(512), Bytes::gib(80)])),
             profile: "agrawal".into(),
             fullness: level.of([0.6, 0.7, 0.7]),
-            overwrites: level.of([1.5, 5.0, 20.0]),
-            agings: level.of([1, 3, 5]),
+            overwrites: level.of([1.5, 0.0, 20.0]),
+            agings: level.of([1, 5, 5]),
             natural: None,
         }
     }
@@ -225,7 +233,7 @@ fn study(spec: &Spec, seed: Seed) -> StudySpec {
         StateSpec {
             profile: if planned { spec.profile.clone() } else { String::new() },
             fullness: planned.then_some(spec.fullness),
-            overwrites: (kind == StateKind::Aged).then_some(spec.overwrites),
+            overwrites: (kind == StateKind::Aged && spec.overwrites > 0.0).then_some(spec.overwrites),
             data: Data::Fallocate,
             churn,
             truncate: Truncate::Drop,
@@ -251,8 +259,7 @@ fn measurements(spec: &Spec, study: &StudySpec, facts: &ImageFacts) -> Vec<Measu
     let under = |one: Measurement| {
         let one = one.under("fs", &study.file_system[facts.id.fs].name).under("state", &state.name);
         let one = if state.kind == StateKind::Fresh { one } else { one.under("profile", &spec.profile) };
-        let one =
-            if state.kind == StateKind::Aged { one.under("overwrites", spec.overwrites.to_string()) } else { one };
+        let one = if state.kind == StateKind::Aged { one.under("overwrites", spec.until()) } else { one };
         Measurement { image: facts.id.image, ..one }
     };
     let found = [
@@ -292,6 +299,16 @@ fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
 mod tests {
     use super::*;
     use senesce_layout::free::Bucket;
+
+    #[test]
+    fn agings_until_convergence_are_named_and_planned_so() {
+        let quick = FreeSpaceExperiment::defaults(Level::Quick);
+        assert_eq!(quick.until(), "until convergence");
+        let aged = |spec: &Spec| study(spec, Seed(1)).state[2].overwrites;
+        assert_eq!(aged(&quick), None);
+        let short = Spec { overwrites: 5.0, ..quick };
+        assert_eq!((short.until().as_str(), aged(&short)), ("5", Some(5.0)));
+    }
 
     #[test]
     fn every_free_block_is_in_one_range() {

@@ -1,7 +1,5 @@
 //! Aging: the verb `age`, and the published experiments on aged file systems.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod age;
 pub mod age_convergence;
 pub mod aged_fileserver;

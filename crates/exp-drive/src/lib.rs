@@ -1,7 +1,5 @@
 //! Published experiments on what happens inside a drive: which die holds a page, what cleaning costs, what a copy leaves behind.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod aged_image_copy;
 pub mod fragment_size_distance;
 pub mod ssd_alignment;

@@ -1,7 +1,5 @@
 //! Published experiments on how files come to lie in pieces, and what that costs.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod copy_order;
 pub mod frag_inter;
 pub mod frag_intra;

@@ -1,7 +1,5 @@
 //! Published experiments on object stores.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod chunk_size;
 pub mod io_scheduler;
 pub mod object_dirs;

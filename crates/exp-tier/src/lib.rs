@@ -1,7 +1,5 @@
 //! Published experiments on the anti-caching file system.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod append;
 pub mod coldness;
 pub mod file_ops;

@@ -1,7 +1,5 @@
 //! Zoned drives: the verb `zns`, the published experiments, and the lab that emulates such drives.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod f2fs_bandwidth;
 pub mod job;
 mod lab_drives;

@@ -169,7 +169,7 @@ pub fn kvm_refused() -> Option<String> {
         std::io::ErrorKind::NotFound => "enable virtualization in the firmware and load kvm_intel or kvm_amd",
         _ => "as root: usermod -aG kvm USER, then log in again",
     };
-    Some(format!("{KVM} cannot be used: {}; {remedy}", senesce_core::failure::errno_words(&error)))
+    Some(format!("{KVM} cannot be used: {}; {remedy}", senesce_core::failure::errno_message(&error)))
 }
 
 /// Whether KVM boots here; the answer is kept in the cache per host kernel. `initramfs` must power off at once. A fall-back

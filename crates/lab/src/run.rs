@@ -164,9 +164,9 @@ impl LabRun {
             return Err(LabError::Missing { what, remedy: "or leave out --accelerator kvm".into() });
         }
         if self.drives.first().is_some_and(|drive| drive.same_controller) {
-            let words =
+            let message =
                 "--drive: the first one has a controller of its own; controller=same belongs to those behind it";
-            return Err(LabError::Usage(words.into()));
+            return Err(LabError::Usage(message.into()));
         }
         let wanted: u64 = self.drives.iter().map(|drive| drive.size.0).sum();
         let place = std::env::temp_dir();

@@ -1,7 +1,5 @@
 //! Where files lie: extents, layout scores, free space and layout maps of a file system. Reads only.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod analysis;
 mod btrfs;
 pub mod btrfs_chunks;

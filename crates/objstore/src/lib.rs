@@ -1,8 +1,6 @@
 //! Content-addressed object stores on file systems: chunkers, directory schemes, loose and packed stores, and the law
 //! that says when a scheme runs a file system out of inodes.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod advise;
 pub mod chunker;
 pub mod dedup;

@@ -3,8 +3,6 @@
 //! Pure rules over the layout of files and free space ([`reading`], [`headroom`], [`plan`]), and the twin ([`twin`]): the metadata
 //! of a file system, copied, on which the real kernel creates files and the real tools defragment. The original is only read.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod analysis;
 pub mod drive;
 pub mod error;

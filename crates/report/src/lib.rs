@@ -3,8 +3,6 @@
 //! A report is one file: inline styles and SVG, no network, the same bytes for the same record on every machine. Its one script is
 //! ours, named by its hash, and the page is whole without it.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod bundle;
 pub mod csv;
 pub mod data;

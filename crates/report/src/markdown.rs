@@ -18,13 +18,8 @@ pub fn render(analysis: &Analysis) -> String {
             let source =
                 if finding.source.is_empty() { String::new() } else { format!(" ({})", escape(&finding.source)) };
             let note = if finding.note.is_empty() { String::new() } else { format!(" ({})", escape(&finding.note)) };
-            text += &format!(
-                "| {} | {}{source} | {} | {}{note} |\n",
-                cells[0],
-                cells[1],
-                cells[2],
-                finding.verdict.words()
-            );
+            text +=
+                &format!("| {} | {}{source} | {} | {}{note} |\n", cells[0], cells[1], cells[2], finding.verdict.text());
         }
     }
     for one in &analysis.tables {

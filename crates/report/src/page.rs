@@ -235,7 +235,7 @@ fn findings(analysis: &Analysis) -> Vec<FindingView<'_>> {
                 source: &finding.source,
                 measured: &finding.measured,
                 note: &finding.note,
-                verdict: finding.verdict.words(),
+                verdict: finding.verdict.text(),
                 symbol,
                 class,
             }

@@ -2,7 +2,7 @@
 
 use crate::tree::Tree;
 use rustix::io::Errno;
-use senesce_core::failure::{Classify, errno_words};
+use senesce_core::failure::{Classify, errno_message};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::extent::SCORE_BLOCK;
@@ -102,7 +102,7 @@ impl ColdAccount {
         if read.bytes_read == 0 || (content as f64) < read.bytes_read as f64 * LEAST_CONTENT {
             return Err(NotCold::Nothing { read: Bytes(read.bytes_read), content: Bytes(content) });
         }
-        let (least, words) = match self.extent_bytes {
+        let (least, message) = match self.extent_bytes {
             Some(extents) => (extents as f64 * LEAST, None),
             None => (
                 read.allocated_bytes.min(read.bytes_read) as f64 * LEAST_OF_ALLOCATED,
@@ -121,7 +121,7 @@ impl ColdAccount {
                  each file and directory, and 1 MiB): by what device_bytes is more than these, so much of the files could have \
                  come from a cache without being missed",
             )),
-            Some(_) => Ok(words),
+            Some(_) => Ok(message),
             None => Ok(Some(
                 "measured without a second account: no block device is known below, so nothing tells whether the read \
                              was cold",
@@ -233,7 +233,7 @@ fn content(root: &Path) -> Result<Option<Content>, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(
                 ExitCode::RunFailed,
-                format!("read the extents of {}: {}", path.display(), errno_words(&error)),
+                format!("read the extents of {}: {}", path.display(), errno_message(&error)),
             )
         };
         let file = match File::open(&path) {
@@ -292,7 +292,7 @@ mod tests {
         let judge = |device, extents| account(device, extents).judge(&read_of(1000));
         assert_eq!(judge(Some(1000), Some(1000)), Ok(None));
         assert_eq!(judge(Some(5000), Some(1000)), Ok(None), "metadata");
-        assert!(judge(Some(2 << 20), Some(1000)).unwrap().is_some_and(|words| words.contains("missed")));
+        assert!(judge(Some(2 << 20), Some(1000)).unwrap().is_some_and(|message| message.contains("missed")));
         assert!(matches!(judge(Some(980), Some(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(0), Some(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(4096), Some(400)), Err(NotCold::Nothing { .. })), "holes, metadata alone");
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(inline(4096).judge(&read_of(1000)), Ok(None), "data in inodes");
         assert!(matches!(inline(0).judge(&read_of(1000)), Err(NotCold::Cached { .. })));
         assert!(matches!(judge(Some(400), None), Err(NotCold::Cached { .. })));
-        assert!(judge(Some(600), None).unwrap().is_some_and(|words| words.contains("extents")));
-        assert!(judge(None, Some(1000)).unwrap().is_some_and(|words| words.contains("second account")));
+        assert!(judge(Some(600), None).unwrap().is_some_and(|message| message.contains("extents")));
+        assert!(judge(None, Some(1000)).unwrap().is_some_and(|message| message.contains("second account")));
         assert!(matches!(account(Some(0), Some(0)).judge(&read_of(0)), Err(NotCold::Nothing { .. })));
         let memory = ColdAccount { in_memory: true, ..account(Some(1000), Some(1000)) };
         assert_eq!(memory.judge(&read_of(1000)), Err(NotCold::InMemory));

@@ -27,7 +27,7 @@ pub fn cold_self_test() -> Result<String, Failure> {
         file.write_all(&vec![0x5a; FILE.0 as usize])
     });
     written.map_err(|error| {
-        failed(format!("write into {}: {}", folder.display(), senesce_core::failure::errno_words(&error)))
+        failed(format!("write into {}: {}", folder.display(), senesce_core::failure::errno_message(&error)))
     })?;
     target.remount()?;
     let (read, account) = cold::read(&target, &folder, &Silent, &Interrupt::new())?;
@@ -53,8 +53,8 @@ mod tests {
     #[test]
     #[ignore = "needs loop devices"]
     fn a_file_is_read_from_the_device_once() {
-        let words = super::cold_self_test().unwrap();
-        assert!(words.starts_with("8 MiB read cold: 8"), "{words}");
-        assert!(words.ends_with("read again: 0 B"), "{words}");
+        let message = super::cold_self_test().unwrap();
+        assert!(message.starts_with("8 MiB read cold: 8"), "{message}");
+        assert!(message.ends_with("read again: 0 B"), "{message}");
     }
 }

@@ -23,7 +23,7 @@ pub fn fields(decision: &Decision) -> Map<String, Value> {
     };
     let mut fields = interval_fields(decision.interval.as_ref());
     fields.insert("verdict".into(), json!(decision.verdict.word()));
-    fields.insert("words".into(), json!(decision.words()));
+    fields.insert("words".into(), json!(decision.text()));
     fields.insert("detectable".into(), detectable);
     fields.insert("repetitions_needed".into(), needed);
     fields.insert("counted".into(), json!(decision.unit.map(Unit::plural)));
@@ -45,12 +45,12 @@ pub fn interval_fields(interval: Option<&Interval>) -> Map<String, Value> {
 }
 
 /// "0.812 to 0.934 (99.9 %)".
-pub fn interval_words(interval: &Interval) -> String {
+pub fn interval_text(interval: &Interval) -> String {
     format!("{:.3} to {:.3} ({:.1} %)", interval.low, interval.high, interval.confidence * 100.0)
 }
 
 /// A ratio as a change: "-18.0 % (-20.7 to -15.2)".
-pub fn change_words(interval: &Interval) -> String {
+pub fn change_text(interval: &Interval) -> String {
     let percent = |ratio: f64| (ratio - 1.0) * 100.0;
     let (low, high) = (percent(interval.low), percent(interval.high));
     format!("{:+.1} % ({low:+.1} to {high:+.1})", percent(interval.value))

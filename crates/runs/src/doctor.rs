@@ -61,7 +61,7 @@ pub fn examine() -> Vec<Check> {
     checks.extend(BlockDevice::drives().iter().map(drive));
     for file_system in FileSystem::ALL {
         let package = file_system.package();
-        checks.extend(file_system.programs().map(|(program, words)| program_check(program, &words, package)));
+        checks.extend(file_system.programs().map(|(program, purpose)| program_check(program, &purpose, package)));
     }
     checks.extend(PROGRAMS.iter().map(|(program, needed_for, package)| program_check(program, needed_for, package)));
     checks

@@ -49,7 +49,7 @@ fn tidy(registry: &Registry, name: &str, record: &Record) -> Result<Table, Failu
             json!(one.metric),
             json!(one.unit),
             json!(better_word(one.better)),
-            json!(one.condition_words()),
+            json!(one.condition_text()),
             json!(one.image),
             json!(one.repetition),
             json!(one.value),

@@ -1,7 +1,5 @@
 //! Runs: what conducts them, what keeps their records, and the verbs that measure anything.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod bench;
 pub mod cold;
 mod cold_self_test;

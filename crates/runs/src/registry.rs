@@ -57,12 +57,12 @@ pub const PAGES: &[(&str, &str)] = &[
 impl Registry {
     /// The published experiments.
     pub fn experiments(&self) -> impl Iterator<Item = &'static dyn Reproducible> {
-        self.experiments.iter().flat_map(|room| room.iter().copied())
+        self.experiments.iter().flat_map(|list| list.iter().copied())
     }
 
     /// Every kind of record there is.
     pub fn kinds(&self) -> impl Iterator<Item = &'static dyn RunKind> {
-        let verbs = self.verbs.iter().flat_map(|room| room.iter().copied());
+        let verbs = self.verbs.iter().flat_map(|list| list.iter().copied());
         verbs.chain(self.experiments().map(|experiment| experiment as &'static dyn RunKind))
     }
 

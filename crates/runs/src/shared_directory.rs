@@ -1,7 +1,7 @@
 //! Whether a directory is the same for all ranks: rank 0 writes a file of unforeseeable content, the others look for it.
 
 use senesce_cluster::{Cluster, Member};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure};
 use senesce_volume::ClaimedDirectory;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ impl Token {
         let token = Self { directory: directory.path().into(), name, content };
         let written = std::fs::write(token.path(), &token.content);
         written.map_err(|error| {
-            let words = format!("write {}: {}", token.path().display(), errno_words(&error));
-            Failure::new(ExitCode::RunFailed, words)
+            let message = format!("write {}: {}", token.path().display(), errno_message(&error));
+            Failure::new(ExitCode::RunFailed, message)
         })?;
         Ok(token)
     }

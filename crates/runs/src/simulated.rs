@@ -106,9 +106,9 @@ mod tests {
 
     #[test]
     fn both_forms_of_a_trace_take_the_same_time() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let trace = BlockTrace::from_requests("8,0", 0, (0..200).map(|index| read(index, index * 64 * 7)).collect());
-        let (saved, text) = (room.path().join("saved"), room.path().join("text"));
+        let (saved, text) = (directory.path().join("saved"), directory.path().join("text"));
         trace.save(&saved).unwrap();
         blkparse::export(&trace, (8, 0), &mut File::create(&text).unwrap()).unwrap();
         for model in ["ssd:fast24", "hdd:st500dm002", "850-evo"] {
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn traces_that_cannot_be_timed_are_told() {
-        let room = tempfile::tempdir().unwrap();
-        let file = room.path().join("trace");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("trace");
         let mut holes = BlockTrace::from_requests("sdx", 0, vec![read(0, 0)]);
         holes.set_account(None, vec![Problem::Lost { events: 3 }]);
         holes.save(&file).unwrap();
@@ -139,7 +139,7 @@ mod tests {
         assert!(failure.to_string().contains("lost 3 events"), "{failure}");
         std::fs::write(&file, "\x7fELF").unwrap();
         assert_eq!(load(&file).unwrap_err().exit_code(), ExitCode::Usage);
-        assert!(load(&room.path().join("none")).unwrap_err().to_string().contains("open"));
+        assert!(load(&directory.path().join("none")).unwrap_err().to_string().contains("open"));
         let large = BlockTrace::from_requests("sdx", 0, vec![read(0, 1 << 40)]);
         let failure = outcome("ssd:fast24", &large).unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::Usage);

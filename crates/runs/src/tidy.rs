@@ -1,6 +1,6 @@
 //! Removing run directories: only what bears the marks of a record, nobody writes, nothing is mounted in, and no link.
 
-use senesce_core::failure::{errno_words, failed};
+use senesce_core::failure::{errno_message, failed};
 use senesce_core::record::{Held, Overview, RecordError};
 use senesce_core::{Bytes, Environment, ExitCode, Failure, RunDirectory};
 use std::fs;
@@ -66,8 +66,8 @@ impl Removable {
     /// Those of unlinkat(2); what was removed until then is gone.
     pub fn remove(self) -> Result<(), Failure> {
         fs::remove_dir_all(&self.path).map_err(|error| {
-            let words = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_words(&error));
-            Failure::new(ExitCode::RunFailed, words)
+            let message = format!("remove {}: {}; part of it may be gone", self.path.display(), errno_message(&error));
+            Failure::new(ExitCode::RunFailed, message)
         })
     }
 }
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn only_what_bears_all_marks_is_removed_and_links_are_not_followed() {
-        let room = tempfile::tempdir().unwrap();
-        let (path, other) = (room.path().join("run"), room.path().join("precious"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("run"), directory.path().join("precious"));
         drop(run(&path));
         fs::create_dir(&other).unwrap();
         fs::write(other.join("file"), "text").unwrap();
@@ -144,8 +144,8 @@ mod tests {
             fs::write(other.join(mark), "not of ours").unwrap();
         }
         assert!(refusal(&other).contains("cannot be told from other folders"));
-        symlink(&path, room.path().join("link")).unwrap();
-        assert!(refusal(&room.path().join("link")).contains("links are not followed"));
+        symlink(&path, directory.path().join("link")).unwrap();
+        assert!(refusal(&directory.path().join("link")).contains("links are not followed"));
         symlink(&other, path.join("histograms/away")).unwrap();
         Removable::claim(&path).unwrap().remove().unwrap();
         assert!(!path.exists() && other.join("file").exists());
@@ -153,8 +153,8 @@ mod tests {
 
     #[test]
     fn a_run_that_goes_on_is_refused_until_it_ends() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("run");
         let going_on = run(&path);
         assert!(refusal(&path).contains("is being run"));
         drop(going_on);
@@ -163,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_label_is_given_and_replaced() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("run");
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("run");
         let mut directory = run(&path);
         directory.finish(&serde_json::json!({"answer": 1})).unwrap();
         assert!(label(&path, "main").is_err(), "it goes on");

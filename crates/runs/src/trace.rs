@@ -4,7 +4,7 @@ mod shown;
 
 use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use crate::simulated::{self, Held};
-use senesce_core::{Analysis, Environment, ExitCode, Failure, failure::errno_words};
+use senesce_core::{Analysis, Environment, ExitCode, Failure, failure::errno_message};
 use senesce_devmodel::{DeviceModel, Modelled, Options, Outcome};
 use senesce_volume::trace::{LatencySummary, Measures, Problem};
 use senesce_volume::{
@@ -12,7 +12,7 @@ use senesce_volume::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use shown::{discontinuity_figure, in_words, latencies, models, size_figure, totals};
+use shown::{discontinuity_figure, latencies, models, size_figure, text_of, totals};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -247,7 +247,7 @@ pub fn run_command(command: &CommandLine, mount_point: &Path) -> Result<u8, Fail
         Failure::usage(format!(
             "start {}: {}; check the command behind --",
             program.to_string_lossy(),
-            errno_words(&error)
+            errno_message(&error)
         ))
     })?;
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)) as u8)
@@ -334,7 +334,7 @@ impl ImportedRun for BlockTraceRun {
             analysis.summary = "The run ended before its trace was complete.".into();
             return Ok(analysis);
         };
-        analysis.summary = in_words(summary);
+        analysis.summary = text_of(summary);
         analysis.caveats.extend(summary.reasons().iter().map(|reason| format!("invalid: {reason}")));
         if summary.is_valid() && summary.device_stat.is_none() {
             analysis

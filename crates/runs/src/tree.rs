@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn a_tree_is_copied_with_its_directories_and_listed_again() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let mut writer = Writer::new(room.path(), &interrupt);
+        let mut writer = Writer::new(directory.path(), &interrupt);
         for (path, content) in [("a/b/one", "1"), ("two", "22"), ("a/three", "333")] {
             writer.write(Path::new(path), content.as_bytes()).unwrap();
         }
-        let tree = Tree::below(room.path()).unwrap();
-        tree.forget(room.path()).unwrap();
-        let mut found = tree.contents(room.path()).unwrap();
+        let tree = Tree::below(directory.path()).unwrap();
+        tree.forget(directory.path()).unwrap();
+        let mut found = tree.contents(directory.path()).unwrap();
         found.sort();
         let sizes: Vec<_> = found.iter().map(|(path, content)| (path.to_str().unwrap(), content.len())).collect();
         assert_eq!(sizes, [("a/b/one", 1), ("a/three", 3), ("two", 2)]);
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn an_interrupt_stops_a_copy() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
         interrupt.request();
-        let failure = Writer::new(room.path(), &interrupt).write(Path::new("x"), b"").unwrap_err();
+        let failure = Writer::new(directory.path(), &interrupt).write(Path::new("x"), b"").unwrap_err();
         assert_eq!(failure.exit_code(), ExitCode::Interrupted);
     }
 }

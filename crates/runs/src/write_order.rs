@@ -82,9 +82,9 @@ pub fn load(image: &Path) -> Result<LastWrites, Failure> {
 fn read(image: &Path) -> Result<(Head, LastWrites), Failure> {
     let path = path_of(image);
     let bytes = std::fs::read(&path).map_err(|error| {
-        let words = senesce_core::failure::errno_words(&error);
+        let message = senesce_core::failure::errno_message(&error);
         Failure::usage(format!(
-            "read {}: {words}; the order of last writes is recorded by `senesce age image:FILE --data write --record-order`, or made \
+            "read {}: {message}; the order of last writes is recorded by `senesce age image:FILE --data write --record-order`, or made \
              of traces with --history",
             path.display()
         ))
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn an_order_is_read_back_and_not_used_for_an_image_that_was_altered() {
-        let room = tempfile::tempdir().unwrap();
-        let image = room.path().join("old.img");
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("old.img");
         std::fs::write(&image, vec![1; 8 * BLOCK as usize]).unwrap();
         assert!(load(&image).unwrap_err().to_string().contains("--record-order"));
         let path = save(&written(), &image).unwrap();
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_copy_in_any_order_is_the_same_image() {
-        let room = tempfile::tempdir().unwrap();
-        let (image, copied) = (room.path().join("old.img"), room.path().join("copy.img"));
+        let directory = tempfile::tempdir().unwrap();
+        let (image, copied) = (directory.path().join("old.img"), directory.path().join("copy.img"));
         let content: Vec<u8> = (0..64 * BLOCK).map(|at| (at / 7 % 251) as u8).collect();
         std::fs::write(&image, &content).unwrap();
         let mut order = LastWrites::new(64 * BLOCK);

@@ -27,10 +27,10 @@ impl Equivalence {
 /// Whether a ratio lies between 1 / `factor` and `factor` (above 1).
 pub fn within_factor(ratio: &Ratio, factor: f64) -> Equivalence {
     // What is known no better than the resolution may lie that much farther out.
-    let room = factor.ln() - ratio.log_ratio.abs() - ratio.resolution;
+    let distance = factor.ln() - ratio.log_ratio.abs() - ratio.resolution;
     let p = match ratio.standard_error() {
-        0.0 => f64::from(room <= 0.0),
-        error => student::upper_tail(room / error, ratio.dof()),
+        0.0 => f64::from(distance <= 0.0),
+        error => student::upper_tail(distance / error, ratio.dof()),
     };
     Equivalence { p, estimate: ratio.value(), margin: factor }
 }
@@ -64,8 +64,9 @@ pub fn within_margin(sample: &[f64], reference: &[f64], margin: Margin) -> Resul
     let variance = variances[0] + variances[1] + of_margin;
     let dof = student::satterthwaite([variances[0] + variances[1], of_margin], [dof, theirs.count - 1.0]);
     let (estimate, margin) = (ours.mean - theirs.mean, fixed.max(estimated));
-    let room = margin - estimate.abs();
-    let p = if variance > 0.0 { student::upper_tail(room / variance.sqrt(), dof) } else { f64::from(room <= 0.0) };
+    let distance = margin - estimate.abs();
+    let p =
+        if variance > 0.0 { student::upper_tail(distance / variance.sqrt(), dof) } else { f64::from(distance <= 0.0) };
     Ok(Equivalence { p, estimate, margin })
 }
 

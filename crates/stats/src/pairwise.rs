@@ -125,11 +125,11 @@ impl Pairwise {
     }
 
     /// "ext4 = xfs > btrfs, not comparable with f2fs", with one name per treatment; empty where no pair can be tested.
-    pub fn words(&self, names: &[&str]) -> String {
+    pub fn text(&self, names: &[&str]) -> String {
         if self.classes.is_empty() {
             return String::new();
         }
-        let of_classes = self.classes.iter().map(|class| self.class_words(class, names));
+        let of_classes = self.classes.iter().map(|class| self.class_text(class, names));
         let is_alone = |treatment: &usize| !self.classes.iter().any(|class| class.order.contains(treatment));
         let alone = (0..names.len()).filter(is_alone).map(|treatment| names[treatment].to_string());
         of_classes.chain(alone).collect::<Vec<_>>().join(", not comparable with ")
@@ -137,7 +137,7 @@ impl Pairwise {
 
     /// "ext4 = xfs > btrfs", the best first. ">" stands where everything before it is better by its verdict than everything
     /// behind it; what else is told apart is named: "a = b = c, but a > c".
-    pub fn class_words(&self, class: &Class, names: &[&str]) -> String {
+    pub fn class_text(&self, class: &Class, names: &[&str]) -> String {
         let groups = self.groups(class);
         let of_group = |group: &Vec<usize>| group.iter().map(|one| names[*one]).collect::<Vec<_>>().join(" = ");
         let words = groups.iter().map(of_group).collect::<Vec<_>>().join(" > ");
@@ -253,19 +253,19 @@ mod tests {
     fn what_cannot_be_told_apart_is_drawn_together() {
         let arms = [arm(60.0, 0.02), arm(100.0, 0.02), arm(99.0, 0.02), Err(Untestable::NotFinite)];
         let found = judged(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.words(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
+        assert_eq!(found.text(&NAMES), "ext4 = xfs > btrfs, not comparable with f2fs");
         assert_eq!(found.classes[0].letters, ["a", "a", "b"]);
         assert_eq!(found.groups(&found.classes[0]), [vec![1, 2], vec![0]]);
         assert_eq!(found.pairs.len(), 6);
         assert_eq!(found.pairs[2].decision.verdict.word(), "not-testable");
-        assert_eq!(judged(&arms, Direction::LowerIsBetter).words(&NAMES[..3]), "btrfs > xfs = ext4");
+        assert_eq!(judged(&arms, Direction::LowerIsBetter).text(&NAMES[..3]), "btrfs > xfs = ext4");
     }
 
     #[test]
     fn a_chain_never_says_more_than_the_pairs() {
         let arms = [arm(90.0, 0.07), arm(100.0, 0.07), arm(95.0, 0.07)];
         let found = judged(&arms, Direction::HigherIsBetter);
-        assert_eq!(found.words(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
+        assert_eq!(found.text(&NAMES[..3]), "ext4 = xfs = btrfs, but ext4 > btrfs");
         assert_eq!(found.classes[0].letters, ["a", "ab", "b"]);
     }
 
@@ -278,7 +278,7 @@ mod tests {
             false => Err(Untestable::Other("a guest against this machine".into())),
         };
         let found = pairwise(4, ratio, Rule::new(Direction::HigherIsBetter), 0.01);
-        assert_eq!(found.words(&["a", "b", "c", "d"]), "a > b, not comparable with c = d");
+        assert_eq!(found.text(&["a", "b", "c", "d"]), "a > b, not comparable with c = d");
         assert_eq!(found.classes.iter().map(|class| class.order.clone()).collect::<Vec<_>>(), [vec![0, 1], vec![2, 3]]);
     }
 
@@ -294,15 +294,15 @@ mod tests {
         // a over b and c over b and a over c, decided at different looks; by all values b is the best by a hair.
         let pairs = vec![pair(0, 1, 1.03, 0.999), pair(0, 2, 1.22, 1.2), pair(1, 2, 1.3, 1.202)];
         let found = grouped(3, pairs, Direction::HigherIsBetter);
-        assert_eq!(found.words(&["a", "b", "c"]), "b = a > c, but a > b");
+        assert_eq!(found.text(&["a", "b", "c"]), "b = a > c, but a > b");
         // By the frozen ratios alone, b would come first: the values so far order them.
         let pairs = vec![pair(0, 1, 1.03, 1.04), pair(0, 2, 1.22, 1.25), pair(1, 2, 1.3, 1.2)];
-        assert_eq!(grouped(3, pairs, Direction::HigherIsBetter).words(&["a", "b", "c"]), "a > b > c");
+        assert_eq!(grouped(3, pairs, Direction::HigherIsBetter).text(&["a", "b", "c"]), "a > b > c");
     }
 
     #[test]
     fn nothing_and_one_have_no_order() {
-        assert_eq!(judged(&[], Direction::HigherIsBetter).words(&NAMES), "");
+        assert_eq!(judged(&[], Direction::HigherIsBetter).text(&NAMES), "");
         assert!(judged(&[arm(1.0, 0.1)], Direction::HigherIsBetter).classes.is_empty());
         assert_eq!((pairs_of(0), pairs_of(1), pairs_of(4)), (0, 0, 6));
     }

@@ -26,7 +26,7 @@ pub struct Trend {
 
 impl Trend {
     /// The word of a drift that is significant at `error` and larger than `margin` (a fraction); `None` where it is not.
-    pub fn words(&self, error: f64, margin: f64) -> Option<String> {
+    pub fn text(&self, error: f64, margin: f64) -> Option<String> {
         let is_drift = self.p < error && self.change.abs() > margin;
         is_drift.then(|| format!("drifts by {:+.1} % from first to last", self.change * 100.0))
     }
@@ -101,8 +101,8 @@ mod tests {
         close(found.p, KENDALL[1], 1e-12);
         // The slope is that of stats.theilslopes.
         close(found.change, KENDALL[2], 1e-12);
-        assert!(found.words(0.01, 0.02).unwrap().starts_with("drifts by +31.3 %"));
-        assert_eq!(found.words(0.01, 0.9), None);
+        assert!(found.text(0.01, 0.02).unwrap().starts_with("drifts by +31.3 %"));
+        assert_eq!(found.text(0.01, 0.9), None);
     }
 
     const KENDALL: [f64; 3] = [0.7857142857142856, 0.005505952380952381, 0.3126760563380282];

@@ -93,7 +93,7 @@ pub struct Decision {
 
 impl Decision {
     /// The words of a report.
-    pub fn words(&self) -> String {
+    pub fn text(&self) -> String {
         match &self.verdict {
             Verdict::Undecided { detectable, repetitions_needed } => {
                 let units = self.unit.unwrap_or(Unit::Repetition).plural();
@@ -171,7 +171,7 @@ mod tests {
     fn three_repetitions_are_too_few() {
         let decision = decided(&LESS[..3], &BASE, Direction::HigherIsBetter);
         assert_eq!(decision.verdict.word(), "not-testable");
-        assert!(decision.words().contains("too few: 3 where 5"), "{}", decision.words());
+        assert!(decision.text().contains("too few: 3 where 5"), "{}", decision.text());
         assert_eq!(decision.interval, None);
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn what_spreads_too_far_is_undecided_and_says_what_it_takes() {
         let noisy = [100.0, 60.0, 130.0, 85.0, 110.0, 70.0];
         let decision = decided(&noisy, &BASE, Direction::HigherIsBetter);
-        assert!(decision.words().starts_with("undecided: a change of"), "{}", decision.words());
+        assert!(decision.text().starts_with("undecided: a change of"), "{}", decision.text());
         let Verdict::Undecided { detectable, repetitions_needed: Some(needed) } = decision.verdict else {
             panic!("{decision:?}")
         };

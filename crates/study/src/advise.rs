@@ -1,7 +1,7 @@
 //! Which file system for a purpose: a study that asks that, and its answer as a ranking.
 
 use crate::adaptive::MOST;
-use crate::answer::needed_words;
+use crate::answer::needed_text;
 use crate::entries::WorkloadSpec;
 use crate::ready::Ready;
 use senesce_core::{Bytes, Span, Table};
@@ -163,8 +163,8 @@ pub fn pairs(result: &Value) -> Table {
 
 /// What would decide comparisons, and whether a cell gets so much.
 fn would_decide(open: &[Needed]) -> String {
-    let words = needed_words(open.iter().copied());
-    if is_beyond(open) { format!("{words}, and a cell gets {MOST} at most") } else { words }
+    let message = needed_text(open.iter().copied());
+    if is_beyond(open) { format!("{message}, and a cell gets {MOST} at most") } else { message }
 }
 
 fn is_beyond(open: &[Needed]) -> bool {

@@ -4,7 +4,7 @@ use crate::answer;
 use crate::figures;
 use crate::results::{Cell, Results};
 use senesce_core::analysis::*;
-use senesce_runs::decided::{change_words, interval_words};
+use senesce_runs::decided::{change_text, interval_text};
 use senesce_stats::verdict::MARGIN;
 use senesce_stats::{drift, mean_of_means, outliers, pearson, spearman};
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ fn caveats(results: &Results) -> Vec<String> {
     }
     caveats.extend(results.controls.iter().filter(|one| one.decision.verdict.is_difference()).map(|one| {
         let (fs, workload) = (&results.spec.file_system[one.fs].name, &results.spec.workload[one.workload].name);
-        let change = one.decision.interval.map_or_else(String::new, |interval| change_words(&interval));
+        let change = one.decision.interval.map_or_else(String::new, |interval| change_text(&interval));
         format!("{fs}, {workload}: like measured against like differs by {change}; trust no smaller difference")
     }));
     caveats.extend(results.lab.iter().map(|cells| {
@@ -160,8 +160,8 @@ fn cells_table(results: &Results) -> Table {
             json!(senesce_stats::median(&cell.in_order)),
             json!(variation.map(|share| share * 100.0)),
             json!(ratio.map(|ratio| ratio.value)),
-            json!(ratio.map(|ratio| interval_words(&ratio))),
-            json!(verdict_words(results, cell)),
+            json!(ratio.map(|ratio| interval_text(&ratio))),
+            json!(verdict_text(results, cell)),
             json!(flags(cell)),
         ]);
     }
@@ -185,11 +185,11 @@ fn failed_cells(results: &Results) -> BTreeSet<(usize, usize, usize)> {
     failed.filter(|cell| !measured(cell)).collect()
 }
 
-fn verdict_words(results: &Results, cell: &Cell) -> String {
+fn verdict_text(results: &Results, cell: &Cell) -> String {
     let is_it = |answer: &&crate::verdicts::Answer| {
         !answer.question.is_pair() && answer.question.sample == cell.id && answer.what.metric == cell.what.metric
     };
-    results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::words)
+    results.answers.iter().find(is_it).map_or_else(|| "reference".into(), answer::text)
 }
 
 /// Outliers and drift are said and stay in.
@@ -259,8 +259,8 @@ fn controls_table(results: &Results) -> Table {
             json!(results.spec.file_system[one.fs].name),
             json!(one.what.metric),
             json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| interval_words(&interval))),
-            json!(one.decision.words()),
+            json!(interval.map(|interval| interval_text(&interval))),
+            json!(one.decision.text()),
         ]);
     }
     table

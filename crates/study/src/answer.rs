@@ -4,7 +4,7 @@ use crate::results::Results;
 use crate::subject::modelled_by;
 use crate::verdicts::{Answer, Change, Order};
 use senesce_core::analysis::Table;
-use senesce_runs::decided::{change_words, fields};
+use senesce_runs::decided::{change_text, fields};
 use senesce_stats::arm::Unit;
 use senesce_stats::pairwise::OrderChange;
 use senesce_stats::{Decision, Verdict};
@@ -18,10 +18,10 @@ const PARTS: usize = 4;
 /// order. Modelled drives are left to the tables.
 pub(crate) fn sentence(results: &Results) -> String {
     let orders =
-        parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_words(results, one)));
+        parts(results.orders.iter().filter(|order| is_measured(&order.metric)).map(|one| order_text(results, one)));
     let ages = results.answers.iter().filter(|answer| !answer.question.is_pair() && is_measured(&answer.what.metric));
     let told =
-        parts(ages.clone().filter(|answer| answer.decision.verdict.is_difference()).map(|one| age_words(results, one)));
+        parts(ages.clone().filter(|answer| answer.decision.verdict.is_difference()).map(|one| age_text(results, one)));
     let changes = results.changes.iter().filter(|change| is_measured(&change.metric));
     let changed =
         parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
@@ -50,7 +50,7 @@ fn parts(all: impl Iterator<Item = String>) -> Option<String> {
     (!all.is_empty()).then(|| format!("{}{more}", all[..all.len().min(PARTS)].join(", ")))
 }
 
-fn order_words(results: &Results, order: &Order) -> String {
+fn order_text(results: &Results, order: &Order) -> String {
     let spec = &results.spec;
     format!(
         "{} when {}: {}",
@@ -64,14 +64,14 @@ fn order_words(results: &Results, order: &Order) -> String {
 fn order_or_none(results: &Results, order: &Order) -> String {
     match order.pairwise.classes.is_empty() {
         true => "no pair can be tested".into(),
-        false => order.words(&results.spec),
+        false => order.text(&results.spec),
     }
 }
 
-fn age_words(results: &Results, answer: &Answer) -> String {
+fn age_text(results: &Results, answer: &Answer) -> String {
     let id = answer.question.sample;
     let (fs, state, workload) = results.spec.names((id.fs, id.state, id.workload));
-    let change = answer.decision.interval.map_or_else(String::new, |interval| change_words(&interval));
+    let change = answer.decision.interval.map_or_else(String::new, |interval| change_text(&interval));
     format!("{fs} is {} when {state} ({workload}, {} {change})", answer.decision.verdict.word(), answer.what.metric)
 }
 
@@ -118,7 +118,7 @@ fn nothing_found(results: &Results) -> String {
         open.len(),
         results.answers.len(),
         (reach - 1.0) * 100.0,
-        needed_words(open.iter().map(|(_, needed)| *needed))
+        needed_text(open.iter().map(|(_, needed)| *needed))
     )
 }
 
@@ -133,7 +133,7 @@ fn undecided(decision: &Decision) -> Option<(f64, (&'static str, Option<u64>))> 
 }
 
 /// What would decide all of several comparisons, each by what it counts and how many of that; `None`: no number would.
-pub(crate) fn needed_words<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
+pub(crate) fn needed_text<'a>(open: impl Iterator<Item = (&'a str, Option<u64>)>) -> String {
     let mut most: BTreeMap<&str, u64> = BTreeMap::new();
     for (units, needed) in open {
         let Some(needed) = needed else { return format!("no number of {units} would decide all") };
@@ -184,10 +184,10 @@ fn with_decision(mut row: Value, answer: &Answer) -> Value {
 /// One entry for each class of what can be compared; a single one without groups where nothing can.
 fn groups(results: &Results, order: &Order) -> Vec<Value> {
     let spec = &results.spec;
-    let entry = |words: String, groups: Vec<Vec<&str>>| {
+    let entry = |text: String, groups: Vec<Vec<&str>>| {
         json!({
             "workload": spec.workload[order.workload].name, "state": spec.state[order.state].name, "metric": order.metric,
-            "words": words, "groups": groups,
+            "words": text, "groups": groups,
         })
     };
     let classes = &order.pairwise.classes;
@@ -195,7 +195,7 @@ fn groups(results: &Results, order: &Order) -> Vec<Value> {
         return vec![entry(order_or_none(results, order), Vec::new())];
     }
     let names = order.names(spec);
-    classes.iter().map(|class| entry(order.pairwise.class_words(class, &names), order.groups(spec, class))).collect()
+    classes.iter().map(|class| entry(order.pairwise.class_text(class, &names), order.groups(spec, class))).collect()
 }
 
 fn order_change(results: &Results, change: &Change) -> Value {
@@ -223,17 +223,17 @@ pub(crate) fn pairs_table(results: &Results) -> Table {
             json!(answer.what.metric),
             json!(format!("{a} / {b}")),
             json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| senesce_runs::decided::interval_words(&interval))),
-            json!(words(answer)),
+            json!(interval.map(|interval| senesce_runs::decided::interval_text(&interval))),
+            json!(text(answer)),
         ]);
     }
     table
 }
 
 /// The verdict in words, and whether it speaks for single images.
-pub(crate) fn words(answer: &Answer) -> String {
+pub(crate) fn text(answer: &Answer) -> String {
     let alone = answer.one_image && answer.decision.interval.is_some();
-    format!("{}{}", answer.decision.words(), if alone { " (this image alone)" } else { "" })
+    format!("{}{}", answer.decision.text(), if alone { " (this image alone)" } else { "" })
 }
 
 /// Groups that cannot be told apart.

@@ -1,7 +1,7 @@
 //! What happens to the device below an image before a run: drives remember what was written to them before.
 
 use rand::Rng;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{Bytes, ExitCode, Failure, Seed};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -81,8 +81,8 @@ impl DeviceState {
             Self::Precondition(times) => times,
         };
         rewrite(image, times, seed).map_err(|error| {
-            let words = errno_words(&error);
-            Failure::new(ExitCode::RunFailed, format!("rewrite the blocks of {}: {words}", image.display()))
+            let message = errno_message(&error);
+            Failure::new(ExitCode::RunFailed, format!("rewrite the blocks of {}: {message}", image.display()))
         })
     }
 }

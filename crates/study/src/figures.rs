@@ -43,9 +43,9 @@ pub(crate) fn places(spec: &StudySpec, systems: &BTreeSet<usize>) -> String {
         places.entry(place(spec, one)).or_default().push(&one.name);
     }
     let alone = places.len() == 1;
-    let words =
+    let parts =
         places.into_iter().map(|(place, names)| if alone { place } else { format!("{}: {place}", names.join(", ")) });
-    words.collect::<Vec<_>>().join("; ")
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 fn place(spec: &StudySpec, fs: &FileSystemSpec) -> String {
@@ -212,9 +212,9 @@ mod tests {
     #[test]
     fn figures_say_on_what_it_was_measured() {
         let figures = of(&results(""));
-        let words = "ext4: image of 1 GiB copied onto /dev/sdx; xfs: image of 1 GiB on a loop device";
+        let text = "ext4: image of 1 GiB copied onto /dev/sdx; xfs: image of 1 GiB on a loop device";
         for id in ["webserver-throughput", "pairs-0"] {
-            assert_eq!(figures.iter().find(|figure| figure.id == id).unwrap().device, words, "{id}");
+            assert_eq!(figures.iter().find(|figure| figure.id == id).unwrap().device, text, "{id}");
         }
     }
 

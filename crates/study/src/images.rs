@@ -8,7 +8,7 @@ use crate::zoned::ZonedDrives;
 use content::content;
 use senesce_aging::execute::{BackEnd, Hand};
 use senesce_aging::{AgingPlan, DirectoryBackEnd, ExecuteOptions, Operation, OperationKind, Planner, Stop, execute};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Progress};
 use senesce_layout::{FreeSpace, Layout};
@@ -47,12 +47,12 @@ pub struct ImageFacts {
     pub free_space: Option<FreeSpace>,
 }
 
-/// The rooms in which images are made, kept and used.
+/// The places in which images are made, kept and used.
 pub struct Images {
     /// Kept between studies; a guest's would be gone with it and take its memory.
     store: Option<ImageStore>,
     near: ImageStore,
-    room: ScratchDirectory,
+    directory: ScratchDirectory,
     /// Whether images are restored and used in memory.
     pub in_memory: bool,
 }
@@ -60,7 +60,7 @@ pub struct Images {
 const MEMORY_FOLDER: &str = "/dev/shm";
 
 impl Images {
-    /// Makes the rooms: in memory where `needed` bytes leave half of what is free, else in `fallback`.
+    /// Makes them: in memory where `needed` bytes leave half of what is free, else in `fallback`.
     ///
     /// # Errors
     /// When the temporary directory or the image store cannot be opened.
@@ -70,15 +70,15 @@ impl Images {
         let share = if in_guest { 0.8 } else { 0.5 };
         let in_memory = memory_available().is_some_and(|free| needed as f64 <= free as f64 * share);
         let parent = if in_memory { Path::new(MEMORY_FOLDER) } else { fallback };
-        let room = ScratchDirectory::create(parent, "study")?;
-        let near = ImageStore::open(&room.path().join("near"), Bytes(u64::MAX))?;
+        let directory = ScratchDirectory::create(parent, "study")?;
+        let near = ImageStore::open(&directory.path().join("near"), Bytes(u64::MAX))?;
         let store = (!in_guest).then(ImageStore::open_default).transpose()?;
-        Ok(Self { store, near, room, in_memory })
+        Ok(Self { store, near, directory, in_memory })
     }
 
     /// The file that runs use.
     pub fn working(&self) -> PathBuf {
-        self.room.path().join("working.img")
+        self.directory.path().join("working.img")
     }
 
     /// Whether the store has an image already.
@@ -244,7 +244,7 @@ fn check(target: &mut MountedTarget) -> Result<(), Failure> {
 fn remove(path: &Path) -> Result<(), Failure> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(ExitCode::RunFailed, format!("remove {}: {}", path.display(), errno_words(&error))))
+            Err(Failure::new(ExitCode::RunFailed, format!("remove {}: {}", path.display(), errno_message(&error))))
         }
         _ => Ok(()),
     }
@@ -356,6 +356,6 @@ impl ImageFacts {
 
 /// Bytes that a folder in memory may take.
 pub fn memory_available() -> Option<u64> {
-    let room = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
-    Some(senesce_core::machine::memory_available()?.0.min(room.f_bavail * room.f_frsize))
+    let space = rustix::fs::statvfs(MEMORY_FOLDER).ok()?;
+    Some(senesce_core::machine::memory_available()?.0.min(space.f_bavail * space.f_frsize))
 }

@@ -1,7 +1,7 @@
 //! A cell that many ranks measure: `senesce bench --mpi`, started by a launcher such as `mpirun -n 4`.
 
 use crate::spec::WorkloadSpec;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Seed};
 use senesce_volume::{MountedTarget, ScratchDirectory};
@@ -62,7 +62,7 @@ impl Launched {
         time: Duration,
         interrupt: &Interrupt,
     ) -> Result<Repetition, Failure> {
-        let room = ScratchDirectory::large("launched")?;
+        let directory = ScratchDirectory::large("launched")?;
         let program = std::env::current_exe().map_err(|error| self.failed(&error))?;
         let output = Command::new(&self.launcher[0])
             .args(&self.launcher[1..])
@@ -80,7 +80,7 @@ impl Launched {
                 "--json",
             ])
             .arg("--out")
-            .arg(room.path().join("run"))
+            .arg(directory.path().join("run"))
             .output()
             .map_err(|error| self.failed(&error))?;
         // A terminal sends its Ctrl-C to the launcher too.
@@ -97,14 +97,14 @@ impl Launched {
         first.filter(|one| output.status.success() || !one.valid).ok_or_else(|| {
             let told = String::from_utf8_lossy(&output.stderr);
             let reason = told.lines().find(|line| line.starts_with("senesce: ")).or_else(|| told.lines().next());
-            let words = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
-            Failure::new(ExitCode::RunFailed, words)
+            let message = format!("{}: {}: {}", self.launcher.join(" "), output.status, reason.unwrap_or("no message"));
+            Failure::new(ExitCode::RunFailed, message)
         })
     }
 
     fn failed(&self, error: &io::Error) -> Failure {
-        let words = format!("start {}: {}; is it installed?", self.launcher.join(" "), errno_words(error));
-        Failure::new(ExitCode::Missing, words)
+        let message = format!("start {}: {}; is it installed?", self.launcher.join(" "), errno_message(error));
+        Failure::new(ExitCode::Missing, message)
     }
 }
 

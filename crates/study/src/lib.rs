@@ -1,7 +1,5 @@
 //! Studies: a matrix of file systems, states and workloads, measured in random order on restored images.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 mod adaptive;
 pub mod advise;
 mod analysis;

@@ -121,9 +121,9 @@ fn overhead(kind: &str, size: Bytes) -> u64 {
     }
 }
 
-fn room(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
+fn space_for_files(fs: &FileSystemSpec, size: Bytes) -> Result<u64, Failure> {
     match fs.is_zoned() {
-        true => Ok(crate::zoned::room(fs.kind().map_err(Failure::usage)?, size)),
+        true => Ok(crate::zoned::space_for_files(fs.kind().map_err(Failure::usage)?, size)),
         false => Ok(size.0.saturating_sub(overhead(&fs.kind, size))),
     }
 }
@@ -157,8 +157,8 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
             Some(cost) => *cost,
             None => *costs.entry(cell).or_insert(cost(spec, &run, live.bytes(run.on))?),
         };
-        let words = format!("image {}, repetition {}", run.on.image, run.repetition);
-        planned.push(Planned::new(run, words, cell_words(spec, &run)).costing(bytes, seconds));
+        let text = format!("image {}, repetition {}", run.on.image, run.repetition);
+        planned.push(Planned::new(run, text, cell_text(spec, &run)).costing(bytes, seconds));
     }
     let (_, in_lab) = crate::lab::split(spec, runs(spec));
     let in_lab: std::collections::BTreeSet<RunId> = in_lab.into_values().flatten().collect();
@@ -173,7 +173,7 @@ pub(crate) fn planned_runs(spec: &StudySpec) -> Result<Vec<Planned<RunId>>, Fail
 fn cost(spec: &StudySpec, run: &RunId, used: u64) -> Result<(Bytes, f64), Failure> {
     let subject = Subject::of(&spec.workload_of(run.on.fs, run.on.state, run.workload))?;
     let needed = subject.bytes_needed(Seed(spec.seed))?;
-    check_room(spec, run, used, needed)?;
+    check_space(spec, run, used, needed)?;
     let exception = spec.exception(run.on.fs, run.on.state, &spec.workload[run.workload].name);
     check_memory(spec, run, exception.memory, subject.thread_memory())?;
     let rewritten = exception.device_state.unwrap_or_default().bytes_written(spec.size);
@@ -250,14 +250,14 @@ pub fn describe(spec: &StudySpec, mut plan: Plan) -> Result<Plan, Failure> {
             );
         }
     }
-    plan.step("can find", crate::questions::reach_words(spec));
+    plan.step("can find", crate::questions::reach_text(spec));
     for warning in warnings(spec)? {
         plan.step("beware", warning);
     }
     let drive: u64 = steps.iter().map(|planned| planned.bytes_to_write.0).sum();
     plan.step(
         format!("of all that is written, about {} by restoring images and by runs", Bytes(drive)),
-        "memory where the images find room there, else the drive of the run directory",
+        "memory where the images find space there, else the drive of the run directory",
     );
     plan.bytes_to_write += drive;
     let seconds = steps.iter().map(|planned| planned.seconds).sum::<f64>();
@@ -293,19 +293,19 @@ pub fn warnings(spec: &StudySpec) -> Result<Vec<String>, Failure> {
     Ok(found)
 }
 
-fn check_room(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
-    let room = room(&spec.file_system[run.on.fs], spec.size)?;
-    if used + needed <= room {
+fn check_space(spec: &StudySpec, run: &RunId, used: u64, needed: u64) -> Result<(), Failure> {
+    let space = space_for_files(&spec.file_system[run.on.fs], spec.size)?;
+    if used + needed <= space {
         return Ok(());
     }
     Err(Failure::usage(format!(
         "{}: its workload needs {} beside {} of files, and an image of {} has about {} for both; use a larger size, a smaller \
          fullness, or scale the workload down",
-        cell_words(spec, run),
+        cell_text(spec, run),
         Bytes(needed),
         Bytes(used),
         spec.size,
-        Bytes(room),
+        Bytes(space),
     )))
 }
 
@@ -316,14 +316,14 @@ fn check_memory(spec: &StudySpec, run: &RunId, limit: Option<Bytes>, threads: u6
         Some(limit) if limit < least => Err(Failure::usage(format!(
             "{}: memory = {limit} is less than the {least} that the threads of its workload and the program take; raise it, or \
              give the threads less, such as set = {{ memsize = \"1m\" }} for a personality",
-            cell_words(spec, run),
+            cell_text(spec, run),
         ))),
         _ => Ok(()),
     }
 }
 
 /// The names of the cell of a run.
-pub(crate) fn cell_words(spec: &StudySpec, run: &RunId) -> String {
+pub(crate) fn cell_text(spec: &StudySpec, run: &RunId) -> String {
     let (fs, state) = (&spec.file_system[run.on.fs].name, &spec.state[run.on.state].name);
     format!("cell {fs} / {state} / {}", spec.workload[run.workload].name)
 }
@@ -372,11 +372,11 @@ seconds = 1
 
     #[test]
     fn a_file_beside_the_study_that_the_volume_will_not_have_is_told_wherever_senesce_was_started() {
-        let room = tempfile::tempdir().unwrap();
-        std::fs::write(room.path().join("run.sh"), "").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("run.sh"), "").unwrap();
         let text = "name = 't'\nsize = '64M'\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n[[workload]]\n\
                     name = 'mine'\ncommand = ['sh', 'run.sh']\n";
-        let spec = StudySpec::parse(&room.path().join("my.toml").to_string_lossy(), text).unwrap();
+        let spec = StudySpec::parse(&directory.path().join("my.toml").to_string_lossy(), text).unwrap();
         let said = warnings(&spec).unwrap();
         assert!(said.len() == 1 && said[0].contains("'mine': run.sh is a file beside the study"), "{said:?}");
         assert!(

@@ -114,7 +114,7 @@ impl Matrix {
         let facts = ready.as_ref().map_err(|reason| failed(reason))?;
         let event = one(&self.spec, images, facts, id, context)?;
         let first = event.metrics.first().map_or_else(String::new, |one| format!("{:.4} {}", one.value, one.unit));
-        context.progress.say(&format!("{}: {first}", words(&self.spec, id)));
+        context.progress.say(&format!("{}: {first}", run_text(&self.spec, id)));
         context.record(Event::Run(event));
         Ok(())
     }
@@ -194,8 +194,8 @@ impl Matrix {
             context.check_interrupt()?;
             let left = self.estimated - self.begun.elapsed().as_secs_f64();
             let (fs, state) = (&self.spec.file_system[id.fs].name, &self.spec.state[id.state].name);
-            let words = format!("image {} of {fs}, {state}", id.image);
-            context.progress.step(index + 1, wanted.len(), &words, left.max(0.0));
+            let text = format!("image {} of {fs}, {state}", id.image);
+            context.progress.step(index + 1, wanted.len(), &text, left.max(0.0));
             let provided = images.provide(&self.spec, *id, context.progress, context.interrupt);
             if provided.is_err() {
                 context.check_interrupt()?;
@@ -213,7 +213,7 @@ impl Matrix {
     }
 }
 
-/// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no room.
+/// Masters, the working copy and its successor; what is free in an image, or allocated but never written, takes no space.
 pub(crate) fn memory_needed(spec: &StudySpec, wanted: &[ImageId]) -> u64 {
     let used = |id: &ImageId| {
         let state = &spec.state[id.state];
@@ -271,11 +271,11 @@ fn one<R: Run>(
     drop(limits);
     let measured = measured?;
     if let Some(caveat) = measured.caveat {
-        context.caveat(format!("{}: {caveat}", matrix::cell_words(spec, &id)));
+        context.caveat(format!("{}: {caveat}", matrix::cell_text(spec, &id)));
     }
     let modelled = stop_trace(spec, &target, trace, &subject, &measured)?;
     fail_on(target.kernel_warnings())?;
-    target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
+    target.kernel_log_caveat().into_iter().for_each(|message| context.caveat(message));
     target.close()?;
     let mut metrics = measured.metrics;
     metrics.extend(modelled);
@@ -363,7 +363,7 @@ fn under(spec: &StudySpec, id: RunId, one: Measurement) -> Measurement {
     Measurement { image: id.on.image, repetition: id.repetition, ..one }
 }
 
-fn words(spec: &StudySpec, id: RunId) -> String {
+fn run_text(spec: &StudySpec, id: RunId) -> String {
     format!(
         "{} / {} / {}, image {}, repetition {}{}",
         spec.file_system[id.on.fs].name,

@@ -101,7 +101,7 @@ pub fn too_few(spec: &StudySpec) -> Option<String> {
 }
 
 /// What the study can find, in words for its plan.
-pub fn reach_words(spec: &StudySpec) -> String {
+pub fn reach_text(spec: &StudySpec) -> String {
     let asked = questions(spec).len() * (1 + spec.models.len());
     let values = (spec.repetitions * spec.images) as usize;
     if asked == 0 {
@@ -184,11 +184,11 @@ mod tests {
 
     #[test]
     fn what_can_be_found_is_said() {
-        let words = reach_words(&spec(&["ext4"], 2, 1, ""));
-        assert!(words.starts_with("changes of 9 %") || words.starts_with("changes of 10 %"), "{words}");
-        assert!(words.contains("that image alone"), "{words}");
+        let message = reach_text(&spec(&["ext4"], 2, 1, ""));
+        assert!(message.starts_with("changes of 9 %") || message.starts_with("changes of 10 %"), "{message}");
+        assert!(message.contains("that image alone"), "{message}");
         let few = StudySpec { repetitions: 3, ..spec(&["ext4"], 2, 1, "") };
-        assert!(reach_words(&few).starts_with("nothing"));
-        assert!(!reach_words(&spec(&["ext4"], 2, 1, "images = 8")).contains("alone"));
+        assert!(reach_text(&few).starts_with("nothing"));
+        assert!(!reach_text(&spec(&["ext4"], 2, 1, "images = 8")).contains("alone"));
     }
 }

@@ -6,7 +6,7 @@ use crate::command::files;
 use crate::factor;
 use crate::matrix::{ImageId, RunId};
 use crate::questions::{default_repetitions, too_few};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::plan::count_runs;
 use senesce_core::{Bytes, Failure, Span};
 use serde::{Deserialize, Serialize};
@@ -177,7 +177,7 @@ impl StudySpec {
     /// Names files of the folder in which the study lies by their whole paths.
     fn resolve_files(&mut self, origin: &str) -> Result<(), String> {
         let folder = Path::new(origin).parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_words(&error))?;
+        let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).map_err(|error| errno_message(&error))?;
         for one in &mut self.workload {
             let resolved = files::resolve(one, &folder);
             resolved.map_err(|problem| format!("workload '{}': {problem}", one.name))?;

@@ -5,7 +5,7 @@ use crate::launched::Launched;
 use crate::ready::Ready;
 use crate::spec::WorkloadSpec;
 use senesce_core::analysis::Better;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure, Finite, Measurement, NoValue, Progress, Seed};
 use senesce_devmodel::replay::closed_loop_rate;
@@ -115,7 +115,7 @@ impl Subject {
             "" => builtin(&spec.personality, spec.scale.unwrap_or(1.0), &spec.set)?,
             file => {
                 let text = senesce_core::input::text(file.as_ref())
-                    .map_err(|error| Failure::usage(format!("read workload {file}: {}", errno_words(&error))))?;
+                    .map_err(|error| Failure::usage(format!("read workload {file}: {}", errno_message(&error))))?;
                 Workload::parse(file, &text, &spec.set)?
             }
         };
@@ -294,8 +294,8 @@ mod tests {
             Measured::of_cold_read(&read, account).map(|measured| measured.caveat)
         };
         assert_eq!(of(Some(1 << 20)).unwrap(), None);
-        assert!(of(Some(4 << 20)).unwrap().is_some_and(|words| words.contains("delivered more than")));
-        assert!(of(None).unwrap().is_some_and(|words| words.contains("without a second account")));
+        assert!(of(Some(4 << 20)).unwrap().is_some_and(|message| message.contains("delivered more than")));
+        assert!(of(None).unwrap().is_some_and(|message| message.contains("without a second account")));
         assert!(of(Some(1000)).is_err());
     }
 }

@@ -46,7 +46,7 @@ pub fn disturbances() -> Vec<String> {
     let facts = Environment::capture();
     let load = facts.0.get("run.load_average").and_then(serde_json::Value::as_f64).unwrap_or(0.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut found: Vec<String> = facts.caveats().into_iter().filter(|words| words.contains("busy")).collect();
+    let mut found: Vec<String> = facts.caveats().into_iter().filter(|message| message.contains("busy")).collect();
     if found.is_empty() && load > processors as f64 {
         found.push(format!(
             "the machine is busy: a load of {load} on {processors} processors; let it come to rest first"

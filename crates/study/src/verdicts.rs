@@ -55,15 +55,15 @@ pub struct Change {
     pub probability: Option<f64>,
 }
 
-/// Cells of which runs found no room, and how many.
+/// Cells of which runs found no space, and how many.
 pub type Censored = BTreeMap<CellId, usize>;
 
 /// What grows while it runs fills a volume the sooner the faster it is: of a cell with such runs the slower ones are left. What a
 /// program of the user's said itself may be of another device.
 pub fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
-    let found_no_room = |reason: &str| reason.split(SAID).next().is_some_and(|ours| ours.contains("(ENOSPC)"));
-    for one in failed.iter().filter(|one| found_no_room(&one.reason)) {
+    let found_no_space = |reason: &str| reason.split(SAID).next().is_some_and(|ours| ours.contains("(ENOSPC)"));
+    for one in failed.iter().filter(|one| found_no_space(&one.reason)) {
         let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
         *found.entry(id).or_default() += 1;
     }
@@ -107,7 +107,7 @@ pub fn ratio(
 ) -> Result<Ratio, Untestable> {
     if let Some(count) = [question.sample, question.reference].iter().find_map(|id| censored.get(id)) {
         return Err(Untestable::Other(format!(
-            "{count} runs of a cell found no room, so that the slower ones are left: make the images larger or the workload \
+            "{count} runs of a cell found no space, so that the slower ones are left: make the images larger or the workload \
              smaller"
         )));
     }
@@ -136,7 +136,7 @@ pub(crate) fn varies(spec: &StudySpec, state: usize) -> bool {
 }
 
 fn comparable(sample: &Cell, reference: &Cell) -> Result<(), Untestable> {
-    let refuse = |words: &str| Err(Untestable::Other(words.into()));
+    let refuse = |message: &str| Err(Untestable::Other(message.into()));
     if sample.what.is_timing() && (sample.emulated || reference.emulated) {
         return refuse("measured under emulation (TCG): times are the emulator's");
     }
@@ -199,8 +199,8 @@ fn order((workload, state, metric): (usize, usize, &str), pairs: &[&Answer]) -> 
 
 impl Order {
     /// "ext4 = xfs > btrfs", the best first.
-    pub fn words(&self, spec: &StudySpec) -> String {
-        self.pairwise.words(&self.names(spec))
+    pub fn text(&self, spec: &StudySpec) -> String {
+        self.pairwise.text(&self.names(spec))
     }
 
     /// Names by place in `systems`.

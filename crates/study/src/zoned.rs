@@ -2,7 +2,7 @@
 //! it hold is kept in an image file and written back before every run, zone by zone up to each write pointer.
 
 use crate::spec::FileSystemSpec;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{Bytes, ExitCode, Failure};
 use senesce_runs::drives::{self, METADATA_DRIVE};
 use senesce_volume::guest::{Guest, Wanted};
@@ -224,11 +224,11 @@ fn read_or_zero(from: &File, piece: &mut [u8], at: u64) -> std::io::Result<()> {
 }
 
 fn failed<'a>(operation: &'a str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Failure + 'a {
-    move |error| Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}", path.display(), errno_words(&error)))
+    move |error| Failure::new(ExitCode::RunFailed, format!("{operation} {}: {}", path.display(), errno_message(&error)))
 }
 
-/// Room for files on a drive of this size: what the file system keeps for itself taken off, as tried on emulated drives.
-pub fn room(kind: FileSystem, size: Bytes) -> u64 {
+/// Space for files on a drive of this size: what the file system keeps for itself taken off, as tried on emulated drives.
+pub fn space_for_files(kind: FileSystem, size: Bytes) -> u64 {
     match kind {
         // Two zones hold superblock logs, one the system tree, three metadata, one relocation and one the log tree.
         FileSystem::Btrfs => {
@@ -243,7 +243,7 @@ pub fn room(kind: FileSystem, size: Bytes) -> u64 {
 /// (fs/btrfs/zoned.c, the default of bg_reclaim_threshold), which files that are replaced at random come to late: on emulated
 /// drives a quarter of the size was held, more was not. As long as everything ever created fits there is nothing to empty.
 pub fn may_run_full(kind: FileSystem, size: Bytes, live: Bytes, created: Bytes) -> Option<String> {
-    let may = kind == FileSystem::Btrfs && created.0 > room(kind, size) && live.0.saturating_mul(4) > size.0;
+    let may = kind == FileSystem::Btrfs && created.0 > space_for_files(kind, size) && live.0.saturating_mul(4) > size.0;
     may.then(|| {
         format!(
             "may run out of space: btrfs empties a zone when three quarters of it are dead, and {live} of files on {size} are \
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn btrfs_keeps_eight_zones_whatever_their_size() {
-        let zones = |size: Bytes| room(FileSystem::Btrfs, size) / drives::zone_size(size.0);
+        let zones = |size: Bytes| space_for_files(FileSystem::Btrfs, size) / drives::zone_size(size.0);
         assert_eq!(zones(Bytes::mib(512)), 64 - 8);
         assert_eq!(zones(Bytes::mib(576)), 36 - 8, "zones of 16 MiB");
         assert_eq!(zones(Bytes::gib(4)), 64 - 8);

@@ -9,12 +9,12 @@ pub(crate) fn last() -> Errno {
 }
 
 /// The words of an I/O error without the number that `std` appends: `No space left on device (ENOSPC)`.
-pub fn errno_words(error: &std::io::Error) -> String {
+pub fn errno_message(error: &std::io::Error) -> String {
     match error.raw_os_error() {
         Some(number) => {
             let text = error.to_string();
-            let words = text.split(" (os error").next().unwrap_or(&text).to_string();
-            format!("{words} ({})", name(Errno::from_raw_os_error(number)))
+            let message = text.split(" (os error").next().unwrap_or(&text).to_string();
+            format!("{message} ({})", name(Errno::from_raw_os_error(number)))
         }
         None => error.to_string(),
     }
@@ -63,9 +63,9 @@ mod tests {
 
     #[test]
     fn errno_is_named_in_words() {
-        let words = |number| errno_words(&std::io::Error::from_raw_os_error(number));
-        assert_eq!(words(28), "No space left on device (ENOSPC)");
-        assert_eq!(words(74), "Bad message (errno 74)");
-        assert_eq!(errno_words(&std::io::Error::other("torn")), "torn");
+        let message = |number| errno_message(&std::io::Error::from_raw_os_error(number));
+        assert_eq!(message(28), "No space left on device (ENOSPC)");
+        assert_eq!(message(74), "Bad message (errno 74)");
+        assert_eq!(errno_message(&std::io::Error::other("torn")), "torn");
     }
 }

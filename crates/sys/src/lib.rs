@@ -4,8 +4,6 @@
 //! device is the caller's to answer for, what it does to memory is settled here. A number of the kernel's headers stands in this
 //! crate alone.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod block;
 pub mod btrfs;
 pub mod cache;

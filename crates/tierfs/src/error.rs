@@ -1,7 +1,7 @@
 //! Why a file system could not be made, mounted or checked. Operations on a mounted one return an `Errno` as the
 //! kernel wants it.
 
-use senesce_core::failure::{Classify, ExitCode, errno_words};
+use senesce_core::failure::{Classify, ExitCode, errno_message};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub type FsResult<T> = Result<T, rustix::io::Errno>;
 #[derive(Debug, thiserror::Error)]
 pub enum TierError {
     /// An operation failed.
-    #[error("{operation} {path}: {words}{remedy}", words = errno_words(source))]
+    #[error("{operation} {path}: {words}{remedy}", words = errno_message(source))]
     Io {
         /// What was being done.
         operation: &'static str,

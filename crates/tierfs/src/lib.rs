@@ -3,8 +3,6 @@
 //!
 //! The core ([`TierFs`]) is pure over two traits, [`Nvm`] and [`ColdStore`]. Above it stands the FUSE adapter.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 #[cfg(target_endian = "big")]
 compile_error!("the region is used in place and little-endian");
 

@@ -3,7 +3,7 @@
 use crate::error::{TierError, io_error};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::FlockOperation;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -78,7 +78,7 @@ unsafe impl Nvm for MappedNvm {
                 if let Err(error) = self.map.flush_range(offset, len)
                     && !self.failed.swap(true, Ordering::Relaxed)
                 {
-                    let words = errno_words(&error);
+                    let words = errno_message(&error);
                     eprintln!("tier: msync of the region: {words}: the file system is read-only from now on");
                 }
             }

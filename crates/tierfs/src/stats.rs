@@ -3,7 +3,7 @@
 use crate::fs::{Mode, Promotion, TierFs};
 use crate::scrub::Progress;
 use parking_lot::Mutex;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,7 +49,7 @@ impl Counters {
     pub fn complain(&self, operation: &str, error: &std::io::Error) {
         let mut complaint = self.complaint.lock();
         if complaint.is_none() {
-            let text = format!("{operation}: {}", errno_words(error));
+            let text = format!("{operation}: {}", errno_message(error));
             eprintln!("tier: {text}");
             *complaint = Some(text);
         }

@@ -335,13 +335,13 @@ mod tests {
 
     #[test]
     fn a_foreign_directory_is_refused_until_its_path_is_repeated() {
-        let room = tempfile::tempdir().unwrap();
-        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
-        let error = ClaimedDirectory::claim(room.path(), None).unwrap_err();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
+        let error = ClaimedDirectory::claim(directory.path(), None).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Refused);
-        let path = room.path().to_string_lossy().into_owned();
-        assert!(ClaimedDirectory::claim(room.path(), Some(&path)).is_ok());
-        assert!(ClaimedDirectory::claim(room.path(), None).is_ok(), "now it carries the marker");
+        let path = directory.path().to_string_lossy().into_owned();
+        assert!(ClaimedDirectory::claim(directory.path(), Some(&path)).is_ok());
+        assert!(ClaimedDirectory::claim(directory.path(), None).is_ok(), "now it carries the marker");
     }
 
     #[test]
@@ -353,17 +353,17 @@ mod tests {
 
     #[test]
     fn what_is_only_looked_at_gets_no_marker() {
-        let room = tempfile::tempdir().unwrap();
-        ClaimedDirectory::check(room.path(), None).unwrap();
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 0);
-        fs::write(room.path().join("thesis.txt"), "precious").unwrap();
-        assert_eq!(ClaimedDirectory::check(room.path(), None).unwrap_err().exit_code(), ExitCode::Refused);
+        let directory = tempfile::tempdir().unwrap();
+        ClaimedDirectory::check(directory.path(), None).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        fs::write(directory.path().join("thesis.txt"), "precious").unwrap();
+        assert_eq!(ClaimedDirectory::check(directory.path(), None).unwrap_err().exit_code(), ExitCode::Refused);
     }
 
     #[test]
     fn a_planted_marker_is_neither_believed_nor_written_through() {
-        let room = tempfile::tempdir().unwrap();
-        let (target, outside) = (room.path().join("target"), room.path().join("outside"));
+        let directory = tempfile::tempdir().unwrap();
+        let (target, outside) = (directory.path().join("target"), directory.path().join("outside"));
         fs::create_dir(&target).unwrap();
         let marker = target.join(MARKER);
         let path = target.to_string_lossy().into_owned();
@@ -381,15 +381,15 @@ mod tests {
         if rustix::process::geteuid().is_root() {
             fs::write(&marker, "").unwrap();
             std::os::unix::fs::chown(&marker, Some(1234), None).unwrap();
-            let words = ClaimedDirectory::claim(&target, None).unwrap_err().to_string();
-            assert!(words.contains("belongs to user 1234"), "{words}");
+            let message = ClaimedDirectory::claim(&target, None).unwrap_err().to_string();
+            assert!(message.contains("belongs to user 1234"), "{message}");
         }
     }
 
     #[test]
     fn a_released_directory_cannot_be_written_through_its_descriptor() {
-        let room = tempfile::tempdir().unwrap();
-        let mut claimed = ClaimedDirectory::claim(room.path(), None).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut claimed = ClaimedDirectory::claim(directory.path(), None).unwrap();
         claimed.release().unwrap();
         let result = rustix::fs::mkdirat(claimed.as_fd(), "stray", rustix::fs::Mode::RWXU);
         assert_eq!(result, Err(rustix::io::Errno::NOTDIR));

@@ -114,8 +114,9 @@ mod tests {
 
     #[test]
     fn a_mount_that_mounts_nothing_is_not_believed() {
-        let room = tempfile::tempdir().unwrap();
-        let refused = |mount: &str| custom(mount).mount(Path::new("/dev/null"), room.path()).unwrap_err().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let refused =
+            |mount: &str| custom(mount).mount(Path::new("/dev/null"), directory.path()).unwrap_err().to_string();
         assert!(refused("true").contains("nothing is mounted"), "{}", refused("true"));
         assert!(refused("echo no module >&2; exit 1").contains("no module"));
     }
@@ -131,13 +132,13 @@ mod tests {
 
     #[test]
     fn an_unmount_that_unmounts_nothing_is_not_believed() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let lying = CustomFileSystem { unmount: "true".into(), ..custom("true") };
-        let unmounted = |beneath| lying.unmount(Path::new("/dev/x"), room.path(), beneath).unwrap();
-        let here = device_of(room.path()).unwrap();
+        let unmounted = |beneath| lying.unmount(Path::new("/dev/x"), directory.path(), beneath).unwrap();
+        let here = device_of(directory.path()).unwrap();
         assert!(!unmounted(Beneath(here + 1)), "another file system is still on it");
         assert!(unmounted(Beneath(here)));
         let gone = CustomFileSystem { unmount: "rmdir $MNT".into(), ..custom("true") };
-        assert!(gone.unmount(Path::new("/dev/x"), room.path(), Beneath(here)).unwrap(), "the point went with it");
+        assert!(gone.unmount(Path::new("/dev/x"), directory.path(), Beneath(here)).unwrap(), "the point went with it");
     }
 }

@@ -11,8 +11,8 @@ pub fn blktrace(bytes: &[u8]) {
 
 /// The text of blkparse.
 pub fn blkparse(bytes: &[u8]) {
-    if let Ok(words) = std::str::from_utf8(bytes) {
-        let _ = text::parse(words, Path::new("fuzz"), None);
+    if let Ok(content) = std::str::from_utf8(bytes) {
+        let _ = text::parse(content, Path::new("fuzz"), None);
     }
 }
 

@@ -109,7 +109,7 @@ fn open_for_writing(process: u32, wanted: &[Opened]) -> Option<Holder> {
             && is_writable(&folder.join("fdinfo").join(number.to_string()))
     };
     numbers(&folder.join("fd")).iter().find(|number| is_it(number))?;
-    let (who, how) = (words(process), "has it open for writing".into());
+    let (who, how) = (process_text(process), "has it open for writing".into());
     Some(Holder { who, how, remedy: "end that process".into() })
 }
 
@@ -225,7 +225,7 @@ fn namespaces() -> Vec<Namespace> {
             let Ok(name) = fs::read_link(folder.join("ns/mnt")) else { continue };
             if seen.insert(name) {
                 let (file, mounts) = (folder.join("ns/mnt"), Some(folder.join("mountinfo")));
-                found.push(Namespace { who: words(process), process: Some(process), file, mounts });
+                found.push(Namespace { who: process_text(process), process: Some(process), file, mounts });
             }
         }
     }
@@ -235,7 +235,7 @@ fn namespaces() -> Vec<Namespace> {
             continue;
         };
         if seen.insert(name) {
-            found.push(Namespace { who: words(process), process: None, file, mounts: None });
+            found.push(Namespace { who: process_text(process), process: None, file, mounts: None });
         }
     }
     let lines = guard::mounts().unwrap_or_default();
@@ -261,11 +261,11 @@ fn open_file(process: u32, identity: &Identity) -> Option<Holder> {
         Some("root") => "has its root in it".to_string(),
         _ => format!("has {} open", fs::read_link(&used).unwrap_or(used).display()),
     };
-    Some(Holder { who: words(process), how, remedy: "end that process".into() })
+    Some(Holder { who: process_text(process), how, remedy: "end that process".into() })
 }
 
 /// `process 4711 (sleep 600)`
-fn words(process: u32) -> String {
+fn process_text(process: u32) -> String {
     let command = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let command = String::from_utf8_lossy(&command).trim_end_matches('\0').replace('\0', " ");
     let command = match command.is_empty() {

@@ -87,7 +87,7 @@ impl ImageFile {
         }
         if !options.keep {
             guard::check_image(&file, path, options.erase)?;
-            check_host_room(&file, path, size, options.writes)?;
+            check_host_space(&file, path, size, options.writes)?;
         }
         let active = if options.in_memory {
             memory_file(size, options.writes)?
@@ -126,8 +126,8 @@ impl ImageFile {
         self.size
     }
 
-    /// What the image can still grow by: memory, or the room of the file system that its file lies in.
-    pub(crate) fn room(&self) -> Option<Bytes> {
+    /// What the image can still grow by: memory, or the space of the file system that its file lies in.
+    pub(crate) fn space_left(&self) -> Option<Bytes> {
         match self.in_memory {
             true => Some(available_memory()),
             false => {
@@ -225,16 +225,16 @@ pub(crate) fn refuse_other_kinds(path: &Path) -> Result<(), TargetError> {
 }
 
 /// A sparse image on a host that fills up fails in the middle of a run, as I/O errors of its file system.
-fn check_host_room(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
+fn check_host_space(file: &File, path: &Path, size: Bytes, writes: Option<Bytes>) -> Result<(), TargetError> {
     let most = writes.map_or(size, |writes| writes.min(size));
-    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the room around", path))?;
+    let host = rustix::fs::fstatvfs(file).map_err(TargetError::errno("ask for the space around", path))?;
     let taken = file.metadata().map_err(TargetError::io("look at", path))?.blocks() * 512;
     let free = Bytes(host.f_bavail.saturating_mul(host.f_frsize).saturating_add(taken));
     match free >= most {
         true => Ok(()),
         false => Err(TargetError::missing(
             format!(
-                "room for the image {}: it may grow to {most}, the host's file system has {free} free; it",
+                "space for the image {}: it may grow to {most}, the host's file system has {free} free; it",
                 path.display()
             ),
             "make the image smaller, free some space or choose another place",
@@ -291,8 +291,8 @@ mod tests {
     #[test]
     fn an_image_in_memory_reaches_its_file_only_when_kept() {
         use std::os::unix::fs::FileExt;
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a.img");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
         let image = ImageFile::open(&path, ImageOptions { in_memory: true, ..NEW }).unwrap();
         image.active().write_all_at(b"aged", 4 << 20).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().len(), 0);
@@ -300,34 +300,34 @@ mod tests {
         drop(image);
         let kept = fs::read(&path).unwrap();
         assert_eq!((kept.len(), &kept[4 << 20..(4 << 20) + 4]), (8 << 20, &b"aged"[..]));
-        assert_eq!(fs::read_dir(room.path()).unwrap().count(), 1, "no partial file is left");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no partial file is left");
     }
 
     #[test]
-    fn too_little_room_on_the_host_is_said_before_anything_is_made() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a.img");
+    fn too_little_space_on_the_host_is_said_before_anything_is_made() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
         let huge = ImageOptions { size: Some(Bytes(1 << 58)), ..NEW };
         assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
         assert!(!path.exists());
     }
 
     #[test]
-    fn room_is_needed_for_what_will_be_written_and_not_for_the_holes() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a.img");
+    fn space_is_needed_for_what_will_be_written_and_not_for_the_holes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
         let huge = |writes| ImageOptions { size: Some(Bytes(1 << 43)), writes: Some(writes), ..NEW };
         assert!(matches!(ImageFile::open(&path, huge(Bytes(1 << 43))), Err(TargetError::Missing { .. })));
         let image = ImageFile::open(&path, huge(Bytes::mib(1))).unwrap();
         assert_eq!(image.size(), Bytes(1 << 43));
         let in_memory = ImageFile::scratch(Bytes(1 << 50), Some(Bytes::mib(1))).unwrap();
-        assert!(in_memory.room().unwrap() > Bytes(0) && image.room().is_some());
+        assert!(in_memory.space_left().unwrap() > Bytes(0) && image.space_left().is_some());
     }
 
     #[test]
     fn too_little_memory_is_said_before_anything_is_made() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a.img");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
         let huge = ImageOptions { in_memory: true, size: Some(Bytes(1 << 50)), ..NEW };
         assert!(matches!(ImageFile::open(&path, huge), Err(TargetError::Missing { .. })));
         assert!(!path.exists());
@@ -335,8 +335,8 @@ mod tests {
 
     #[test]
     fn a_second_run_on_one_image_is_refused() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("a.img");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.img");
         let _first = ImageFile::open(&path, NEW).unwrap();
         assert!(matches!(ImageFile::open(&path, NEW), Err(TargetError::Refused { .. })));
     }

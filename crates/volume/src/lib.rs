@@ -4,8 +4,6 @@
 //! mkfs, mount) and undoes all of it at [`MountedTarget::close`] or when it is dropped. [`visit`] mounts what somebody
 //! else owns, to look at it or to run a command on it.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod block_device;
 pub mod claim;
 pub mod cold;

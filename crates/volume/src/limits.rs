@@ -144,7 +144,7 @@ fn make_group(folder: &Path, hierarchy: &Path) -> Result<(), TargetError> {
     })
 }
 
-/// The values of a control group are interfaces, not files: a failed write names the limit, not the room on a disk.
+/// The values of a control group are interfaces, not files: a failed write names the limit, not the space on a disk.
 fn write_value(folder: &Path, name: &str, value: &str) -> Result<(), TargetError> {
     let path = folder.join(name);
     match fs::write(&path, value) {

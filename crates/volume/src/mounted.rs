@@ -300,10 +300,10 @@ impl<D: Rooted> MountedTarget<D> {
         }
     }
 
-    /// What an image can still grow by: memory, or room on the file system that its file lies in. `None`: no image.
-    pub fn room(&self) -> Option<Bytes> {
+    /// What an image can still grow by: memory, or space on the file system that its file lies in. `None`: no image.
+    pub fn space_left(&self) -> Option<Bytes> {
         match &self.backing {
-            Backing::Image { image, .. } => image.room(),
+            Backing::Image { image, .. } => image.space_left(),
             _ => None,
         }
     }

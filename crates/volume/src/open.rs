@@ -30,7 +30,7 @@ pub struct OpenOptions {
     /// Options of the mount, separated by commas.
     pub mount_options: String,
     /// Bytes that will be written to an image that is made, at most; `None`: all of it. An image of which only a part will be
-    /// written needs no room for the rest, and its file system is made without writing tables that read as zeros anyway.
+    /// written needs no space for the rest, and its file system is made without writing tables that read as zeros anyway.
     pub writes: Option<Bytes>,
     /// Hold an image in memory while it is used; [`MountedTarget::close`] writes it into its file.
     pub in_memory: bool,

@@ -106,25 +106,25 @@ mod tests {
 
     #[test]
     fn it_is_made_for_us_alone_and_a_planted_link_is_refused() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("own");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own");
         private(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         private(&path).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700, "made tight again");
-        let link = room.path().join("link");
+        let link = directory.path().join("link");
         symlink(&path, &link).unwrap();
         assert!(matches!(private(&link), Err(TargetError::Refused { .. })));
-        std::fs::write(room.path().join("file"), "").unwrap();
-        assert!(matches!(private(&room.path().join("file")), Err(TargetError::Refused { .. })));
+        std::fs::write(directory.path().join("file"), "").unwrap();
+        assert!(matches!(private(&directory.path().join("file")), Err(TargetError::Refused { .. })));
     }
 
     #[test]
     #[ignore = "needs root"]
     fn what_belongs_to_another_user_is_refused() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("planted");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planted");
         std::fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
         let error = private(&path).unwrap_err();
@@ -133,13 +133,13 @@ mod tests {
 
     #[test]
     fn a_shared_folder_needs_the_sticky_bit() {
-        let room = tempfile::tempdir().unwrap();
-        let mode = |mode| std::fs::set_permissions(room.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mode = |mode| std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(mode)).unwrap();
         mode(0o777);
-        assert!(check_shared(room.path()).is_err());
+        assert!(check_shared(directory.path()).is_err());
         mode(0o1777);
-        check_shared(room.path()).unwrap();
+        check_shared(directory.path()).unwrap();
         mode(0o700);
-        check_shared(room.path()).unwrap();
+        check_shared(directory.path()).unwrap();
     }
 }

@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn it_is_for_us_alone_and_goes_with_everything_in_it() {
-        let room = tempfile::tempdir().unwrap();
-        let scratch = ScratchDirectory::create(room.path(), "test").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let scratch = ScratchDirectory::create(directory.path(), "test").unwrap();
         let path = scratch.path().to_path_buf();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o700);
         fs::write(path.join("image"), "x").unwrap();
@@ -127,9 +127,9 @@ mod tests {
 
     #[test]
     fn names_cannot_be_guessed() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let names: std::collections::BTreeSet<PathBuf> =
-            (0..50).map(|_| ScratchDirectory::create(room.path(), "test").unwrap().path().to_path_buf()).collect();
+            (0..50).map(|_| ScratchDirectory::create(directory.path(), "test").unwrap().path().to_path_buf()).collect();
         assert_eq!(names.len(), 50);
         let random = |path: &PathBuf| path.to_string_lossy().rsplit('-').next().unwrap().len();
         assert!(names.iter().all(|path| random(path) == 12), "{names:?}");
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn a_planted_directory_is_not_followed() {
-        let room = tempfile::tempdir().unwrap();
-        let precious = room.path().join("precious");
+        let directory = tempfile::tempdir().unwrap();
+        let precious = directory.path().join("precious");
         fs::create_dir(&precious).unwrap();
         for old in ["senesce-test-", "senesce-tier-"] {
             let name = format!("{old}{}", std::process::id());
-            std::os::unix::fs::symlink(&precious, room.path().join(name)).unwrap();
+            std::os::unix::fs::symlink(&precious, directory.path().join(name)).unwrap();
         }
-        let scratch = ScratchDirectory::create(room.path(), "test").unwrap();
+        let scratch = ScratchDirectory::create(directory.path(), "test").unwrap();
         fs::write(scratch.path().join("file"), "x").unwrap();
         assert_eq!(fs::read_dir(&precious).unwrap().count(), 0);
     }

@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn it_is_in_the_ledger_before_it_is_set_and_comes_back() {
-        let room = tempfile::tempdir().unwrap();
-        let file = room.path().join("scheduler");
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("scheduler");
         std::fs::write(&file, "none [bfq]\n").unwrap();
         let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
         let owed = || {

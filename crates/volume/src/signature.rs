@@ -62,7 +62,7 @@ struct EndMagic {
 }
 
 impl EndMagic {
-    /// Where it lies in `size` bytes; `None`: there is no room for it.
+    /// Where it lies in `size` bytes; `None`: there is no space for it.
     fn place(&self, size: u64) -> Option<u64> {
         (size & !(self.unit - 1)).checked_sub(self.from_end)
     }
@@ -270,15 +270,15 @@ mod tests {
             assert!(found(&image_with(offset, magic)).unwrap().starts_with("a signature"), "{name}");
         }
         for end in END_MAGICS {
-            let words = found(&image_with(8 * MIB - end.from_end, end.magic)).unwrap();
-            assert!(words.contains("at its end"), "{}", end.name);
+            let message = found(&image_with(8 * MIB - end.from_end, end.magic)).unwrap();
+            assert!(message.contains("at its end"), "{}", end.name);
         }
     }
 
     #[test]
     fn the_end_of_a_device_that_is_no_whole_number_of_units_is_looked_at_where_it_lies() {
         const ODD: u64 = 100 * MIB + 5 * 65536 + 3 * 4096 + 512;
-        let words = |at: u64, magic: &[u8]| {
+        let message = |at: u64, magic: &[u8]| {
             let file = tempfile::tempfile().unwrap();
             file.set_len(ODD).unwrap();
             file.write_all_at(magic, at).unwrap();
@@ -292,7 +292,7 @@ mod tests {
             (100 * MIB + 5 * 65536 + 2 * 4096, b"EFI PART", "GUID partition table at its end"),
             (100 * MIB + 5 * 65536 + 3 * 4096, b"EFI PART", "GUID partition table at its end"),
         ] {
-            assert_eq!(words(at, magic), format!("a signature of {name}"), "at {at}");
+            assert_eq!(message(at, magic), format!("a signature of {name}"), "at {at}");
         }
     }
 
@@ -322,8 +322,8 @@ mod tests {
             (MIB + LARGE / 4 - MIB / 2, b"XFSB", "a copy of a superblock of xfs"),
             (MIB + LARGE / 4 - MIB / 4, b"XFSB", "a copy of a superblock of xfs"),
         ] {
-            let words = found(offset, bytes).unwrap_or_default();
-            assert!(words.contains(name), "{name} at {offset}: {words}");
+            let message = found(offset, bytes).unwrap_or_default();
+            assert!(message.contains(name), "{name} at {offset}: {message}");
         }
         assert_eq!(found(100 << 30, b"diary"), None, "it is what the samples are for");
     }

@@ -1,7 +1,5 @@
 //! Workloads: a Filebench-compatible engine, file-operation microbenchmarks, cold reads.
 
-#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
-
 pub mod bench;
 pub mod builtin;
 pub mod engine;

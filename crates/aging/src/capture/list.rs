@@ -39,6 +39,9 @@ pub struct Line<'a> {
 }
 
 /// Reads one line.
+///
+/// # Errors
+/// What is missing, or is no number, in words.
 pub fn parse(line: &[u8]) -> Result<Line<'_>, String> {
     let (size, rest) = word(line).ok_or("a size is missing")?;
     let (time, rest) = word(rest).ok_or("a time is missing")?;
@@ -69,6 +72,9 @@ fn word(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The newest time of a list; ages are relative to it.
+///
+/// # Errors
+/// [`ListError`] with the number of a line that is no line of a list, or the I/O error that ended it.
 pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
     let mut newest = f64::NEG_INFINITY;
     each_line(&mut list, |line| newest = newest.max(line.time))?;
@@ -76,6 +82,9 @@ pub fn newest(mut list: impl BufRead) -> Result<f64, ListError> {
 }
 
 /// Counts the files of a list. Memory grows with the number of directories (8 bytes each and a share of the table).
+///
+/// # Errors
+/// As [`newest`].
 pub fn tally(mut list: impl BufRead, newest: f64) -> Result<Tally, ListError> {
     let mut tally = Tally::default();
     let mut known = HashSet::new();

@@ -100,6 +100,9 @@ pub fn capture_since(earlier: &Path, later: &Path, options: &CaptureOptions) -> 
 }
 
 /// Every regular file below `top`.
+///
+/// # Errors
+/// [`AgingError::Io`] where `top` itself cannot be read.
 pub fn snapshot(top: &Path, threads: usize) -> Result<Vec<Seen>, AgingError> {
     Ok(walk::walk(top, threads, now(), true)?.seen)
 }

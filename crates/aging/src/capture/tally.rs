@@ -106,6 +106,9 @@ impl Tally {
 
     /// The profile, and what each age edge costs. Edges that would make a plan longer than `most_per_file` operations
     /// for each live file are left out.
+    ///
+    /// # Errors
+    /// [`AgingError::Profile`] where no regular file was counted.
     pub fn profile(
         &self,
         name: &str,

@@ -43,9 +43,15 @@ pub trait Hand: Send {
     fn apply(&mut self, operation: &Operation, sync: bool) -> Result<(), AgingError>;
 
     /// Changes a file that exists. After a failure for want of room it can be tried again.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be changed.
     fn change(&mut self, change: &Change) -> Result<(), AgingError>;
 
     /// Ends what operations left under way. After a failure for want of room it can be tried again.
+    ///
+    /// # Errors
+    /// [`AgingError::Io`] with the file that cannot be ended.
     fn finish(&mut self) -> Result<(), AgingError> {
         Ok(())
     }

@@ -52,7 +52,7 @@ pub fn cases(rule: &Rule, context: &Context<'_>) -> Vec<Case> {
 /// A case from an interval or its lack.
 fn case(key: Condition, found: Result<Interval, Lack>, unit: &str, decide: impl Fn(&Interval) -> Truth) -> Case {
     match found {
-        Ok(interval) => Case { key, truth: decide(&interval), measured: crate::words::interval(&interval, unit) },
+        Ok(interval) => Case { key, truth: decide(&interval), measured: crate::text::interval(&interval, unit) },
         Err(lack) => Case { key, truth: Truth::lacking(lack), measured: String::new() },
     }
 }

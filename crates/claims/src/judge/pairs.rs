@@ -141,12 +141,12 @@ fn flipped([one, other, one_after, other_after]: &Quartet, systems: &str, alpha:
         (Ok(before), Ok(after)) => (before, after),
         (Err(lack), _) | (_, Err(lack)) => return (Truth::lacking(lack), names),
     };
-    let told = |interval: &Interval| crate::words::interval(interval, "");
-    let words = format!("{names}: {} before, {} after", told(&before), told(&after));
+    let told = |interval: &Interval| crate::text::interval(interval, "");
+    let message = format!("{names}: {} before, {} after", told(&before), told(&after));
     let truth = match (Truth::above(&before, 1.0), Truth::above(&after, 1.0)) {
         (Truth::Open(why), _) | (_, Truth::Open(why)) => Truth::Open(why),
         (first, second) if first == second => Truth::No,
         _ => Truth::Yes,
     };
-    (truth, words)
+    (truth, message)
 }

@@ -56,7 +56,7 @@ fn coefficient(key: Condition, x: &[f64], y: &[f64], bounds: (f64, f64), publish
         Some(numbers) if numbers.iter().all(outside) => Truth::No,
         _ => Truth::within(&interval, bounds),
     };
-    Case { key, truth, measured: crate::words::interval(&interval, "") }
+    Case { key, truth, measured: crate::text::interval(&interval, "") }
 }
 
 /// Pairs from which on Fisher's interval exists.

@@ -34,8 +34,8 @@ fn open(key: Condition, lack: Lack) -> Case {
 }
 
 fn told(interval: &Interval, from: f64, to: f64) -> String {
-    let (from, to) = (crate::words::number(from), crate::words::number(to));
-    format!("{} from {from} to {to}", crate::words::interval(interval, "times"))
+    let (from, to) = (crate::text::number(from), crate::text::number(to));
+    format!("{} from {from} to {to}", crate::text::interval(interval, "times"))
 }
 
 /// One case per series of at least two places (three for bends).
@@ -91,8 +91,8 @@ fn is_level(series: &Series, by: f64, count: usize) -> Result<(Truth, String), L
             }
         }
     }
-    let words = widest.map_or(String::new(), |(found, from, to)| told(&found, from, to));
-    Ok((Truth::all(truths), words))
+    let text = widest.map_or(String::new(), |(found, from, to)| told(&found, from, to));
+    Ok((Truth::all(truths), text))
 }
 
 /// Slope of the second half less that of the first, parted at the middle place.
@@ -104,14 +104,14 @@ fn bend(series: &Series, sign: f64, count: usize) -> Result<(Truth, String), Lac
     let signed: Vec<(f64, &Sample)> = terms.iter().map(|(weight, sample)| (sign * weight, *sample)).collect();
     let difference = contrast(&signed, Scale::Linear, level(count))?;
     let slope = |from: &(f64, Sample), to: &(f64, Sample)| (to.1.mean() - from.1.mean()) / (to.0 - from.0);
-    let number = crate::words::number;
-    let words = format!(
+    let number = crate::text::number;
+    let message = format!(
         "slope {} up to {}, {} behind it",
         number(slope(first, middle)),
         number(middle.0),
         number(slope(middle, last))
     );
-    Ok((Truth::above(&difference, 0.0), words))
+    Ok((Truth::above(&difference, 0.0), message))
 }
 
 /// One case per series that has both places and something beside them.
@@ -173,7 +173,7 @@ pub fn linear(of: &Selection, along: &str, explains: f64, context: &Context<'_>)
         let mirrored = Interval { value: -found.value, low: -found.high, high: -found.low, ..found };
         let upward = if found.value < 0.0 { mirrored } else { found };
         let truth = Truth::within(&upward, (explains.sqrt(), 1.0));
-        Case { key, truth, measured: format!("correlation {}", crate::words::interval(&found, "")) }
+        Case { key, truth, measured: format!("correlation {}", crate::text::interval(&found, "")) }
     };
     series(of, along, context).into_iter().filter(|(_, series)| series.len() > 1).map(line).collect()
 }

@@ -25,7 +25,8 @@ pub fn table(
     (mean_error, worst_error): (f64, f64),
     context: &Context<'_>,
 ) -> Vec<Case> {
-    let points = points(context.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.words())), beside);
+    let points =
+        points(context.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.conditions())), beside);
     let measured: Vec<(&Point<'_>, Sample)> =
         points.iter().filter_map(|point| Some((point, measured(point, context)?))).collect();
     if measured.is_empty() {
@@ -43,7 +44,7 @@ pub fn table(
     let truth = Truth::all([Truth::within(&mean, (0.0, mean_error)), Truth::within(&worst, (0.0, worst_error))]);
     let at = errors.iter().zip(&measured).max_by(|a, b| a.0.value.total_cmp(&b.0.value));
     let place = at.map_or(String::new(), |(_, (point, _))| {
-        format!(" ({} {})", point.metric, crate::words::condition(&point.condition))
+        format!(" ({} {})", point.metric, crate::text::condition(&point.condition))
     });
     let measured = format!(
         "{:.1} % on average, {:.1} % at worst{place}; {} of {} points measured",

@@ -232,8 +232,7 @@ fn claims_that_rest_on_fitted_points_are_marked_fitted() {
     for (id, set) in sets().iter().filter(|(id, _)| id.starts_with("zns-")) {
         for claim in &set.claims {
             let on_fitted = |row: &&Row| {
-                let by_table =
-                    matches!(&claim.rule, Rule::Table { rows, .. } if rows.admits(&row.published.metric, &row.words()));
+                let by_table = matches!(&claim.rule, Rule::Table { rows, .. } if rows.admits(&row.published.metric, &row.conditions()));
                 let admits = |one: &&Selection| one.admits(&one.metric, &row.condition) && !one.when.is_empty();
                 row.is_fitted() && (by_table || claim.rule.selections().iter().any(admits))
             };

@@ -302,7 +302,7 @@ impl Maker<'_> {
     fn table(&mut self, pattern: &Selection, beside: &[String], mean_error: f64, worst_error: f64) {
         let off = if self.world == World::False { 5.0 * worst_error } else { mean_error / 2.0 };
         let mut points: BTreeMap<(&str, &str, Condition), Vec<f64>> = BTreeMap::new();
-        for row in self.set.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.words())) {
+        for row in self.set.rows.iter().filter(|row| pattern.admits(&row.published.metric, &row.conditions())) {
             let condition = row.condition.clone().into_iter().filter(|(key, _)| !beside.contains(key)).collect();
             let key = (row.published.metric.as_str(), row.published.unit.as_str(), condition);
             points.entry(key).or_default().push(row.published.value);

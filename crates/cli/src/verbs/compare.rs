@@ -154,16 +154,16 @@ fn cases(comparison: &Comparison) -> Vec<Case> {
 }
 
 fn case(row: &Row, undecided: WhenUndecided) -> Case {
-    let words = match (row.described, &row.decision) {
+    let message = match (row.described, &row.decision) {
         (Some(why), _) => why.to_string(),
-        (None, decision) => decision.as_ref().map_or_else(String::new, Decision::words),
+        (None, decision) => decision.as_ref().map_or_else(String::new, Decision::text),
     };
     let status = match (row.gate, undecided) {
-        _ if row.described.is_some() => Status::Skipped(words.clone()),
+        _ if row.described.is_some() => Status::Skipped(message.clone()),
         (Some(Gate::Fail), _) | (Some(Gate::Undecided), WhenUndecided::Fail) => {
-            Status::Failed(format!("{}: {words}", row.what.metric))
+            Status::Failed(format!("{}: {message}", row.what.metric))
         }
-        (Some(Gate::Undecided), WhenUndecided::Skip) => Status::Skipped(words.clone()),
+        (Some(Gate::Undecided), WhenUndecided::Skip) => Status::Skipped(message.clone()),
         _ => Status::Passed,
     };
     let interval = row.decision.as_ref().and_then(|decision| decision.interval);
@@ -176,8 +176,8 @@ fn case(row: &Row, undecided: WhenUndecided) -> Case {
     });
     Case {
         class: row.what.metric.clone(),
-        name: if row.what.condition.is_empty() { "all".into() } else { row.what.condition_words() },
+        name: if row.what.condition.is_empty() { "all".into() } else { row.what.condition_text() },
         status,
-        details: format!("{words}{interval}"),
+        details: format!("{message}{interval}"),
     }
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// How large a volume is aged, and what the demo therefore needs free with some to spare.
 const SIZE: &str = "1G";
-const ROOM: Bytes = Bytes::mib(1200);
+const SPACE: Bytes = Bytes::mib(1200);
 /// The profile with few files: its ages are exact after some 40 000 operations, which take seconds.
 const PROFILE: [&str; 3] = ["--profile", "meyer", "--truncate-sizes"];
 /// Measures the simulated drive where nothing can be aged.
@@ -113,18 +113,18 @@ fn not_understood(error: clap::Error) -> Failure {
     Failure::usage(error.to_string())
 }
 
-/// A directory of this process alone, in memory if there is room, else on a disk.
+/// A directory of this process alone, in memory if there is space, else on a disk.
 fn scratch() -> Result<ScratchDirectory, Failure> {
     let places = [PathBuf::from(MEMORY), PathBuf::from("."), std::env::temp_dir()];
-    let place = places.iter().find(|place| has_room(place)).ok_or_else(|| {
+    let place = places.iter().find(|place| has_space(place)).ok_or_else(|| {
         let names: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
-        let words = format!("{ROOM} free and writable in none of {}; set TMPDIR to such a place", names.join(", "));
-        Failure::new(ExitCode::Missing, words)
+        let message = format!("{SPACE} free and writable in none of {}; set TMPDIR to such a place", names.join(", "));
+        Failure::new(ExitCode::Missing, message)
     })?;
     Ok(ScratchDirectory::create(place, "demo")?)
 }
 
-fn has_room(place: &Path) -> bool {
+fn has_space(place: &Path) -> bool {
     let writable = rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok();
-    writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= ROOM.0)
+    writable && rustix::fs::statvfs(place).is_ok_and(|found| found.f_bavail.saturating_mul(found.f_frsize) >= SPACE.0)
 }

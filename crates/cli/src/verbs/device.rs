@@ -148,15 +148,15 @@ impl Simulate {
         let options = Options { pacing, before, seed: self.seed, ..Options::default() };
         let time = if self.closed { simulated::simulate_loop } else { simulated::simulate };
         let outcome = time(&model, &trace, held, &options)?;
-        Ok(if self.json { format!("{:#}\n", json!(outcome)) } else { in_words(&outcome) })
+        Ok(if self.json { format!("{:#}\n", json!(outcome)) } else { text_of(&outcome) })
     }
 }
 
 /// A few lines for people; what does not apply is left out.
-fn in_words(outcome: &Outcome) -> String {
+fn text_of(outcome: &Outcome) -> String {
     let mut lines =
         vec![format!("modelled on {}: {} requests in {:.6} s", outcome.device, outcome.requests, outcome.seconds)];
-    let mut line = |name: &str, words: Option<String>| lines.extend(words.map(|words| format!("  {name:<22}{words}")));
+    let mut line = |name: &str, text: Option<String>| lines.extend(text.map(|text| format!("  {name:<22}{text}")));
     line("rate", outcome.mib_per_s.map(|rate| format!("{rate:.1} MiB/s")));
     for (name, latency) in [("read", &outcome.read), ("write", &outcome.write), ("discard and flush", &outcome.other)] {
         let us = |ns: f64| ns / 1e3;

@@ -76,7 +76,7 @@ fn listed(experiment: &str, claim: &Claim, set: &ClaimSet) -> Value {
         "experiment": experiment,
         "id": claim.id,
         "claim": claim.sentence,
-        "source": claim.source.words(),
+        "source": claim.source.citation(),
         "source_kind": claim.source.kind,
         "published": claim.published.text(&set.rows),
         "drive": claim.drive,

@@ -206,10 +206,10 @@ impl Verb for Image {
     }
 }
 
-fn say(as_json: bool, report: &impl Serialize, words: &str) -> Result<Exit, Failure> {
+fn say(as_json: bool, report: &impl Serialize, message: &str) -> Result<Exit, Failure> {
     match as_json {
         true => println!("{:#}", json!(report)),
-        false => println!("{words}"),
+        false => println!("{message}"),
     }
     Ok(ExitCode::Done.into())
 }
@@ -245,7 +245,7 @@ fn list(as_json: bool) -> Result<Exit, Failure> {
     }
     let used: u64 = entries.iter().map(|entry| entry.used_bytes).sum();
     eprintln!("{}: {} of at most {}", store.folder().display(), Bytes(used), store.cap());
-    let mut table = Table::new("images", "", &["key", "size", "room", "what it is"]);
+    let mut table = Table::new("images", "", &["key", "size", "space", "what it is"]);
     for entry in entries {
         let (size, used) = (Bytes(entry.size_bytes).to_string(), Bytes(entry.used_bytes).to_string());
         table.row(vec![json!(entry.key), json!(size), json!(used), json!(entry.description)]);

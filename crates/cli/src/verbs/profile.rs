@@ -218,16 +218,16 @@ fn tell(captured: &Captured) -> std::io::Result<()> {
         (captured.vanished, "entries went away meanwhile"),
         (captured.other_file_systems, "mount points below were not entered"),
     ];
-    for (count, words) in notes.iter().filter(|(count, _)| *count > 0) {
-        writeln!(out, "note: {count} {words}")?;
+    for (count, message) in notes.iter().filter(|(count, _)| *count > 0) {
+        writeln!(out, "note: {count} {message}")?;
     }
     print_table(&mut out, &overview::edge_costs(&captured.edges))?;
     let Some(observed) = &captured.changes else { return Ok(()) };
     writeln!(out, "{}", overview::told_by_words(observed.told_by))?;
     for class in observed.classes.iter().filter(|class| class.exceeds_churn()) {
-        let words =
+        let message =
             "at most one change for each created file can be played; the rates are lowered to that, in proportion";
-        writeln!(out, "note: more files up to {} were changed than created: {words}", Bytes(class.bytes))?;
+        writeln!(out, "note: more files up to {} were changed than created: {message}", Bytes(class.bytes))?;
     }
     print_table(&mut out, &overview::observed_changes(observed))
 }
@@ -241,7 +241,7 @@ impl Import {
 
 fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("read {}: {}", path.display(), senesce_core::failure::errno_words(&error)))
+        Failure::usage(format!("read {}: {}", path.display(), senesce_core::failure::errno_message(&error)))
     })
 }
 

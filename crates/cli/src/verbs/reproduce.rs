@@ -33,7 +33,7 @@ fn with_flags(command: Command) -> Command {
                 .long("scale")
                 .default_value("quick")
                 .value_parser(["smoke", "quick", "paper"])
-                .help("smoke: at most 10 s; quick: minutes; paper: as published, where the machine has room"),
+                .help("smoke: at most 10 s; quick: minutes; paper: as published, where the machine has space"),
         )
         .arg(
             Arg::new("out")

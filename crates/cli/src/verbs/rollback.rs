@@ -49,7 +49,7 @@ impl Verb for Rollback {
         let report = snapshots.rollback(&self.name, self.full)?;
         match self.json {
             true => println!("{:#}", json!(report)),
-            false => println!("{}", in_words(&report)),
+            false => println!("{}", text_of(&report)),
         }
         Ok(exit_of(&report))
     }
@@ -74,7 +74,7 @@ impl From<HowMuch> for Verify {
 }
 
 /// One line for people.
-pub fn in_words(report: &RollbackReport) -> String {
+pub fn text_of(report: &RollbackReport) -> String {
     let verification = &report.verification;
     let scope = match verification.scope {
         Scope::All => "all that is allocated",

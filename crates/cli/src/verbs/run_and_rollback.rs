@@ -4,7 +4,7 @@ use crate::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use crate::table::Verb;
-use crate::verbs::rollback::{HowMuch, exit_of, in_words};
+use crate::verbs::rollback::{HowMuch, exit_of, text_of};
 use clap::Args;
 use senesce_core::output::Format;
 use senesce_core::{ExitCode, Failure};
@@ -57,7 +57,7 @@ impl Verb for RunAndRollback {
             snapshots.run_and_rollback(&self.name, &self.mount_options, self.verify.into(), |mount_point| {
                 Ok(run_command(&command, mount_point))
             })?;
-        eprintln!("{}", in_words(&traced.rollback));
+        eprintln!("{}", text_of(&traced.rollback));
         traced.kernel_warnings.iter().for_each(|warning| eprintln!("kernel: {warning}"));
         let status = traced.result??;
         if let Some(path) = &self.json {

@@ -6,7 +6,7 @@ use crate::table::Verb;
 use crate::verbs::carry::show;
 use crate::verbs::reproduce::print_plan;
 use clap::Args;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, conduct};
 use senesce_study::{Study as StudyRun, StudySpec};
@@ -54,7 +54,7 @@ impl Verb for Study {
             return Ok(ExitCode::Done.into());
         };
         let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("read {}: {}; check the path", path.display(), errno_words(&error)))
+            Failure::usage(format!("read {}: {}; check the path", path.display(), errno_message(&error)))
         })?;
         let spec = StudySpec::parse_with(&path.to_string_lossy(), &text, |spec| {
             spec.until_decided |= self.until_decided;
@@ -64,8 +64,8 @@ impl Verb for Study {
         if self.dry_run {
             let plan = StudyRun::plan(&spec, seed)?;
             senesce_study::trial::options(&spec)?;
-            for words in senesce_study::trial::disturbances() {
-                session.progress().say(&format!("beware: {words}"));
+            for message in senesce_study::trial::disturbances() {
+                session.progress().say(&format!("beware: {message}"));
             }
             return print_plan(&plan, self.json);
         }

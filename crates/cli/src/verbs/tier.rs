@@ -229,7 +229,7 @@ fn repair(options: &Check) -> Result<(), Failure> {
     }
     if done.nameless > 0 {
         let remedy = "mount it, remove files, umount it and repair it again";
-        eprintln!("no room for the names of {} inodes, which are kept: {remedy}", done.nameless);
+        eprintln!("no space for the names of {} inodes, which are kept: {remedy}", done.nameless);
     }
     let repaired = done.restored.len() + done.lost.len();
     eprintln!("{repaired} problems repaired, {} inodes kept without their names", done.kept.len());

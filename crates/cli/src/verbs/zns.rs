@@ -104,8 +104,8 @@ impl Zns {
             None => Job::of(Vec::new()),
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
-                    let words = senesce_core::failure::errno_words(&error);
-                    Failure::usage(format!("read the job {}: {words}; check the path", path.display()))
+                    let message = senesce_core::failure::errno_message(&error);
+                    Failure::usage(format!("read the job {}: {message}; check the path", path.display()))
                 })?;
                 Job::parse(&text)?
             }
@@ -123,15 +123,15 @@ impl Zns {
         if let Some(op) = &self.op {
             job.actors.push(self.actor(op.parse()?)?);
         } else if self.has_actor_flags() {
-            let words = "--bs, --qd, --zones, --rate, --count, --time and --occupancy belong to --op; give it";
-            return Err(Failure::usage(words));
+            let message = "--bs, --qd, --zones, --rate, --count, --time and --occupancy belong to --op; give it";
+            return Err(Failure::usage(message));
         }
         let time = match job.actors.first() {
             Some(first) => first.time,
             None => self.time()?,
         };
-        for words in &self.with {
-            let mut actor = ActorSpec::parse_words(words)?;
+        for actor in &self.with {
+            let mut actor = ActorSpec::parse_words(actor)?;
             if actor.time.is_none() && actor.count.is_none() {
                 actor.time = time.or(Some(Span::seconds(10.0)));
             }

@@ -1,6 +1,6 @@
 //! `senesce advise fs`, tried as a user would.
 
-use crate::common::{json, room, run};
+use crate::common::{json, run, temporary_directory};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -17,22 +17,22 @@ fn advise(folder: &Path, more: &[&str]) -> Output {
 #[test]
 #[ignore = "needs mkfs.xfs"]
 fn a_study_that_the_user_changed_is_never_written_over_unasked() {
-    let room = room();
-    let file = room.path().join("advise-mail.toml");
+    let directory = temporary_directory();
+    let file = directory.path().join("advise-mail.toml");
     let words = ["--for", "mail", "--budget", "1m", "--dry-run"];
-    assert!(advise(room.path(), &words).status.success());
+    assert!(advise(directory.path(), &words).status.success());
     let written = fs::read_to_string(&file).expect("the study");
-    assert!(advise(room.path(), &words).status.success(), "the same again changes nothing");
+    assert!(advise(directory.path(), &words).status.success(), "the same again changes nothing");
     let changed = format!("{written}# mine\n");
     fs::write(&file, &changed).expect("change it");
-    let refused = advise(room.path(), &words);
+    let refused = advise(directory.path(), &words);
     assert!(refused.status.code() == Some(3) && said(&refused).contains("senesce study"), "{}", said(&refused));
     assert_eq!(fs::read_to_string(&file).expect("the study"), changed);
-    let table = room.path().join("fstab");
+    let table = directory.path().join("fstab");
     fs::write(&table, "# static file system information\n").expect("write");
-    let refused = advise(room.path(), &[&words[..], &["--study", "fstab"]].concat());
+    let refused = advise(directory.path(), &[&words[..], &["--study", "fstab"]].concat());
     assert_eq!((refused.status.code(), fs::read_to_string(&table).expect("read").len()), (Some(3), 33));
-    assert!(advise(room.path(), &[&words[..], &["--force"]].concat()).status.success());
+    assert!(advise(directory.path(), &[&words[..], &["--force"]].concat()).status.success());
     assert_eq!(fs::read_to_string(&file).expect("the study"), written);
 }
 
@@ -57,23 +57,23 @@ impl Drop for Drive {
 #[test]
 #[ignore = "needs loop devices, mkfs.xfs"]
 fn a_drive_is_measured_once_its_loss_is_allowed() {
-    let room = room();
-    let drive = Drive::on(room.path(), 600 << 20);
-    fs::write(room.path().join("old"), "x").expect("write");
+    let directory = temporary_directory();
+    let drive = Drive::on(directory.path(), 600 << 20);
+    fs::write(directory.path().join("old"), "x").expect("write");
     let formatted = Command::new("mkfs.ext4").args(["-q", "-F", &drive.0]).status().expect("mkfs");
     assert!(formatted.success());
     let words = ["--for", "objects", "--on", &drive.0, "--budget", "5s", "--json"];
-    let refused = advise(room.path(), &words);
+    let refused = advise(directory.path(), &words);
     assert!(refused.status.code() == Some(3) && said(&refused).contains("--erase"), "{}", said(&refused));
-    let told = advise(room.path(), &[&words[..], &["--erase", &drive.0]].concat());
+    let told = advise(directory.path(), &[&words[..], &["--erase", &drive.0]].concat());
     let found = json(&told);
     assert_eq!(found["pairs"].as_array().map(Vec::len), Some(2), "{found}");
     assert!(found["pairs"][0]["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), "{found}");
     assert_eq!(found["pairs"][0]["metric"], "object operations");
-    let record = room.path().join(found["run"].as_str().expect("a run"));
-    let figures = run(room.path(), &["report", &record.to_string_lossy(), "--out", "page.html"]);
+    let record = directory.path().join(found["run"].as_str().expect("a run"));
+    let figures = run(directory.path(), &["report", &record.to_string_lossy(), "--out", "page.html"]);
     assert!(figures.status.success(), "{}", said(&figures));
-    let page = fs::read_to_string(room.path().join("page.html")).expect("the page");
+    let page = fs::read_to_string(directory.path().join("page.html")).expect("the page");
     assert!(page.contains(&format!("copied onto {}", drive.0)), "figures say on what it was measured");
     assert_ne!(found["answer"][0], Value::Null);
 }

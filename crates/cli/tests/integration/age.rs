@@ -8,14 +8,14 @@ use std::time::Duration;
 const SMALL: [&str; 8] =
     ["--profile", "wang_os", "--truncate-sizes=drop", "--fullness", "0.5", "--size", "256M", "--json"];
 
-fn age(room: &Path, words: &[&str]) -> std::process::Output {
-    run(room, &[&["age"], words, &["--create"]].concat())
+fn age(directory: &Path, words: &[&str]) -> std::process::Output {
+    run(directory, &[&["age"], words, &["--create"]].concat())
 }
 
 #[test]
 fn the_result_has_what_the_contract_names() {
-    let room = crate::common::room();
-    let value = json(&age(room.path(), &["--plan-only", "--size", "1GB", "--profile", "agrawal", "--json"]));
+    let directory = crate::common::temporary_directory();
+    let value = json(&age(directory.path(), &["--plan-only", "--size", "1GB", "--profile", "agrawal", "--json"]));
     for key in [
         "operations",
         "creates",
@@ -57,9 +57,9 @@ fn the_result_has_what_the_contract_names() {
 
 #[test]
 fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let refused = |words: &[&str]| {
-        let ended = age(room.path(), &[&["--plan-only", "--size", "8G", "--compress"], words].concat());
+        let ended = age(directory.path(), &[&["--plan-only", "--size", "8G", "--compress"], words].concat());
         assert_eq!(ended.status.code(), Some(2), "{words:?}");
         String::from_utf8_lossy(&ended.stderr).into_owned()
     };
@@ -73,7 +73,7 @@ fn compression_is_refused_where_it_is_not_certified_or_contradicted() {
 
 #[test]
 fn any_number_of_threads_makes_the_same_files() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let digests: Vec<Value> = ["1", "2", "8"]
         .iter()
         .map(|threads| {
@@ -81,8 +81,8 @@ fn any_number_of_threads_makes_the_same_files() {
             let out = format!("run-{threads}");
             let words =
                 [&[target.as_str(), "--threads", threads, "--data", "sparse", "--out", &out], &SMALL[..]].concat();
-            let value = json(&age(room.path(), &words));
-            let verified = run(room.path(), &["verify", &out]);
+            let value = json(&age(directory.path(), &words));
+            let verified = run(directory.path(), &["verify", &out]);
             assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
             value["namespace_sha256"].clone()
         })
@@ -93,13 +93,13 @@ fn any_number_of_threads_makes_the_same_files() {
 
 #[test]
 fn a_finished_run_reprints_and_another_plan_is_refused() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let words = [&["aged", "--data", "sparse", "--out", "run"], &SMALL[..]].concat();
-    let first = json(&age(room.path(), &words));
-    let again = age(room.path(), &words);
+    let first = json(&age(directory.path(), &words));
+    let again = age(directory.path(), &words);
     assert!(String::from_utf8_lossy(&again.stderr).contains("already done"));
     assert_eq!(json(&again)["namespace_sha256"], first["namespace_sha256"]);
-    let other = age(room.path(), &[&words[..], &["--seed", "7"]].concat());
+    let other = age(directory.path(), &[&words[..], &["--seed", "7"]].concat());
     assert_eq!(other.status.code(), Some(2));
     assert!(
         String::from_utf8_lossy(&other.stderr).contains("seed: 7 against 42")
@@ -119,7 +119,7 @@ fn kill_9_at_fifty_moments() {
 }
 
 fn kills(count: u64) {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let base = [
         "--profile",
         "wang_os",
@@ -134,11 +134,11 @@ fn kills(count: u64) {
         "--threads",
         "2",
     ];
-    let expected = json(&age(room.path(), &[&["whole", "--out", "whole-run"], &base[..]].concat()));
+    let expected = json(&age(directory.path(), &[&["whole", "--out", "whole-run"], &base[..]].concat()));
     for moment in 0..count {
         let (target, out) = (format!("aged-{moment}"), format!("run-{moment}"));
         let words = [&["age", target.as_str(), "--create", "--out", out.as_str()], &base[..]].concat();
-        let mut child = senesce(room.path())
+        let mut child = senesce(directory.path())
             .args(&words)
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::null())
@@ -147,17 +147,17 @@ fn kills(count: u64) {
         std::thread::sleep(Duration::from_millis(20 + moment * 2000 / count));
         child.kill().expect("kill -9");
         child.wait().expect("reap");
-        let continued = run(room.path(), &words);
+        let continued = run(directory.path(), &words);
         assert_eq!(json(&continued)["namespace_sha256"], expected["namespace_sha256"], "moment {moment}");
-        let verified = run(room.path(), &["verify", &out]);
+        let verified = run(directory.path(), &["verify", &out]);
         assert_eq!(verified.status.code(), Some(0), "moment {moment}: {}", String::from_utf8_lossy(&verified.stdout));
-        std::fs::remove_dir_all(room.path().join(&target)).expect("remove");
+        std::fs::remove_dir_all(directory.path().join(&target)).expect("remove");
     }
 }
 
 #[test]
 fn ctrl_c_keeps_a_partial_record_that_resumes() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let words = [
         "age",
         "aged",
@@ -172,18 +172,18 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
         "sparse",
         "--json",
     ];
-    let started = crate::common::start_until(room.path(), &words, "aging:");
-    crate::common::wait_for_event(&room.path().join("run"), "sample");
+    let started = crate::common::start_until(directory.path(), &words, "aging:");
+    crate::common::wait_for_event(&directory.path().join("run"), "sample");
     let stopped = started.interrupt();
     assert_eq!(stopped.status.code(), Some(130));
     let partial = json(&stopped);
     assert_eq!(partial["stopped_by"], "interrupt");
     assert!(partial["rmse"]["age"].is_number() && partial["chi_square"]["p"].is_number(), "{partial}");
-    let report = run(room.path(), &["report", "run"]);
+    let report = run(directory.path(), &["report", "run"]);
     assert_eq!(report.status.code(), Some(0), "a partial run has a report");
     let further = partial["operations"].as_u64().expect("operations") + 5000;
     let words = ["age", "--resume", "run", "--max-operations", &further.to_string(), "--json"];
-    let resumed = run(room.path(), &words);
+    let resumed = run(directory.path(), &words);
     assert_eq!(resumed.status.code(), Some(0), "{}", String::from_utf8_lossy(&resumed.stderr));
     let reached = json(&resumed)["operations"].as_u64().expect("operations");
     assert!((further - 1..=further).contains(&reached), "whole pairs of operations: {reached} of {further}");
@@ -191,36 +191,36 @@ fn ctrl_c_keeps_a_partial_record_that_resumes() {
 
 #[test]
 fn new_limits_plan_anew_from_what_was_reached() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let words = [&["aged", "--data", "sparse", "--out", "run", "--max-overwrites", "2"], &SMALL[..]].concat();
-    assert_eq!(json(&age(room.path(), &words))["stopped_by"], "overwrites");
-    let refused = run(room.path(), &["age", "--resume", "run", "--overwrites", "1"]);
+    assert_eq!(json(&age(directory.path(), &words))["stopped_by"], "overwrites");
+    let refused = run(directory.path(), &["age", "--resume", "run", "--overwrites", "1"]);
     assert_eq!(refused.status.code(), Some(2), "a limit that lies behind is refused");
-    let reprinted = run(room.path(), &["age", "--resume", "run", "--json"]);
+    let reprinted = run(directory.path(), &["age", "--resume", "run", "--json"]);
     assert!((json(&reprinted)["overwrites"].as_f64().expect("overwrites") - 2.0).abs() < 0.05);
-    let further = json(&run(room.path(), &["age", "--resume", "run", "--overwrites", "12", "--json"]));
+    let further = json(&run(directory.path(), &["age", "--resume", "run", "--overwrites", "12", "--json"]));
     assert!((further["overwrites"].as_f64().expect("overwrites") - 12.0).abs() < 0.05);
     assert!(further["rmse"]["age"].as_f64().expect("rmse") < 0.01, "{further}");
-    let verified = run(room.path(), &["verify", "run"]);
+    let verified = run(directory.path(), &["verify", "run"]);
     assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
 }
 
 #[test]
 fn a_directory_of_somebody_else_is_refused() {
-    let room = crate::common::room();
-    let target = room.path().join("thesis");
+    let directory = crate::common::temporary_directory();
+    let target = directory.path().join("thesis");
     std::fs::create_dir(&target).expect("make");
     std::fs::write(target.join("chapter-1"), "precious").expect("write");
-    let output = age(room.path(), &[&["thesis"], &SMALL[..]].concat());
+    let output = age(directory.path(), &[&["thesis"], &SMALL[..]].concat());
     assert_eq!(output.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--erase"));
     assert_eq!(std::fs::read_to_string(target.join("chapter-1")).expect("read"), "precious");
-    assert!(!room.path().join("senesce-runs").exists(), "a refused target leaves no run");
+    assert!(!directory.path().join("senesce-runs").exists(), "a refused target leaves no run");
 }
 
 #[test]
 fn wrong_words_get_one_clear_message_and_change_nothing() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     for (words, code, said) in [
         (vec!["aged", "--size", "1g5"], 2, "is not a size"),
         (vec!["aged", "--profile", "agrawl", "--size", "1G"], 2, "agrawal"),
@@ -232,21 +232,21 @@ fn wrong_words_get_one_clear_message_and_change_nothing() {
         (vec!["aged", "--size", "1G", "--shard", "4/4"], 2, "--shard"),
         (vec!["--plan-only", "--size", "1G", "--profile", "pramod"], 2, "--truncate-sizes"),
     ] {
-        let output = age(room.path(), &words);
+        let output = age(directory.path(), &words);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
         assert!(text.contains(said), "{words:?}: {text}");
-        assert!(!room.path().join("aged").exists(), "{words:?} made the target");
+        assert!(!directory.path().join("aged").exists(), "{words:?} made the target");
     }
 }
 
 #[test]
 #[ignore = "needs loop devices, XFS, Btrfs"]
 fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let mut digests = Vec::new();
     for fs in ["ext4", "xfs", "btrfs"] {
-        let target = format!("image:{}/{fs}.img,size=512M", room.path().display());
+        let target = format!("image:{}/{fs}.img,size=512M", directory.path().display());
         let out = format!("run-{fs}");
         let words = [
             target.as_str(),
@@ -267,12 +267,12 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
             &out,
             "--json",
         ];
-        let output = age(room.path(), &words);
+        let output = age(directory.path(), &words);
         digests.push(json(&output)["namespace_sha256"].clone());
-        let verified = run(room.path(), &["verify", &out, "--json"]);
+        let verified = run(directory.path(), &["verify", &out, "--json"]);
         assert_eq!(verified.status.code(), Some(0), "{fs}: {}", String::from_utf8_lossy(&verified.stdout));
         assert_eq!(json(&verified)["file_system"]["clean"], true, "{fs}");
-        assert_eq!(leftovers(room.path()), Vec::<String>::new(), "{fs}");
+        assert_eq!(leftovers(directory.path()), Vec::<String>::new(), "{fs}");
     }
     assert!(digests.iter().all(|digest| *digest == digests[0]), "one plan, one namespace");
 }
@@ -281,27 +281,27 @@ fn images_of_every_file_system_age_verify_and_leave_nothing_mounted() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_whose_planning_was_interrupted_is_begun_again_by_the_same_command() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let words = ["age", "image:k.img,size=1G", "--profile", "douceur", "--truncate-sizes=drop", "--out", "run"];
     for until in ["planning", "aging:"] {
-        let ended = start_until(room.path(), &words, until).interrupt();
+        let ended = start_until(directory.path(), &words, until).interrupt();
         assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
     }
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn an_interrupted_image_leaves_nothing_mounted_and_resumes() {
-    let room = crate::common::room();
-    let target = format!("image:{}/a.img,size=1G", room.path().display());
+    let directory = crate::common::temporary_directory();
+    let target = format!("image:{}/a.img,size=1G", directory.path().display());
     let base =
         ["age", &target, "--profile", "agrawal", "--in-memory", "--max-overwrites", "8", "--out", "run", "--json"];
-    let started = crate::common::start_until(room.path(), &base, "aging:");
-    crate::common::wait_for_event(&room.path().join("run"), "sample");
+    let started = crate::common::start_until(directory.path(), &base, "aging:");
+    crate::common::wait_for_event(&directory.path().join("run"), "sample");
     assert_eq!(started.interrupt().status.code(), Some(130));
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
-    let resumed = run(room.path(), &["age", "--resume", "run", "--json"]);
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
+    let resumed = run(directory.path(), &["age", "--resume", "run", "--json"]);
     assert_eq!(json(&resumed)["stopped_by"], "overwrites");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }

@@ -19,16 +19,16 @@ appends = 0.5
 ";
 
 /// A built-in profile with changes, as a file.
-fn changing(room: &Path, changes: &str) {
-    let shown = run(room, &["profile", "show", "wang_os", "--toml"]);
+fn changing(directory: &Path, changes: &str) {
+    let shown = run(directory, &["profile", "show", "wang_os", "--toml"]);
     let text = String::from_utf8(shown.stdout).expect("text") + changes;
-    std::fs::write(room.join("changing.toml"), text).expect("write");
+    std::fs::write(directory.join("changing.toml"), text).expect("write");
 }
 
-fn age(room: &Path, words: &[&str]) -> Output {
+fn age(directory: &Path, words: &[&str]) -> Output {
     let base =
         ["age", "--profile", "./changing.toml", "--truncate-sizes=drop", "--fullness", "0.5", "--create", "--json"];
-    run(room, &[&base, words].concat())
+    run(directory, &[&base, words].concat())
 }
 
 fn said(output: &Output) -> String {
@@ -37,14 +37,14 @@ fn said(output: &Output) -> String {
 
 #[test]
 fn changes_are_planned_done_counted_and_verified() {
-    let room = crate::common::room();
-    changing(room.path(), CHANGES);
+    let directory = crate::common::temporary_directory();
+    changing(directory.path(), CHANGES);
     let words = ["--size", "128M", "--max-operations", "9000"];
-    let planned = json(&age(room.path(), &[&words[..], &["--plan-only"]].concat()));
+    let planned = json(&age(directory.path(), &[&words[..], &["--plan-only"]].concat()));
     for (data, threads) in [("write", "1"), ("fallocate", "2")] {
         let out = format!("run-{data}");
         let aged = json(&age(
-            room.path(),
+            directory.path(),
             &[&words[..], &[&format!("aged-{data}"), "--data", data, "--threads", threads, "--out", &out]].concat(),
         ));
         assert_eq!(aged["namespace_sha256"], planned["namespace_sha256"]);
@@ -54,11 +54,11 @@ fn changes_are_planned_done_counted_and_verified() {
         assert_eq!(aged["changes"], planned["changes"]);
         assert_eq!(aged["changes_executed"], planned["changes"]);
         assert_eq!(aged["changes_under_way"], 0);
-        let verified = run(room.path(), &["verify", &out]);
+        let verified = run(directory.path(), &["verify", &out]);
         assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
     }
     let plain = ["age", "--profile", "wang_os", "--truncate-sizes=drop", "--fullness", "0.5", "--json", "--plan-only"];
-    let plain = json(&run(room.path(), &[&plain[..], &words].concat()));
+    let plain = json(&run(directory.path(), &[&plain[..], &words].concat()));
     for key in ["operations", "files_live", "rmse", "chi_square", "overwrites"] {
         assert_eq!(plain[key], planned[key], "{key}");
     }
@@ -67,36 +67,36 @@ fn changes_are_planned_done_counted_and_verified() {
 
 #[test]
 fn a_killed_aging_with_changes_and_writers_ends_as_an_uninterrupted_one() {
-    let room = crate::common::room();
-    changing(room.path(), CHANGES);
+    let directory = crate::common::temporary_directory();
+    changing(directory.path(), CHANGES);
     let base = ["--size", "192M", "--max-operations", "30000", "--data", "write", "--writers", "4", "--pace", "8000"];
-    let planned = json(&age(room.path(), &[&base[..], &["--plan-only"]].concat()));
+    let planned = json(&age(directory.path(), &[&base[..], &["--plan-only"]].concat()));
     for moment in 1..3 {
         let (target, out) = (format!("aged-{moment}"), format!("run-{moment}"));
         let more = [target.as_str(), "--out", out.as_str(), "--profile", "./changing.toml", "--create", "--json"];
         let words = [&["age", "--truncate-sizes=drop", "--fullness", "0.5"], &base[..], &more].concat();
-        let started = start_until(room.path(), &words, "aging:");
-        let events = || std::fs::read_to_string(room.path().join(&out).join("events.jsonl")).unwrap_or_default();
+        let started = start_until(directory.path(), &words, "aging:");
+        let events = || std::fs::read_to_string(directory.path().join(&out).join("events.jsonl")).unwrap_or_default();
         // The first stands at the beginning, others follow every second.
         wait_until(|| events().matches("\"kind\":\"checkpoint\"").count() > moment);
         let killed = Command::new("kill").args(["-KILL", &started.id().to_string()]).status().expect("kill");
         assert!(killed.success() && started.wait().status.code().is_none(), "it ended before it was killed");
-        let continued = json(&run(room.path(), &words));
+        let continued = json(&run(directory.path(), &words));
         for key in ["namespace_sha256", "changes", "rmse", "files_live"] {
             assert_eq!(continued[key], planned[key], "{key}");
         }
         let executed = |kind: &str| continued["changes_executed"][kind].as_u64().expect("a count");
         let all = |kind: &str| planned["changes"][kind].as_u64().expect("a count");
         assert!(0 < executed("appends") && executed("appends") < all("appends"), "this part of the run alone");
-        let verified = run(room.path(), &["verify", &out]);
+        let verified = run(directory.path(), &["verify", &out]);
         assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
-        std::fs::remove_dir_all(room.path().join(&target)).expect("remove");
+        std::fs::remove_dir_all(directory.path().join(&target)).expect("remove");
     }
 }
 
 #[test]
 fn what_cannot_go_together_is_refused() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let size = ["--size", "128M", "--plan-only"];
     for (changes, words, expected) in [
         (CHANGES, vec!["--data", "sparse"], "overwrites files in place"),
@@ -112,8 +112,8 @@ fn what_cannot_go_together_is_refused() {
         ),
         ("[[changes]]\nbytes = \"1m\"\nappend = 0.7\n", vec![], "did you mean `appends`?"),
     ] {
-        changing(room.path(), changes);
-        let ended = age(room.path(), &[&size[..], &words].concat());
+        changing(directory.path(), changes);
+        let ended = age(directory.path(), &[&size[..], &words].concat());
         assert_eq!(ended.status.code(), Some(2), "{words:?}: {}", said(&ended));
         assert!(said(&ended).contains(expected), "{words:?}: {}", said(&ended));
     }
@@ -121,22 +121,22 @@ fn what_cannot_go_together_is_refused() {
 
 #[test]
 fn two_trees_are_captured_with_their_changes() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let make = |tree: &str, files: &[(&str, usize)]| {
-        std::fs::create_dir(room.path().join(tree)).expect("make");
-        files
-            .iter()
-            .for_each(|(name, size)| std::fs::write(room.path().join(tree).join(name), vec![1; *size]).expect("write"));
+        std::fs::create_dir(directory.path().join(tree)).expect("make");
+        files.iter().for_each(|(name, size)| {
+            std::fs::write(directory.path().join(tree).join(name), vec![1; *size]).expect("write")
+        });
     };
     make("monday", &[("a", 100), ("b", 5000), ("c", 10)]);
     make("friday", &[("a", 200), ("b", 4500), ("d", 10), ("e", 6000), ("f", 7000)]);
-    let captured = run(room.path(), &["profile", "capture", "monday", "friday", "--out", "week.toml"]);
+    let captured = run(directory.path(), &["profile", "capture", "monday", "friday", "--out", "week.toml"]);
     assert_eq!(captured.status.code(), Some(0), "{}", said(&captured));
     assert!(said(&captured).contains("told by path"), "{}", said(&captured));
-    let profile = run(room.path(), &["profile", "show", "./week.toml", "--json"]);
+    let profile = run(directory.path(), &["profile", "show", "./week.toml", "--json"]);
     let changes = json(&profile)["profile"]["changes"].clone();
     assert_eq!((&changes[0]["appends"], &changes[1]["truncations"]), (&1.0.into(), &0.5.into()), "{changes}");
-    let counts = json(&run(room.path(), &["profile", "capture", "monday", "friday", "--json"]));
+    let counts = json(&run(directory.path(), &["profile", "capture", "monday", "friday", "--json"]));
     assert_eq!(counts["changes"]["classes"][1]["created"], 2, "{counts}");
 }
 
@@ -144,9 +144,9 @@ fn two_trees_are_captured_with_their_changes() {
 #[test]
 #[ignore = "needs loop devices, XFS"]
 fn files_that_grow_side_by_side_lie_in_pieces_on_xfs() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let aged = |writers: &str| -> Value {
-        let target = format!("image:{}/{writers}.img,size=512M", room.path().display());
+        let target = format!("image:{}/{writers}.img,size=512M", directory.path().display());
         let words = [
             "age",
             &target,
@@ -160,15 +160,15 @@ fn files_that_grow_side_by_side_lie_in_pieces_on_xfs() {
             "--json",
         ];
         let more = ["--max-overwrites", "2", "--writers", writers, "--out", writers];
-        let aged = json(&run(room.path(), &[&words[..], &more].concat()));
-        let verified = run(room.path(), &["verify", writers, "--json"]);
+        let aged = json(&run(directory.path(), &[&words[..], &more].concat()));
+        let verified = run(directory.path(), &["verify", writers, "--json"]);
         assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
         assert_eq!(json(&verified)["file_system"]["clean"], true);
         aged
     };
     let (one, eight) = (aged("1"), aged("8"));
     assert_eq!(one["namespace_sha256"], eight["namespace_sha256"]);
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
     let extents = |aged: &Value| {
         let count = |key: &str| aged["layout"][key].as_f64().expect("a count");
         println!("writers {}: {} extents of {} files", aged["writers"], count("extents"), count("files"));

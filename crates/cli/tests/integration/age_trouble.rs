@@ -13,8 +13,8 @@ struct Mounted {
 }
 
 impl Mounted {
-    fn new(room: &Path) -> Self {
-        let (image, point) = (room.join("disk.img"), room.join("mnt"));
+    fn new(directory: &Path) -> Self {
+        let (image, point) = (directory.join("disk.img"), directory.join("mnt"));
         std::fs::File::create(&image).and_then(|file| file.set_len(512 << 20)).expect("make image");
         std::fs::create_dir(&point).expect("make mount point");
         call("mkfs.ext4", &["-q", "-F", &text(&image)]);
@@ -23,7 +23,7 @@ impl Mounted {
     }
 
     /// Ages a directory on it until the first operations are under way.
-    fn age(&self, room: &Path) -> Started {
+    fn age(&self, directory: &Path) -> Started {
         let target = text(&self.point.join("aged"));
         let words = [
             "age",
@@ -44,8 +44,8 @@ impl Mounted {
             "run",
             "--json",
         ];
-        let started = start_until(room, &words, "aging:");
-        crate::common::wait_for_event(&room.join("run"), "sample");
+        let started = start_until(directory, &words, "aging:");
+        crate::common::wait_for_event(&directory.join("run"), "sample");
         started
     }
 }
@@ -77,23 +77,23 @@ fn take_all_space_while(path: &Path, mut go_on: impl FnMut() -> bool) {
 }
 
 /// It ended with exit code 5, said one of the `words` and a path, and kept a record that can be reported.
-fn assert_told(room: &Path, ended: &Output, words: &[&str]) {
+fn assert_told(directory: &Path, ended: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(5), "{said}");
     assert!(words.iter().any(|word| said.contains(word)) && said.contains("aged"), "{said}");
-    let report = run(room, &["report", "run"]);
+    let report = run(directory, &["report", "run"]);
     assert_eq!(report.status.code(), Some(0), "{}", String::from_utf8_lossy(&report.stderr));
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_full_file_system_is_told() {
-    let room = crate::common::room();
-    let mounted = Mounted::new(room.path());
-    let mut started = mounted.age(room.path());
+    let directory = crate::common::temporary_directory();
+    let mounted = Mounted::new(directory.path());
+    let mut started = mounted.age(directory.path());
     take_all_space_while(&mounted.point.join("hog"), || started.is_running());
     let ended = started.wait();
-    assert_told(room.path(), &ended, &["No space left on device"]);
+    assert_told(directory.path(), &ended, &["No space left on device"]);
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(said.contains("The plan expected no full file system: at operation"), "{said}");
 }
@@ -101,33 +101,33 @@ fn a_full_file_system_is_told() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_read_only_remount_is_told() {
-    let room = crate::common::room();
-    let mounted = Mounted::new(room.path());
-    let started = mounted.age(room.path());
+    let directory = crate::common::temporary_directory();
+    let mounted = Mounted::new(directory.path());
+    let started = mounted.age(directory.path());
     // Refused while a file is open for writing: between two files it works.
     let remounted = (0..20_000).any(|_| {
         let status = Command::new("mount").args(["-o", "remount,ro", &text(&mounted.point)]).output();
         status.is_ok_and(|output| output.status.success())
     });
     assert!(remounted, "the file system was never free of writers");
-    assert_told(room.path(), &started.wait(), &["Read-only file system"]);
+    assert_told(directory.path(), &started.wait(), &["Read-only file system"]);
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_device_that_fails_is_told() {
-    let room = crate::common::room();
-    let mounted = Mounted::new(room.path());
-    let started = mounted.age(room.path());
+    let directory = crate::common::temporary_directory();
+    let mounted = Mounted::new(directory.path());
+    let started = mounted.age(directory.path());
     // The ioctl behind it, EXT4_IOC_SHUTDOWN, ends all access as a lost device does. Which error comes first is a race:
     // once the journal's thread has noticed, ext4 is read-only as well.
     call("xfs_io", &["-x", "-c", "shutdown", &text(&mounted.point)]);
-    assert_told(room.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
+    assert_told(directory.path(), &started.wait(), &["Input/output error", "Read-only file system"]);
 }
 
 #[test]
 fn a_directory_that_is_taken_away_is_told() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let words = [
         "age",
         "aged",
@@ -144,11 +144,11 @@ fn a_directory_that_is_taken_away_is_told() {
         "--out",
         "run",
     ];
-    let started = start_until(room.path(), &words, "aging:");
-    crate::common::wait_for_event(&room.path().join("run"), "sample");
+    let started = start_until(directory.path(), &words, "aging:");
+    crate::common::wait_for_event(&directory.path().join("run"), "sample");
     // More files appear while it is removed, so rename first.
-    std::fs::rename(room.path().join("aged"), room.path().join("gone")).expect("rename");
-    let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(room.path()).status();
+    std::fs::rename(directory.path().join("aged"), directory.path().join("gone")).expect("rename");
+    let _ = Command::new("rm").args(["-rf", "gone"]).current_dir(directory.path()).status();
     let ended = started.wait();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(5), "{said}");
@@ -157,7 +157,7 @@ fn a_directory_that_is_taken_away_is_told() {
 
 #[test]
 fn few_descriptors_suffice_for_many_directories() {
-    let room = crate::common::room();
+    let directory = crate::common::temporary_directory();
     let program = assert_cmd::cargo::cargo_bin!("senesce");
     // dabre has 25,000 directories.
     let line = format!(
@@ -165,9 +165,9 @@ fn few_descriptors_suffice_for_many_directories() {
          --max-operations 40000 --threads 8 --out run --json",
         program.display()
     );
-    let output = Command::new("sh").args(["-c", &line]).current_dir(room.path()).output().expect("run");
+    let output = Command::new("sh").args(["-c", &line]).current_dir(directory.path()).output().expect("run");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(json(&output)["stopped_by"], "operations");
-    let verified = run(room.path(), &["verify", "run"]);
+    let verified = run(directory.path(), &["verify", "run"]);
     assert_eq!(verified.status.code(), Some(0), "{}", String::from_utf8_lossy(&verified.stdout));
 }

@@ -18,25 +18,25 @@ run 60
 ";
 
 /// A folder in memory where there is one: other people's disks are slow to sync.
-fn room() -> tempfile::TempDir {
-    let room = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("room");
-    std::fs::write(room.path().join("small.f"), SMALL).expect("workload file");
-    room
+fn temporary_directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary directory");
+    std::fs::write(directory.path().join("small.f"), SMALL).expect("workload file");
+    directory
 }
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn bench(room: &Path, words: &[&str]) -> Output {
-    run(room, &[&["bench"], words, &["--create"]].concat())
+fn bench(directory: &Path, words: &[&str]) -> Output {
+    run(directory, &[&["bench"], words, &["--create"]].concat())
 }
 
 #[test]
 fn the_json_has_the_names_that_others_read() {
-    let room = room();
+    let directory = temporary_directory();
     let output = bench(
-        room.path(),
+        directory.path(),
         &["target", "small.f", "--operations", "500", "--reps", "2", "--seed", "7", "--set", "n=30", "--json"],
     );
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -66,17 +66,17 @@ fn the_json_has_the_names_that_others_read() {
 
 #[test]
 fn check_touches_nothing_and_populate_only_stops_after_the_file_sets() {
-    let room = room();
-    let output = bench(room.path(), &["target", "fileserver", "--check", "--json"]);
+    let directory = temporary_directory();
+    let output = bench(directory.path(), &["target", "fileserver", "--check", "--json"]);
     let bytes = json(&output)["filesets"][0]["bytes"].as_f64().expect("bytes");
     assert_eq!((output.status.code(), format!("{:.3}", bytes / 1_048_576.0)), (Some(0), "1240.757".to_string()));
-    assert!(!room.path().join("target").exists());
-    std::fs::write(room.path().join("wrong.f"), "define fileset name=a,path=$dir,entires=1").expect("file");
-    let output = bench(room.path(), &["target", "wrong.f", "--check"]);
+    assert!(!directory.path().join("target").exists());
+    std::fs::write(directory.path().join("wrong.f"), "define fileset name=a,path=$dir,entires=1").expect("file");
+    let output = bench(directory.path(), &["target", "wrong.f", "--check"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("wrong.f:1:33: error:") && said(&output).contains('^'), "{}", said(&output));
 
-    let output = bench(room.path(), &["target", "small.f", "--populate-only", "--json"]);
+    let output = bench(directory.path(), &["target", "small.f", "--populate-only", "--json"]);
     let result = json(&output);
     assert_eq!(
         (output.status.code(), &result["repetitions"]),
@@ -85,20 +85,20 @@ fn check_touches_nothing_and_populate_only_stops_after_the_file_sets() {
         said(&output)
     );
     assert_eq!(result["filesets"][0]["files"], 40);
-    assert!(room.path().join("target/set").is_dir());
+    assert!(directory.path().join("target/set").is_dir());
 }
 
 #[test]
 fn filebench_s_own_lines_are_printed_for_its_scripts() {
-    let room = room();
-    let output = bench(room.path(), &["target", "small.f", "--operations", "100", "--format", "filebench"]);
+    let directory = temporary_directory();
+    let output = bench(directory.path(), &["target", "small.f", "--operations", "100", "--format", "filebench"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("Per-Operation Breakdown") && text.contains("IO Summary:   100 ops "), "{text}");
 }
 
 #[test]
 fn every_subject_can_be_exported_and_compared() {
-    let room = room();
+    let directory = temporary_directory();
     let subjects: [(&[&str], &str); 3] = [
         (&["small.f", "--operations", "100"], "throughput,operations/s,higher"),
         (&["append", "--sizes", "4K", "--calls", "8"], "mean latency,us,lower"),
@@ -107,65 +107,65 @@ fn every_subject_can_be_exported_and_compared() {
     for (number, (words, metric)) in subjects.into_iter().enumerate() {
         for run_name in ["a", "b"] {
             let out = format!("{run_name}{number}");
-            let output = bench(room.path(), &[&["target"], words, &["--out", &out]].concat());
+            let output = bench(directory.path(), &[&["target"], words, &["--out", &out]].concat());
             assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         }
         let (a, b) = (format!("a{number}"), format!("b{number}"));
-        let exported = run(room.path(), &["export", &a, "--csv"]);
+        let exported = run(directory.path(), &["export", &a, "--csv"]);
         let table = String::from_utf8_lossy(&exported.stdout).into_owned();
         assert!(table.contains(metric), "{table}");
-        let compared = run(room.path(), &["compare", &a, &b]);
+        let compared = run(directory.path(), &["compare", &a, &b]);
         assert_eq!(compared.status.code(), Some(0), "{}", said(&compared));
     }
 }
 
 #[test]
 fn a_run_without_system_calls_is_not_compared_with_one_that_did_them() {
-    let room = room();
+    let directory = temporary_directory();
     for (out, more) in [("real", &[][..]), ("null", &["--null"])] {
         let words = ["target", "small.f", "--operations", "100", "--out", out];
-        assert_eq!(bench(room.path(), &[&words, more].concat()).status.code(), Some(0));
+        assert_eq!(bench(directory.path(), &[&words, more].concat()).status.code(), Some(0));
     }
-    let compared = run(room.path(), &["compare", "null", "--against", "real"]);
+    let compared = run(directory.path(), &["compare", "null", "--against", "real"]);
     assert_eq!(compared.status.code(), Some(2), "{}", said(&compared));
     assert!(said(&compared).contains("engine: no system calls"), "{}", said(&compared));
 }
 
 #[test]
 fn a_repetition_that_was_interrupted_is_measured_anew_by_the_same_command() {
-    let room = room();
+    let directory = temporary_directory();
     let words = ["bench", "target", "small.f", "--create", "--time", "4s", "--reps", "2", "--json", "--out", "kept"];
-    let interrupted = start_until(room.path(), &words, "running").interrupt();
+    let interrupted = start_until(directory.path(), &words, "running").interrupt();
     assert_eq!(interrupted.status.code(), Some(130), "{}", said(&interrupted));
-    let record = std::fs::read_to_string(room.path().join("kept/events.jsonl")).expect("record");
+    let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("\"interrupted\":true"), "no repetition was interrupted: {record}");
-    let output = run(room.path(), &words);
+    let output = run(directory.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let result = json(&output);
     let repetitions = result["repetitions"].as_array().expect("repetitions");
     assert_eq!(repetitions.len(), 2);
     assert!(repetitions.iter().all(|repetition| repetition["interrupted"] != true && repetition["valid"] == true));
-    assert_eq!(run(room.path(), &words).stdout, output.stdout);
+    assert_eq!(run(directory.path(), &words).stdout, output.stdout);
 }
 
 #[test]
 fn an_interrupted_run_ends_soon_and_keeps_what_it_measured() {
-    let room = room();
+    let directory = temporary_directory();
     let words = ["bench", "target", "small.f", "--create", "--json", "--out", "kept"];
-    let ended = start_until(room.path(), &words, "running").interrupt();
+    let ended = start_until(directory.path(), &words, "running").interrupt();
     assert_eq!(ended.status.code(), Some(130), "{}", said(&ended));
-    let report = run(room.path(), &["report", "kept", "--json"]);
+    let report = run(directory.path(), &["report", "kept", "--json"]);
     assert_eq!(report.status.code(), Some(0), "{}", said(&report));
-    let record = std::fs::read_to_string(room.path().join("kept/events.jsonl")).expect("record");
+    let record = std::fs::read_to_string(directory.path().join("kept/events.jsonl")).expect("record");
     assert!(record.contains("interrupted after"), "{record}");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 fn every_other_subject_runs_on_a_directory() {
-    let room = room();
+    let directory = temporary_directory();
     let run = |words: &[&str]| -> Value {
-        let output = bench(room.path(), words);
+        let output = bench(directory.path(), words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", said(&output));
         json(&output)["repetitions"][0].clone()
     };
@@ -187,10 +187,10 @@ fn every_other_subject_runs_on_a_directory() {
 #[test]
 fn a_cold_read_counts_only_when_a_device_delivered_it() {
     // Not in memory: there nothing is cold.
-    let room = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("room");
-    std::fs::write(room.path().join("small.f"), SMALL).expect("workload file");
-    assert_eq!(bench(room.path(), &["target", "small.f", "--operations", "10"]).status.code(), Some(0));
-    let output = bench(room.path(), &["target", "cold-read", "--settle", "10ms", "--json"]);
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory");
+    std::fs::write(directory.path().join("small.f"), SMALL).expect("workload file");
+    assert_eq!(bench(directory.path(), &["target", "small.f", "--operations", "10"]).status.code(), Some(0));
+    let output = bench(directory.path(), &["target", "cold-read", "--settle", "10ms", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let read = json(&output)["repetitions"][0].clone();
     assert_eq!(read["valid"], true, "{read}");
@@ -199,14 +199,14 @@ fn a_cold_read_counts_only_when_a_device_delivered_it() {
     assert!(account("device_bytes") >= account("extent_bytes") && account("extent_bytes") >= 40 * 4096, "{read}");
 
     // A reading of nothing, and one of what was never written.
-    std::fs::create_dir(room.path().join("empty")).expect("folder");
-    let output = bench(room.path(), &["empty", "cold-read", "--json", "--out", "nothing"]);
+    std::fs::create_dir(directory.path().join("empty")).expect("folder");
+    let output = bench(directory.path(), &["empty", "cold-read", "--json", "--out", "nothing"]);
     does_not_count(&output, "lie on the device");
-    let file = std::fs::File::create(room.path().join("empty/sparse")).expect("file");
+    let file = std::fs::File::create(directory.path().join("empty/sparse")).expect("file");
     file.set_len(1 << 20).expect("size");
-    let output = bench(room.path(), &["empty", "cold-read", "--json", "--out", "holes"]);
+    let output = bench(directory.path(), &["empty", "cold-read", "--json", "--out", "holes"]);
     does_not_count(&output, "lie on the device");
-    let exported = crate::common::run(room.path(), &["compare", "holes", "holes"]);
+    let exported = crate::common::run(directory.path(), &["compare", "holes", "holes"]);
     assert_eq!(exported.status.code(), Some(2), "there is nothing to compare: {}", said(&exported));
 }
 
@@ -214,71 +214,71 @@ fn does_not_count(output: &Output, reason: &str) {
     assert_eq!(output.status.code(), Some(5), "{}", said(output));
     let read = json(output)["repetitions"][0].clone();
     assert_eq!(read["valid"], false, "{read}");
-    assert!(read["reason"].as_str().is_some_and(|words| words.contains(reason)), "{read}");
+    assert!(read["reason"].as_str().is_some_and(|message| message.contains(reason)), "{read}");
 }
 
 #[test]
 fn what_lies_in_memory_is_never_cold() {
-    let room = tempfile::tempdir_in("/dev/shm").expect("room");
-    std::fs::create_dir(room.path().join("target")).expect("folder");
-    std::fs::write(room.path().join("target/file"), vec![7; 1 << 20]).expect("file");
-    std::fs::write(room.path().join("target/.senesce"), "ours").expect("marker");
-    does_not_count(&bench(room.path(), &["target", "cold-read", "--json"]), "in memory");
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
+    std::fs::create_dir(directory.path().join("target")).expect("folder");
+    std::fs::write(directory.path().join("target/file"), vec![7; 1 << 20]).expect("file");
+    std::fs::write(directory.path().join("target/.senesce"), "ours").expect("marker");
+    does_not_count(&bench(directory.path(), &["target", "cold-read", "--json"]), "in memory");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_cold_read_is_traced_without_read_ahead() {
-    let room = room();
+    let directory = temporary_directory();
     let image = "image:a.img,size=64M";
-    let output = bench(room.path(), &[image, "small.f", "--operations", "10", "--set", "n=200", "--in-memory"]);
+    let output = bench(directory.path(), &[image, "small.f", "--operations", "10", "--set", "n=200", "--in-memory"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let words = [image, "cold-read", "--read-ahead", "off", "--trace", "--json", "--out", "cold"];
-    let output = bench(room.path(), &words);
+    let output = bench(directory.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let read = json(&output)["repetitions"][0].clone();
     let requested = read["trace"]["bytes"]["read"].as_u64().expect("traced bytes");
     assert!(read["files"].as_u64() >= Some(200) && requested >= read["bytes_read"].as_u64().expect("bytes"), "{read}");
-    assert!(room.path().join("cold/trace-1.blocks").exists());
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert!(directory.path().join("cold/trace-1.blocks").exists());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs control groups"]
 fn limits_are_in_force_and_in_the_record() {
-    let room = room();
+    let directory = temporary_directory();
     let words =
         ["target", "small.f", "--operations", "50", "--memory", "300M", "--cpus", "1", "--json", "--out", "limited"];
-    let output = bench(room.path(), &words);
+    let output = bench(directory.path(), &words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    let environment = std::fs::read_to_string(room.path().join("limited/env.json")).expect("env.json");
+    let environment = std::fs::read_to_string(directory.path().join("limited/env.json")).expect("env.json");
     assert!(environment.contains("limits.memory_bytes") && environment.contains("limits.cpus"), "{environment}");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_full_image_is_an_io_failure_with_a_record() {
-    let room = room();
+    let directory = temporary_directory();
     let text =
         SMALL.replace("appendfilerand name=append, fd=1, iosize=1k", "appendfile name=append, fd=1, iosize=256k");
-    std::fs::write(room.path().join("full.f"), text).expect("file");
-    let output = bench(room.path(), &["memory:48M", "full.f", "--time", "30s", "--json", "--out", "full"]);
+    std::fs::write(directory.path().join("full.f"), text).expect("file");
+    let output = bench(directory.path(), &["memory:48M", "full.f", "--time", "30s", "--json", "--out", "full"]);
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     let repetition = json(&output)["repetitions"][0].clone();
     assert_eq!(repetition["valid"], false);
     let reason = repetition["reason"].as_str().expect("reason");
     assert!(reason.contains("flowop append of thread t-") && repetition["ops"].as_u64() > Some(0), "{reason}");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs root, a build that every user may run"]
 fn an_ordinary_user_measures_on_a_directory() {
-    let room = room();
+    let directory = temporary_directory();
     let nobody = 65534;
-    chown(room.path(), Some(nobody), Some(nobody)).expect("chown");
-    std::fs::set_permissions(room.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
-    let mut command = senesce(room.path());
+    chown(directory.path(), Some(nobody), Some(nobody)).expect("chown");
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o755)).expect("chmod");
+    let mut command = senesce(directory.path());
     command.uid(nobody).gid(nobody).args(["bench", "target", "small.f", "--create", "--operations", "200", "--json"]);
     let output = command.output().expect("the program, which every user may run");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -1,6 +1,6 @@
 //! Results over time: the list, courses with their changes, baselines, exports, the site; labels and removal.
 
-use crate::common::{json, room, run};
+use crate::common::{json, run, temporary_directory};
 use serde_json::{Value, json as value};
 use std::fs;
 use std::path::Path;
@@ -36,9 +36,9 @@ fn sixteen_runs(folder: &Path) {
 
 #[test]
 fn runs_are_listed_by_date_wherever_they_are() {
-    let room = room();
-    sixteen_runs(room.path());
-    let list = json(&run(room.path(), &["history", ".", "--json"]));
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
+    let list = json(&run(directory.path(), &["history", ".", "--json"]));
     let list = list.as_array().expect("a list");
     assert_eq!(list.len(), 16);
     for (member, said) in [
@@ -54,41 +54,41 @@ fn runs_are_listed_by_date_wherever_they_are() {
         assert_eq!(list[0][member], said, "{member}");
     }
     assert_eq!(list[15]["label"], Value::Null);
-    let text = printed(&run(room.path(), &["history", "nightly"]));
+    let text = printed(&run(directory.path(), &["history", "nightly"]));
     assert!(text.lines().count() == 17 && text.contains("2026-01-16 03:00"), "{text}");
-    let labelled = json(&run(room.path(), &["history", "nightly", "--labelled", "main", "--json"]));
+    let labelled = json(&run(directory.path(), &["history", "nightly", "--labelled", "main", "--json"]));
     assert_eq!(labelled.as_array().map(Vec::len), Some(5));
-    assert_eq!(run(room.path(), &["history", "nowhere"]).status.code(), Some(2));
+    assert_eq!(run(directory.path(), &["history", "nowhere"]).status.code(), Some(2));
 }
 
 #[test]
 fn a_step_is_found_where_it_is_and_a_baseline_tells_it() {
-    let room = room();
-    sixteen_runs(room.path());
-    let found = json(&run(room.path(), &["history", "nightly", "--trend", "--baseline", "main", "--json"]));
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
+    let found = json(&run(directory.path(), &["history", "nightly", "--trend", "--baseline", "main", "--json"]));
     let courses = found["courses"].as_array().expect("courses");
     let time = courses.iter().find(|course| course["metric"] == "time").expect("the time");
     let changes = time["changes"].as_array().expect("changes");
     assert_eq!((changes.len(), &changes[0]["index"]), (1, &value!(8)), "{time}");
     let metrics = &found["baseline"]["found"][0]["metrics"];
     assert_eq!((&metrics[0]["metric"], &metrics[0]["verdict"]), (&value!("time"), &value!("worse")), "{metrics}");
-    let text = printed(&run(room.path(), &["history", "nightly", "--trend"]));
+    let text = printed(&run(directory.path(), &["history", "nightly", "--trend"]));
     assert!(text.contains("worse by 10.") && text.contains("2026-01-09 03:00"), "{text}");
-    let unknown = run(room.path(), &["history", "nightly", "--baseline", "mian"]);
+    let unknown = run(directory.path(), &["history", "nightly", "--baseline", "mian"]);
     assert!(unknown.status.code() == Some(2) && said(&unknown).contains("labels are: main"), "{}", said(&unknown));
 }
 
 #[test]
 fn all_values_are_exported_and_scraped() {
-    let room = room();
-    sixteen_runs(room.path());
-    let csv = printed(&run(room.path(), &["history", "nightly", "--csv"]));
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
+    let csv = printed(&run(directory.path(), &["history", "nightly", "--csv"]));
     assert!(csv.starts_with("run,date,host,label,commit,kernel,kind,setting,"), "{csv}");
     assert_eq!(csv.lines().count(), 1 + 16 * 5);
-    let lines = printed(&run(room.path(), &["history", "nightly", "--jsonl"]));
+    let lines = printed(&run(directory.path(), &["history", "nightly", "--jsonl"]));
     let first: Value = serde_json::from_str(lines.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&first["metric"], &first["host"]), (&value!("time"), &value!("builder")));
-    let scraped = printed(&run(room.path(), &["history", "nightly", "--prometheus"]));
+    let scraped = printed(&run(directory.path(), &["history", "nightly", "--prometheus"]));
     for line in
         ["# TYPE senesce_history_value gauge", "senesce_history_runs{state=\"complete\"} 16", "host=\"builder\""]
     {
@@ -98,51 +98,51 @@ fn all_values_are_exported_and_scraped() {
 
 #[test]
 fn pages_hold_all_runs_and_a_broken_one_is_listed_with_its_reason() {
-    let room = room();
-    sixteen_runs(room.path());
-    fs::write(room.path().join("nightly/run-16/summary.json"), "{").expect("write");
-    let page = room.path().join("history.html");
-    printed(&run(room.path(), &["history", "nightly", "--html", "history.html"]));
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
+    fs::write(directory.path().join("nightly/run-16/summary.json"), "{").expect("write");
+    let page = directory.path().join("history.html");
+    printed(&run(directory.path(), &["history", "nightly", "--html", "history.html"]));
     let text = fs::read_to_string(page).expect("the page");
     assert!(text.contains("median between changes") && text.contains("run-01"), "a figure and the list");
-    let ended = run(room.path(), &["report", "nightly", "--site", "public"]);
+    let ended = run(directory.path(), &["report", "nightly", "--site", "public"]);
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
     assert!(said(&ended).contains("1 of 16 runs have no page"), "{}", said(&ended));
-    let index = fs::read_to_string(room.path().join("public/index.html")).expect("the index");
+    let index = fs::read_to_string(directory.path().join("public/index.html")).expect("the index");
     assert!(index.contains("href=\"run-01.html\"") && index.contains("summary.json"), "{index}");
-    let one = fs::read_to_string(room.path().join("public/run-01.html")).expect("a page");
+    let one = fs::read_to_string(directory.path().join("public/run-01.html")).expect("a page");
     assert!(one.contains("href=\"index.html\""), "the way back");
 }
 
 #[test]
 fn runs_are_labelled_named_and_removed_only_where_that_is_said() {
-    let room = room();
-    sixteen_runs(room.path());
-    let path = |name: &str| room.path().join("nightly").join(name);
-    printed(&run(room.path(), &["runs", "label", "good", "nightly/run-16"]));
-    let listed = json(&run(room.path(), &["history", "nightly/run-16", "--json"]));
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
+    let path = |name: &str| directory.path().join("nightly").join(name);
+    printed(&run(directory.path(), &["runs", "label", "good", "nightly/run-16"]));
+    let listed = json(&run(directory.path(), &["history", "nightly/run-16", "--json"]));
     assert_eq!(listed[0]["label"], "good");
-    let newest = printed(&run(room.path(), &["runs", "latest", "nightly"]));
+    let newest = printed(&run(directory.path(), &["runs", "latest", "nightly"]));
     assert_eq!(newest.trim(), "nightly/run-16");
-    let asked = run(room.path(), &["runs", "rm", "nightly/run-01"]);
+    let asked = run(directory.path(), &["runs", "rm", "nightly/run-01"]);
     assert!(asked.status.code() == Some(3) && path("run-01").exists(), "nobody answers: {}", said(&asked));
     std::os::unix::fs::symlink(path("run-02"), path("link")).expect("link");
     fs::create_dir(path("other")).expect("make");
     for refused in ["nightly/link", "nightly/other", "nightly"] {
-        let ended = run(room.path(), &["runs", "rm", "--yes", "nightly/run-01", refused]);
+        let ended = run(directory.path(), &["runs", "rm", "--yes", "nightly/run-01", refused]);
         assert_eq!(ended.status.code(), Some(3), "{refused}: {}", said(&ended));
         assert!(path("run-01").exists() && path("run-02").exists(), "{refused}: nothing goes unless all may");
     }
-    printed(&run(room.path(), &["runs", "rm", "--yes", "nightly/run-01"]));
+    printed(&run(directory.path(), &["runs", "rm", "--yes", "nightly/run-01"]));
     assert!(!path("run-01").exists() && path("run-02").exists());
 }
 
 #[test]
 fn tables_are_no_wider_than_the_terminal() {
-    let room = room();
-    sixteen_runs(room.path());
+    let directory = temporary_directory();
+    sixteen_runs(directory.path());
     for columns in ["60", "80", "100"] {
-        let mut command = crate::common::senesce(room.path());
+        let mut command = crate::common::senesce(directory.path());
         let output = command.args(["history", "nightly"]).env("COLUMNS", columns).output().expect("run senesce");
         let widest = printed(&output).lines().map(|line| line.chars().count()).max();
         assert!(widest <= columns.parse().ok(), "{columns}: {widest:?}");

@@ -1,6 +1,6 @@
 //! `kill -9`, also of the process that undoes: nothing is left after the next start, and what runs is spared.
 
-use crate::common::{json, leftovers, room, run, senesce, start_until, wait_until};
+use crate::common::{json, leftovers, run, senesce, start_until, temporary_directory, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -48,27 +48,27 @@ fn age(folder: &Path, image: &str) -> crate::common::Started {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_guardian_undoes_what_a_killed_run_left() {
-    let room = room();
-    let killed = age(room.path(), "a.img");
+    let directory = temporary_directory();
+    let killed = age(directory.path(), "a.img");
     let process = killed.id();
-    assert!(!leftovers(room.path()).is_empty() && guardian_of(process).is_some());
+    assert!(!leftovers(directory.path()).is_empty() && guardian_of(process).is_some());
     kill(process);
     let _ = killed.wait();
-    wait_until(|| traces_of(process).is_empty() && leftovers(room.path()).is_empty());
+    wait_until(|| traces_of(process).is_empty() && leftovers(directory.path()).is_empty());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn the_next_start_undoes_what_a_killed_guardian_could_not_and_spares_what_runs() {
-    let room = room();
-    let (killed, mut living) = (age(room.path(), "a.img"), age(room.path(), "b.img"));
+    let directory = temporary_directory();
+    let (killed, mut living) = (age(directory.path(), "a.img"), age(directory.path(), "b.img"));
     let process = killed.id();
     kill(guardian_of(process).expect("a guardian"));
     kill(process);
     let _ = killed.wait();
-    let held = leftovers(room.path());
+    let held = leftovers(directory.path());
     assert!(held.iter().any(|line| line.contains("b.img")), "{held:?}");
-    let swept = run(room.path(), &["doctor", "--sweep", "--json"]);
+    let swept = run(directory.path(), &["doctor", "--sweep", "--json"]);
     let found = json(&swept);
     let of = |process: u32| -> Vec<String> {
         let mine = found.as_array().unwrap().iter().filter(|one| one["process"] == process);
@@ -78,20 +78,20 @@ fn the_next_start_undoes_what_a_killed_guardian_could_not_and_spares_what_runs()
     assert!(of(process).iter().all(|outcome| outcome == "\"undone\"" || outcome == "\"gone\""), "{found:#}");
     assert!(of(living.id()).iter().any(|outcome| outcome == "\"in-use\""), "{found:#}");
     assert!(traces_of(process).is_empty(), "{:?}", traces_of(process));
-    let held = leftovers(room.path());
+    let held = leftovers(directory.path());
     assert!(!held.iter().any(|line| line.contains("a.img")), "{held:?}");
     assert!(held.iter().any(|line| line.contains("b.img")) && living.is_running(), "what runs is spared: {held:?}");
     kill(living.id());
     let _ = living.wait();
-    run(room.path(), &["runs"]);
-    assert_eq!((traces_of(process).len(), leftovers(room.path())), (0, vec![]));
+    run(directory.path(), &["runs"]);
+    assert_eq!((traces_of(process).len(), leftovers(directory.path())), (0, vec![]));
 }
 
 #[test]
 #[ignore = "needs FUSE"]
 fn a_dead_server_is_unmounted() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     fs::create_dir(folder.join("mnt")).unwrap();
     let made = run(folder, &["tier", "mkfs", "--nvm", "n", "--nvm-size", "4M", "--cold", "c"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -112,11 +112,11 @@ fn a_dead_server_is_unmounted() {
 #[test]
 #[ignore = "needs FUSE"]
 fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
-    let room = room();
+    let directory = temporary_directory();
     // It writes to a FUSE file system that threads of its own serve.
     let words = ["reproduce", "tier-sweep", "--scale", "smoke", "--out", "run"];
     for _ in 0..3 {
-        let mut child = started(room.path(), &words);
+        let mut child = started(directory.path(), &words);
         let process = child.id();
         let begun = |point: &str| fs::read_dir(point).is_ok_and(|mut entries| entries.next().is_some());
         wait_until(|| {
@@ -127,7 +127,7 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
         child.kill().unwrap();
         wait_until(|| child.try_wait().unwrap().is_some());
         wait_until(|| traces_of(process).is_empty());
-        let _ = fs::remove_dir_all(room.path().join("run"));
+        let _ = fs::remove_dir_all(directory.path().join("run"));
     }
 }
 
@@ -135,12 +135,12 @@ fn a_process_that_waits_for_its_own_dead_server_is_let_go() {
 #[test]
 #[ignore = "needs loop devices, FUSE"]
 fn a_thread_that_waits_for_its_own_dead_server_is_let_go() {
-    let room = room();
+    let directory = temporary_directory();
     let made = ["age", "image:a.img,size=128M", "--fullness", "0.5", "--truncate-sizes=drop", "--overwrites", "1"];
-    let made = run(room.path(), &[&made[..], &["--out", "run"]].concat());
+    let made = run(directory.path(), &[&made[..], &["--out", "run"]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for round in 0..5 {
-        let mut child = started(room.path(), &["prognosis", "a.img", "--try"]);
+        let mut child = started(directory.path(), &["prognosis", "a.img", "--try"]);
         let process = child.id();
         let mounts = || fs::read_to_string("/proc/self/mounts").unwrap();
         wait_until(|| mounts().lines().any(|line| line.contains(&format!("-{process}-")) && line.contains("fuse")));
@@ -149,5 +149,5 @@ fn a_thread_that_waits_for_its_own_dead_server_is_let_go() {
         wait_until(|| child.try_wait().unwrap().is_some());
         wait_until(|| traces_of(process).is_empty());
     }
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }

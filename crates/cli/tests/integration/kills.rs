@@ -1,7 +1,7 @@
 //! A hundred `kill -9` at random moments over all verbs that hold something: nothing is left after the next start, and what
 //! belongs to live runs is spared.
 
-use crate::common::{Started, leftovers, room, run, start_until};
+use crate::common::{Started, leftovers, run, start_until, temporary_directory};
 use crate::kill::{guardian_of, kill, started, traces_of};
 use crate::ledger::{self, Owed};
 use std::collections::BTreeMap;
@@ -181,8 +181,8 @@ impl Tally {
 #[test]
 #[ignore = "long: a hundred runs, killed at random moments; needs loop devices, FUSE"]
 fn a_hundred_kills_leave_nothing() {
-    let (room, other) = (room(), room());
-    let (folder, rounds) = (room.path(), number("KILLS", 100) as usize);
+    let (directory, other) = (temporary_directory(), temporary_directory());
+    let (folder, rounds) = (directory.path(), number("KILLS", 100) as usize);
     set_scene(folder);
     let mut living = live_runs(other.path());
     let lived: Vec<Vec<Owed>> = living.iter().map(|run| ledger::of(run.id())).collect();

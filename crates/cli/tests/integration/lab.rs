@@ -23,10 +23,10 @@ fn qemu_processes(scratch: &Path) -> usize {
 #[test]
 #[ignore = "needs the lab"]
 fn exit_status_output_and_record_come_back() {
-    let room = tempfile::tempdir().expect("temporary folder");
-    let record = room.path().join("lab.json");
+    let directory = tempfile::tempdir().expect("temporary folder");
+    let record = directory.path().join("lab.json");
     let output = senesce()
-        .current_dir(room.path())
+        .current_dir(directory.path())
         .args(["lab", "run", "--drive", "zns,size=1G,zone=64M,cap=62M,open=14,active=14"])
         .arg(format!("--json={}", record.display()))
         .args(["--", "sh", "-c", "cat /sys/block/nvme0n1/queue/zoned; echo to-stderr >&2; touch /etc/changed; exit 7"])
@@ -45,10 +45,10 @@ fn exit_status_output_and_record_come_back() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_share_carries_results_to_the_host() {
-    let room = tempfile::tempdir().expect("temporary folder");
-    let share = room.path().join("results");
+    let directory = tempfile::tempdir().expect("temporary folder");
+    let share = directory.path().join("results");
     senesce()
-        .current_dir(room.path())
+        .current_dir(directory.path())
         .args(["lab", "run", "--share", "results", "--", "sh", "-c", "echo measured > results/value"])
         .assert()
         .success();
@@ -57,8 +57,9 @@ fn a_share_carries_results_to_the_host() {
 
 /// `senesce lab run WORDS`: its exit status, what it printed, and what it said on standard error.
 fn lab_run(words: &[&str]) -> (Option<i32>, String, String) {
-    let room = tempfile::tempdir().expect("temporary folder");
-    let output = senesce().current_dir(room.path()).args(["lab", "run"]).args(words).output().expect("run senesce");
+    let directory = tempfile::tempdir().expect("temporary folder");
+    let output =
+        senesce().current_dir(directory.path()).args(["lab", "run"]).args(words).output().expect("run senesce");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -107,29 +108,29 @@ fn a_panic_and_a_guest_out_of_memory_are_told_from_a_failing_command() {
 #[test]
 #[ignore = "needs the lab"]
 fn ctrl_c_ends_the_guest() {
-    let room = tempfile::tempdir().expect("temporary folder");
+    let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
-        .current_dir(room.path())
-        .env("TMPDIR", room.path())
+        .current_dir(directory.path())
+        .env("TMPDIR", directory.path())
         .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
         .spawn()
         .expect("start senesce");
-    wait_for_guest(room.path());
+    wait_for_guest(directory.path());
     let interrupted = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(interrupted.expect("send SIGINT").success());
     assert_eq!(child.wait().expect("reap").code(), Some(130));
-    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
-    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+    assert_eq!(qemu_processes(directory.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 1, "only the folder of results is left");
 }
 
 #[test]
 #[ignore = "needs the lab"]
 fn a_reader_that_goes_away_ends_the_guest_quietly() {
     use std::io::Read;
-    let room = tempfile::tempdir().expect("temporary folder");
+    let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
-        .current_dir(room.path())
-        .env("TMPDIR", room.path())
+        .current_dir(directory.path())
+        .env("TMPDIR", directory.path())
         .args(["lab", "run", "--accelerator", "tcg", "--", "sh", "-c", "while sleep 0.01; do echo line; done"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -142,8 +143,8 @@ fn a_reader_that_goes_away_ends_the_guest_quietly() {
     // A guest that was booted again says so; nothing else is said.
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().all(|line| line.ends_with("; booted again")), "{said}");
-    assert_eq!(qemu_processes(room.path()), 0, "the guest is gone");
-    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 1, "only the folder of results is left");
+    assert_eq!(qemu_processes(directory.path()), 0, "the guest is gone");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 1, "only the folder of results is left");
 }
 
 const STUDY: &str = r#"
@@ -179,33 +180,33 @@ lab = true
 #[test]
 #[ignore = "long: a study in an emulated machine takes minutes; needs the lab"]
 fn a_study_has_cells_on_the_file_systems_and_zoned_drives_of_the_guest() {
-    let room = tempfile::tempdir().expect("temporary folder");
-    std::fs::write(room.path().join("study.toml"), STUDY).expect("study");
+    let directory = tempfile::tempdir().expect("temporary folder");
+    std::fs::write(directory.path().join("study.toml"), STUDY).expect("study");
     let output = senesce()
-        .current_dir(room.path())
+        .current_dir(directory.path())
         .args(["-q", "study", "study.toml", "--out", "run", "--json"])
         .output()
         .expect("run senesce");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
-    let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
+    let events = std::fs::read_to_string(directory.path().join("run/events.jsonl")).expect("events");
     assert!(!events.contains("failed-run"), "{said}\n{events}");
     let of_guest =
-        std::fs::read_to_string(room.path().join("run/guest/run/events.jsonl")).expect("the guest's own record");
+        std::fs::read_to_string(directory.path().join("run/guest/run/events.jsonl")).expect("the guest's own record");
     assert_eq!(of_guest.matches("\"kind\":\"done\"").count(), 8, "{of_guest}");
-    senesce().current_dir(room.path()).args(["report", "run"]).assert().success();
-    let report = std::fs::read_to_string(room.path().join("run/report.html")).expect("report");
+    senesce().current_dir(directory.path()).args(["report", "run"]).assert().success();
+    let report = std::fs::read_to_string(directory.path().join("run/report.html")).expect("report");
     assert!(report.contains("8 runs were done in the lab on kernel"), "the numbers are marked");
 }
 
-/// One small job per room: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
+/// One small job per subject: every file system is made and read back; RocksDB runs on F2FS over a zoned drive.
 #[test]
 #[ignore = "needs the lab, db_bench"]
 fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
-    let room = tempfile::tempdir().expect("temporary folder");
+    let directory = tempfile::tempdir().expect("temporary folder");
     let reproduce = |words: &[&str]| -> serde_json::Value {
         let output = senesce()
-            .current_dir(room.path())
+            .current_dir(directory.path())
             .args(["-q", "reproduce"])
             .args(words)
             .args(["--scale", "smoke", "--json"])
@@ -226,7 +227,7 @@ fn experiments_run_in_the_guest_and_are_marked_as_emulated() {
 #[test]
 #[ignore = "needs the lab"]
 fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
-    let room = tempfile::tempdir().expect("temporary folder");
+    let directory = tempfile::tempdir().expect("temporary folder");
     let script = r#"
         set -e
         d=/dev/nvme0n1
@@ -245,7 +246,7 @@ fn a_stitched_device_lies_over_the_whole_drive_and_goes_with_its_command() {
         senesce image stitch $d --slices 3 --size 64M --erase $d -- true || echo status $?
     "#;
     let output = senesce()
-        .current_dir(room.path())
+        .current_dir(directory.path())
         .args(["lab", "run", "--drive", "nvme,size=1G", "--time-limit", "8min", "--", "sh", "-c", script])
         .output()
         .expect("run senesce");
@@ -293,13 +294,13 @@ fn limits_by_control_groups_of_version_2_are_entered_and_left() {
     "#;
     let (code, out, said) = lab_run(&["--time-limit", "5min", "--", "sh", "-c", script]);
     assert_eq!(code, Some(0), "{out}{said}");
-    for words in [
+    for line_of_text in [
         r#""cgroup.memory.max": "629145600""#,
         r#""cgroup.cpu.max": "150000 100000""#,
         "io.max rbps=262144 wbps=262144 riops=500 wiops=500",
         "left",
     ] {
-        assert!(out.lines().any(|line| line == words), "{words}: {out}{said}");
+        assert!(out.lines().any(|line| line == line_of_text), "{line_of_text}: {out}{said}");
     }
 }
 
@@ -311,17 +312,17 @@ fn wait_for_guest(scratch: &Path) {
 #[test]
 #[ignore = "needs the lab"]
 fn a_killed_senesce_leaves_no_guest() {
-    let room = tempfile::tempdir().expect("temporary folder");
+    let directory = tempfile::tempdir().expect("temporary folder");
     let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"))
-        .current_dir(room.path())
-        .env("TMPDIR", room.path())
+        .current_dir(directory.path())
+        .env("TMPDIR", directory.path())
         .args(["lab", "run", "--accelerator", "tcg", "--", "sleep", "1000"])
         .spawn()
         .expect("start senesce");
-    wait_for_guest(room.path());
+    wait_for_guest(directory.path());
     child.kill().expect("kill -9");
     child.wait().expect("reap");
-    crate::common::wait_until(|| qemu_processes(room.path()) == 0);
+    crate::common::wait_until(|| qemu_processes(directory.path()) == 0);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use crate::common::{json, leftovers, run};
 use serde_json::Value;
 use std::path::Path;
 
-/// An aged image of 256 MiB in `room`.
-fn aged_image(room: &Path) -> String {
-    let image = format!("{}/old.img", room.display());
+/// An aged image of 256 MiB in `directory`.
+fn aged_image(directory: &Path) -> String {
+    let image = format!("{}/old.img", directory.display());
     let target = format!("image:{image},size=256M");
     let words = [
         "age",
@@ -24,7 +24,7 @@ fn aged_image(room: &Path) -> String {
         "run",
         "--json",
     ];
-    json(&run(room, &words));
+    json(&run(directory, &words));
     image
 }
 
@@ -41,10 +41,10 @@ fn read_json(path: &Path) -> Value {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_is_looked_at_without_a_change() {
-    let room = crate::common::room();
-    let image = aged_image(room.path());
+    let directory = crate::common::temporary_directory();
+    let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
-    let seen = json(&run(room.path(), &["layout", &image, "--json", "--svg", "map.svg"]));
+    let seen = json(&run(directory.path(), &["layout", &image, "--json", "--svg", "map.svg"]));
     assert_keys(
         &seen,
         &[
@@ -61,16 +61,16 @@ fn an_image_is_looked_at_without_a_change() {
     assert_keys(&seen["free_space"], &["free_blocks", "block_size", "extents", "buckets"]);
     assert_keys(&seen["free_space"]["buckets"][0], &["from_bytes", "to_bytes", "extents", "blocks"]);
     assert!(seen["files"].as_u64() > Some(100), "{seen}");
-    assert!(std::fs::read_to_string(room.path().join("map.svg")).expect("map").starts_with("<svg"));
+    assert!(std::fs::read_to_string(directory.path().join("map.svg")).expect("map").starts_with("<svg"));
     assert!(before == std::fs::read(&image).expect("read"), "the image was altered");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
-    let room = crate::common::room();
-    let image = format!("image:{}", aged_image(room.path()));
+    let directory = crate::common::temporary_directory();
+    let image = format!("image:{}", aged_image(directory.path()));
     let words = [
         "trace",
         &image,
@@ -82,69 +82,69 @@ fn a_trace_has_what_the_contract_names_and_its_text_comes_back_the_same() {
         "-c",
         "find {} -type f | xargs cat | wc -c; exit 7",
     ];
-    let traced = run(room.path(), &words);
+    let traced = run(directory.path(), &words);
     assert_eq!(traced.status.code(), Some(7), "the command's status is ours");
     let told: u64 = String::from_utf8_lossy(&traced.stdout).trim().parse().expect("only the command's output");
-    let value = read_json(&room.path().join("traced.json"));
+    let value = read_json(&directory.path().join("traced.json"));
     assert_keys(&value, &["dynamic_layout_score", "discontinuities", "requests", "lost_events"]);
     assert_keys(&value["bytes"], &["read", "write", "discard"]);
     assert_keys(&value["modelled_seconds"], &["hdd", "ssd"]);
     assert!(value["bytes"]["read"].as_u64() >= Some(told), "{told} bytes of files were read: {value}");
-    let imported = run(room.path(), &["import", "blkparse", "traced.txt", "--out", "foreign"]);
+    let imported = run(directory.path(), &["import", "blkparse", "traced.txt", "--out", "foreign"]);
     assert_eq!(imported.status.code(), Some(0), "{}", String::from_utf8_lossy(&imported.stderr));
-    let score = json(&run(room.path(), &["export", "foreign", "--json"])).to_string();
+    let score = json(&run(directory.path(), &["export", "foreign", "--json"])).to_string();
     let expected = value["dynamic_layout_score"].as_f64().expect("score");
     assert!(score.contains(&format!("{expected}")[..9]), "{expected} in {score}");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_trace_is_kept_where_the_target_cannot_be_left() {
-    let room = crate::common::room();
-    let image = format!("image:{}", aged_image(room.path()));
+    let directory = crate::common::temporary_directory();
+    let image = format!("image:{}", aged_image(directory.path()));
     let held = "exec 9<{}; sleep 60 >&- 2>&- & echo $! >held; find {} -type f | xargs cat >/dev/null";
-    let traced = run(room.path(), &["trace", &image, "--json=traced.json", "--", "bash", "-c", held]);
-    let holder = std::fs::read_to_string(room.path().join("held")).expect("the command began");
+    let traced = run(directory.path(), &["trace", &image, "--json=traced.json", "--", "bash", "-c", held]);
+    let holder = std::fs::read_to_string(directory.path().join("held")).expect("the command began");
     std::process::Command::new("kill").arg(holder.trim()).status().expect("kill");
     let errors = String::from_utf8_lossy(&traced.stderr);
     assert!(!traced.status.success(), "{errors}");
-    let value = read_json(&room.path().join("traced.json"));
+    let value = read_json(&directory.path().join("traced.json"));
     assert_eq!(value["valid"], true, "{value}");
     assert!(value["requests"].as_u64() > Some(0), "{value}");
-    let swept = run(room.path(), &["doctor", "--sweep"]);
+    let swept = run(directory.path(), &["doctor", "--sweep"]);
     assert_eq!(swept.status.code(), Some(0), "{}", String::from_utf8_lossy(&swept.stderr));
     // The guardian of the ended run may be at it, and the kernel detaches a moment later.
-    crate::common::wait_until(|| leftovers(room.path()).is_empty());
+    crate::common::wait_until(|| leftovers(directory.path()).is_empty());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn what_a_command_did_is_rolled_back_to_the_byte() {
-    let room = crate::common::room();
-    let image = aged_image(room.path());
+    let directory = crate::common::temporary_directory();
+    let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
     let target = format!("image:{image}");
-    assert_eq!(run(room.path(), &["snapshot", &image, "before"]).status.code(), Some(0));
+    assert_eq!(run(directory.path(), &["snapshot", &image, "before"]).status.code(), Some(0));
     let disturb = "rm -rf {}/*; dd if=/dev/zero of={}/new bs=1M count=20 2>/dev/null";
     let words = ["run-and-rollback", &target, "before", "--json=undone.json", "--", "sh", "-c", disturb];
-    let undone = run(room.path(), &words);
+    let undone = run(directory.path(), &words);
     assert_eq!(undone.status.code(), Some(0), "{}", String::from_utf8_lossy(&undone.stderr));
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
     let first = std::fs::File::options().write(true).open(&image).expect("open");
     std::os::unix::fs::FileExt::write_at(&first, &[7; 100_000], 50_000_000).expect("write");
-    let value = json(&run(room.path(), &["rollback", &image, "before", "--verify", "--json"]));
+    let value = json(&run(directory.path(), &["rollback", &image, "before", "--verify", "--json"]));
     assert_keys(&value, &["restored_bytes", "extents", "method", "verified", "elapsed_seconds"]);
     assert_eq!(value["verified"], true);
     assert!(before == std::fs::read(&image).expect("read"), "not as before");
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn copies_and_packs_hold_every_byte() {
-    let room = crate::common::room();
-    let image = aged_image(room.path());
+    let directory = crate::common::temporary_directory();
+    let image = aged_image(directory.path());
     let before = std::fs::read(&image).expect("read");
     for words in [
         vec!["image", "copy", &image, "used.img"],
@@ -152,25 +152,25 @@ fn copies_and_packs_hold_every_byte() {
         vec!["image", "pack", &image, "packed"],
         vec!["image", "unpack", "packed", "unpacked.img"],
     ] {
-        let output = run(room.path(), &words);
+        let output = run(directory.path(), &words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     for copy in ["used.img", "full.img", "unpacked.img"] {
-        assert!(before == std::fs::read(room.path().join(copy)).expect("read"), "{copy}");
+        assert!(before == std::fs::read(directory.path().join(copy)).expect("read"), "{copy}");
     }
-    let mut packed = std::fs::read(room.path().join("packed")).expect("read");
+    let mut packed = std::fs::read(directory.path().join("packed")).expect("read");
     let middle = packed.len() / 2;
     packed[middle] ^= 0x55;
-    std::fs::write(room.path().join("packed"), packed).expect("write");
-    let damaged = run(room.path(), &["image", "unpack", "packed", "damaged.img"]);
+    std::fs::write(directory.path().join("packed"), packed).expect("write");
+    let damaged = run(directory.path(), &["image", "unpack", "packed", "damaged.img"]);
     assert_ne!(damaged.status.code(), Some(0));
-    assert!(!room.path().join("damaged.img").exists(), "a damaged pack leaves no image");
+    assert!(!directory.path().join("damaged.img").exists(), "a damaged pack leaves no image");
 }
 
 #[test]
 fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
-    let room = crate::common::room();
-    std::fs::write(room.path().join("foreign"), [0x5au8; 1000]).expect("write");
+    let directory = crate::common::temporary_directory();
+    std::fs::write(directory.path().join("foreign"), [0x5au8; 1000]).expect("write");
     for (words, code, said) in [
         (vec!["layout", "/proc"], 4, "does not tell where its data lie"),
         (vec!["layout", "/nowhere"], 2, "No such file or directory"),
@@ -179,10 +179,10 @@ fn what_cannot_be_looked_at_is_told_and_nothing_is_written() {
         (vec!["rollback", "foreign", "never"], 2, "no snapshot"),
         (vec!["image", "unpack", "foreign", "made"], 2, "foreign"),
     ] {
-        let output = run(room.path(), &words);
+        let output = run(directory.path(), &words);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
         assert!(text.contains(said), "{words:?}: {text}");
-        assert!(!room.path().join("made").exists(), "{words:?} wrote something");
+        assert!(!directory.path().join("made").exists(), "{words:?} wrote something");
     }
 }

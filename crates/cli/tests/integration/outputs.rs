@@ -1,6 +1,6 @@
 //! Every option that names an output file goes through the function that destroys nothing.
 
-use crate::common::{json, room, run};
+use crate::common::{json, run, temporary_directory};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
@@ -123,8 +123,8 @@ fn state(folder: &Path) -> Vec<(String, [u64; 5], Vec<u8>)> {
 
 #[test]
 fn no_verb_replaces_data_by_its_output() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     let kinds = kinds(folder);
     assert!(kinds.len() >= 17, "{}", kinds.len());
@@ -157,8 +157,8 @@ fn no_verb_replaces_data_by_its_output() {
 
 #[test]
 fn planted_names_of_temporary_files_are_not_written_through() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     fs::write(folder.join("precious"), "precious").unwrap();
     for number in QUICK {
@@ -177,8 +177,8 @@ fn planted_names_of_temporary_files_are_not_written_through() {
 
 #[test]
 fn a_pipe_is_written_into_and_stays_a_pipe() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     let pipe = folder.join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -198,8 +198,8 @@ fn a_pipe_is_written_into_and_stays_a_pipe() {
 
 #[test]
 fn standard_output_and_devices_are_written_into() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     let before = fs::symlink_metadata("/dev/stdout").unwrap().ino();
     for name in ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
@@ -216,8 +216,8 @@ fn standard_output_and_devices_are_written_into() {
 
 #[test]
 fn the_same_format_is_replaced_and_force_replaces_the_rest() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     for _ in 0..2 {
         assert_eq!(run(folder, &["report", "run"]).status.code(), Some(0), "also over the report of before");
@@ -233,11 +233,11 @@ fn the_same_format_is_replaced_and_force_replaces_the_rest() {
 /// The end of a pipe's reader is told by the error of the write, for every verb that prints much.
 #[test]
 fn a_reader_that_has_gone_ends_the_program_quietly() {
-    let room = tempfile::tempdir().expect("room");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     for words in [vec!["doc", "age"], vec!["experiments", "--json"], vec!["man", "age"], vec!["completions", "bash"]] {
         let (reader, writer) = std::io::pipe().expect("pipe");
         drop(reader);
-        let mut command = crate::common::senesce(room.path());
+        let mut command = crate::common::senesce(directory.path());
         let output =
             command.args(&words).stdout(writer).stderr(std::process::Stdio::piped()).output().expect("senesce");
         assert_eq!(output.status.code(), Some(0), "{words:?}");
@@ -258,8 +258,8 @@ const DIRECTORIES: &[&[&str]] = &[
 
 #[test]
 fn what_is_no_directory_is_told_where_one_is_wanted() {
-    let room = room();
-    let folder = room.path();
+    let directory = temporary_directory();
+    let folder = directory.path();
     record(folder);
     assert!(run(folder, &["objects", "commit", "store", "run"]).status.success());
     fs::write(folder.join("letter"), "Dear diary, ").unwrap();
@@ -280,42 +280,44 @@ fn what_is_no_directory_is_told_where_one_is_wanted() {
 
 #[test]
 fn manual_pages_replace_their_own_kind_alone() {
-    let room = room();
-    let at = |name: &str| room.path().join("man").join(name);
-    fs::create_dir(room.path().join("man")).unwrap();
-    fs::write(room.path().join("precious"), "precious").unwrap();
-    symlink(room.path().join("precious"), at("senesce.1")).unwrap();
-    let written = || run(room.path(), &["man", "--dir", "man"]).status.code();
+    let directory = temporary_directory();
+    let at = |name: &str| directory.path().join("man").join(name);
+    fs::create_dir(directory.path().join("man")).unwrap();
+    fs::write(directory.path().join("precious"), "precious").unwrap();
+    symlink(directory.path().join("precious"), at("senesce.1")).unwrap();
+    let written = || run(directory.path(), &["man", "--dir", "man"]).status.code();
     assert_eq!(written(), Some(3));
     fs::remove_file(at("senesce.1")).unwrap();
     assert_eq!((written(), written()), (Some(0), Some(0)), "its own pages are replaced");
     fs::write(at("senesce-age.1"), "Dear diary, ").unwrap();
     assert_eq!(written(), Some(3));
     assert_eq!(fs::read(at("senesce-age.1")).unwrap(), b"Dear diary, ");
-    assert_eq!(fs::read(room.path().join("precious")).unwrap(), b"precious");
+    assert_eq!(fs::read(directory.path().join("precious")).unwrap(), b"precious");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_whose_link_leads_nowhere_is_refused_and_the_link_stays() {
-    let room = room();
-    let link = room.path().join("a.img");
+    let directory = temporary_directory();
+    let link = directory.path().join("a.img");
     symlink("unmounted/a.img", &link).unwrap();
-    let ended =
-        run(room.path(), &["age", "image:a.img,size=64M", "--profile", "agrawal", "--fullness", "0.3", "--out", "run"]);
+    let ended = run(
+        directory.path(),
+        &["age", "image:a.img,size=64M", "--profile", "agrawal", "--fullness", "0.3", "--out", "run"],
+    );
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
     assert!(link.symlink_metadata().unwrap().is_symlink());
 }
 
 #[test]
 fn files_are_not_exported_through_a_planted_folder() {
-    let room = room();
-    record(room.path());
+    let directory = temporary_directory();
+    record(directory.path());
     for folder in ["precious", "files"] {
-        fs::create_dir(room.path().join(folder)).unwrap();
+        fs::create_dir(directory.path().join(folder)).unwrap();
     }
-    symlink(room.path().join("precious"), room.path().join("files/run")).unwrap();
-    let ended = run(room.path(), &["export", "run", "--files", "files"]);
+    symlink(directory.path().join("precious"), directory.path().join("files/run")).unwrap();
+    let ended = run(directory.path(), &["export", "run", "--files", "files"]);
     assert_eq!(ended.status.code(), Some(3), "{}", String::from_utf8_lossy(&ended.stderr));
-    assert_eq!(fs::read_dir(room.path().join("precious")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("precious")).unwrap().count(), 0);
 }

@@ -1,19 +1,19 @@
 //! Prognoses and twins from the command line.
 
-use crate::common::{json, leftovers, room, run};
+use crate::common::{json, leftovers, run, temporary_directory};
 use std::path::Path;
 use std::process::Command;
 
 /// An ext4 of 48 MiB with some files, made without a mount.
-fn image(room: &Path) -> String {
-    let tree = room.join("tree/deep");
+fn image(directory: &Path) -> String {
+    let tree = directory.join("tree/deep");
     std::fs::create_dir_all(&tree).unwrap();
     for number in 0..40 {
         std::fs::write(tree.join(format!("{number}")), vec![1u8; 3000 * number]).unwrap();
     }
-    let image = room.join("disk.img");
+    let image = directory.join("disk.img");
     std::fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
-    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).arg(room.join("tree")).arg(&image).status();
+    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-d"]).arg(directory.join("tree")).arg(&image).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfs.ext4");
     image.to_string_lossy().into_owned()
 }
@@ -33,8 +33,8 @@ const KEYS: [&str; 9] = [
 #[test]
 #[ignore = "needs loop devices"]
 fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
-    let room = room();
-    let image = image(room.path());
+    let directory = temporary_directory();
+    let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
     let words = [
         "prognosis",
@@ -49,7 +49,7 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
         "--prometheus",
         "m.prom",
     ];
-    let found = json(&run(room.path(), &words));
+    let found = json(&run(directory.path(), &words));
     for key in KEYS {
         assert!(!found[key].is_null(), "{key} is missing in {found}");
     }
@@ -61,33 +61,34 @@ fn a_prognosis_says_all_that_was_promised_and_alters_nothing() {
         assert!(!found["cures"][0][key].is_null(), "{key}");
     }
     assert_eq!(found["files"], 40);
-    let page = std::fs::read_to_string(room.path().join("page.html")).unwrap();
+    let page = std::fs::read_to_string(directory.path().join("page.html")).unwrap();
     assert!(page.contains("to read it all now") && page.contains("Files that can still be created"));
-    let metrics = std::fs::read_to_string(room.path().join("m.prom")).unwrap();
+    let metrics = std::fs::read_to_string(directory.path().join("m.prom")).unwrap();
     assert!(metrics.contains("senesce_read_seconds{target="), "{metrics}");
     for _ in 0..2 {
-        let again = json(&run(room.path(), &["prognosis", &image, "--model", "850-evo", "--json", "--record", "kept"]));
+        let again =
+            json(&run(directory.path(), &["prognosis", &image, "--model", "850-evo", "--json", "--record", "kept"]));
         assert!(again["trend"].is_array());
     }
-    assert_eq!(std::fs::read_to_string(room.path().join("kept/prognoses.jsonl")).unwrap().lines().count(), 3);
+    assert_eq!(std::fs::read_to_string(directory.path().join("kept/prognoses.jsonl")).unwrap().lines().count(), 3);
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
-    assert!(leftovers(room.path()).is_empty());
+    assert!(leftovers(directory.path()).is_empty());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
     use std::os::unix::fs::MetadataExt;
-    let room = room();
-    let image = image(room.path());
+    let directory = temporary_directory();
+    let image = image(directory.path());
     let before = std::fs::read(&image).unwrap();
-    let made = json(&run(room.path(), &["twin", &image, "twin.img", "--json"]));
+    let made = json(&run(directory.path(), &["twin", &image, "twin.img", "--json"]));
     assert_eq!(made["file_system"], "ext4");
-    assert_eq!(room.path().join("twin.img").metadata().unwrap().mode() & 0o777, 0o600);
-    let again = run(room.path(), &["twin", &image, "twin.img"]);
+    assert_eq!(directory.path().join("twin.img").metadata().unwrap().mode() & 0o777, 0o600);
+    let again = run(directory.path(), &["twin", &image, "twin.img"]);
     assert_eq!(again.status.code(), Some(3), "nothing is replaced");
     let words = ["prognosis", &image, "--try", "--passes", "1", "--json", "--", "touch", "{}/new"];
-    let twin = json(&run(room.path(), &words))["twin"].clone();
+    let twin = json(&run(directory.path(), &words))["twin"].clone();
     for key in [
         "now_seconds",
         "ideal_seconds",
@@ -102,13 +103,13 @@ fn a_twin_is_private_and_what_is_tried_on_it_is_told() {
         assert!(!twin[key].is_null(), "{key} is missing in {twin}");
     }
     assert!(std::fs::read(&image).unwrap() == before, "the image was altered");
-    assert!(leftovers(room.path()).is_empty());
+    assert!(leftovers(directory.path()).is_empty());
 }
 
 #[test]
 fn bad_input_is_told_with_its_code() {
-    let room = room();
-    let code = |words: &[&str]| run(room.path(), words).status.code();
+    let directory = temporary_directory();
+    let code = |words: &[&str]| run(directory.path(), words).status.code();
     assert_eq!(code(&["prognosis", "no-such-target"]), Some(2));
     assert_eq!(code(&["prognosis", "no-such-target", "--", "true"]), Some(2), "a command needs --try");
     assert_eq!(code(&["prognosis", ".", "--model", "no-such-drive"]), Some(2));

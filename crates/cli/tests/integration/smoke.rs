@@ -11,33 +11,33 @@ const IN_THE_LAB: [&str; 3] = ["f2fs-bandwidth", "lab-selftest", "zns-rocksdb"];
 #[test]
 #[ignore = "needs loop devices, FUSE, git"]
 fn every_experiment_runs_at_the_smoke_scale_and_reports() {
-    let room = tempfile::tempdir().expect("room");
-    let list = json(&run(room.path(), &["experiments", "--json"]));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let list = json(&run(directory.path(), &["experiments", "--json"]));
     let ids = list.as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("id").to_string());
     let ids: Vec<String> = ids.filter(|id| !IN_THE_LAB.contains(&&**id)).collect();
     assert!(!ids.is_empty());
     let mut failed = Vec::new();
     for id in &ids {
-        let plan = run(room.path(), &["reproduce", id, "--scale", "smoke", "--dry-run"]);
-        let output = run(room.path(), &["reproduce", id, "--scale", "smoke", "--json", "--out", id]);
+        let plan = run(directory.path(), &["reproduce", id, "--scale", "smoke", "--dry-run"]);
+        let output = run(directory.path(), &["reproduce", id, "--scale", "smoke", "--json", "--out", id]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.code() != Some(0) || plan.status.code() != Some(0) {
             failed.push(format!("{id}: {:?} {said}", output.status.code()));
             continue;
         }
         json(&output);
-        failed.extend(unmeasured(room.path(), id));
-        let report = run(room.path(), &["report", id]);
+        failed.extend(unmeasured(directory.path(), id));
+        let report = run(directory.path(), &["report", id]);
         assert_eq!(report.status.code(), Some(0), "{id}: {}", String::from_utf8_lossy(&report.stderr));
-        assert_eq!(run(room.path(), &["doc", id]).status.code(), Some(0), "{id}");
+        assert_eq!(run(directory.path(), &["doc", id]).status.code(), Some(0), "{id}");
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
-    assert_eq!(crate::common::leftovers(room.path()), Vec::<String>::new());
+    assert_eq!(crate::common::leftovers(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 fn what_only_prints_works_anywhere() {
-    let room = tempfile::tempdir().expect("room");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     for words in [
         vec!["--help"],
         vec!["--version"],
@@ -52,13 +52,13 @@ fn what_only_prints_works_anywhere() {
         vec!["completions", "bash"],
         vec!["age", "image:x.img,size=1G", "--dry-run"],
     ] {
-        let output = run(room.path(), &words);
+        let output = run(directory.path(), &words);
         assert_eq!(output.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
     for words in [vec!["doc", "agee"], vec!["no-such-verb"], vec!["report", "nowhere"], vec!["reproduce", "no-such"]] {
-        assert_eq!(run(room.path(), &words).status.code(), Some(2), "{words:?}");
+        assert_eq!(run(directory.path(), &words).status.code(), Some(2), "{words:?}");
     }
-    assert_eq!(std::fs::read_dir(room.path()).expect("list").count(), 0, "nothing was left behind");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("list").count(), 0, "nothing was left behind");
 }
 
 /// What claims ask for and no run at the smoke scale has: experiment, metric, and what measures it.
@@ -78,8 +78,8 @@ const BEYOND_SMOKE: [(&str, &str, &str); 11] = [
 
 /// Claims that no value of a run could decide, by metric and names of conditions; the rule tests of the claims make their own
 /// values and cannot see this.
-fn unmeasured(room: &Path, id: &str) -> Option<String> {
-    let exported = json(&run(room, &["export", id, "--json"]));
+fn unmeasured(directory: &Path, id: &str) -> Option<String> {
+    let exported = json(&run(directory, &["export", id, "--json"]));
     let mut measured: BTreeMap<String, Vec<BTreeSet<String>>> = BTreeMap::new();
     for one in exported["runs"][0]["measurements"].as_array().expect("measurements") {
         let words = one["condition"].as_str().expect("condition").split_whitespace();

@@ -56,13 +56,13 @@ command = ["true"]
 command = ["false"]
 "#;
 
-fn study(room: &Path, text: &str, words: &[&str]) -> Output {
-    std::fs::write(room.join("study.toml"), text).expect("write the study");
-    run(room, &[&["study", "study.toml"], words].concat())
+fn study(directory: &Path, text: &str, words: &[&str]) -> Output {
+    std::fs::write(directory.join("study.toml"), text).expect("write the study");
+    run(directory, &[&["study", "study.toml"], words].concat())
 }
 
-fn refused(room: &Path, text: &str) -> String {
-    let output = study(room, text, &["--dry-run"]);
+fn refused(directory: &Path, text: &str) -> String {
+    let output = study(directory, text, &["--dry-run"]);
     assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(output.stdout.is_empty());
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -71,11 +71,11 @@ fn refused(room: &Path, text: &str) -> String {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_killed_study_goes_on_and_measures_every_cell_once() {
-    let room = tempfile::tempdir().expect("room");
-    std::fs::write(room.path().join("study.toml"), STUDY).expect("write the study");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(directory.path().join("study.toml"), STUDY).expect("write the study");
     let words = ["study", "study.toml", "--out", "run", "--json"];
-    let mut child = senesce(room.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
-    let events = room.path().join("run/events.jsonl");
+    let mut child = senesce(directory.path()).args(words).stdout(std::process::Stdio::null()).spawn().expect("start");
+    let events = directory.path().join("run/events.jsonl");
     let runs = || std::fs::read_to_string(&events).unwrap_or_default().matches("\"kind\":\"run\"").count();
     wait_until(|| runs() >= 3 || child.try_wait().is_ok_and(|ended| ended.is_some()));
     child.kill().expect("kill -9");
@@ -84,11 +84,11 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
     assert!(before >= 3);
     let in_memory = format!("/dev/shm/senesce-study-{}", child.id());
     wait_until(|| !Path::new(&in_memory).exists());
-    assert!(!room.path().join("run/summary.json").exists());
-    let partial = run(room.path(), &["report", "run", "--out", "partial.html"]);
+    assert!(!directory.path().join("run/summary.json").exists());
+    let partial = run(directory.path(), &["report", "run", "--out", "partial.html"]);
     assert!(partial.status.success(), "{}", String::from_utf8_lossy(&partial.stderr));
 
-    let result = json(&run(room.path(), &words));
+    let result = json(&run(directory.path(), &words));
     // Two file systems, three states, six values each.
     assert_eq!((&result["runs_done"], &result["runs_planned"]), (&Value::from(36), &Value::from(36)));
     assert_eq!(result["runs_failed"], 0, "{result}");
@@ -100,11 +100,11 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
         assert_eq!(values, 6, "{cell}");
         assert!(cell["mean"].as_f64().is_some_and(|mean| mean > 0.0), "{cell}");
     }
-    assert_eq!(leftovers(room.path()), Vec::<String>::new());
-    let again = run(room.path(), &words);
+    assert_eq!(leftovers(directory.path()), Vec::<String>::new());
+    let again = run(directory.path(), &words);
     assert!(String::from_utf8_lossy(&again.stderr).contains("already done"));
 
-    let other = study(room.path(), &STUDY.replace("0.4", "0.5"), &["--out", "run"]);
+    let other = study(directory.path(), &STUDY.replace("0.4", "0.5"), &["--out", "run"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&other.stderr).contains("holds another run"));
 }
@@ -112,17 +112,17 @@ fn a_killed_study_goes_on_and_measures_every_cell_once() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_interrupted_study_says_so_and_how_it_goes_on() {
-    let room = tempfile::tempdir().expect("room");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let endless = STUDY.replace("images = 2", "images = 500");
     assert_ne!(endless, STUDY);
-    std::fs::write(room.path().join("study.toml"), endless).expect("write the study");
-    let mut child = senesce(room.path())
+    std::fs::write(directory.path().join("study.toml"), endless).expect("write the study");
+    let mut child = senesce(directory.path())
         .args(["study", "study.toml"])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("start");
-    let runs = || std::fs::read_dir(room.path().join("senesce-runs")).into_iter().flatten().flatten();
+    let runs = || std::fs::read_dir(directory.path().join("senesce-runs")).into_iter().flatten().flatten();
     let has_begun =
         |run: std::fs::DirEntry| run.path().join("events.jsonl").metadata().is_ok_and(|found| found.len() > 0);
     wait_until(|| {
@@ -131,22 +131,22 @@ fn an_interrupted_study_says_so_and_how_it_goes_on() {
     });
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
     let output = child.wait_with_output().expect("wait");
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(130), "{words}");
-    assert!(words.contains("continues it"), "{words}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{message}");
+    assert!(message.contains("continues it"), "{message}");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
-    let room = tempfile::tempdir().expect("room");
-    let output = study(room.path(), FAILING, &["--json"]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = study(directory.path(), FAILING, &["--json"]);
     assert_eq!(output.status.code(), Some(5), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&Value::from(2), &Value::from(2)));
     let events =
-        std::fs::read_dir(room.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
-    let report = run(room.path(), &["report", &events.path().to_string_lossy(), "--text"]);
+        std::fs::read_dir(directory.path().join("senesce-runs")).expect("runs").next().expect("a run").expect("a run");
+    let report = run(directory.path(), &["report", &events.path().to_string_lossy(), "--text"]);
     assert!(
         String::from_utf8_lossy(&report.stdout).contains("Failed runs"),
         "{}",
@@ -156,8 +156,8 @@ fn a_cell_that_fails_is_recorded_and_the_rest_goes_on() {
 
 #[test]
 fn what_is_wrong_is_said_before_the_start() {
-    let room = tempfile::tempdir().expect("room");
-    let wrong = |from: &str, to: &str| refused(room.path(), &STUDY.replacen(from, to, 1));
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let wrong = |from: &str, to: &str| refused(directory.path(), &STUDY.replacen(from, to, 1));
     assert!(wrong("\"wang_os\"", "\"wang_so\"").contains("did you mean 'wang_os'"));
     assert!(wrong("of = \"aged\"", "of = \"agd\"").contains("did you mean 'aged'"));
     assert!(wrong("scale = 0.02", "scale = 20").contains("needs"));
@@ -169,18 +169,18 @@ fn what_is_wrong_is_said_before_the_start() {
     assert!(wrong("repetitions = 3", "repetitions = 0").contains("at least 1"));
     assert!(wrong("repetitions = 3", "repetitions = 2").contains("say at least 3"));
     let factor = format!("{STUDY}\n[[factor]]\nkey = \"file_sytem.mkfs\"\nvalues = [\"a\", \"b\"]\n");
-    assert!(refused(room.path(), &factor).contains("did you mean 'file_system'"));
-    assert!(refused(room.path(), "").contains("name"));
-    let missing = run(room.path(), &["study", "none.toml"]);
+    assert!(refused(directory.path(), &factor).contains("did you mean 'file_system'"));
+    assert!(refused(directory.path(), "").contains("name"));
+    let missing = run(directory.path(), &["study", "none.toml"]);
     assert_eq!(missing.status.code(), Some(2));
 }
 
 #[test]
 #[cfg_attr(feature = "mpi", ignore = "needs a senesce without MPI")]
 fn a_launcher_without_mpi_is_a_missing_requirement() {
-    let room = tempfile::tempdir().expect("room");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let text = STUDY.replacen("seconds = 0.2", "seconds = 0.2\nlauncher = \"mpirun -n 2\"", 1);
-    let output = study(room.path(), &text, &["--dry-run"]);
+    let output = study(directory.path(), &text, &["--dry-run"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(4), "{said}");
     assert!(said.contains("make mpi"), "{said}");
@@ -201,32 +201,32 @@ scale = 0.02
 /// Nothing but the guest's control share gives a study the drives of a machine.
 #[test]
 fn a_variable_does_not_make_a_host_the_guest() {
-    let room = tempfile::tempdir().expect("room");
-    std::fs::write(room.path().join("study.toml"), ZONED).expect("write the study");
-    let output = senesce(room.path()).args(["study", "study.toml"]).env("SENESCE_LAB", "1").output().expect("run");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    std::fs::write(directory.path().join("study.toml"), ZONED).expect("write the study");
+    let output = senesce(directory.path()).args(["study", "study.toml"]).env("SENESCE_LAB", "1").output().expect("run");
     assert_eq!(output.status.code(), Some(4));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("lab = true"), "{said}");
-    assert!(!room.path().join("senesce-runs").exists());
+    assert!(!directory.path().join("senesce-runs").exists());
 }
 
 #[test]
 fn the_example_is_a_study() {
-    let room = tempfile::tempdir().expect("room");
-    let example = run(room.path(), &["study", "--example"]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let example = run(directory.path(), &["study", "--example"]);
     assert!(example.status.success());
     let text = String::from_utf8(example.stdout).expect("text");
-    let plan = json(&study(room.path(), &text, &["--dry-run", "--json"]));
+    let plan = json(&study(directory.path(), &text, &["--dry-run", "--json"]));
     assert!(plan["estimated_seconds"].as_f64().is_some_and(|seconds| (20.0..120.0).contains(&seconds)), "{plan}");
-    assert_eq!(run(room.path(), &["study"]).status.code(), Some(2), "neither a study nor --example");
+    assert_eq!(run(directory.path(), &["study"]).status.code(), Some(2), "neither a study nor --example");
 }
 
 #[test]
 fn a_dry_run_estimates_and_writes_nothing() {
-    let room = tempfile::tempdir().expect("room");
-    let output = study(room.path(), STUDY, &["--dry-run", "--json"]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = study(directory.path(), STUDY, &["--dry-run", "--json"]);
     let plan = json(&output);
     assert!(plan["estimated_seconds"].as_f64().is_some_and(|seconds| seconds > 10.0), "{plan}");
     assert!(plan["bytes_to_write"].as_u64().is_some_and(|bytes| bytes > 64 << 20));
-    assert!(!room.path().join("senesce-runs").exists());
+    assert!(!directory.path().join("senesce-runs").exists());
 }

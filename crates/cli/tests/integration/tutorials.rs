@@ -26,13 +26,13 @@ fn play(name: &str, least_blocks: usize) {
     let blocks = blocks(&std::fs::read_to_string(page).expect("the page"));
     assert!(blocks.len() >= least_blocks, "{name}: {} blocks", blocks.len());
     // On a disk: a file system in memory does not tell where its data lie.
-    let room = tempfile::tempdir().expect("room");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let program = Path::new(assert_cmd::cargo::cargo_bin!("senesce")).parent().expect("folder").to_path_buf();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     for block in blocks {
         let mut shell = Command::new("sh");
-        shell.args(["-euc", &block]).current_dir(room.path()).env("PATH", &path);
-        let output = shell.env("XDG_CACHE_HOME", room.path().join(".cache")).output().expect("sh");
+        shell.args(["-euc", &block]).current_dir(directory.path()).env("PATH", &path);
+        let output = shell.env("XDG_CACHE_HOME", directory.path().join(".cache")).output().expect("sh");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{name}:\n{block}\n{said}");
         assert!(!said.contains("regression: exit code"), "{said}");

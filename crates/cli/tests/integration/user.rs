@@ -7,15 +7,15 @@ use std::path::Path;
 
 /// A folder that anybody may enter, with one that belongs to nobody.
 fn scene() -> (tempfile::TempDir, u32) {
-    let room = tempfile::tempdir().unwrap();
-    fs::set_permissions(room.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let accounts = fs::read_to_string("/etc/passwd").unwrap();
     let line = accounts.lines().find(|line| line.starts_with("nobody:")).expect("a user nobody");
     let number = line.split(':').nth(2).unwrap().parse().unwrap();
-    let theirs = room.path().join("theirs");
+    let theirs = directory.path().join("theirs");
     fs::create_dir(&theirs).unwrap();
     chown(&theirs, Some(number), None).unwrap();
-    (room, number)
+    (directory, number)
 }
 
 fn said(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
@@ -26,41 +26,41 @@ fn said(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
 #[test]
 #[ignore = "needs root"]
 fn a_workload_and_the_readers_of_its_record_run_without_the_rights_of_root() {
-    let (room, nobody) = scene();
-    let folder = room.path();
+    let (directory, nobody) = scene();
+    let folder = directory.path();
     let bench = ["--user", "nobody", "bench", "theirs/work", "append", "--create", "--out", "theirs/run"];
-    let (code, words) = said(folder, &bench);
-    assert_eq!(code, Some(0), "{words}");
+    let (code, message) = said(folder, &bench);
+    assert_eq!(code, Some(0), "{message}");
     for name in ["theirs/work", "theirs/work/.senesce", "theirs/run", "theirs/run/plan.toml"] {
         assert_eq!(folder.join(name).metadata().unwrap().uid(), nobody, "{name}");
     }
-    let (code, words) = said(folder, &["--user", "nobody", "report", "theirs/run"]);
-    assert_eq!(code, Some(0), "{words}");
+    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run"]);
+    assert_eq!(code, Some(0), "{message}");
     assert_eq!(folder.join("theirs/run/report.html").metadata().unwrap().uid(), nobody);
     // Outside of what that user may write.
-    let (code, words) = said(folder, &["--user", "nobody", "report", "theirs/run", "--out", "root.html"]);
-    assert_eq!(code, Some(5), "{words}");
-    assert!(words.contains("EACCES") && !folder.join("root.html").exists(), "{words}");
+    let (code, message) = said(folder, &["--user", "nobody", "report", "theirs/run", "--out", "root.html"]);
+    assert_eq!(code, Some(5), "{message}");
+    assert!(message.contains("EACCES") && !folder.join("root.html").exists(), "{message}");
     // A record that leads to what only root may read.
     fs::remove_file(folder.join("theirs/run/summary.json")).unwrap();
     fs::write(folder.join("secret"), r#"{"secret":1}"#).unwrap();
     fs::set_permissions(folder.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
     std::os::unix::fs::symlink(folder.join("secret"), folder.join("theirs/run/summary.json")).unwrap();
-    let (code, words) = said(folder, &["--user", "nobody", "export", "theirs/run", "--json"]);
-    assert!(code != Some(0) && words.contains("EACCES"), "{code:?} {words}");
+    let (code, message) = said(folder, &["--user", "nobody", "export", "theirs/run", "--json"]);
+    assert!(code != Some(0) && message.contains("EACCES"), "{code:?} {message}");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn what_needs_root_says_so_and_root_is_no_such_user() {
-    let (room, _) = scene();
+    let (directory, _) = scene();
     let aged = ["--user", "nobody", "age", "image:theirs/a.img,size=16M", "--out", "theirs/run"];
-    let (code, words) = said(room.path(), &aged);
-    assert_eq!(code, Some(4), "{words}");
-    assert!(words.contains("root"), "{words}");
+    let (code, message) = said(directory.path(), &aged);
+    assert_eq!(code, Some(4), "{message}");
+    assert!(message.contains("root"), "{message}");
     for (name, found) in [("root", "is root"), ("no-such-user", "there is no user"), ("0", "is root")] {
-        let (code, words) = said(room.path(), &["--user", name, "runs"]);
-        assert_eq!(code, Some(2), "{words}");
-        assert!(words.contains(found), "{words}");
+        let (code, message) = said(directory.path(), &["--user", name, "runs"]);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains(found), "{message}");
     }
 }

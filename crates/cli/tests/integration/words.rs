@@ -1,6 +1,6 @@
 //! The words of the command line: how runs are named, what is suggested and completed, what help, manual and version say.
 
-use crate::common::{json, room, run, senesce};
+use crate::common::{json, run, senesce, temporary_directory};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -25,65 +25,68 @@ fn two_runs(folder: &Path) -> Vec<String> {
 
 #[test]
 fn runs_are_named_by_path_time_or_hash() {
-    let room = room();
-    let runs = two_runs(room.path());
+    let directory = temporary_directory();
+    let runs = two_runs(directory.path());
     assert_eq!(runs.len(), 2);
-    let by_path = json(&run(room.path(), &["report", &runs[0], "--json"]));
+    let by_path = json(&run(directory.path(), &["report", &runs[0], "--json"]));
     let hash = runs[0].rsplit_once('-').expect("a hash").1;
-    assert_eq!(json(&run(room.path(), &["report", &hash[..6], "--json"])), by_path);
-    let both = json(&run(room.path(), &["report", &runs[0], &runs[1], "--json"]));
+    assert_eq!(json(&run(directory.path(), &["report", &hash[..6], "--json"])), by_path);
+    let both = json(&run(directory.path(), &["report", &runs[0], &runs[1], "--json"]));
     assert_eq!(both[0], by_path);
     assert_eq!(both.as_array().map(Vec::len), Some(2));
-    let reports = printed(&run(room.path(), &["report", &runs[0], "latest"]));
+    let reports = printed(&run(directory.path(), &["report", &runs[0], "latest"]));
     assert_eq!(reports.lines().count(), 2, "{reports}");
-    let several = run(room.path(), &["report", "zns"]);
+    let several = run(directory.path(), &["report", "zns"]);
     assert_eq!(several.status.code(), Some(2));
     assert!(said(&several).contains("several runs begin so"), "{}", said(&several));
-    let one_file = run(room.path(), &["report", &runs[0], &runs[1], "--out", "x.html"]);
-    assert_eq!((one_file.status.code(), room.path().join("x.html").exists()), (Some(2), false));
+    let one_file = run(directory.path(), &["report", &runs[0], &runs[1], "--out", "x.html"]);
+    assert_eq!((one_file.status.code(), directory.path().join("x.html").exists()), (Some(2), false));
 }
 
 #[test]
 fn a_verb_that_there_is_not_gets_a_suggestion() {
-    let room = room();
-    let ended = run(room.path(), &["-q", "lyout", "."]);
+    let directory = temporary_directory();
+    let ended = run(directory.path(), &["-q", "lyout", "."]);
     assert_eq!(ended.status.code(), Some(2));
-    let words = "there is no verb 'lyout', did you mean 'layout'?; `senesce --help` lists them";
-    assert!(said(&ended).contains(words), "{}", said(&ended));
-    let page = run(room.path(), &["man", "lyout"]);
+    let message = "there is no verb 'lyout', did you mean 'layout'?; `senesce --help` lists them";
+    assert!(said(&ended).contains(message), "{}", said(&ended));
+    let page = run(directory.path(), &["man", "lyout"]);
     assert!(said(&page).contains("did you mean 'layout'?"), "{}", said(&page));
-    let inner = run(room.path(), &["lab", "statsu"]);
+    let inner = run(directory.path(), &["lab", "statsu"]);
     assert!(said(&inner).contains("'status'"), "{}", said(&inner));
 }
 
 #[test]
 fn a_fullness_may_be_a_percentage() {
-    let room = room();
+    let directory = temporary_directory();
     let planned = |fullness: &str| {
         let words = ["age", "memory:1G", "--dry-run", "--json", "--fullness", fullness];
-        json(&run(room.path(), &words))["spec"]["fullness"].as_f64()
+        json(&run(directory.path(), &words))["spec"]["fullness"].as_f64()
     };
     assert_eq!((planned("80%"), planned("0.8")), (Some(0.8), Some(0.8)));
-    assert_eq!(run(room.path(), &["age", "--plan-only", "--size", "1G", "--fullness", "full"]).status.code(), Some(2));
+    assert_eq!(
+        run(directory.path(), &["age", "--plan-only", "--size", "1G", "--fullness", "full"]).status.code(),
+        Some(2)
+    );
 }
 
 #[test]
 fn the_help_has_groups_and_the_version_its_commit() {
-    let room = room();
-    let help = printed(&run(room.path(), &["--help"]));
+    let directory = temporary_directory();
+    let help = printed(&run(directory.path(), &["--help"]));
     for word in ["Age:", "Look:", "Measure:", "Compare:", "Stores:", "Records:", "\n  demo ", "Options:"] {
         assert!(help.contains(word), "{word}: {help}");
     }
     assert!(!help.contains('\u{1b}'), "no colours in a pipe");
-    let version = printed(&run(room.path(), &["--version"]));
+    let version = printed(&run(directory.path(), &["--version"]));
     assert!(version.starts_with("senesce 0.") && version.trim().ends_with("MPI)"), "{version}");
 }
 
 #[test]
 fn every_verb_has_a_manual_page_of_its_name() {
-    let room = room();
-    printed(&run(room.path(), &["man", "--dir", "man"]));
-    let page = |name: &str| std::fs::read_to_string(room.path().join(format!("man/{name}.1"))).expect(name);
+    let directory = temporary_directory();
+    printed(&run(directory.path(), &["man", "--dir", "man"]));
+    let page = |name: &str| std::fs::read_to_string(directory.path().join(format!("man/{name}.1"))).expect(name);
     let root = page("senesce");
     for verb in ["age", "compare", "demo", "run-and-rollback"] {
         let name = format!("senesce-{verb}");
@@ -91,7 +94,7 @@ fn every_verb_has_a_manual_page_of_its_name() {
         assert!(page(&name).contains(".SH NAME"), "{verb}");
     }
     assert!(page("senesce-lab-run").contains("senesce lab run"));
-    assert_eq!(printed(&run(room.path(), &["man", "age"])), page("senesce-age"));
+    assert_eq!(printed(&run(directory.path(), &["man", "age"])), page("senesce-age"));
 }
 
 /// What a shell gets that asks for the word after `words`.
@@ -105,25 +108,25 @@ fn completed(folder: &Path, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn completions_know_what_there_is() {
-    let room = room();
-    let runs = two_runs(room.path());
-    assert_eq!(completed(room.path(), &["prof"]), ["profile"]);
-    assert_eq!(completed(room.path(), &["age", "--profile", "wang"]), ["wang_os", "wang_lanl"]);
-    assert_eq!(completed(room.path(), &["age", "--fs", "x"]), ["xfs"]);
-    assert_eq!(completed(room.path(), &["reproduce", "mail"]), ["mail-aging"]);
-    assert_eq!(completed(room.path(), &["report", "lat"]), ["latest"]);
-    assert_eq!(completed(room.path(), &["export", "senesce-runs/z"]), runs);
-    assert_eq!(completed(room.path(), &["doc", "gloss"]), ["glossary"]);
+    let directory = temporary_directory();
+    let runs = two_runs(directory.path());
+    assert_eq!(completed(directory.path(), &["prof"]), ["profile"]);
+    assert_eq!(completed(directory.path(), &["age", "--profile", "wang"]), ["wang_os", "wang_lanl"]);
+    assert_eq!(completed(directory.path(), &["age", "--fs", "x"]), ["xfs"]);
+    assert_eq!(completed(directory.path(), &["reproduce", "mail"]), ["mail-aging"]);
+    assert_eq!(completed(directory.path(), &["report", "lat"]), ["latest"]);
+    assert_eq!(completed(directory.path(), &["export", "senesce-runs/z"]), runs);
+    assert_eq!(completed(directory.path(), &["doc", "gloss"]), ["glossary"]);
 }
 
 /// Has a shell read the registration and complete `senesce report lat`.
 fn shell_completes(shell: &str, script: &str) {
-    let room = room();
-    let registration = printed(&run(room.path(), &["completions", shell]));
-    std::fs::write(room.path().join("registration"), registration).expect("write");
+    let directory = temporary_directory();
+    let registration = printed(&run(directory.path(), &["completions", shell]));
+    std::fs::write(directory.path().join("registration"), registration).expect("write");
     let program = Path::new(assert_cmd::cargo::cargo_bin!("senesce")).parent().expect("folder").to_path_buf();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(shell).args(["-c", script]).current_dir(room.path()).env("PATH", path).output();
+    let output = Command::new(shell).args(["-c", script]).current_dir(directory.path()).env("PATH", path).output();
     let found = printed(&output.expect(shell));
     assert_eq!(found.trim(), "latest", "{shell}");
 }
@@ -152,10 +155,10 @@ fn zsh_completes() {
 
 #[test]
 fn the_demo_shows_a_report_anywhere() {
-    let room = room();
-    let text = printed(&run(room.path(), &["demo", "--on", "simulator"]));
+    let directory = temporary_directory();
+    let text = printed(&run(directory.path(), &["demo", "--on", "simulator"]));
     let report = text.lines().last().and_then(|line| line.strip_prefix("report: ")).expect("a report");
-    let html = std::fs::read_to_string(room.path().join(report)).expect("the report");
+    let html = std::fs::read_to_string(directory.path().join(report)).expect("the report");
     assert!(html.starts_with("<!doctype html>"));
 }
 
@@ -163,12 +166,12 @@ fn the_demo_shows_a_report_anywhere() {
 #[test]
 fn warnings_and_refusals_hold_no_control_characters() {
     // On the root file system, which is warned of.
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let name = "a\u{1b}]0;title\u{7}\u{9b}31m\u{8}";
-    std::fs::create_dir(room.path().join(name)).unwrap();
-    std::fs::write(room.path().join(name).join("thesis"), "precious").unwrap();
+    std::fs::create_dir(directory.path().join(name)).unwrap();
+    std::fs::write(directory.path().join(name).join("thesis"), "precious").unwrap();
     for words in [vec!["bench", name, "fileserver"], vec!["age", name, "--size", "1G"], vec!["report", name]] {
-        let output = run(room.path(), &words);
+        let output = run(directory.path(), &words);
         assert!(!output.status.success(), "{words:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!said.chars().any(|sign| sign.is_control() && sign != '\n'), "{said:?}");

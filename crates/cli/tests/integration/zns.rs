@@ -4,25 +4,25 @@ use assert_cmd::Command;
 use serde_json::Value;
 use std::path::Path;
 
-fn senesce(room: &Path, arguments: &[&str]) -> Command {
+fn senesce(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("senesce").unwrap();
-    command.current_dir(room).args(arguments);
+    command.current_dir(directory).args(arguments);
     command
 }
 
-fn result(room: &Path, arguments: &[&str]) -> Value {
-    let output = senesce(room, arguments).output().unwrap();
-    let words = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {words}");
+fn result(directory: &Path, arguments: &[&str]) -> Value {
+    let output = senesce(directory, arguments).output().unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {message}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 
 #[test]
 fn every_actor_has_the_promised_numbers() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let with = "op=randread,bs=4k,qd=4,zones=100..200,jobs=1";
     let value = result(
-        room.path(),
+        directory.path(),
         &[
             "zns",
             "sim:zn540",
@@ -55,15 +55,17 @@ fn every_actor_has_the_promised_numbers() {
     assert!((actors[0]["bw_mib"].as_f64().unwrap() - 200.0).abs() < 4.0, "the rate is per worker");
     assert!(value["sim_seconds"].as_f64().unwrap() >= 0.5);
     assert!(value["commands_per_cpu_second"].as_f64().unwrap() > 0.0);
-    assert_eq!(std::fs::read_dir(room.path().join("senesce-runs")).unwrap().count(), 1, "the run left its record");
+    assert_eq!(std::fs::read_dir(directory.path().join("senesce-runs")).unwrap().count(), 1, "the run left its record");
 }
 
 #[test]
 fn resets_and_finishes_report_their_latency() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (op, low, high) in [("reset", 10_000.0, 13_000.0), ("finish", 440_000.0, 470_000.0)] {
-        let value =
-            result(room.path(), &["zns", "sim:zn540", "--op", op, "--occupancy", "0.5", "--count", "20", "--json"]);
+        let value = result(
+            directory.path(),
+            &["zns", "sim:zn540", "--op", op, "--occupancy", "0.5", "--count", "20", "--json"],
+        );
         let actor = &value["actors"][0];
         assert_eq!(actor["commands"], 20);
         let mean = actor["lat_us"]["mean"].as_f64().unwrap();
@@ -74,7 +76,7 @@ fn resets_and_finishes_report_their_latency() {
 
 #[test]
 fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let job = r#"
         on-lost-zone = "stop"
         [[actor]]
@@ -86,8 +88,8 @@ fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
         state = "offline"
         at = "500ms"
     "#;
-    std::fs::write(room.path().join("job.toml"), job).unwrap();
-    let value = result(room.path(), &["zns", "sim:zn540", "job.toml", "--json"]);
+    std::fs::write(directory.path().join("job.toml"), job).unwrap();
+    let value = result(directory.path(), &["zns", "sim:zn540", "job.toml", "--json"]);
     let actor = &value["actors"][0];
     let (seconds, rate) = (actor["seconds"].as_f64().unwrap(), actor["iops"].as_f64().unwrap());
     assert!((0.5..0.51).contains(&seconds), "{actor}");
@@ -97,15 +99,15 @@ fn a_job_that_a_lost_zone_ends_has_the_rates_of_its_time() {
 
 #[test]
 fn a_record_can_be_reported_again() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let arguments = ["zns", "sim:zn540", "--op", "append", "--qd", "4", "--time", "1s", "--out", "run", "--json"];
-    result(room.path(), &arguments);
-    senesce(room.path(), &["report", "run"]).assert().success();
+    result(directory.path(), &arguments);
+    senesce(directory.path(), &["report", "run"]).assert().success();
 }
 
 #[test]
 fn wrong_words_end_with_two_before_any_command() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let cases: [(&[&str], &str); 11] = [
         (&["zns", "sim:zn541", "--op", "write"], "did you mean 'zn540'"),
         (&["zns", "floppy", "--op", "write"], "is no device"),
@@ -119,21 +121,21 @@ fn wrong_words_end_with_two_before_any_command() {
         (&["zns", "sim:zn540", "--op", "write", "--occupancy", "0.5"], "--occupancy"),
         (&["zns", "sim:zn540", "--time", "5s"], "--op"),
     ];
-    for (arguments, words) in cases {
-        let output = senesce(room.path(), arguments).output().unwrap();
+    for (arguments, message) in cases {
+        let output = senesce(directory.path(), arguments).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-        assert!(error.contains(words), "{arguments:?}: {error}");
+        assert!(error.contains(message), "{arguments:?}: {error}");
     }
-    assert!(!room.path().join("senesce-runs").exists(), "nothing ran");
+    assert!(!directory.path().join("senesce-runs").exists(), "nothing ran");
 }
 
 #[test]
 fn zones_are_listed_with_a_map() {
-    let room = tempfile::tempdir().unwrap();
-    let value = result(room.path(), &["zones", "null", "list", "--json", "--svg", "map.svg"]);
+    let directory = tempfile::tempdir().unwrap();
+    let value = result(directory.path(), &["zones", "null", "list", "--json", "--svg", "map.svg"]);
     assert_eq!(value["zones"].as_array().unwrap().len(), 904);
-    assert!(std::fs::read_to_string(room.path().join("map.svg")).unwrap().contains("<svg"));
-    senesce(room.path(), &["zones", "null", "open", "--zone", "0..14"]).assert().success();
-    senesce(room.path(), &["zones", "null", "open", "--zone", "0..15"]).assert().code(5);
+    assert!(std::fs::read_to_string(directory.path().join("map.svg")).unwrap().contains("<svg"));
+    senesce(directory.path(), &["zones", "null", "open", "--zone", "0..14"]).assert().success();
+    senesce(directory.path(), &["zones", "null", "open", "--zone", "0..15"]).assert().code(5);
 }

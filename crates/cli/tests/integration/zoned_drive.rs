@@ -33,34 +33,34 @@ fn a_drive_passes_the_body() {
 }
 
 /// A run that has begun to send commands.
-fn long_run(room: &Path, device: &str, way: &str) -> Started {
+fn long_run(directory: &Path, device: &str, way: &str) -> Started {
     let words = ["zns", device, "--op", "write", "--bs", "4k", "--time", "2h", "--path", way, "--out", "run"];
-    start_until(room, &[&words[..], &["--erase", device]].concat(), "run\n")
+    start_until(directory, &[&words[..], &["--erase", device]].concat(), "run\n")
 }
 
-fn usable(room: &Path, device: &str, way: &str) {
-    crate::common::run(room, &["report", "run"]);
+fn usable(directory: &Path, device: &str, way: &str) {
+    crate::common::run(directory, &["report", "run"]);
     let words = ["zns", device, "--op", "write", "--count", "100", "--path", way, "--erase", device, "--json"];
-    let result = crate::common::json(&crate::common::run(room, &words));
+    let result = crate::common::json(&crate::common::run(directory, &words));
     assert_eq!(result["actors"][0]["errors"], 0, "{result}");
     assert_eq!(result["actors"][0]["commands"], 100, "{result}");
 }
 
 /// Ends a run in its middle: the record is partial but readable, and the drive can be used again.
 fn ended_runs_are_survived(device: &str, way: &str) {
-    let room = tempfile::tempdir().unwrap();
-    let killed = long_run(room.path(), device, way);
+    let directory = tempfile::tempdir().unwrap();
+    let killed = long_run(directory.path(), device, way);
     kill(killed.id());
     assert_eq!(killed.wait().status.code(), None);
-    assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
-    usable(room.path(), device, way);
+    assert!(!directory.path().join("run/summary.json").exists(), "the record is partial");
+    usable(directory.path(), device, way);
 
-    let room = tempfile::tempdir().unwrap();
-    assert_eq!(long_run(room.path(), device, way).interrupt().status.code(), Some(130));
-    assert!(!room.path().join("run/summary.json").exists(), "the record is partial");
-    let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(long_run(directory.path(), device, way).interrupt().status.code(), Some(130));
+    assert!(!directory.path().join("run/summary.json").exists(), "the record is partial");
+    let events = std::fs::read_to_string(directory.path().join("run/events.jsonl")).unwrap();
     assert!(events.contains("\"interrupted\":true"), "{events}");
-    usable(room.path(), device, way);
+    usable(directory.path(), device, way);
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn ended_runs_on_a_drive_are_survived() {
     ended_runs_are_survived(&path, ways.split_whitespace().next().unwrap());
 }
 
-fn lab(room: &Path, drives: &[&str], script: &str) -> Output {
+fn lab(directory: &Path, drives: &[&str], script: &str) -> Output {
     let own = std::env::current_exe().unwrap();
     let tests = "--exact --include-ignored --nocapture --test-threads=1 zoned_drive::a_drive_passes_the_body \
         zoned_drive::ended_runs_on_a_drive_are_survived";
     let script = script.replace("TESTS", &format!("{} {tests}", own.display()));
     let script = script.replace("PROGRAM", assert_cmd::cargo::cargo_bin!("senesce").to_str().unwrap());
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("senesce"));
-    command.current_dir(room).args(["lab", "run", "--time-limit", "10m"]);
+    command.current_dir(directory).args(["lab", "run", "--time-limit", "10m"]);
     for drive in drives {
         command.args(["--drive", drive]);
     }
@@ -95,8 +95,8 @@ const ZNS: &str = "zns,size=1G,zone=64M,cap=62M,open=14,active=14";
 #[test]
 #[ignore = "needs the lab"]
 fn the_guest_lists_its_only_zoned_drive() {
-    let room = tempfile::tempdir().unwrap();
-    let output = lab(room.path(), &[ZNS], "PROGRAM zones auto list --json");
+    let directory = tempfile::tempdir().unwrap();
+    let output = lab(directory.path(), &[ZNS], "PROGRAM zones auto list --json");
     let value = crate::common::json(&output);
     let zones = value["zones"].as_array().unwrap();
     assert_eq!(zones.len(), 16);
@@ -117,15 +117,15 @@ fn passed(output: &Output, ways: &[&str]) {
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the lab"]
 fn the_zns_drive_of_the_lab_passes_the_body() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let script = format!("export {DRIVE}=/dev/nvme0n1 {WAYS}='direct ioctl none mq-deadline'; TESTS");
-    passed(&lab(room.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"]);
+    passed(&lab(directory.path(), &[ZNS], &script), &["direct", "ioctl", "none", "mq-deadline"]);
 }
 
 #[test]
 #[ignore = "long: boots an emulated machine for a minute; needs the lab"]
 fn zoned_null_blk_in_the_lab_passes_the_body() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let script = format!(
         "/run/senesce-lab/modprobe null_blk; mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config; \
          cd /sys/kernel/config/nullb; mkdir zoned; cd zoned; \
@@ -133,5 +133,5 @@ fn zoned_null_blk_in_the_lab_passes_the_body() {
          echo 14 > zone_max_active; echo 4096 > blocksize; echo 1 > power; cd /; \
          export {DRIVE}=/dev/zoned {WAYS}='none mq-deadline'; TESTS"
     );
-    passed(&lab(room.path(), &[], &script), &["none", "mq-deadline"]);
+    passed(&lab(directory.path(), &[], &script), &["none", "mq-deadline"]);
 }

@@ -71,7 +71,7 @@ fn long_values_arrive_whole() {
 
 #[test]
 fn other_programs_and_arguments_are_refused_everywhere() {
-    for (change, words) in [(0, "is senesce 1, rank 2"), (1, "'age', rank 2 on node2 has 'age2'")] {
+    for (change, message) in [(0, "is senesce 1, rank 2"), (1, "'age', rank 2 on node2 has 'age2'")] {
         fn version(rank: u32) -> Hello {
             let version = if rank == 2 { "2" } else { "1" };
             Hello { version: version.into(), ..hello(rank) }
@@ -83,7 +83,7 @@ fn other_programs_and_arguments_are_refused_everywhere() {
         let other: fn(u32) -> Hello = if change == 0 { version } else { arguments };
         let errors = all(start(simulated(4), other, &[], |cluster| cluster.err().unwrap()));
         for error in errors {
-            assert!(error.to_string().contains(words), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
             assert_eq!(Failure::from(error).exit_code(), ExitCode::Usage);
         }
     }

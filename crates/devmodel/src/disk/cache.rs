@@ -68,7 +68,7 @@ impl Segments {
         self.starts[number]
     }
 
-    /// A segment has been read on to `end`; it keeps as much before that as it has room for.
+    /// A segment has been read on to `end`; it keeps as much before that as it has space for.
     pub fn extend(&mut self, number: usize, end: u64) {
         let (from, to) = (&mut self.starts[number], &mut self.ends[number]);
         if *to >= end {

@@ -70,7 +70,7 @@ fn times(disk: &Disk, steps: &[Step], span: f64, depth: Option<u64>, is_plain: b
     let mut drive = disk.start();
     drive.is_plain = is_plain;
     let (mut now, mut open, mut last, mut times) = (0, 0, 0, Vec::new());
-    let room = (disk.capacity_bytes as f64 * span) as u64 / 4096 - 64;
+    let left = (disk.capacity_bytes as f64 * span) as u64 / 4096 - 64;
     for (what, place, pages, pause) in steps {
         let operation = match what {
             0..60 => Operation::Read,
@@ -78,7 +78,7 @@ fn times(disk: &Disk, steps: &[Step], span: f64, depth: Option<u64>, is_plain: b
             97 => Operation::Discard,
             _ => Operation::Flush,
         };
-        let page = if *place < 0.2 { last } else { (*place * room as f64) as u64 } % room;
+        let page = if *place < 0.2 { last } else { (*place * left as f64) as u64 } % left;
         last = page + pages;
         let request = Request::of_bytes(operation, page * 4096, pages * 4096);
         match depth {

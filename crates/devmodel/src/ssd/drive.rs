@@ -287,7 +287,7 @@ impl Device for Drive {
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let sectors = (self.flash.capacity_bytes / SECTOR).max(1);
         let start_sector = request.start_sector % sectors;
-        let room = u32::try_from(sectors - start_sector).unwrap_or(u32::MAX);
-        self.serve_hinted(&Request { start_sector, sectors: request.sectors.min(room), ..*request }, Hint::None, at_ns)
+        let left = u32::try_from(sectors - start_sector).unwrap_or(u32::MAX);
+        self.serve_hinted(&Request { start_sector, sectors: request.sectors.min(left), ..*request }, Hint::None, at_ns)
     }
 }

@@ -129,7 +129,7 @@ impl Units {
         self.dies[die] = self.channels[channel].transfer(self.dies[die].max(at), PAGE) + self.program;
     }
 
-    /// When `bytes` have room in the write buffer, not before `at`; they take it.
+    /// When `bytes` have space in the write buffer, not before `at`; they take it.
     pub fn buffer(&mut self, bytes: u64, at: u64) -> u64 {
         let mut when = at;
         while let Some(Reverse((time, freed))) = self.buffered.peek().copied() {

@@ -215,8 +215,8 @@ impl Map {
     /// The host writes a page to a unit; a unit full of valid data passes it on to the emptiest one.
     pub(crate) fn write(&mut self, logical: u64, unit: u32, work: &mut impl Work) -> u32 {
         self.counters.host_pages += 1;
-        let unit = self.with_room(unit);
-        let stream = self.make_room(unit, work);
+        let unit = self.with_space(unit);
+        let stream = self.make_space(unit, work);
         self.invalidate(self.forward[logical as usize]);
         self.units[unit as usize].valid += 1;
         self.append(logical as u32, unit, stream, true, work)
@@ -263,8 +263,8 @@ impl Map {
         unit.free.len() < erased || !unit.slc.is_empty()
     }
 
-    /// The unit itself, or the one with the fewest valid pages where cleaning would no longer find room in it.
-    fn with_room(&self, unit: u32) -> u32 {
+    /// The unit itself, or the one with the fewest valid pages where cleaning would no longer find space in it.
+    fn with_space(&self, unit: u32) -> u32 {
         let valid = |unit: &u32| self.units[*unit as usize].valid;
         if valid(&unit) < self.most_valid {
             return unit;
@@ -273,7 +273,7 @@ impl Map {
     }
 
     /// The stream that the host's next page goes to; cleans if a block had to be opened for it.
-    fn make_room(&mut self, unit: u32, work: &mut impl Work) -> Stream {
+    fn make_space(&mut self, unit: u32, work: &mut impl Work) -> Stream {
         let stream = self.host_stream(unit);
         if self.units[unit as usize].open[stream as usize].is_none() {
             self.open(unit, stream);
@@ -282,7 +282,7 @@ impl Map {
         stream
     }
 
-    /// Writes with one bit per cell as long as that cache has room.
+    /// Writes with one bit per cell as long as that cache has space.
     fn host_stream(&self, unit: u32) -> Stream {
         let unit = &self.units[unit as usize];
         let begins = (unit.slc.len() as u32) < self.slc_blocks && unit.free.len() > self.ready;

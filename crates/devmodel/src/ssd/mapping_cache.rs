@@ -13,7 +13,7 @@ const DIRTY: u8 = 4;
 pub(crate) struct Touched {
     /// The entries had to be read.
     pub missed: bool,
-    /// Changed entries that had to be written to make room.
+    /// Changed entries that had to be written to make space.
     pub dirty: Option<u64>,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Touched {
 pub(crate) struct MappingCache {
     state: Vec<u8>,
     ring: Vec<u32>,
-    room: usize,
+    capacity: usize,
     hand: usize,
 }
 
@@ -32,7 +32,12 @@ impl MappingCache {
 
     /// An empty cache of `bytes` for a map of `pages` pages of entries.
     pub fn new(bytes: u64, pages: u64) -> Self {
-        Self { state: vec![ABSENT; pages as usize], ring: Vec::new(), room: (bytes / PAGE).max(1) as usize, hand: 0 }
+        Self {
+            state: vec![ABSENT; pages as usize],
+            ring: Vec::new(),
+            capacity: (bytes / PAGE).max(1) as usize,
+            hand: 0,
+        }
     }
 
     /// A page of entries is used.
@@ -44,7 +49,7 @@ impl MappingCache {
         if !missed {
             return Touched::default();
         }
-        if self.ring.len() < self.room {
+        if self.ring.len() < self.capacity {
             self.ring.push(page as u32);
             return Touched { missed, dirty: None };
         }
@@ -58,11 +63,11 @@ impl MappingCache {
             if *state & USED == 0 {
                 let was = std::mem::replace(state, ABSENT);
                 self.ring[self.hand] = page;
-                self.hand = (self.hand + 1) % self.room;
+                self.hand = (self.hand + 1) % self.capacity;
                 return (was & DIRTY != 0).then_some(u64::from(oldest));
             }
             *state &= !USED;
-            self.hand = (self.hand + 1) % self.room;
+            self.hand = (self.hand + 1) % self.capacity;
         }
     }
 }

@@ -290,7 +290,7 @@ impl Flash {
         geometry.page_bytes * u64::from(geometry.planes_per_die) * u64::from(geometry.pages_per_program)
     }
 
-    /// Blocks of each die that are no room for data: those being filled, those kept ready, and one for cleaning to gain.
+    /// Blocks of each die that hold no data: those being filled, those kept ready, and one for cleaning to gain.
     pub(crate) fn kept_blocks(&self) -> u32 {
         self.collection.ready().saturating_add(3 + u32::from(self.slc_cache.is_some()))
     }

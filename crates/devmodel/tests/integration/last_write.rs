@@ -181,7 +181,7 @@ fn a_pass_that_fills_the_spare_area_begins_where_random_overwriting_ends() {
         let after = overwrite(0.05, &mut drive);
         1.0 + (after.moved_pages - before.moved_pages) as f64 / (after.host_pages - before.host_pages) as f64
     };
-    // What cleaning keeps ready and fills is no room for old data.
+    // What cleaning keeps ready and fills holds no old data.
     let ratio = (1.0 + flash.spare_share) * (256.0 - 3.0) / 256.0;
     let (young, old) = (amplification(&runs, 0.0), amplification(&steady_state(&runs, ratio, Seed(1)), 0.0));
     let overwritten = amplification(&runs, 3.0);

@@ -235,7 +235,7 @@ pub fn age(age: &mut Age, context: &mut Context<'_, Age>) -> Result<(), Failure>
         seconds_before: start.seconds,
         planning_seconds,
         fill: rehearsal.summary.files,
-        free: &|| target.room(),
+        free: &|| target.space_left(),
         writes: writes(&course.spec, &rehearsal.summary),
     };
     let executed = execution::run(&execution, target.directory(), context);

@@ -11,7 +11,7 @@ use std::path::Path;
 pub fn check_space(rehearsal: &Rehearsal, root: &Path) -> Result<(), Failure> {
     let summary = &rehearsal.summary;
     let stat = rustix::fs::statvfs(root).map_err(|errno| {
-        let words = senesce_core::failure::errno_words(&errno.into());
+        let words = senesce_core::failure::errno_message(&errno.into());
         Failure::new(ExitCode::RunFailed, format!("ask for the free space in {}: {words}", root.display()))
     })?;
     let free = if senesce_core::environment::is_root() { stat.f_bfree } else { stat.f_bavail } * stat.f_frsize;

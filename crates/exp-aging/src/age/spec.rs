@@ -319,14 +319,15 @@ impl AgeSpec {
             target,
         );
         plan.bytes_to_write = if self.data == "write" { summary.bytes_created.0 } else { summary.creates * 4096 };
-        plan.estimated_seconds = estimate_seconds(summary.t_end, plan.bytes_to_write, &self.data);
+        plan.estimated_seconds = self.estimate_seconds(summary.t_end, plan.bytes_to_write);
         plan
     }
-}
 
-/// About 25 us per create or delete on ext4 in memory, and a gigabyte a second where data are written.
-fn estimate_seconds(operations: u64, bytes: u64, data: &str) -> f64 {
-    operations as f64 * 25e-6 + if data == "write" { bytes as f64 / 1e9 } else { 0.0 }
+    /// As in memory, on ext4 where it is not said; and a gigabyte a second where data are written.
+    fn estimate_seconds(&self, operations: u64, bytes: u64) -> f64 {
+        let file_system = self.file_system.unwrap_or(FileSystem::Ext4);
+        file_system.seconds_of_operations(operations) + if self.data == "write" { bytes as f64 / 1e9 } else { 0.0 }
+    }
 }
 
 /// BLAKE3 of the profile in its canonical form.

@@ -286,7 +286,7 @@ pub(crate) mod tests {
         let found = read_of_a_gib(1 << 30).measurements();
         let said: Vec<String> = found
             .iter()
-            .map(|one| format!("{} {} {} {}", one.metric, one.condition_words(), one.value.get(), one.unit))
+            .map(|one| format!("{} {} {} {}", one.metric, one.condition_text(), one.value.get(), one.unit))
             .collect();
         assert!(said.contains(&"cold read, hdd fs=zfs read_ahead=128 KiB round=0 state=aged 8 s/GiB".into()));
         assert!(

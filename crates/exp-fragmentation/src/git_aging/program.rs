@@ -1,6 +1,6 @@
 //! The program git.
 
-use senesce_core::failure::{errno_words, failed};
+use senesce_core::failure::{errno_message, failed};
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{ExitCode, Failure};
 use senesce_runs::tree::check;
@@ -96,7 +96,7 @@ impl Git {
 fn finish(mut command: Command, arguments: &[&str], folder: &Path) -> Result<String, Failure> {
     let output = command
         .output()
-        .map_err(|error| Failure::new(ExitCode::Missing, format!("run git: {}; install git", errno_words(&error))))?;
+        .map_err(|error| Failure::new(ExitCode::Missing, format!("run git: {}; install git", errno_message(&error))))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let full = ["No space left on device", "unable to write"].iter().any(|message| said.contains(message));

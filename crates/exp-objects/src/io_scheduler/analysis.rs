@@ -3,7 +3,7 @@
 use super::{Condition, IoScheduler, Measured, ObjectLayout, Spec};
 use senesce_core::published::{self, PublishedValue};
 use senesce_core::{Analysis, Axis, Better, Failure, Figure, FigureKind, Mark, Series, Table};
-use senesce_runs::decided::{fields, interval_words};
+use senesce_runs::decided::{fields, interval_text};
 use senesce_runs::run::Run;
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Arm, Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean, pairs_of};
@@ -234,8 +234,8 @@ fn pair_table(id: &str, title: &str, pairs: &[Pair]) -> Table {
             json!(pair.condition.files),
             json!(pair.condition.threads),
             json!(interval.map(|interval| interval.value)),
-            json!(interval.map(|interval| interval_words(&interval))),
-            json!(pair.decision.words()),
+            json!(interval.map(|interval| interval_text(&interval))),
+            json!(pair.decision.text()),
         ]);
     }
     table

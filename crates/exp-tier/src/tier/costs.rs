@@ -106,7 +106,7 @@ impl Costs {
         for cost in &self.all {
             let cells = |ratio: &Option<Middle>, decision: &Decision| {
                 let interval = decision.interval.map(|one| format!("{:.2} to {:.2}", one.low, one.high));
-                [json!(ratio.map(|ratio| ratio.value)), json!(interval), json!(decision.words())]
+                [json!(ratio.map(|ratio| ratio.value)), json!(interval), json!(decision.text())]
             };
             let (ours, again) = (cells(&cost.ratio, &cost.decision), cells(&cost.again, &cost.again_decision));
             table.row([vec![json!(cost.condition)], ours.into(), again.into()].concat());

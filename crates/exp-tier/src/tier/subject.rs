@@ -141,7 +141,7 @@ impl Scratch {
 }
 
 fn missing(path: &Path, error: &std::io::Error) -> Failure {
-    let message = senesce_core::failure::errno_words(error);
+    let message = senesce_core::failure::errno_message(error);
     Failure::new(
         ExitCode::Missing,
         format!("make {}: {message}; /dev/shm must be a tmpfs with free space", path.display()),

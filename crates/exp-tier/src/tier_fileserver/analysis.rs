@@ -4,7 +4,7 @@ use super::{Played, Spec};
 use crate::tier::subject::SubjectKind;
 use senesce_core::analysis::Better;
 use senesce_core::{Analysis, Axis, Figure, FigureKind, Mark, Series, Table};
-use senesce_runs::decided::{fields, interval_words};
+use senesce_runs::decided::{fields, interval_text};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Decision, Direction, Mean, Ratio, Rule, Unit, decide_all, mean};
 use serde_json::{Value, json};
@@ -73,8 +73,8 @@ fn costs_table(judged: &[(String, Decision)]) -> Table {
         table.row(vec![
             json!(name),
             json!(decision.interval.map(|interval| interval.value)),
-            json!(decision.interval.map(|interval| interval_words(&interval))),
-            json!(decision.words()),
+            json!(decision.interval.map(|interval| interval_text(&interval))),
+            json!(decision.text()),
         ]);
     }
     table

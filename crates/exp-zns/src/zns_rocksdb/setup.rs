@@ -145,7 +145,7 @@ fn zenfs(device: &Path, db_bench: &str, ours: &mut Vec<PathBuf>) -> Result<Datab
         "--force".into(),
     ];
     let output = Command::new(&program).args(&words).stdin(Stdio::null()).output().map_err(|error| {
-        let words = senesce_core::failure::errno_words(&error);
+        let words = senesce_core::failure::errno_message(&error);
         let remedy = "ZenFS's own program zenfs must lie beside the db_bench given with --db-bench";
         Failure::new(ExitCode::Missing, format!("run {}: {words}; {remedy}", program.display()))
     })?;
@@ -163,7 +163,7 @@ fn sectors_written(device: &BlockDevice) -> Option<u64> {
 
 fn used(path: &Path) -> Result<u64, Failure> {
     let stat = rustix::fs::statvfs(path).map_err(|errno| {
-        let words = senesce_core::failure::errno_words(&errno.into());
+        let words = senesce_core::failure::errno_message(&errno.into());
         Failure::new(ExitCode::RunFailed, format!("look at {}: {words}", path.display()))
     })?;
     Ok((stat.f_blocks - stat.f_bfree) * stat.f_frsize)

@@ -1,6 +1,6 @@
 //! All files of a tree, also those inside zip archives, one after the other.
 
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure};
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ pub struct Found {
 }
 
 fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(ExitCode::Usage, format!("{operation} {}: {}; check the path", path.display(), errno_words(error)))
+    Failure::new(ExitCode::Usage, format!("{operation} {}: {}; check the path", path.display(), errno_message(error)))
 }
 
 /// Calls `take` with every file below `root`, in the order of their names.
@@ -62,7 +62,7 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| errno_words(&error))?;
+    let file = File::open(path).map_err(|error| errno_message(&error))?;
     read_limited(file)
 }
 

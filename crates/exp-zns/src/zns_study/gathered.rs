@@ -6,7 +6,7 @@ use super::keys::{Holds, PublishedFile, operation_key, place, word};
 use super::text::{BySecond, bandwidth_log, operations};
 use crate::zns::values::Values;
 use crate::zns_rocksdb::output::{percentiles, throughput};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_runs::import::fio::format::{Direction, Output, parse};
 use senesce_zoned::job::Latency;
 use std::collections::BTreeMap;
@@ -78,7 +78,7 @@ impl Gathered {
     fn take_fio(&mut self, place: &PublishedFile, output: &Output) -> Result<(), String> {
         let sound = || output.jobs.iter().filter(|job| job.error == 0);
         if let (None, Some(job)) = (sound().next(), output.jobs.first()) {
-            let words = errno_words(&std::io::Error::from_raw_os_error(job.error as i32));
+            let words = errno_message(&std::io::Error::from_raw_os_error(job.error as i32));
             return Err(format!("its jobs ended with an error: {words}"));
         }
         // A mixed one is neither.

@@ -81,7 +81,7 @@ fn check<S: ZnsStudy>(environment: &Environment, values: &[Values], expected: &[
     assert!(found.iter().all(in_order), "{}", report.join("\n"));
     let findings = findings::<S>(environment, values);
     for finding in &findings {
-        eprintln!("  {:<14} {}: {} {}", finding.verdict.words(), finding.id, finding.measured, finding.note);
+        eprintln!("  {:<14} {}: {} {}", finding.verdict.text(), finding.id, finding.measured, finding.note);
     }
     let bad = |finding: &&Finding| {
         matches!(finding.verdict, Verdict::NotSeen | Verdict::ModelDiffers | Verdict::Undecided)

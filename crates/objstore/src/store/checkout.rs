@@ -5,7 +5,7 @@ use super::snapshot::{Entry, EntryKind, unescape};
 use crate::error::{StoreError, io};
 use rayon::prelude::*;
 use senesce_core::beneath::{self, Attributes, Beneath};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::output;
 use senesce_core::progress::Progress;
@@ -122,7 +122,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn directory(&self, entry: &Entry) -> Option<Lost> {
         let made = place(entry)
-            .and_then(|path| self.beneath.create_dir_all(&path).map_err(|error| lost(entry, errno_words(&error))));
+            .and_then(|path| self.beneath.create_dir_all(&path).map_err(|error| lost(entry, errno_message(&error))));
         made.err()
     }
 
@@ -133,9 +133,9 @@ impl Writer<'_> {
         let path = place(entry)?;
         if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             // The directory's own line in the snapshot may have been damaged.
-            self.beneath.create_dir_all(parent).map_err(|error| lost(entry, errno_words(&error)))?;
+            self.beneath.create_dir_all(parent).map_err(|error| lost(entry, errno_message(&error)))?;
         }
-        let file = self.beneath.create_new(&path).map_err(|error| lost(entry, errno_words(&error)))?;
+        let file = self.beneath.create_new(&path).map_err(|error| lost(entry, errno_message(&error)))?;
         let bytes = self.content(entry, file).inspect_err(|_| drop(self.beneath.remove_file(&path)))?;
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         if done.is_multiple_of(1000) {
@@ -149,7 +149,7 @@ impl Writer<'_> {
         let mut written = 0;
         for object in objects {
             let data = self.store.read(object).map_err(|problem| lost(entry, format!("object {object}: {problem}")))?;
-            file.write_all(&data).map_err(|error| lost(entry, errno_words(&error)))?;
+            file.write_all(&data).map_err(|error| lost(entry, errno_message(&error)))?;
             written += data.len() as u64;
         }
         if written != *size {
@@ -164,7 +164,7 @@ impl Writer<'_> {
         let make = || {
             let path = place(entry)?;
             let to = unescape(to).ok_or_else(|| lost(entry, "its target is damaged"))?;
-            self.beneath.symlink(&to, &path).map_err(|error| lost(entry, errno_words(&error)))?;
+            self.beneath.symlink(&to, &path).map_err(|error| lost(entry, errno_message(&error)))?;
             self.beneath.set_link(&path, &self.attributes(entry)).map_err(|error| not_set(entry, &error))
         };
         make().err()
@@ -197,7 +197,7 @@ fn place(entry: &Entry) -> Result<PathBuf, Lost> {
 }
 
 fn not_set(entry: &Entry, error: &std::io::Error) -> Lost {
-    lost(entry, format!("set owner, mode and times: {}", errno_words(error)))
+    lost(entry, format!("set owner, mode and times: {}", errno_message(error)))
 }
 
 fn lost(entry: &Entry, problem: impl ToString) -> Lost {

@@ -28,7 +28,7 @@ use crate::object_id::{HashAlgorithm, ObjectId};
 use crate::scheme::Scheme;
 use pack::Pack;
 use rustix::fs::OFlags;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{input, output};
 use senesce_sys::lock::Locked;
 use serde::{Deserialize, Serialize};
@@ -196,13 +196,13 @@ impl Store {
         let data = match self.index.get(id) {
             Some((pack, entry)) => {
                 let pack = &self.packs[*pack];
-                pack.read(entry).map_err(|error| format!("{}: {}", pack.path.display(), errno_words(&error)))?
+                pack.read(entry).map_err(|error| format!("{}: {}", pack.path.display(), errno_message(&error)))?
             }
             None => {
                 let path = self.loose_path(id);
                 input::regular(&path).map_err(|error| match error.kind() {
                     ErrorKind::NotFound => format!("it is in no pack, and there is no {}", path.display()),
-                    _ => format!("{}: {}", path.display(), errno_words(&error)),
+                    _ => format!("{}: {}", path.display(), errno_message(&error)),
                 })?
             }
         };

@@ -6,7 +6,7 @@ use super::snapshot::EntryKind;
 use crate::error::StoreError;
 use crate::object_id::ObjectId;
 use rayon::prelude::*;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::progress::Progress;
 use serde::Serialize;
@@ -138,7 +138,7 @@ impl CopyLocation {
             Self::Loose(_, path) => (senesce_core::input::regular(path), path.display().to_string()),
         };
         let problem = match data {
-            Err(error) => format!("cannot be read: {}", errno_words(&error)),
+            Err(error) => format!("cannot be read: {}", errno_message(&error)),
             Ok(data) => {
                 bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
                 if store.settings.hash.name(&data) == self.id() {

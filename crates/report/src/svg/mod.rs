@@ -69,7 +69,7 @@ pub fn compose(figure: &Figure, format: Format) -> Canvas {
 }
 
 /// The words which say the direction.
-pub fn better_words(better: Better) -> &'static str {
+pub fn better_text(better: Better) -> &'static str {
     match better {
         Better::Higher => "higher is better",
         Better::Lower => "lower is better",
@@ -217,7 +217,7 @@ impl Canvas {
     }
 
     fn finish(self, figure: &Figure, style: &str) -> String {
-        let label = [figure.title.as_str(), better_words(figure.better), figure.device.as_str()]
+        let label = [figure.title.as_str(), better_text(figure.better), figure.device.as_str()]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()

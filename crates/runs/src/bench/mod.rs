@@ -129,7 +129,7 @@ impl Run for Bench {
         if !warnings.is_empty() {
             context.record(Event::KernelWarnings(warnings));
         }
-        target.kernel_log_caveat().into_iter().for_each(|words| context.caveat(words));
+        target.kernel_log_caveat().into_iter().for_each(|message| context.caveat(message));
         Ok(target.close()?)
     }
 
@@ -216,8 +216,8 @@ impl Alone<'_, '_> {
             self.target.sync()?;
             self.context.caveat("measured without dropping the caches before: that needs root");
         } else if self.target.remount()? == Remounted::CachesDropped {
-            let words = "the target is a directory: caches were dropped, the file system was not remounted";
-            self.context.caveat(words);
+            let message = "the target is a directory: caches were dropped, the file system was not remounted";
+            self.context.caveat(message);
         }
         Ok(())
     }
@@ -243,12 +243,12 @@ impl Alone<'_, '_> {
             true => Ok(None),
             false => account.judge(&read),
         };
-        let judged = judged.and_then(|words| match &trace {
-            Some(trace) => account.judge_trace(trace).map(|()| words),
-            None => Ok(words),
+        let judged = judged.and_then(|message| match &trace {
+            Some(trace) => account.judge_trace(trace).map(|()| message),
+            None => Ok(message),
         });
-        if let Ok(Some(words)) = judged {
-            self.context.caveat(words);
+        if let Ok(Some(message)) = judged {
+            self.context.caveat(message);
         }
         let invalid = judged.err().map(|reason: NotCold| reason.to_string());
         if let Some(trace) = &trace {

@@ -32,8 +32,8 @@ pub fn steps(spec: &Spec, seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
     let together = spec.ranks.map_or(String::new(), |ranks| format!(" on {} ranks at the same time", ranks.count));
     let count = if spec.how.populate_only { 1 } else { spec.how.reps };
     let planned = |number: u64| {
-        let words = format!("run {name}{together}, repetition {}", number + 1);
-        Planned::new(number, words, spec.target.to_string()).costing(bytes, seconds)
+        let text = format!("run {name}{together}, repetition {}", number + 1);
+        Planned::new(number, text, spec.target.to_string()).costing(bytes, seconds)
     };
     Ok((0..count).map(planned).collect())
 }

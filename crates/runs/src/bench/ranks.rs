@@ -146,7 +146,7 @@ impl Lead {
         for (name, histogram) in &whole.histograms {
             context.write_histogram(&format!("{}-{}", rows.repetition, name.replace('/', "_")), histogram)?;
         }
-        rows.stragglers().into_iter().for_each(|words| context.caveat(words));
+        rows.stragglers().into_iter().for_each(|message| context.caveat(message));
         let is_whole = !whole.repetition.interrupted;
         let events = [Event::Ranks(rows), Event::Repetition(Box::new(whole.repetition))];
         if is_whole {
@@ -305,8 +305,8 @@ impl Together<'_> {
         } else {
             if first == Some(self.cluster.rank()) {
                 rustix::fs::syncfs(own.as_fd()).map_err(|errno| {
-                    let words = senesce_core::failure::errno_words(&errno.into());
-                    Failure::new(ExitCode::RunFailed, format!("sync {}: {words}", own.path().display()))
+                    let message = senesce_core::failure::errno_message(&errno.into());
+                    Failure::new(ExitCode::RunFailed, format!("sync {}: {message}", own.path().display()))
                 })?;
                 senesce_volume::drop_caches()?;
             }

@@ -34,7 +34,7 @@ pub(super) fn caveats(sample: &[&Record], reference: &[&Record], rows: &[Row]) -
     let tested: Vec<_> = series.iter().filter_map(|one| Some((one, trend(&one.values)?))).collect();
     let error = ERROR / tested.len().max(1) as f64;
     let drifts = tested.into_iter().filter_map(|(one, trend)| {
-        let found = trend.words(error, MARGIN)?;
+        let found = trend.text(error, MARGIN)?;
         Some(format!("{} {} {found}: it is part of every ratio with the other side", one.name, one.over))
     });
     one_after_the_other(sample, reference).into_iter().chain(drifts).collect()

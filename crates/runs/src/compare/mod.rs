@@ -70,7 +70,7 @@ impl Row {
     pub fn name(&self) -> String {
         match self.what.condition.is_empty() {
             true => self.what.metric.clone(),
-            false => format!("{} [{}]", self.what.metric, self.what.condition_words()),
+            false => format!("{} [{}]", self.what.metric, self.what.condition_text()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A comparison as tables and figures.
 
 use super::{Comparison, Row};
-use crate::decided::{fields, interval_fields, interval_words};
+use crate::decided::{fields, interval_fields, interval_text};
 use senesce_core::analysis::*;
 use senesce_stats::gate::Gate;
 use serde_json::{Value, json};
@@ -83,10 +83,10 @@ fn verdict(row: &Row) -> &'static str {
 }
 
 /// The verdict in words.
-pub(super) fn words(row: &Row) -> String {
+pub(super) fn text(row: &Row) -> String {
     match (row.described, &row.decision) {
         (Some(why), _) => why.into(),
-        (None, Some(decision)) => decision.words(),
+        (None, Some(decision)) => decision.text(),
         (None, None) => "described".into(),
     }
 }
@@ -101,7 +101,7 @@ fn environment(comparison: &Comparison) -> Table {
 
 fn settings(comparison: &Comparison) -> Table {
     let mut table = Table::new("settings", "What differs in the plans", &["setting: reference against sample"]);
-    comparison.settings.iter().for_each(|words| table.row(vec![json!(words)]));
+    comparison.settings.iter().for_each(|text| table.row(vec![json!(text)]));
     table
 }
 
@@ -115,14 +115,14 @@ fn metrics(id: &str, title: &str, rows: &[&Row]) -> Table {
         let gate = row.gate.map_or(String::new(), |gate| format!("; gate {}", gate_word(gate)));
         table.row(vec![
             json!(row.what.metric),
-            json!(row.what.condition_words()),
+            json!(row.what.condition_text()),
             mean(&row.reference),
             mean(&row.sample),
             json!(row.what.unit),
             interval.map_or(Value::Null, |interval| json!(interval.value)),
-            interval.map_or(Value::Null, |interval| json!(interval_words(&interval))),
+            interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
             json!(format!("{} / {}", count(&row.reference), count(&row.sample))),
-            json!(format!("{}{gate}", words(row))),
+            json!(format!("{}{gate}", text(row))),
         ]);
     }
     table
@@ -146,7 +146,7 @@ fn row_json(row: &Row) -> Value {
     if let Some(all) = all.as_object_mut() {
         all.extend(said);
         all.insert("verdict".into(), json!(verdict(row)));
-        all.insert("words".into(), json!(words(row)));
+        all.insert("words".into(), json!(text(row)));
     }
     all
 }
@@ -162,7 +162,7 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
         }
         let names = valid
             .iter()
-            .map(|(row, _)| if row.what.condition.is_empty() { "all".into() } else { row.what.condition_words() });
+            .map(|(row, _)| if row.what.condition.is_empty() { "all".into() } else { row.what.condition_text() });
         let mut ours = Series::new("ratio to reference", Mark::Measured, Vec::new());
         for (index, (_, ratio)) in valid.iter().enumerate() {
             ours.points.push((index as f64, ratio.value));
@@ -192,9 +192,9 @@ fn figures(comparison: &Comparison) -> Vec<Figure> {
 const MOST_NAMES: usize = 4;
 
 fn sides(comparison: &Comparison) -> String {
-    let words = |paths: &[PathBuf]| match &names(paths)[..] {
+    let text = |paths: &[PathBuf]| match &names(paths)[..] {
         [first, .., last] if paths.len() > MOST_NAMES => format!("{first} to {last} ({} runs)", paths.len()),
         all => all.join(", "),
     };
-    format!("{} against {}", words(&comparison.sample), words(&comparison.reference))
+    format!("{} against {}", text(&comparison.sample), text(&comparison.reference))
 }

@@ -7,7 +7,7 @@ use crate::measurements;
 use crate::registry::Registry;
 use crate::run::{Conduct, State, interrupted};
 use rand::Rng;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Rounds beyond which nothing of interest is decided.
 const MOST: f64 = 1000.0;
 
-/// Runs two plans again and again until every judged metric is decided, or `max_time` is over. The runs lie in `room`, where the
+/// Runs two plans again and again until every judged metric is decided, or `max_time` is over. The runs lie in `directory`, where the
 /// same call finds them again.
 ///
 /// # Errors
@@ -30,11 +30,11 @@ pub fn compare_until_decided(
     registry: &Registry,
     [reference, sample]: [&Plan; 2],
     options: &Options,
-    room: &Path,
+    directory: &Path,
     max_time: Duration,
     how: &Conduct<'_>,
 ) -> Result<Comparison, Failure> {
-    let mut times = RoundTimes::read(room)?;
+    let mut times = RoundTimes::read(directory)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
     let mut course = Course::new(goal);
     let mut last: Option<[Record; 2]> = None;
@@ -46,12 +46,12 @@ pub fn compare_until_decided(
         let first = (order.next_u64() & 1) as usize;
         for side in [first, 1 - first] {
             let (plan, name) = [(reference, "reference"), (sample, "sample")][side];
-            let out = room.join(run_name(name, number));
+            let out = directory.join(run_name(name, number));
             let seed = reference.seed.child(&format!("compare/round/{number}"));
             both[side] = Some(run_once(registry, plan, seed, &out, how)?);
         }
         let [Some(reference), Some(sample)] = both else { break };
-        times.add(number, begun.elapsed(), room)?;
+        times.add(number, begun.elapsed(), directory)?;
         course.add(measurements::of(registry, &reference)?, measurements::of(registry, &sample)?);
         last = Some([reference, sample]);
     }
@@ -59,8 +59,8 @@ pub fn compare_until_decided(
     let mut caveats = comparable(&[&first, &base], options)?;
     caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
     Ok(Comparison {
-        sample: runs_in(room, "sample", course.rounds()),
-        reference: runs_in(room, "reference", course.rounds()),
+        sample: runs_in(directory, "sample", course.rounds()),
+        reference: runs_in(directory, "reference", course.rounds()),
         environment: base.environment.differences(&first.environment),
         settings: base.plan.differences(&first.plan),
         rows: course.rows(options),
@@ -74,8 +74,8 @@ fn run_name(side: &str, round: usize) -> String {
     format!("{side}-{round:04}")
 }
 
-fn runs_in(room: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
-    (0..rounds).map(|round| room.join(run_name(side, round))).collect()
+fn runs_in(directory: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
+    (0..rounds).map(|round| directory.join(run_name(side, round))).collect()
 }
 
 /// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
@@ -90,8 +90,8 @@ impl RoundTimes {
     /// Longer than any round (seconds).
     const LONGEST: f64 = 1e8;
 
-    fn read(room: &Path) -> Result<Self, Failure> {
-        let file = room.join(Self::FILE);
+    fn read(directory: &Path) -> Result<Self, Failure> {
+        let file = directory.join(Self::FILE);
         let refuse = |problem: &str| {
             Err(Failure::usage(format!(
                 "{}: {problem}; without it the looks at these rounds would not be those that were paid for: put it back, or name \
@@ -100,13 +100,14 @@ impl RoundTimes {
             )))
         };
         // A round is begun when the time of the one before is written: a last one that was cut off has none.
-        let is_begun = |round| ["reference", "sample"].iter().any(|side| room.join(run_name(side, round)).exists());
+        let is_begun =
+            |round| ["reference", "sample"].iter().any(|side| directory.join(run_name(side, round)).exists());
         let text = match senesce_core::input::regular(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound && !is_begun(1) => {
                 return Ok(Self { seconds: Vec::new() });
             }
-            Err(error) => return refuse(&errno_words(&error)),
+            Err(error) => return refuse(&errno_message(&error)),
         };
         match serde_json::from_slice::<Vec<f64>>(&text) {
             Ok(seconds) if is_begun(seconds.len() + 1) => refuse("it has fewer times than there are rounds"),
@@ -122,12 +123,15 @@ impl RoundTimes {
     }
 
     /// A round that was found measured keeps its time.
-    fn add(&mut self, number: usize, time: Duration, room: &Path) -> Result<(), Failure> {
+    fn add(&mut self, number: usize, time: Duration, directory: &Path) -> Result<(), Failure> {
         if number < self.seconds.len() {
             return Ok(());
         }
         self.seconds.push(time.as_secs_f64());
-        Ok(senesce_core::record::write_atomically(&room.join(Self::FILE), json!(self.seconds).to_string().as_bytes())?)
+        Ok(senesce_core::record::write_atomically(
+            &directory.join(Self::FILE),
+            json!(self.seconds).to_string().as_bytes(),
+        )?)
     }
 }
 
@@ -336,39 +340,40 @@ mod tests {
 
     #[test]
     fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
-        let room = tempfile::tempdir().unwrap();
-        let mut times = RoundTimes::read(room.path()).unwrap();
-        times.add(0, Duration::from_secs(3), room.path()).unwrap();
-        times.add(1, Duration::from_secs(4), room.path()).unwrap();
-        let mut again = RoundTimes::read(room.path()).unwrap();
-        again.add(0, Duration::from_millis(1), room.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let mut times = RoundTimes::read(directory.path()).unwrap();
+        times.add(0, Duration::from_secs(3), directory.path()).unwrap();
+        times.add(1, Duration::from_secs(4), directory.path()).unwrap();
+        let mut again = RoundTimes::read(directory.path()).unwrap();
+        again.add(0, Duration::from_millis(1), directory.path()).unwrap();
         assert_eq!([0, 1, 2].map(|rounds| again.of(rounds).as_secs()), [0, 3, 7]);
     }
 
     #[test]
     fn times_that_are_damaged_or_gone_are_no_reason_to_look_anew() {
-        let room = tempfile::tempdir().unwrap();
-        let refused = || RoundTimes::read(room.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
+        let directory = tempfile::tempdir().unwrap();
+        let refused =
+            || RoundTimes::read(directory.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
         for text in ["[1.0, -2.0]", "[1e300]", "[3.0, ", "{}"] {
-            std::fs::write(room.path().join(RoundTimes::FILE), text).unwrap();
+            std::fs::write(directory.path().join(RoundTimes::FILE), text).unwrap();
             assert!(refused().contains("another --out"), "{text}: {}", refused());
         }
-        std::fs::write(room.path().join(RoundTimes::FILE), "[1.0]").unwrap();
-        std::fs::create_dir(room.path().join("sample-0001")).unwrap();
+        std::fs::write(directory.path().join(RoundTimes::FILE), "[1.0]").unwrap();
+        std::fs::create_dir(directory.path().join("sample-0001")).unwrap();
         assert_eq!(refused(), "", "the second round was cut off");
-        std::fs::create_dir(room.path().join("sample-0002")).unwrap();
+        std::fs::create_dir(directory.path().join("sample-0002")).unwrap();
         assert!(refused().contains("fewer times"), "{}", refused());
-        std::fs::remove_dir(room.path().join("sample-0001")).unwrap();
-        std::fs::remove_file(room.path().join(RoundTimes::FILE)).unwrap();
+        std::fs::remove_dir(directory.path().join("sample-0001")).unwrap();
+        std::fs::remove_file(directory.path().join(RoundTimes::FILE)).unwrap();
         assert_eq!(refused(), "", "nothing was measured yet");
-        std::fs::create_dir(room.path().join("reference-0001")).unwrap();
+        std::fs::create_dir(directory.path().join("reference-0001")).unwrap();
         assert!(refused().contains("another --out"), "{}", refused());
     }
 
     #[test]
     fn the_runs_of_all_rounds_are_named() {
-        let runs = runs_in(Path::new("room"), "sample", 2);
-        assert_eq!(runs, ["room/sample-0000", "room/sample-0001"].map(PathBuf::from));
+        let runs = runs_in(Path::new("directory"), "sample", 2);
+        assert_eq!(runs, ["directory/sample-0000", "directory/sample-0001"].map(PathBuf::from));
     }
 
     #[test]

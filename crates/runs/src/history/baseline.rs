@@ -2,7 +2,7 @@
 
 use super::{Entry, State};
 use crate::compare::{Comparison, Options, compare};
-use crate::decided::interval_words;
+use crate::decided::interval_text;
 use crate::registry::Registry;
 use senesce_core::{Failure, Record, Table};
 use serde_json::{Value, json};
@@ -91,7 +91,7 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
     let columns = ["run", "baseline (runs)", "metric", "condition", "ratio", "interval", "verdict"];
     let mut table = Table::new("baseline", &title, &columns);
     for one in found {
-        let time = one.time.map_or_else(String::new, |words| format!(" ({words})"));
+        let time = one.time.map_or_else(String::new, |text| format!(" ({text})"));
         let (run, runs) = (json!(format!("{}{time}", entries[one.run].name())), json!(one.baseline.len()));
         match &one.found {
             Err(why) => table.row(vec![run, runs, Value::Null, Value::Null, Value::Null, Value::Null, json!(why)]),
@@ -103,10 +103,10 @@ pub(super) fn table(name: &str, entries: &[Entry], found: &[Against]) -> Table {
                         run.clone(),
                         runs.clone(),
                         json!(row.what.metric),
-                        json!(row.what.condition_words()),
+                        json!(row.what.condition_text()),
                         interval.map_or(Value::Null, |interval| json!(interval.value)),
-                        interval.map_or(Value::Null, |interval| json!(interval_words(&interval))),
-                        json!(decision.words()),
+                        interval.map_or(Value::Null, |interval| json!(interval_text(&interval))),
+                        json!(decision.text()),
                     ]);
                 }
             }

@@ -76,7 +76,7 @@ impl Course {
     }
 
     /// "worse by 10.2 %".
-    pub fn change_words(&self, change: &ChangePoint) -> String {
+    pub fn change_text(&self, change: &ChangePoint) -> String {
         if change.before == 0.0 {
             return format!("changed from 0 to {}", change.after);
         }
@@ -96,13 +96,13 @@ impl Course {
         course.changes = change_points(&values, FALSE_ALARM).unwrap_or_default();
         let since = course.changes.last().map_or(0, |change| change.index);
         let last = &values[since.max(values.len().saturating_sub(LONGEST_DRIFT))..];
-        course.drift = trend(last).filter(|drift| drift.words(FALSE_ALARM, LEAST_DRIFT).is_some());
+        course.drift = trend(last).filter(|drift| drift.text(FALSE_ALARM, LEAST_DRIFT).is_some());
         course
     }
 
     /// The drift in words.
-    pub fn drift_words(&self) -> Option<String> {
-        self.drift.as_ref()?.words(FALSE_ALARM, LEAST_DRIFT)
+    pub fn drift_text(&self) -> Option<String> {
+        self.drift.as_ref()?.text(FALSE_ALARM, LEAST_DRIFT)
     }
 }
 
@@ -166,7 +166,7 @@ fn points<'a>(run: usize, entry: &Entry, values: &'a [Measurement]) -> BTreeMap<
             host: text(&entry.host),
             metric: one.metric.clone(),
             unit: one.unit.clone(),
-            condition: one.condition_words(),
+            condition: one.condition_text(),
         };
         images
             .entry(key)

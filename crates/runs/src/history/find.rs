@@ -57,20 +57,20 @@ mod tests {
 
     #[test]
     fn runs_are_found_in_folders_and_not_through_links_or_in_runs() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let run = |path: &str| {
-            fs::create_dir_all(room.path().join(path)).unwrap();
-            fs::write(room.path().join(path).join("plan.toml"), "").unwrap();
+            fs::create_dir_all(directory.path().join(path)).unwrap();
+            fs::write(directory.path().join(path).join("plan.toml"), "").unwrap();
         };
         ["a", "deep/er/b", "a/inside", ".hidden/c"].iter().for_each(|path| run(path));
-        std::os::unix::fs::symlink(room.path().join("a"), room.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(directory.path().join("a"), directory.path().join("link")).unwrap();
         let names = |below: &[PathBuf]| {
             let found = run_directories(below).unwrap();
-            let name = |path: &PathBuf| path.strip_prefix(room.path()).unwrap().display().to_string();
+            let name = |path: &PathBuf| path.strip_prefix(directory.path()).unwrap().display().to_string();
             found.iter().map(name).collect::<Vec<_>>()
         };
-        assert_eq!(names(&[room.path().into()]), ["a", "deep/er/b"]);
-        assert_eq!(names(&[room.path().join("a"), room.path().into()]), ["a", "deep/er/b"], "each once");
-        assert!(run_directories(&[room.path().join("none")]).unwrap_err().to_string().contains("is no directory"));
+        assert_eq!(names(&[directory.path().into()]), ["a", "deep/er/b"]);
+        assert_eq!(names(&[directory.path().join("a"), directory.path().into()]), ["a", "deep/er/b"], "each once");
+        assert!(run_directories(&[directory.path().join("none")]).unwrap_err().to_string().contains("is no directory"));
     }
 }

@@ -73,10 +73,10 @@ fn setting(course: &Course) -> String {
 
 /// The run with which a level begins: date, label and commit, as far as they are known.
 fn place(entries: &[Entry], course: &Course, change: &ChangePoint) -> String {
-    course.points.get(change.index).map_or_else(String::new, |point| run_words(&entries[point.run]))
+    course.points.get(change.index).map_or_else(String::new, |point| run_text(&entries[point.run]))
 }
 
-fn run_words(entry: &Entry) -> String {
+fn run_text(entry: &Entry) -> String {
     let date = entry.date.as_deref().map(minute);
     let words: Vec<String> =
         [date, entry.label.clone(), entry.commit.as_deref().map(|commit| short(commit).to_string())]
@@ -97,7 +97,7 @@ fn changes(entries: &[Entry], courses: &Courses) -> Table {
             json!(course.key.condition),
             json!(setting(course)),
             json!(course.key.host),
-            json!(course.change_words(change)),
+            json!(course.change_text(change)),
             json!(change.before),
             json!(change.after),
             json!(course.key.unit),
@@ -113,14 +113,14 @@ fn drifts(courses: &Courses) -> Table {
     let columns = ["metric", "condition", "of", "host", "drift since the last change"];
     let mut table = Table::new("drifts", "Metrics that drift", &columns);
     for course in &courses.courses {
-        if let Some(words) = course.drift_words() {
+        if let Some(text) = course.drift_text() {
             let key = &course.key;
             table.row(vec![
                 json!(key.metric),
                 json!(key.condition),
                 json!(setting(course)),
                 json!(key.host),
-                json!(words),
+                json!(text),
             ]);
         }
     }
@@ -160,10 +160,10 @@ fn summary(entries: &[Entry], courses: &Courses) -> String {
         _ => String::new(),
     };
     let (entries, hosts) = (counted(entries.len(), "run"), counted(hosts.len(), "machine"));
-    format!("{entries}{span} on {hosts}. {}", changes_words(courses))
+    format!("{entries}{span} on {hosts}. {}", changes_text(courses))
 }
 
-fn changes_words(courses: &Courses) -> String {
+fn changes_text(courses: &Courses) -> String {
     if courses.searched() == 0 {
         return format!(
             "No metric has the {LEAST_POINTS} runs of one setting that a change of its level needs to be seen."
@@ -234,7 +234,7 @@ fn figure(index: usize, entries: &[Entry], course: &Course) -> Figure {
     let at = |index: usize| (index + 1) as f64;
     let values = course.points.iter().enumerate().map(|(index, point)| (at(index), point.value)).collect();
     let mut series = vec![Series {
-        labels: course.points.iter().map(|point| run_words(&entries[point.run])).collect(),
+        labels: course.points.iter().map(|point| run_text(&entries[point.run])).collect(),
         ..Series::new("run", Mark::Measured, values)
     }];
     if !course.changes.is_empty() {
@@ -276,11 +276,11 @@ fn levels(course: &Course) -> Vec<(f64, f64)> {
 
 fn caption(entries: &[Entry], course: &Course) -> String {
     let change = |change: &ChangePoint| {
-        let (words, number) = (course.change_words(change), change.index + 1);
+        let (words, number) = (course.change_text(change), change.index + 1);
         format!("{words} from run {number} on ({}; p {:.1e}).", place(entries, course, change), change.p)
     };
     let mut words: Vec<String> = course.changes.iter().map(change).collect();
-    words.extend(course.drift_words().map(|drift| format!("Since the last change it {drift}.")));
+    words.extend(course.drift_text().map(|drift| format!("Since the last change it {drift}.")));
     if course.points.len() < LEAST_POINTS {
         words.push(format!("{} runs are too few to see a change; {LEAST_POINTS} are needed.", course.points.len()));
     } else if words.is_empty() {

@@ -66,7 +66,7 @@ fn row(entry: &Entry, one: Option<&Measurement>) -> Vec<Value> {
                 json!(one.metric),
                 json!(one.unit),
                 json!(better_word(one.better)),
-                json!(one.condition_words()),
+                json!(one.condition_text()),
                 json!(one.image),
                 json!(one.repetition),
                 json!(one.primary),

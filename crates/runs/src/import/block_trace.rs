@@ -74,8 +74,8 @@ mod tests {
     #[test]
     fn both_forms_become_runs_that_can_be_analysed() {
         for (importer, file, requests) in [(&BLKTRACE, "blktrace/read", 1), (&BLKPARSE, "blkparse/default", 2)] {
-            let room = tempfile::tempdir().unwrap();
-            let out = room.path().join("run");
+            let directory = tempfile::tempdir().unwrap();
+            let out = directory.path().join("run");
             importer.import(&Path::new(CORPUS).join(file), &out).unwrap();
             let analysis = crate::run::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap();
             assert_eq!(analysis.result["requests"], requests, "{file}");
@@ -88,8 +88,8 @@ mod tests {
             [("begun-under-load", 1, "never issued"), ("failed-request", 2, "ended with an error")]
         {
             for (importer, folder) in [(&BLKTRACE, "blktrace"), (&BLKPARSE, "blkparse")] {
-                let room = tempfile::tempdir().unwrap();
-                let out = room.path().join("run");
+                let directory = tempfile::tempdir().unwrap();
+                let out = directory.path().join("run");
                 importer.import(&Path::new(CORPUS).join(folder).join(file), &out).unwrap();
                 let result = crate::run::analyse::<trace::BlockTraceRun>(&Record::open(&out).unwrap()).unwrap().result;
                 assert_eq!(
@@ -104,8 +104,8 @@ mod tests {
 
     #[test]
     fn a_foreign_file_writes_nothing() {
-        let room = tempfile::tempdir().unwrap();
-        let out = room.path().join("run");
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("run");
         let error = BLKTRACE.import(&Path::new(CORPUS).join("blktrace/other-byte-order"), &out).unwrap_err();
         assert!(error.to_string().contains("other byte order"), "{error}");
         assert!(!out.exists());

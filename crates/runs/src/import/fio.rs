@@ -12,7 +12,7 @@ use concurrency::Concurrency;
 use format::{Direction, Output};
 use hdrhistogram::Histogram;
 use senesce_core::analysis::{Analysis, Better};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{Environment, ExitCode, Failure, Measurement};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -150,7 +150,7 @@ fn of_job(Joined { job, clones }: &Joined) -> Option<String> {
     let clones = if *clones > 1 { format!(" ({clones} clones)") } else { String::new() };
     if job.error != 0 {
         let number = i32::try_from(job.error).unwrap_or(0).saturating_abs();
-        let words = errno_words(&std::io::Error::from_raw_os_error(number));
+        let words = errno_message(&std::io::Error::from_raw_os_error(number));
         return Some(format!(
             "job '{}'{clones} ended with error {} ({words}): its numbers do not count",
             job.name, job.error

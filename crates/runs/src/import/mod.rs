@@ -5,7 +5,7 @@ pub mod fio;
 pub mod results;
 
 use senesce_core::circumstances::date_of;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{Environment, ExitCode, Failure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -91,7 +91,7 @@ const LATEST_SECONDS: u64 = 253_402_300_799;
 /// A usage error for a file that cannot be read or is not UTF-8.
 pub fn read_text(source: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(source).map_err(|error| {
-        Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_words(&error)))
+        Failure::new(ExitCode::Usage, format!("read {}: {}; check the path", source.display(), errno_message(&error)))
     })?;
     String::from_utf8(bytes).map_err(|_| Failure::usage(format!("{} is not text", source.display())))
 }

@@ -17,10 +17,10 @@ pub fn arguments<R: Experiment>(command: Command) -> Command {
     let command = command.next_help_heading("Parameters");
     let names: Vec<String> = command.get_arguments().map(|argument| argument.get_id().to_string()).collect();
     let command = names.iter().fold(command, |command, name| {
-        let Some(words) = default_words(&defaults, name) else { return command };
+        let Some(text) = default_text(&defaults, name) else { return command };
         command.mut_arg(name, |argument| {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            argument.help(format!("{help} [{words}]")).help_heading("Parameters")
+            argument.help(format!("{help} [{text}]")).help_heading("Parameters")
         })
     });
     command
@@ -49,7 +49,7 @@ pub fn described<R: Experiment>() -> Vec<Described> {
         Some(Described {
             name: argument.get_long()?.into(),
             help: argument.get_help().map(ToString::to_string).unwrap_or_default(),
-            defaults: defaults.each_ref().map(|values| value_of(values, name).map_or(String::new(), words)),
+            defaults: defaults.each_ref().map(|values| value_of(values, name).map_or(String::new(), text)),
         })
     };
     command.get_arguments().filter_map(describe).collect()
@@ -99,12 +99,12 @@ fn written<R: Experiment>(level: Level) -> Map<String, Value> {
 }
 
 /// `default: 4` where all levels agree, else what each has.
-fn default_words(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String> {
+fn default_text(defaults: &[Map<String, Value>; 3], name: &str) -> Option<String> {
     let [smoke, quick, paper] = defaults.each_ref().map(|values| value_of(values, name));
     let (smoke, quick, paper) = (smoke?, quick?, paper?);
     Some(match smoke == quick && quick == paper {
-        true => format!("default: {}", words(quick)),
-        false => format!("smoke: {}; quick: {}; paper: {}", words(smoke), words(quick), words(paper)),
+        true => format!("default: {}", text(quick)),
+        false => format!("smoke: {}; quick: {}; paper: {}", text(smoke), text(quick), text(paper)),
     })
 }
 
@@ -113,11 +113,11 @@ fn value_of<'a>(values: &'a Map<String, Value>, name: &str) -> Option<&'a Value>
     values.get(name).or_else(|| values.get(&name.replace('_', "-")))
 }
 
-fn words(value: &Value) -> String {
+fn text(value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => "none".into(),
         Value::String(text) => text.clone(),
-        Value::Array(list) => list.iter().map(words).collect::<Vec<_>>().join(","),
+        Value::Array(list) => list.iter().map(text).collect::<Vec<_>>().join(","),
         Value::Null => "none".into(),
         Value::Number(number) if number.is_f64() => number.as_f64().map_or_else(String::new, |real| real.to_string()),
         other => other.to_string(),

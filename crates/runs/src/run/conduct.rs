@@ -268,7 +268,10 @@ fn leave_out_what_cannot_be_done<R: Run>(
         _ => true,
     });
     let said = context.recorded.caveats();
-    lacking.into_iter().filter(|words| !said.iter().any(|one| one == words)).for_each(|words| context.caveat(words));
+    lacking
+        .into_iter()
+        .filter(|message| !said.iter().any(|one| one == message))
+        .for_each(|message| context.caveat(message));
     context.keep_pending()
 }
 
@@ -301,11 +304,11 @@ impl Course {
 
     fn begin<R: Run>(&mut self, planned: &Planned<R::Step>, context: &Context<'_, R>) {
         self.number += 1;
-        let words = match planned.target.as_str() {
+        let text = match planned.target.as_str() {
             "" | "-" => planned.action.clone(),
             target => format!("{} [{target}]", planned.action),
         };
-        context.progress.step(self.number, self.count, &words, self.left());
+        context.progress.step(self.number, self.count, &text, self.left());
     }
 }
 

@@ -19,8 +19,8 @@ pub struct Needs {
 
 impl Needs {
     /// Root, for what the words say.
-    pub fn root(words: &str) -> Self {
-        Self { root: Some(words.into()), ..Self::default() }
+    pub fn root(message: &str) -> Self {
+        Self { root: Some(message.into()), ..Self::default() }
     }
 
     /// And a program.

@@ -219,10 +219,10 @@ impl<R: Run> Recorded<R> {
     pub fn caveats(&self) -> Vec<String> {
         let mut caveats: Vec<String> = Vec::new();
         for common in self.common() {
-            if let Common::Caveat(words) = common
-                && !caveats.contains(words)
+            if let Common::Caveat(message) = common
+                && !caveats.contains(message)
             {
-                caveats.push(words.clone());
+                caveats.push(message.clone());
             }
         }
         caveats

@@ -49,12 +49,12 @@ impl Run for Count {
     }
 }
 
-fn spec(room: &Path) -> UpTo {
-    UpTo { steps: 3, stuck: room.join("stuck") }
+fn spec(directory: &Path) -> UpTo {
+    UpTo { steps: 3, stuck: directory.join("stuck") }
 }
 
-fn play(room: &Path) -> Result<Outcome, Failure> {
-    conduct::<Count>(&spec(room), Seed(1), &Conduct::quietly(&room.join("run")))
+fn play(directory: &Path) -> Result<Outcome, Failure> {
+    conduct::<Count>(&spec(directory), Seed(1), &Conduct::quietly(&directory.join("run")))
 }
 
 fn numbers(run: &Path) -> Vec<f64> {
@@ -63,9 +63,9 @@ fn numbers(run: &Path) -> Vec<f64> {
 
 #[test]
 fn a_run_that_was_killed_anywhere_measures_every_step_once() {
-    let room = tempfile::tempdir().unwrap();
-    let run = room.path().join("run");
-    play(room.path()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let run = directory.path().join("run");
+    play(directory.path()).unwrap();
     let all = numbers(&run);
     assert_eq!(all, [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]);
     let whole = std::fs::read(run.join("events.jsonl")).unwrap();
@@ -73,16 +73,16 @@ fn a_run_that_was_killed_anywhere_measures_every_step_once() {
         std::fs::remove_file(run.join("summary.json")).unwrap();
         std::fs::write(run.join("events.jsonl"), &whole[..cut]).unwrap();
         assert_eq!(numbers(&run).len() % 2, 0, "half of a step after a kill at {cut}");
-        play(room.path()).unwrap();
+        play(directory.path()).unwrap();
         assert_eq!(numbers(&run), all, "killed at {cut}");
     }
 }
 
 #[test]
 fn a_run_that_goes_on_elsewhere_says_so() {
-    let room = tempfile::tempdir().unwrap();
-    let run = room.path().join("run");
-    play(room.path()).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let run = temporary.path().join("run");
+    play(temporary.path()).unwrap();
     std::fs::remove_file(run.join("summary.json")).unwrap();
     let elsewhere = |kernel: &str| {
         let directory = RunDirectory::resume(&run).unwrap();
@@ -91,20 +91,20 @@ fn a_run_that_goes_on_elsewhere_says_so() {
         directory.add_environment(&facts).unwrap();
     };
     elsewhere("2.4");
-    let caveats = play(room.path()).unwrap().analysis.caveats;
-    assert!(caveats.iter().any(|words| words.contains("kernel.release was \"2.4\"")), "{caveats:?}");
+    let caveats = play(temporary.path()).unwrap().analysis.caveats;
+    assert!(caveats.iter().any(|message| message.contains("kernel.release was \"2.4\"")), "{caveats:?}");
 }
 
 #[test]
 fn what_failed_outside_of_steps_is_forgotten_when_it_goes_well() {
-    let room = tempfile::tempdir().unwrap();
-    let stuck = room.path().join("stuck");
+    let directory = tempfile::tempdir().unwrap();
+    let stuck = directory.path().join("stuck");
     std::fs::write(&stuck, "").unwrap();
-    let failed = play(room.path()).unwrap_err();
+    let failed = play(directory.path()).unwrap_err();
     assert_eq!(failed.to_string(), "it is stuck");
-    let kept = |analysis: &Analysis| analysis.caveats.iter().any(|words| words.contains("it is stuck"));
-    let record = Record::open(&room.path().join("run")).unwrap();
+    let kept = |analysis: &Analysis| analysis.caveats.iter().any(|message| message.contains("it is stuck"));
+    let record = Record::open(&directory.path().join("run")).unwrap();
     assert!(kept(&analyse::<Count>(&record).unwrap()));
     std::fs::remove_file(&stuck).unwrap();
-    assert!(!kept(&play(room.path()).unwrap().analysis));
+    assert!(!kept(&play(directory.path()).unwrap().analysis));
 }

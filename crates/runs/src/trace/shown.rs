@@ -4,7 +4,7 @@ use super::Summary;
 use senesce_core::analysis::{Axis, Better, Figure, FigureKind, Mark, Series, Table};
 use serde_json::json;
 
-pub(super) fn in_words(summary: &Summary) -> String {
+pub(super) fn text_of(summary: &Summary) -> String {
     if !summary.is_valid() {
         return format!(
             "The trace of {} is not valid ({}): {} requests were seen, and nothing is concluded from them.",

@@ -8,8 +8,8 @@ use senesce_volume::{Operation, Request};
 
 #[test]
 fn a_recorded_trace_is_analysed_from_its_record() {
-    let room = tempfile::tempdir().unwrap();
-    let out = room.path().join("run");
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("run");
     let requests = (0..50).map(|index| Request {
         issue_ns: index * 1_000_000,
         latency_ns: Some(90_000),
@@ -57,18 +57,18 @@ fn a_trace_with_holes_is_neither_scored_nor_timed() {
         assert_eq!(json[key], Value::Null, "{key}");
     }
     assert_eq!(json["modelled_seconds"]["hdd"], Value::Null);
-    let room = tempfile::tempdir().unwrap();
-    record(&trace, &summary, made_up(), &Environment::default(), &room.path().join("run")).unwrap();
-    let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&room.path().join("run")).unwrap()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    record(&trace, &summary, made_up(), &Environment::default(), &directory.path().join("run")).unwrap();
+    let analysis = crate::run::analyse::<BlockTraceRun>(&Record::open(&directory.path().join("run")).unwrap()).unwrap();
     assert!(analysis.caveats.iter().any(|caveat| caveat.contains("invalid")), "{:?}", analysis.caveats);
     assert!(analysis.summary.contains("not valid"), "{}", analysis.summary);
 }
 
 #[test]
 fn a_record_is_not_traced_again() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let trace = BlockTrace::from_requests("loop7", 0, vec![Request::new(Operation::Read, 0, 8)]);
-    let out = room.path().join("run");
+    let out = directory.path().join("run");
     refuse_record(&out).unwrap();
     record(&trace, &Summary::of(&trace).unwrap(), made_up(), &Environment::default(), &out).unwrap();
     assert_eq!(refuse_record(&out).unwrap_err().exit_code(), ExitCode::Refused);

@@ -13,11 +13,11 @@ use std::path::Path;
 const REGISTRY: Registry = Registry { experiments: &[], verbs: &[senesce_runs::VERBS] };
 
 /// A run of the kind "fio" whose throughput and layout score are these values.
-fn run(room: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
-    dated_run(room, name, values, [kernel, target], None)
+fn run(directory: &Path, name: &str, values: &[f64], kernel: &str, target: &str) -> Record {
+    dated_run(directory, name, values, [kernel, target], None)
 }
 
-fn dated_run(room: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
+fn dated_run(directory: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
     let mut environment = Environment::default();
     if let Some(date) = date {
         environment.put("run.date", date);
@@ -34,8 +34,8 @@ fn dated_run(room: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2
     }
     let spec = ImportedFile { source: "fio.json".into(), crc32: "00000000".into() };
     let imported = Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() };
-    import::<Fio>(&room.join(name), imported).unwrap();
-    Record::open(&room.join(name)).unwrap()
+    import::<Fio>(&directory.join(name), imported).unwrap();
+    Record::open(&directory.join(name)).unwrap()
 }
 
 const BASE: [f64; 5] = [100.0, 101.0, 99.0, 100.5, 99.5];
@@ -47,9 +47,9 @@ fn gate() -> Options {
 
 #[test]
 fn a_regression_is_found_and_the_environment_comes_first() {
-    let room = tempfile::tempdir().unwrap();
-    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let slow = run(room.path(), "slow", &SLOW, "6.2", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(directory.path(), "slow", &SLOW, "6.2", "memory:1G");
     let found = compare(&REGISTRY, &[slow], std::slice::from_ref(&base), &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::Negative);
     let analysis = found.analysis();
@@ -61,16 +61,16 @@ fn a_regression_is_found_and_the_environment_comes_first() {
     assert_eq!(throughput["verdict"], "worse");
     assert!(throughput["high"].as_f64().unwrap() < 0.95, "{throughput}");
 
-    let same = run(room.path(), "same", &BASE, "6.1", "memory:1G");
+    let same = run(directory.path(), "same", &BASE, "6.1", "memory:1G");
     let found = compare(&REGISTRY, &[same], &[base], &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::Done);
 }
 
 #[test]
 fn one_sample_is_not_testable_and_never_a_mark() {
-    let room = tempfile::tempdir().unwrap();
-    let base = run(room.path(), "base", &[100.0], "6.1", "memory:1G");
-    let other = run(room.path(), "other", &[50.0], "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &[100.0], "6.1", "memory:1G");
+    let other = run(directory.path(), "other", &[50.0], "6.1", "memory:1G");
     let found = compare(&REGISTRY, &[other], &[base], &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::Negative, "a gate that judges nothing does not pass");
     let analysis = found.analysis();
@@ -87,9 +87,9 @@ fn one_sample_is_not_testable_and_never_a_mark() {
 
 #[test]
 fn other_target_classes_are_refused_unless_told() {
-    let room = tempfile::tempdir().unwrap();
-    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let device = run(room.path(), "device", &BASE, "6.1", "/dev/nvme0n1");
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let device = run(directory.path(), "device", &BASE, "6.1", "/dev/nvme0n1");
     let refused = compare(&REGISTRY, std::slice::from_ref(&device), std::slice::from_ref(&base), &gate()).unwrap_err();
     assert_eq!(refused.exit_code(), ExitCode::Usage);
     assert!(refused.to_string().contains("target class: device"), "{refused}");
@@ -99,9 +99,9 @@ fn other_target_classes_are_refused_unless_told() {
 
 #[test]
 fn what_the_sample_lacks_does_not_pass_the_gate() {
-    let room = tempfile::tempdir().unwrap();
-    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let mut less = run(room.path(), "less", &BASE, "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let mut less = run(directory.path(), "less", &BASE, "6.1", "memory:1G");
     less.events.retain(|event| event.data["metric"] != "throughput");
     let found = compare(&REGISTRY, &[less], &[base], &gate()).unwrap();
     assert_eq!(found.exit_code(), ExitCode::Negative);
@@ -111,8 +111,8 @@ fn what_the_sample_lacks_does_not_pass_the_gate() {
 
 #[test]
 fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
-    let room = tempfile::tempdir().unwrap();
-    let mut record = run(room.path(), "run", &BASE, "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let mut record = run(directory.path(), "run", &BASE, "6.1", "memory:1G");
     record.events[1].kind = "measurment".into();
     let error = Recorded::<Fio>::of(&record).err().unwrap().to_string();
     assert!(error.contains("events.jsonl, line 2: event 'measurment' is none of a run of kind 'fio'"), "{error}");
@@ -121,9 +121,9 @@ fn an_unknown_event_is_told_by_its_line_and_what_was_expected() {
 
 #[test]
 fn under_emulation_times_are_not_judged_and_layout_is() {
-    let room = tempfile::tempdir().unwrap();
-    let mut base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let slow = run(room.path(), "slow", &SLOW, "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
     base.environment.put("lab.accelerator", "tcg");
     let found =
         compare(&REGISTRY, &[slow], &[base], &Options { fail_on_regression: Some(0.001), ..Options::default() })
@@ -135,10 +135,10 @@ fn under_emulation_times_are_not_judged_and_layout_is() {
 
 #[test]
 fn what_an_emulated_guest_timed_within_a_run_is_not_judged_and_what_a_model_told_is() {
-    let room = tempfile::tempdir().unwrap();
-    let base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
     for (seconds, judged) in [("emulator", false), ("model", true)] {
-        let mut slow = run(room.path(), seconds, &SLOW, "6.1", "memory:1G");
+        let mut slow = run(directory.path(), seconds, &SLOW, "6.1", "memory:1G");
         for event in slow.events.iter_mut().filter(|event| event.data["metric"] == "throughput") {
             event.data["seconds"] = json!(seconds);
         }
@@ -150,9 +150,9 @@ fn what_an_emulated_guest_timed_within_a_run_is_not_judged_and_what_a_model_told
 
 #[test]
 fn hardware_virtualisation_is_judged() {
-    let room = tempfile::tempdir().unwrap();
-    let mut base = run(room.path(), "base", &BASE, "6.1", "memory:1G");
-    let slow = run(room.path(), "slow", &SLOW, "6.1", "memory:1G");
+    let directory = tempfile::tempdir().unwrap();
+    let mut base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let slow = run(directory.path(), "slow", &SLOW, "6.1", "memory:1G");
     base.environment.put("lab.accelerator", "kvm");
     let found = compare(&REGISTRY, &[slow], &[base], &gate()).unwrap();
     assert!(found.rows.iter().all(|row| row.judged().is_some()));
@@ -160,10 +160,10 @@ fn hardware_virtualisation_is_judged() {
 
 #[test]
 fn a_gate_that_cannot_tell_does_what_was_said() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let noisy = [100.0, 140.0, 70.0, 120.0, 80.0];
-    let base = run(room.path(), "base", &noisy, "6.1", "memory:1G");
-    let same = run(room.path(), "same", &noisy.map(|value| value * 0.9), "6.1", "memory:1G");
+    let base = run(directory.path(), "base", &noisy, "6.1", "memory:1G");
+    let same = run(directory.path(), "same", &noisy.map(|value| value * 0.9), "6.1", "memory:1G");
     let exit = |undecided| {
         let options = Options { undecided, ..gate() };
         compare(&REGISTRY, std::slice::from_ref(&same), std::slice::from_ref(&base), &options).unwrap().exit_code()
@@ -175,9 +175,9 @@ fn a_gate_that_cannot_tell_does_what_was_said() {
 
 #[test]
 fn judged_metrics_come_before_those_that_are_described() {
-    let room = tempfile::tempdir().unwrap();
-    let mut records =
-        [("base", &BASE), ("slow", &SLOW)].map(|(name, values)| run(room.path(), name, values, "6.1", "memory:1G"));
+    let directory = tempfile::tempdir().unwrap();
+    let mut records = [("base", &BASE), ("slow", &SLOW)]
+        .map(|(name, values)| run(directory.path(), name, values, "6.1", "memory:1G"));
     for event in records.iter_mut().flat_map(|record| &mut record.events) {
         event.data["primary"] = (event.data["metric"] == "throughput").into();
     }
@@ -191,9 +191,10 @@ fn judged_metrics_come_before_those_that_are_described() {
 
 #[test]
 fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
-    let room = tempfile::tempdir().unwrap();
-    let dated =
-        |name: &str, values: &[f64], date: &str| dated_run(room.path(), name, values, ["6.1", "memory:1G"], Some(date));
+    let directory = tempfile::tempdir().unwrap();
+    let dated = |name: &str, values: &[f64], date: &str| {
+        dated_run(directory.path(), name, values, ["6.1", "memory:1G"], Some(date))
+    };
     let caveats = |sample: &[Record], reference: &[Record]| {
         compare(&REGISTRY, sample, reference, &Options::default()).unwrap().caveats.join("\n")
     };

@@ -17,15 +17,15 @@ fn written(path: &Path, text: &str, day: u64) {
 
 #[test]
 fn imports_are_in_the_order_in_which_they_were_measured() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let hyperfine = r#"{"results": [{"command": "make", "mean": 1.0, "min": 1.0, "max": 1.0, "times": [1.0]}]}"#;
     // By path the second would come first.
     for (name, day) in [("b", 1), ("a", 2)] {
-        let source = room.path().join("night.json");
+        let source = directory.path().join("night.json");
         written(&source, hyperfine, day);
-        HYPERFINE.import(&source, &room.path().join("runs").join(name)).unwrap();
+        HYPERFINE.import(&source, &directory.path().join("runs").join(name)).unwrap();
     }
-    let found = entries(&[room.path().join("runs")]).unwrap();
+    let found = entries(&[directory.path().join("runs")]).unwrap();
     let order: Vec<_> = found.iter().map(|entry| (entry.name(), entry.date.clone().unwrap())).collect();
     let wanted = [("b", "1970-01-02T00:00:00Z"), ("a", "1970-01-03T00:00:00Z")];
     assert_eq!(order, wanted.map(|(name, date)| (name.to_string(), date.to_string())));
@@ -33,13 +33,13 @@ fn imports_are_in_the_order_in_which_they_were_measured() {
 
 #[test]
 fn a_file_that_tells_its_time_is_believed() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let job = r#"{"jobname": "a", "error": 0, "read": {"total_ios": 10, "io_bytes": 40960, "bw_bytes": 40960, "iops": 10.0,
         "runtime": 1000, "clat_ns": {"mean": 2000.0}}}"#;
     let text = format!(r#"{{"fio version": "fio-3.33", "timestamp": {}, "jobs": [{job}]}}"#, 5 * DAY);
-    let source = room.path().join("fio.json");
+    let source = directory.path().join("fio.json");
     written(&source, &text, 9);
-    Fio.import(&source, &room.path().join("run")).unwrap();
-    let facts = Record::open(&room.path().join("run")).unwrap().environment.0;
+    Fio.import(&source, &directory.path().join("run")).unwrap();
+    let facts = Record::open(&directory.path().join("run")).unwrap().environment.0;
     assert_eq!((&facts["run.date"], &facts["run.date_from"]), (&"1970-01-06T00:00:00Z".into(), &"the results".into()));
 }

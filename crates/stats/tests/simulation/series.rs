@@ -74,7 +74,7 @@ fn trends_are_seldom_seen_in_noise_and_seen_where_they_are() {
     }
     let seen = share(300, || {
         let series: Vec<f64> = (0..12).map(|k| 100.0 + f64::from(k) + normal(&mut rng)).collect();
-        trend(&series).is_some_and(|trend| trend.words(0.01, 0.02).is_some())
+        trend(&series).is_some_and(|trend| trend.text(0.01, 0.02).is_some())
     });
     assert!(seen > 0.95, "{seen}");
 }

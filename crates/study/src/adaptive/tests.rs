@@ -224,8 +224,8 @@ fn what_comes_after_the_last_look_is_told_and_not_judged() {
     execute(&spec, &mut past, |id| done(id, 100.0, 0.1));
     let said = answers(&spec, &past);
     assert_eq!((count(&past, 1), looks(&past)), (5, 1));
-    let words = answer(&said, 0, 1).decision.verdict.clone();
-    assert!(matches!(words, Verdict::NotTestable { why } if why.to_string().contains("after the last look")));
+    let message = answer(&said, 0, 1).decision.verdict.clone();
+    assert!(matches!(message, Verdict::NotTestable { why } if why.to_string().contains("after the last look")));
 }
 
 #[test]

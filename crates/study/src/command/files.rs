@@ -126,17 +126,17 @@ mod tests {
     }
 
     /// A folder with a study's files, and a path in it.
-    fn room(files: &[&str]) -> (tempfile::TempDir, impl Fn(&str) -> String) {
-        let room = tempfile::tempdir().unwrap();
-        files.iter().for_each(|name| std::fs::write(room.path().join(name), "").unwrap());
-        let folder = room.path().to_path_buf();
-        (room, move |name: &str| folder.join(name).display().to_string())
+    fn directory(files: &[&str]) -> (tempfile::TempDir, impl Fn(&str) -> String) {
+        let directory = tempfile::tempdir().unwrap();
+        files.iter().for_each(|name| std::fs::write(directory.path().join(name), "").unwrap());
+        let folder = directory.path().to_path_buf();
+        (directory, move |name: &str| folder.join(name).display().to_string())
     }
 
     #[test]
     fn only_what_says_so_is_a_file_of_the_study() {
-        let (room, path) = room(&["data", "job.fio"]);
-        let of = |text: &str| read(text, room.path()).map(|workload| workload.command);
+        let (directory, path) = directory(&["data", "job.fio"]);
+        let of = |text: &str| read(text, directory.path()).map(|workload| workload.command);
         assert_eq!(of("command = ['cp', 'data', 'job.fio']").unwrap(), ["cp", "data", "job.fio"]);
         assert_eq!(of("command = ['cp', '$SENESCE_STUDY/data', '.']").unwrap(), ["cp", &path("data"), "."]);
         assert_eq!(
@@ -148,9 +148,10 @@ mod tests {
 
     #[test]
     fn the_variable_has_two_spellings_and_ends_where_its_name_does() {
-        let (room, path) = room(&["data"]);
-        let of = |word: &str| read(&format!("command = ['sh', '-c', '{word}']"), room.path()).map(|one| one.command);
-        let folder = room.path().display();
+        let (directory, path) = directory(&["data"]);
+        let of =
+            |word: &str| read(&format!("command = ['sh', '-c', '{word}']"), directory.path()).map(|one| one.command);
+        let folder = directory.path().display();
         assert_eq!(of("cat ${SENESCE_STUDY}/data >$HOME").unwrap()[2], format!("cat {} >$HOME", path("data")));
         assert_eq!(of("ls $SENESCE_STUDY; echo $").unwrap()[2], format!("ls {folder}; echo $"));
         assert!(of("${SENESCE_STUDY}/none").unwrap_err().contains("there is no"));
@@ -161,20 +162,21 @@ mod tests {
 
     #[test]
     fn a_program_that_asks_for_the_folder_keeps_it() {
-        let (room, _) = room(&["data", "job.fio"]);
-        let folder = |text: &str| read(text, room.path()).unwrap().folder;
-        let here = Some(room.path().to_path_buf());
+        let (directory, _) = directory(&["data", "job.fio"]);
+        let folder = |text: &str| read(text, directory.path()).unwrap().folder;
+        let here = Some(directory.path().to_path_buf());
         assert_eq!(folder("command = ['sh', '$SENESCE_STUDY/data']"), here);
         assert_eq!(folder("prepare = ['sh', '-c', 'printenv SENESCE_STUDY']\ncommand = ['true']"), here);
         assert_eq!(folder("command = ['fio', 'job.fio']"), here);
         assert_eq!(folder("command = ['cp', 'data', '.']"), None, "where it lies does not shape the run");
-        assert!(read("command = ['true']\nfolder = '/'", room.path()).unwrap_err().contains("leave it out"));
+        assert!(read("command = ['true']\nfolder = '/'", directory.path()).unwrap_err().contains("leave it out"));
     }
 
     #[test]
     fn values_of_the_options_of_fio_are_no_job_files() {
-        let (room, path) = room(&["result", "data", "job.fio", "jobs"]);
-        let of = |text: &str| read(&format!("command = ['fio', {text}]"), room.path()).unwrap().command[1..].to_vec();
+        let (directory, path) = directory(&["result", "data", "job.fio", "jobs"]);
+        let of =
+            |text: &str| read(&format!("command = ['fio', {text}]"), directory.path()).unwrap().command[1..].to_vec();
         assert_eq!(
             of("'--output', 'result', '--name', 'data', 'job.fio'"),
             ["--output", "result", "--name", "data", &path("job.fio")]
@@ -186,10 +188,10 @@ mod tests {
 
     #[test]
     fn a_word_that_is_a_file_here_or_beside_the_study_is_told_and_not_touched() {
-        let (room, _) = room(&["run.sh"]);
+        let (directory, _) = directory(&["run.sh"]);
         let said = |command: &str| {
             let workload: WorkloadSpec = toml::from_str(&format!("command = [{command}]")).unwrap();
-            left_behind(&workload, room.path())
+            left_behind(&workload, directory.path())
         };
         let here = said("'touch', 'Cargo.toml', '/etc/passwd', 'out'");
         let whole = std::path::absolute("Cargo.toml").unwrap();

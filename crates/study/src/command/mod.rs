@@ -8,7 +8,7 @@ use crate::spec::WorkloadSpec;
 use metric::{MetricSpec, Named};
 use process::{Ended, How};
 use senesce_core::analysis::Better;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::{Bytes, ExitCode, Failure, Measurement, Progress, Seed};
 use senesce_volume::{DeviceStat, MountedTarget};
@@ -130,7 +130,7 @@ impl Program {
         let ended = self.one(&self.command, target, seed, progress, interrupt)?;
         target.sync()?;
         let synced = begun.elapsed().as_secs_f64();
-        let failed = |words: String| self.failure(&self.command, &words, None);
+        let failed = |message: String| self.failure(&self.command, &message, None);
         let mut metrics = self.metric.read(ended.seconds, &ended.out, &ended.errors).map_err(failed)?;
         let mut add = |name: &str, unit: &str, value: f64| -> Result<(), Failure> {
             metrics.push(Measurement::new(name, unit, Better::Neither, value)?);
@@ -162,7 +162,7 @@ impl Program {
         let ended = process::run(&mut command, self.timeout, interrupt, &mut tick).map_err(|error| {
             let code =
                 if error.kind() == std::io::ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::RunFailed };
-            Failure::new(code, format!("start {}: {}; is it installed?", words[0], errno_words(&error)))
+            Failure::new(code, format!("start {}: {}; is it installed?", words[0], errno_message(&error)))
         })?;
         if ended.how == How::Interrupted {
             return Err(Failure::new(ExitCode::Interrupted, "interrupted"));
@@ -217,7 +217,7 @@ impl Program {
     }
 
     fn failure(&self, words: &[String], trouble: &str, ended: Option<&Ended>) -> Failure {
-        let said = ended.map(Ended::last_words).filter(|said| !said.is_empty());
+        let said = ended.map(Ended::last_lines).filter(|said| !said.is_empty());
         let said = said.map_or_else(String::new, |said| format!("{SAID}{said}"));
         Failure::new(ExitCode::RunFailed, format!("{}: {trouble}{said}", words.join(" ")))
     }
@@ -242,7 +242,7 @@ fn is_fio(program: &str) -> bool {
     Path::new(program).file_name().is_some_and(|name| name == "fio")
 }
 
-/// Room of a volume (bytes).
+/// Space of a volume (bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Space {
     used: u64,
@@ -318,12 +318,12 @@ mod tests {
 
     #[test]
     fn a_program_speaks_english_and_finds_the_folder_that_it_asks_for() {
-        let (point, words) = (Path::new("/mnt"), ["true".to_string()]);
+        let (point, message) = (Path::new("/mnt"), ["true".to_string()]);
         let folder =
             Program { folder: Some("/studies".into()), ..Program::of(&spec("command = ['true']")).unwrap().unwrap() };
         let without = Program { folder: None, ..folder.clone() };
         let value = |program: &Program, name: &str| {
-            let command = program.started(&words, point, Seed(1));
+            let command = program.started(&message, point, Seed(1));
             let found = command.get_envs().find(|(found, _)| *found == name).expect("it is set or removed");
             found.1.map(|value| value.to_string_lossy().into_owned())
         };

@@ -72,7 +72,7 @@ pub fn run(
 ) -> io::Result<Ended> {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     // The process that watches over what is owed is there before ours are counted.
-    let _room = ScratchDirectory::small("command").map_err(io::Error::other)?;
+    let _directory = ScratchDirectory::small("command").map_err(io::Error::other)?;
     let before: HashSet<Pid> = children()?.into_iter().collect();
     set_child_subreaper(Some(getpid()))?;
     let ended = watched(command, limit, interrupt, tick, &before);
@@ -220,7 +220,7 @@ fn text(reader: JoinHandle<Vec<u8>>) -> String {
 
 impl Ended {
     /// Its last few lines, messages before output, for a reason.
-    pub fn last_words(&self) -> String {
+    pub fn last_lines(&self) -> String {
         let said = if self.errors.trim().is_empty() { &self.out } else { &self.errors };
         let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).rev().take(3).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" / ")
@@ -253,7 +253,7 @@ mod tests {
         let ended = shell("echo one; echo two >&2; exit 3", LONG);
         assert_eq!((ended.out.as_str(), ended.errors.as_str()), ("one\n", "two\n"));
         assert_eq!(ended.trouble().unwrap(), "it failed with exit code 3");
-        assert_eq!(ended.last_words(), "two");
+        assert_eq!(ended.last_lines(), "two");
         assert!(ended.left.is_empty(), "{:?}", ended.left);
         assert_eq!(shell("kill -9 $$", LONG).trouble().unwrap(), "signal 9 ended it");
         assert!(shell("exit 0", LONG).trouble().is_none());
@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     fn a_child_of_another_thread_is_left_to_it() {
-        let room = tempfile::tempdir().unwrap();
-        let end = room.path().join("end");
+        let directory = tempfile::tempdir().unwrap();
+        let end = directory.path().join("end");
         let mut other = None;
         let mut command = Command::new("sh");
         let script = format!("while [ ! -e {} ]; do :; done", end.display());

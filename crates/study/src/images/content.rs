@@ -2,7 +2,7 @@
 
 use crate::matrix::{ImageId, aging_plan, is_planned};
 use crate::spec::{StateKind, StudySpec};
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn program(executable: &Path) -> Result<String, Failure> {
 }
 
 fn hash_of(path: &Path) -> Result<String, Failure> {
-    let failed = |error| Failure::new(ExitCode::Usage, format!("read {}: {}", path.display(), errno_words(&error)));
+    let failed = |error| Failure::new(ExitCode::Usage, format!("read {}: {}", path.display(), errno_message(&error)));
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let mut hasher = blake3::Hasher::new();
     std::io::copy(&mut file, &mut hasher).map_err(failed)?;
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn two_programs_of_one_commit_make_images_of_their_own() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let of = |name: &str| {
-            let path = room.path().join(name);
+            let path = directory.path().join(name);
             std::fs::write(&path, name).unwrap();
             program(&path).unwrap()
         };

@@ -44,8 +44,8 @@ pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
     let seconds = begun.elapsed().as_secs_f64();
     let printed = place.program("./program", &[])?;
     if printed.trim() != tree.expected.to_string() {
-        let words = format!("the program that was built printed '{}' and not {}", printed.trim(), tree.expected);
-        return Err(wrong(words));
+        let message = format!("the program that was built printed '{}' and not {}", printed.trim(), tree.expected);
+        return Err(wrong(message));
     }
     Ok(vec![
         Measurement::new("build time", "s", Better::Lower, seconds)?,
@@ -129,9 +129,9 @@ mod tests {
     #[test]
     #[ignore = "needs cc"]
     fn the_tree_compiles_and_prints_what_is_known() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: room.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!(found[0].value.get() > found[1].value.get(), "{found:?}");
     }

@@ -21,8 +21,8 @@ pub(super) fn run(place: &Place<'_>) -> Result<Vec<Measurement>, Failure> {
     let transactions = place.count(TRANSACTIONS, 10);
     let (script, expected) = script(transactions);
     // Beside the volume: reading the script is no work of the database.
-    let room = ScratchDirectory::large("database")?;
-    let file = room.path().join("script.sql");
+    let directory = ScratchDirectory::large("database")?;
+    let file = directory.path().join("script.sql");
     std::fs::write(&file, script).map_err(failed("write", &file))?;
     place.progress.phase("database", 0, "transactions");
     let begun = Instant::now();
@@ -76,12 +76,12 @@ mod tests {
     #[test]
     #[ignore = "needs sqlite3"]
     fn the_database_holds_what_was_put_into_it() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: room.path(), scale: 0.02, progress: &Silent, interrupt: &interrupt };
+        let place = Place { folder: directory.path(), scale: 0.02, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 16.0).abs() < 1e-6, "{found:?}");
-        assert!(room.path().join("database.sqlite").metadata().unwrap().len() > 16 * 10 * 200);
+        assert!(directory.path().join("database.sqlite").metadata().unwrap().len() > 16 * 10 * 200);
     }
 
     #[test]

@@ -161,15 +161,15 @@ mod tests {
 
     #[test]
     fn layers_are_stacked_replaced_and_removed() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: room.path(), scale: 0.01, progress: &Silent, interrupt: &interrupt };
+        let place = Place { folder: directory.path(), scale: 0.01, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!(found.iter().all(|one| one.value.get() > 0.0));
-        assert_eq!(files_in(room.path()).unwrap(), expected_files(KEPT + 1));
+        assert_eq!(files_in(directory.path()).unwrap(), expected_files(KEPT + 1));
         // A copy is no link any more, what was not copied is.
         use std::os::unix::fs::MetadataExt;
-        let links = |name: &str| fs::metadata(root_of(room.path(), KEPT).join(name)).unwrap().nlink();
+        let links = |name: &str| fs::metadata(root_of(directory.path(), KEPT).join(name)).unwrap().nlink();
         assert_eq!(links("d00/f00"), 1);
         assert!(links("d00/f01") > 1);
     }

@@ -64,12 +64,12 @@ mod tests {
 
     #[test]
     fn segments_hold_what_was_appended() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: room.path(), scale: 0.25, progress: &Silent, interrupt: &interrupt };
+        let place = Place { folder: directory.path(), scale: 0.25, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 750.0).abs() < 1e-6);
-        assert!(std::fs::read_dir(room.path()).unwrap().count() > 1);
+        assert!(std::fs::read_dir(directory.path()).unwrap().count() > 1);
         assert!(run(&place).is_err(), "a log that is there is not written over");
     }
 }

@@ -10,7 +10,7 @@ mod pgbench;
 use crate::command::is_installed;
 use crate::command::process::{self, How};
 use crate::spec::WorkloadSpec;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
 use senesce_core::parameter::suggest;
 use senesce_core::{ExitCode, Failure, Measurement, Progress};
@@ -143,8 +143,8 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Failure 
 }
 
 /// A result that is not what it must be.
-fn wrong(words: String) -> Failure {
-    Failure::new(ExitCode::RunFailed, words)
+fn wrong(message: String) -> Failure {
+    Failure::new(ExitCode::RunFailed, message)
 }
 
 impl Place<'_> {
@@ -165,11 +165,11 @@ impl Place<'_> {
         let mut command = Command::new(name);
         command.args(arguments).current_dir(self.folder).env("LC_ALL", "C");
         let ended = process::run(&mut command, LIMIT, self.interrupt, &mut |_| ())
-            .map_err(|error| wrong(format!("start {name}: {}", errno_words(&error))))?;
+            .map_err(|error| wrong(format!("start {name}: {}", errno_message(&error))))?;
         match (ended.how, ended.trouble()) {
             (How::Interrupted, _) => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
             (How::TimedOut, _) => Err(wrong(format!("{name} did not end within {} s", LIMIT.as_secs()))),
-            (_, Some(trouble)) => Err(wrong(format!("{name}: {trouble}; it said: {}", ended.last_words()))),
+            (_, Some(trouble)) => Err(wrong(format!("{name}: {trouble}; it said: {}", ended.last_lines()))),
             (_, None) => Ok(ended.out),
         }
     }

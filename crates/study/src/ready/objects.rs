@@ -142,20 +142,21 @@ mod tests {
 
     #[test]
     fn the_store_holds_what_was_put_and_not_deleted() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::new();
-        let place = Place { folder: room.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
+        let place = Place { folder: directory.path(), scale: 0.05, progress: &Silent, interrupt: &interrupt };
         let found = run(&place).unwrap();
         assert!((found[0].value.get() * found[1].value.get() - 200.0).abs() < 1e-6);
-        let objects = || fs::read_dir(room.path()).unwrap().flat_map(|one| fs::read_dir(one.unwrap().path()).unwrap());
+        let objects =
+            || fs::read_dir(directory.path()).unwrap().flat_map(|one| fs::read_dir(one.unwrap().path()).unwrap());
         assert_eq!(objects().count(), 100 - 20);
     }
 
     #[test]
     fn an_object_that_is_gone_or_another_is_found_out() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut rng = DEFAULT_SEED.stream("test");
-        let mut store = Store::make(room.path(), &mut rng).unwrap();
+        let mut store = Store::make(directory.path(), &mut rng).unwrap();
         store.put(&mut rng).unwrap();
         store.read(&mut rng).unwrap();
         store.check().unwrap();

@@ -108,13 +108,13 @@ struct Printed {
 impl Printed {
     /// Reads it, and compares the three accounts of what was done.
     fn of(printed: &str, transactions: u64) -> Result<Self, String> {
-        let after = |words: &str| {
-            let line = printed.lines().find_map(|line| line.strip_prefix(words));
-            line.and_then(|rest| rest.split_whitespace().next()).ok_or(format!("pgbench did not print '{words}'"))
+        let after = |message: &str| {
+            let line = printed.lines().find_map(|line| line.strip_prefix(message));
+            line.and_then(|rest| rest.split_whitespace().next()).ok_or(format!("pgbench did not print '{message}'"))
         };
-        let number = |words: &str| -> Result<f64, String> {
-            let word = after(words)?;
-            word.parse().map_err(|_| format!("pgbench printed '{words}{word}'"))
+        let number = |message: &str| -> Result<f64, String> {
+            let word = after(message)?;
+            word.parse().map_err(|_| format!("pgbench printed '{message}{word}'"))
         };
         let processed = after("number of transactions actually processed: ")?;
         let wanted = format!("{transactions}/{transactions}");

@@ -71,7 +71,7 @@ fn an_image_that_became_another_one_is_named() {
     let remade = BTreeSet::from([ImageId { fs: 1, state: 0, image: 0 }]);
     let results = Results { remade, ..Results::gather(spec, &[], Vec::new(), Vec::new()) };
     let caveats = crate::analysis_of(&results).caveats;
-    assert!(caveats.iter().any(|words| words.contains("image 0 of xfs, fresh")), "{caveats:?}");
+    assert!(caveats.iter().any(|message| message.contains("image 0 of xfs, fresh")), "{caveats:?}");
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn guests_are_ordered_among_themselves() {
 }
 
 #[test]
-fn a_cell_whose_fast_runs_found_no_room_is_not_judged() {
+fn a_cell_whose_fast_runs_found_no_space_is_not_judged() {
     let spec = spec("", "");
     let whole = measured(&spec, |_| 100.0, |_| None, 8);
     assert_ne!(word(&whole, (0, 1), (0, 0)), "not-testable");

@@ -8,30 +8,30 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Conducts a study into `room/run`.
-pub fn study(text: &str, room: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
+/// Conducts a study into `directory/run`.
+pub fn study(text: &str, directory: &Path, erase: Option<&str>) -> Result<Outcome, Failure> {
     let spec = StudySpec::parse("study.toml", text).expect("a study");
-    let how = Conduct { erase: erase.map(str::to_string), ..Conduct::quietly(&room.join("run")) };
+    let how = Conduct { erase: erase.map(str::to_string), ..Conduct::quietly(&directory.join("run")) };
     conduct::<Study>(&spec, Seed(spec.seed), &how)
 }
 
 /// A folder of the test's own, and the process for it alone: a study ends all processes that a program of the user's left behind,
 /// and would take those of another test for them.
-pub struct Room {
+pub struct TemporaryDirectory {
     directory: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
 
-impl Room {
+impl TemporaryDirectory {
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }
 
-pub fn room() -> Room {
+pub fn temporary_directory() -> TemporaryDirectory {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    Room { directory: tempfile::tempdir().expect("room"), _alone }
+    TemporaryDirectory { directory: tempfile::tempdir().expect("a temporary directory"), _alone }
 }
 
 /// The reasons of the failed runs by workload or file system.
@@ -44,8 +44,8 @@ fn reasons(outcome: &Outcome, column: usize) -> Vec<(String, String)> {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_example_runs_as_it_is_and_answers() {
-    let room = room();
-    let outcome = study(EXAMPLE, room.path(), None).expect("it runs");
+    let directory = temporary_directory();
+    let outcome = study(EXAMPLE, directory.path(), None).expect("it runs");
     assert_eq!((outcome.state, outcome.exit_code()), (State::Done, ExitCode::Done));
     let result = &outcome.analysis.result;
     assert_eq!((&result["runs_done"], &result["runs_failed"]), (&48.into(), &0.into()), "{result}");
@@ -105,12 +105,12 @@ command = ["no-such-program-anywhere"]
 #[test]
 #[ignore = "needs loop devices"]
 fn bad_programs_cost_their_own_cells_and_say_why() {
-    let room = room();
-    let outcome = study(PROGRAMS, room.path(), None).expect("it goes on");
+    let directory = temporary_directory();
+    let outcome = study(PROGRAMS, directory.path(), None).expect("it goes on");
     assert_eq!((outcome.state, outcome.exit_code()), (State::Failed(8), ExitCode::RunFailed));
     let reasons = reasons(&outcome, 2);
     let reason = |name: &str| reasons.iter().find(|(found, _)| found == name).expect(name).1.clone();
-    for (name, words) in [
+    for (name, message) in [
         ("fails", "it failed with exit code 7; it said: no such luck"),
         ("hangs", "did not end within 0.5 s and was ended"),
         ("silent", "prints no metric"),
@@ -120,7 +120,7 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
         ("says", "it failed with exit code 1 and said that a device is full, which the volume was not"),
         ("missing", "is it installed?"),
     ] {
-        assert!(reason(name).contains(words), "{name}: {}", reason(name));
+        assert!(reason(name).contains(message), "{name}: {}", reason(name));
     }
     let cells = outcome.analysis.result["cells"].as_array().expect("cells");
     let good: Vec<&Value> = cells.iter().filter(|cell| cell["workload"] == "good").collect();
@@ -137,14 +137,14 @@ fn bad_programs_cost_their_own_cells_and_say_why() {
 #[test]
 #[ignore = "needs loop devices, cc, sqlite3"]
 fn ready_workloads_check_what_they_did() {
-    let room = room();
+    let directory = temporary_directory();
     let mut text = String::from(
         "name = 'ready'\nsize = '256M'\nrepetitions = 1\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n",
     );
     for name in ["build", "database", "container-layers", "fsync-log"] {
         text += &format!("[[workload]]\nready = '{name}'\nscale = 0.1\n");
     }
-    let outcome = study(&text, room.path(), None).expect("it runs");
+    let outcome = study(&text, directory.path(), None).expect("it runs");
     assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
     assert_eq!(outcome.analysis.result["cells"].as_array().expect("cells").len(), 4);
 }
@@ -153,12 +153,12 @@ fn ready_workloads_check_what_they_did() {
 #[ignore = "needs loop devices"]
 fn options_that_mkfs_or_mount_refuses_end_it_before_the_first_byte() {
     for (key, value) in [("mkfs", "-O no_such_feature"), ("mount", "no_such_option")] {
-        let room = room();
+        let directory = temporary_directory();
         let text = PROGRAMS.replacen("kind = \"ext4\"", &format!("kind = \"ext4\"\n{key} = \"{value}\""), 1);
-        let failure = study(&text, room.path(), None).expect_err("refused");
+        let failure = study(&text, directory.path(), None).expect_err("refused");
         assert_eq!(failure.exit_code(), ExitCode::Usage, "{failure}");
         assert!(failure.to_string().contains("file_system 'ext4' cannot be made"), "{failure}");
-        assert!(!room.path().join("run/events.jsonl").exists(), "nothing was done");
+        assert!(!directory.path().join("run/events.jsonl").exists(), "nothing was done");
     }
 }
 
@@ -190,50 +190,50 @@ scale = 0.02
 #[test]
 #[ignore = "needs loop devices"]
 fn a_file_system_is_known_by_its_commands() {
-    let room = room();
-    let outcome = study(CUSTOM, room.path(), None).expect("it runs");
+    let directory = temporary_directory();
+    let outcome = study(CUSTOM, directory.path(), None).expect("it runs");
     assert_eq!(outcome.state, State::Done, "{}", outcome.analysis.result);
     assert_eq!(outcome.analysis.result["cells"].as_array().expect("cells").len(), 2);
-    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
-    let count = room.path().join("count");
+    std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
+    let count = directory.path().join("count");
     let checker = format!("echo >>{}; echo it is broken; false # $DEVICE", count.display());
     let damaged = CUSTOM.replacen("e2fsck -fn $DEVICE", &checker, 1);
-    let failed = study(&damaged, room.path(), None).expect("it goes on");
+    let failed = study(&damaged, directory.path(), None).expect("it goes on");
     let looks = std::fs::read_to_string(&count).expect("it was looked at").lines().count();
     assert_eq!(looks, 2, "an image that failed is not made again for the next run");
     assert_eq!(failed.state, State::Failed(4));
     assert!(reasons(&failed, 0)[0].1.contains("it is broken"), "{:?}", reasons(&failed, 0));
-    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
+    std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
     let nothing = CUSTOM.replacen("mount -t ext4 $DEVICE $MNT", "true $MNT", 1);
-    let refused = study(&nothing, room.path(), None).expect_err("refused");
+    let refused = study(&nothing, directory.path(), None).expect_err("refused");
     assert!(refused.to_string().contains("nothing is mounted"), "{refused}");
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn images_that_are_made_anew_under_one_key_are_told() {
-    let room = room();
-    let flag = room.path().join("flag");
+    let directory = temporary_directory();
+    let flag = directory.path().join("flag");
     let text = format!("{CUSTOM}[[workload]]\ncommand = ['test', '-e', '{}']\n", flag.display());
-    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|words| words.contains("made anew"));
-    let first = study(&text, room.path(), None).expect("it goes on");
+    let told = |outcome: &Outcome| outcome.analysis.caveats.iter().any(|message| message.contains("made anew"));
+    let first = study(&text, directory.path(), None).expect("it goes on");
     assert!(first.state == State::Failed(4) && !told(&first), "{:?}", first.analysis.caveats);
     std::fs::write(&flag, "").expect("a file");
-    let second = study(&text, room.path(), None).expect("the rest");
+    let second = study(&text, directory.path(), None).expect("the rest");
     assert!(second.state == State::Done && told(&second), "{:?}", second.analysis.caveats);
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_script_of_the_study_finds_its_folder() {
-    let room = room();
-    std::fs::write(room.path().join("data"), "42\n").expect("data");
-    std::fs::write(room.path().join("run.sh"), "echo ops $(cat \"$SENESCE_STUDY\"/data)\n").expect("a script");
+    let directory = temporary_directory();
+    std::fs::write(directory.path().join("data"), "42\n").expect("data");
+    std::fs::write(directory.path().join("run.sh"), "echo ops $(cat \"$SENESCE_STUDY\"/data)\n").expect("a script");
     let text = "name = 'folder'\nsize = '64M'\nrepetitions = 1\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
                 [[workload]]\ncommand = ['sh', '${SENESCE_STUDY}/run.sh']\n\
                 metric = { regex = '^ops ([0-9]+)$', unit = 'ops', better = 'higher' }\n";
-    let spec = StudySpec::parse(&room.path().join("study.toml").to_string_lossy(), text).expect("a study");
-    let how = Conduct::quietly(&room.path().join("run"));
+    let spec = StudySpec::parse(&directory.path().join("study.toml").to_string_lossy(), text).expect("a study");
+    let how = Conduct::quietly(&directory.path().join("run"));
     let outcome = conduct::<Study>(&spec, Seed(spec.seed), &how).expect("it runs");
     assert_eq!(
         outcome.analysis.result["cells"][0]["values"],
@@ -259,16 +259,16 @@ fn until_decided(flag: &Path) -> String {
 #[test]
 #[ignore = "needs loop devices"]
 fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
-    let room = room();
-    let flag = room.path().join("flag");
+    let directory = temporary_directory();
+    let flag = directory.path().join("flag");
     let text = until_decided(&flag);
     let verdict = |outcome: &Outcome| outcome.analysis.result["pairs"][0]["verdict"].clone();
     let looks = || {
-        let events = std::fs::read_to_string(room.path().join("run/events.jsonl")).expect("events");
+        let events = std::fs::read_to_string(directory.path().join("run/events.jsonl")).expect("events");
         events.lines().filter(|line| line.contains("\"look\"")).count()
     };
     for tries in 1..3 {
-        let failed = study(&text, room.path(), None).expect("it goes on");
+        let failed = study(&text, directory.path(), None).expect("it goes on");
         assert_eq!(
             (failed.state, verdict(&failed), looks()),
             (State::Failed(5), "not-testable".into(), 1),
@@ -276,7 +276,7 @@ fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
         );
     }
     std::fs::write(&flag, "").expect("a file");
-    let mended = study(&text, room.path(), None).expect("it is decided");
+    let mended = study(&text, directory.path(), None).expect("it is decided");
     assert_eq!((mended.state, verdict(&mended), looks()), (State::Done, "worse".into(), 2));
     assert_eq!(mended.analysis.result["runs_done"], 10);
 }
@@ -285,8 +285,8 @@ fn looks_are_recorded_and_what_is_mended_is_looked_at_again() {
 struct Drive(String);
 
 impl Drive {
-    fn new(room: &Path) -> Self {
-        let file = room.join("drive");
+    fn new(directory: &Path) -> Self {
+        let file = directory.join("drive");
         std::fs::File::create(&file).and_then(|file| file.set_len(128 << 20)).expect("a file");
         let output = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().expect("losetup");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -303,27 +303,27 @@ impl Drop for Drive {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_drive_is_measured_behind_the_guard_and_a_refused_one_costs_its_own_cells() {
-    let room = room();
-    let drive = Drive::new(room.path());
+    let directory = temporary_directory();
+    let drive = Drive::new(directory.path());
     let text = |device: &str| {
         format!(
             "name = 'drive'\nsize = '64M'\nrepetitions = 5\n[[file_system]]\nkind = 'ext4'\n[[file_system]]\nkind = 'ext4'\n\
              name = 'on the drive'\ndevice = '{device}'\n[[state]]\nkind = 'fresh'\n[[workload]]\nready = 'fsync-log'\nscale = 0.02\n"
         )
     };
-    let found = study(&text(&drive.0), room.path(), Some(&drive.0)).expect("it is measured");
+    let found = study(&text(&drive.0), directory.path(), Some(&drive.0)).expect("it is measured");
     assert_eq!(found.state, State::Done, "{}", found.analysis.result);
     assert_eq!(found.analysis.result["cells"].as_array().expect("cells").len(), 2);
     // It holds a file system now: without the permission it is refused, and the other is measured.
-    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
-    let found = study(&text(&drive.0), room.path(), None).expect("the rest goes on");
+    std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
+    let found = study(&text(&drive.0), directory.path(), None).expect("the rest goes on");
     assert_eq!((found.state, found.exit_code()), (State::Failed(5), ExitCode::RunFailed));
     let reasons = reasons(&found, 0);
     assert_eq!((reasons.len(), reasons[0].0.as_str()), (1, "on the drive"));
     assert!(reasons[0].1.contains("--erase"), "{}", reasons[0].1);
     // Nothing else to measure: the refusal is the answer.
     let alone = text(&drive.0).replacen("[[file_system]]\nkind = 'ext4'\n", "", 1);
-    std::fs::remove_dir_all(room.path().join("run")).expect("remove");
-    let refused = study(&alone, room.path(), None).expect_err("refused");
+    std::fs::remove_dir_all(directory.path().join("run")).expect("remove");
+    let refused = study(&alone, directory.path(), None).expect_err("refused");
     assert_eq!(refused.exit_code(), ExitCode::Refused, "{refused}");
 }

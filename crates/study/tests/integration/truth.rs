@@ -1,6 +1,6 @@
 //! Studies of a known answer, measured on this machine: like against like, and a change that must show.
 
-use crate::open::{room, study};
+use crate::open::{study, temporary_directory};
 
 const LIKE: &str = r#"
 name = "like against like"
@@ -33,8 +33,8 @@ scale = 0.3
 fn like_file_systems_are_not_told_apart() {
     let mut alarms = 0;
     for seed in 1..=3 {
-        let room = room();
-        let outcome = study(&format!("seed = {seed}\n{LIKE}"), room.path(), None).expect("it runs");
+        let directory = temporary_directory();
+        let outcome = study(&format!("seed = {seed}\n{LIKE}"), directory.path(), None).expect("it runs");
         let result = &outcome.analysis.result;
         let pairs = result["pairs"].as_array().expect("pairs");
         for pair in pairs {
@@ -72,8 +72,8 @@ cold_read = true
 #[test]
 #[ignore = "long: minutes; needs loop devices"]
 fn an_old_ext4_shows_that_it_has_no_extents() {
-    let room = room();
-    let outcome = study(EXTENTS, room.path(), None).expect("it runs");
+    let directory = temporary_directory();
+    let outcome = study(EXTENTS, directory.path(), None).expect("it runs");
     let pairs = outcome.analysis.result["pairs"].as_array().expect("pairs").clone();
     for pair in &pairs {
         println!("{} {} [{}, {}] {}", pair["workload"], pair["ratio"], pair["low"], pair["high"], pair["verdict"]);

@@ -33,6 +33,11 @@ impl FileSystem {
         self.entry().name
     }
 
+    /// About what `operations` of an aging take in memory, with files that are allocated and not written.
+    pub fn seconds_of_operations(self, operations: u64) -> f64 {
+        operations as f64 * f64::from(self.entry().operation_ns) * 1e-9
+    }
+
     /// The least size that its mkfs takes without options.
     pub fn least_size(self) -> Bytes {
         Bytes(self.entry().least_bytes)
@@ -46,7 +51,7 @@ impl FileSystem {
     /// Its programs, with what each is for in words: one that makes it, and one that checks it if there is one.
     pub fn programs(self) -> impl Iterator<Item = (&'static str, String)> {
         let entry = self.entry();
-        let first = |command: &'static [&'static str], words| Some((*command.first()?, format!("{words} {self}")));
+        let first = |command: &'static [&'static str], purpose| Some((*command.first()?, format!("{purpose} {self}")));
         [first(entry.mkfs, "make"), first(entry.checker, "verify on")].into_iter().flatten()
     }
 

@@ -20,6 +20,9 @@ pub struct Entry {
     /// The least bytes that its mkfs takes without options (xfsprogs 6.1, btrfs-progs 6.2, f2fs-tools 1.15, nilfs-tools 2.2;
     /// ext4 without a journal would do with less).
     pub least_bytes: u64,
+    /// About what an operation of an aging takes in memory, with files that are allocated and not written (nanoseconds;
+    /// benches/results/aging.md, and the times of `reproduce free-space`; f2fs and nilfs2 are not measured and count as ext4).
+    pub operation_ns: u32,
     /// Tells its features, if there is a way to ask.
     pub(super) features: Option<Features>,
     /// Mount options that read it without replaying its journal, so that the device is never written.
@@ -201,6 +204,7 @@ static EXT4: Entry = Entry {
     version: &["mkfs.ext4", "-V"],
     checker: &["e2fsck", "-fn"],
     least_bytes: 8 * MIB,
+    operation_ns: 20_000,
     features: Some(Features { command: &["dumpe2fs", "-h"], mounted: false, parse: super::programs::ext4_features }),
     inspect_options: "ro,noload",
     copy_options: "",
@@ -243,6 +247,7 @@ static XFS: Entry = Entry {
     version: &["mkfs.xfs", "-V"],
     checker: &["xfs_repair", "-n"],
     least_bytes: 300 * MIB,
+    operation_ns: 35_000,
     features: Some(Features { command: &["xfs_info"], mounted: true, parse: super::programs::one_line }),
     inspect_options: "ro,norecovery,nouuid",
     copy_options: "nouuid",
@@ -284,6 +289,7 @@ static BTRFS: Entry = Entry {
     version: &["mkfs.btrfs", "--version"],
     checker: &["btrfs", "check", "--readonly"],
     least_bytes: 109 * MIB,
+    operation_ns: 80_000,
     features: Some(Features {
         command: &["btrfs", "inspect-internal", "dump-super"],
         mounted: false,
@@ -327,6 +333,7 @@ static F2FS: Entry = Entry {
     version: &["mkfs.f2fs", "-V"],
     checker: &["fsck.f2fs", "--dry-run"],
     least_bytes: 64 * MIB,
+    operation_ns: 20_000,
     features: None,
     inspect_options: "ro,norecovery",
     copy_options: "",
@@ -355,6 +362,7 @@ static NILFS2: Entry = Entry {
     version: &["mkfs.nilfs2", "-V"],
     checker: &[],
     least_bytes: 129 * MIB,
+    operation_ns: 20_000,
     features: None,
     inspect_options: "ro,norecovery",
     copy_options: "",

@@ -152,7 +152,7 @@ pub(super) fn undo_all(folder: &Path, owner: &Owner) -> Vec<Found> {
         let outcome = match owed.undo() {
             Ok(true) => Outcome::Undone,
             Ok(false) => Outcome::Gone,
-            Err(error) => Outcome::Failed(senesce_core::failure::errno_words(&error)),
+            Err(error) => Outcome::Failed(senesce_core::failure::errno_message(&error)),
         };
         match &outcome {
             Outcome::Failed(why) => tracing::warn!("{owed}, left by process {}: {why}", owner.process),
@@ -234,14 +234,14 @@ mod tests {
 
     /// A ledger with the folder of a process that has ended, and one of this process.
     fn ledger() -> (tempfile::TempDir, PathBuf, PathBuf) {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let dead = Owner::of(child.id());
         child.wait().unwrap();
-        let folder = |owner: &Owner| room.path().join("owners").join(owner.to_string());
-        fs::create_dir(room.path().join("owners")).unwrap();
+        let folder = |owner: &Owner| directory.path().join("owners").join(owner.to_string());
+        fs::create_dir(directory.path().join("owners")).unwrap();
         let (dead, living) = (folder(&dead), folder(&Owner::current()));
-        (room, dead, living)
+        (directory, dead, living)
     }
 
     fn tree(path: &Path) -> Owed {
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn what_the_dead_left_is_undone_in_reverse_and_the_living_are_spared() {
-        let (room, dead, living) = ledger();
-        let path = |name: &str| room.path().join(name);
+        let (directory, dead, living) = ledger();
+        let path = |name: &str| directory.path().join(name);
         // A value in a tree is put back before the tree goes.
         Entry::write_in(&dead, 0, tree(&path("tree"))).unwrap();
         let file = path("tree/value");
@@ -272,27 +272,27 @@ mod tests {
 
     #[test]
     fn a_torn_entry_is_dropped_and_what_cannot_be_undone_stays_written_down() {
-        let (room, dead, _) = ledger();
+        let (directory, dead, _) = ledger();
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("00000000"), "{\"kind\":\"tr").unwrap();
-        let busy = room.path().join("busy");
+        let busy = directory.path().join("busy");
         fs::create_dir_all(busy.join("file")).unwrap();
         Entry::write_in(&dead, 1, Owed::Directory { path: busy.clone() }).unwrap();
-        let found = sweep(&room.path().join("owners"));
+        let found = sweep(&directory.path().join("owners"));
         assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
         assert_eq!(fs::read_dir(&dead).unwrap().count(), 1);
         fs::remove_dir(busy.join("file")).unwrap();
-        assert_eq!(sweep(&room.path().join("owners"))[0].outcome, Outcome::Undone);
+        assert_eq!(sweep(&directory.path().join("owners"))[0].outcome, Outcome::Undone);
         assert!(!dead.exists() && !busy.exists());
     }
 
     #[test]
     fn an_entry_of_a_newer_version_stays_and_a_path_that_cannot_be_written_is_an_error() {
         use std::os::unix::ffi::OsStringExt;
-        let (room, dead, _) = ledger();
+        let (directory, dead, _) = ledger();
         fs::create_dir(&dead).unwrap();
         fs::write(dead.join("00000000"), r#"{"kind":"of-tomorrow","path":"/x"}"#).unwrap();
-        let found = sweep(&room.path().join("owners"));
+        let found = sweep(&directory.path().join("owners"));
         assert!(matches!(found[..], [Found { outcome: Outcome::Failed(_), .. }]), "{found:?}");
         assert!(dead.join("00000000").exists());
         let odd = PathBuf::from(std::ffi::OsString::from_vec(b"/tmp/\xff".to_vec()));
@@ -302,22 +302,22 @@ mod tests {
 
     #[test]
     fn another_boot_left_nothing_but_directories() {
-        let (room, dead, _) = ledger();
+        let (directory, dead, _) = ledger();
         let owner: Owner = dead.file_name().unwrap().to_str().unwrap().parse().unwrap();
-        let before = room.path().join("owners").join(owner.of_another_boot().to_string());
-        let setting = room.path().join("setting");
+        let before = directory.path().join("owners").join(owner.of_another_boot().to_string());
+        let setting = directory.path().join("setting");
         fs::write(&setting, "new").unwrap();
         Entry::write_in(&before, 0, Owed::Value { path: setting.clone(), value: "old".into(), ours: None }).unwrap();
-        Entry::write_in(&before, 1, tree(&room.path().join("tree"))).unwrap();
-        assert_eq!(sweep(&room.path().join("owners")).len(), 1);
+        Entry::write_in(&before, 1, tree(&directory.path().join("tree"))).unwrap();
+        assert_eq!(sweep(&directory.path().join("owners")).len(), 1);
         assert_eq!(fs::read_to_string(setting).unwrap(), "new");
-        assert!(!room.path().join("tree").exists() && !before.exists());
+        assert!(!directory.path().join("tree").exists() && !before.exists());
     }
 
     #[test]
     fn a_mount_is_left_only_when_its_owner_has_ended() {
-        let (room, dead, living) = ledger();
-        let left = |name: &str| is_left_mount(&room.path().join("owners"), Path::new(name));
+        let (directory, dead, living) = ledger();
+        let left = |name: &str| is_left_mount(&directory.path().join("owners"), Path::new(name));
         Entry::write_in(&dead, 0, Owed::Mount { point: "/mnt/dead".into() }).unwrap();
         Entry::write_in(&living, 0, Owed::Mount { point: "/mnt/live".into() }).unwrap();
         assert!(left("/mnt/dead"));
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn struck_out_entries_leave_nothing() {
-        let (_room, _, living) = ledger();
+        let (_directory, _, living) = ledger();
         let one = Entry::write_in(&living, 0, Owed::Mapping { name: "x".into() }).unwrap();
         let two = Entry::write_in(&living, 1, Owed::Mapping { name: "y".into() }).unwrap();
         one.strike_out();

@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_child_that_cannot_be_written_down_is_ended() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let failed = or_end(&mut child, |_, _| Err::<(), _>(TargetError::Usage("no room".into())));
+        let failed = or_end(&mut child, |_, _| Err::<(), _>(TargetError::Usage("no space".into())));
         assert!(failed.is_err());
         assert!(child.try_wait().unwrap().is_some_and(|status| !status.success()));
     }

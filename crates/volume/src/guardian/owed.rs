@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn a_tree_goes_and_what_took_its_place_stays() {
-        let room = tempfile::tempdir().unwrap();
-        let (path, precious) = (room.path().join("tree"), room.path().join("precious"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("tree"), directory.path().join("precious"));
         fs::create_dir_all(path.join("a/b")).unwrap();
         fs::create_dir(&precious).unwrap();
         fs::write(precious.join("thesis"), "precious").unwrap();
@@ -313,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_tree_stays_while_what_is_mounted_below_it_cannot_be_known() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("tree");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tree");
         fs::create_dir_all(path.join("maybe-mounted")).unwrap();
         let error = remove_tree(&path, || Err(Errno::MFILE.into())).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
@@ -325,8 +325,8 @@ mod tests {
     #[test]
     #[ignore = "needs root"]
     fn a_directory_of_somebody_else_is_left_alone() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("planted");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("planted");
         fs::create_dir(&path).unwrap();
         std::os::unix::fs::chown(&path, Some(1234), None).unwrap();
         assert!(!Owed::Tree { path: path.clone() }.undo().unwrap());
@@ -335,8 +335,8 @@ mod tests {
 
     #[test]
     fn a_value_is_put_back_unless_somebody_changed_it() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("scheduler");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("scheduler");
         let owed = Owed::Value { path: path.clone(), value: "bfq".into(), ours: Some("none".into()) };
         assert!(!owed.undo().unwrap(), "the device is gone");
         fs::write(&path, "[none] bfq\n").unwrap();

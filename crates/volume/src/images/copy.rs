@@ -126,7 +126,7 @@ fn copy_by(
     let is_device = to.metadata().is_ok_and(|found| found.file_type().is_block_device());
     let elapsed_seconds = if is_device {
         let device = ClaimedDevice::claim(to, erase)?;
-        check_room(size, device.size().0, to)?;
+        check_size(size, device.size().0, to)?;
         device.check_again()?;
         let named = Named { file: device.file(), path: to };
         // Its old bytes would stand where the image has holes: zeroed inode tables, a superblock's second copy.
@@ -200,7 +200,7 @@ fn guard_file(to: &Path, erase: Option<&str>) -> Result<Option<File>, TargetErro
     }
 }
 
-fn check_room(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
+fn check_size(needed: u64, there: u64, to: &Path) -> Result<(), TargetError> {
     if needed <= there {
         return Ok(());
     }
@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn what_comes_while_an_image_is_copied_is_not_replaced() {
-        let room = tempfile::tempdir().unwrap();
-        let to = room.path().join("copy.img");
+        let directory = tempfile::tempdir().unwrap();
+        let to = directory.path().join("copy.img");
         let come = |_: Named| {
             let _ = fs::remove_file(&to);
             fs::write(&to, "precious").map_err(TargetError::io("write", &to))

@@ -67,9 +67,9 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn copied(room: &Path, pieces: &[Range]) -> (Vec<u8>, Vec<u8>) {
+    fn copied(directory: &Path, pieces: &[Range]) -> (Vec<u8>, Vec<u8>) {
         let content: Vec<u8> = (0..5 * ALIGNMENT + 100).map(|at| (at % 251) as u8).collect();
-        let (source, target) = (room.join("source"), room.join("target"));
+        let (source, target) = (directory.join("source"), directory.join("target"));
         std::fs::write(&source, &content).unwrap();
         let from = File::open(&source).unwrap();
         let to = File::options().read(true).write(true).create(true).truncate(true).open(&target).unwrap();
@@ -81,12 +81,12 @@ mod tests {
 
     #[test]
     fn pieces_in_any_order_and_with_an_odd_end_make_up_the_whole() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let blocks = |start: u64, end: u64| Range { start: start * ALIGNMENT as u64, end: end * ALIGNMENT as u64 };
         let end = Range { start: 5 * ALIGNMENT as u64, end: 5 * ALIGNMENT as u64 + 100 };
-        let (source, target) = copied(room.path(), &[blocks(3, 5), end, blocks(0, 1), blocks(1, 3), blocks(0, 2)]);
+        let (source, target) = copied(directory.path(), &[blocks(3, 5), end, blocks(0, 1), blocks(1, 3), blocks(0, 2)]);
         assert_eq!(source, target);
-        let (source, target) = copied(room.path(), &[blocks(1, 2)]);
+        let (source, target) = copied(directory.path(), &[blocks(1, 2)]);
         assert_eq!(source[ALIGNMENT..2 * ALIGNMENT], target[ALIGNMENT..2 * ALIGNMENT]);
         assert!(target[..ALIGNMENT].iter().all(|byte| *byte == 0));
     }

@@ -163,22 +163,22 @@ pub fn unpack(from: &Path, to: &Path) -> Result<PackReport, TargetError> {
     let packed_bytes = file.metadata().map_err(TargetError::io("look at", from))?.len();
     let mut input = BufReader::new(file);
     let manifest = PackManifest::read(&mut input, from)?;
-    check_room(&manifest, to)?;
+    check_space(&manifest, to)?;
     make_new(to, |part| read_data(&mut input, &manifest, from, part))?;
     let (size_bytes, used_bytes) = (manifest.size_bytes, manifest.used_bytes());
     Ok(PackReport { size_bytes, used_bytes, packed_bytes, blake3: manifest.blake3 })
 }
 
-/// A small pack may say that it holds more than the disk has room for, and fill it before that is noticed.
-fn check_room(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
+/// A small pack may say that it holds more than the disk has space for, and fill it before that is noticed.
+fn check_space(manifest: &PackManifest, to: &Path) -> Result<(), TargetError> {
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let host = rustix::fs::statvfs(folder).map_err(TargetError::errno("ask for the room in", folder))?;
+    let host = rustix::fs::statvfs(folder).map_err(TargetError::errno("ask for the space in", folder))?;
     let (free, used) = (Bytes(host.f_bavail.saturating_mul(host.f_frsize)), Bytes(manifest.used_bytes()));
     match used <= free {
         true => Ok(()),
         false => Err(TargetError::missing(
-            format!("room for {}: the pack holds {used}, {} has {free} free; it", to.display(), folder.display()),
-            "free some room or choose another place",
+            format!("space for {}: the pack holds {used}, {} has {free} free; it", to.display(), folder.display()),
+            "free some space or choose another place",
         )),
     }
 }
@@ -210,8 +210,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn image(room: &Path) -> std::path::PathBuf {
-        let path = room.join("a.img");
+    fn image(directory: &Path) -> std::path::PathBuf {
+        let path = directory.join("a.img");
         let file = File::create(&path).unwrap();
         file.set_len(32 << 20).unwrap();
         file.write_all_at(&[5; 70_000], 4096).unwrap();
@@ -221,8 +221,9 @@ mod tests {
 
     #[test]
     fn an_image_is_packed_and_unpacked() {
-        let room = tempfile::tempdir().unwrap();
-        let (from, to, back) = (image(room.path()), room.path().join("a.pack"), room.path().join("b.img"));
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to, back) =
+            (image(directory.path()), directory.path().join("a.pack"), directory.path().join("b.img"));
         let report = pack(&from, &to).unwrap();
         assert!(report.packed_bytes < 2000 && report.used_bytes < 90_000, "{report:?}");
         assert_eq!(unpack(&to, &back).unwrap().blake3, report.blake3);
@@ -232,8 +233,9 @@ mod tests {
 
     #[test]
     fn a_damaged_pack_leaves_nothing() {
-        let room = tempfile::tempdir().unwrap();
-        let (from, to, back) = (image(room.path()), room.path().join("a.pack"), room.path().join("b.img"));
+        let directory = tempfile::tempdir().unwrap();
+        let (from, to, back) =
+            (image(directory.path()), directory.path().join("a.pack"), directory.path().join("b.img"));
         pack(&from, &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
         for cut in [0, 10, 60, whole.len() - 30, whole.len() - 1] {
@@ -247,16 +249,16 @@ mod tests {
             assert!(unpack(&to, &back).is_err(), "damaged at {at}");
         }
         assert!(!back.exists());
-        assert_eq!(std::fs::read_dir(room.path()).unwrap().count(), 2);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
     #[test]
     fn a_thousand_damaged_packs_leave_nothing_and_do_not_crash() {
         use rand_pcg::rand_core::Rng;
-        let room = tempfile::tempdir().unwrap();
-        let (to, back) = (room.path().join("a.pack"), room.path().join("back/b.img"));
-        std::fs::create_dir(room.path().join("back")).unwrap();
-        pack(&image(room.path()), &to).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let (to, back) = (directory.path().join("a.pack"), directory.path().join("back/b.img"));
+        std::fs::create_dir(directory.path().join("back")).unwrap();
+        pack(&image(directory.path()), &to).unwrap();
         let whole = std::fs::read(&to).unwrap();
         let mut random = senesce_core::Seed(0x22).stream("volume/damaged-packs");
         let mut below = |most: usize| random.next_u32() as usize % most;
@@ -279,7 +281,7 @@ mod tests {
                 }
                 Err(error) => assert!(error.to_string().contains("a.pack") || error.to_string().contains("b.img")),
             }
-            assert_eq!(std::fs::read_dir(room.path().join("back")).unwrap().count(), 0);
+            assert_eq!(std::fs::read_dir(directory.path().join("back")).unwrap().count(), 0);
         }
         assert!(unpacked < 500, "most of the damage is noticed: {unpacked}");
     }

@@ -36,7 +36,7 @@ pub struct Entry {
     pub description: String,
     /// Size of the image.
     pub size_bytes: u64,
-    /// Room that it takes.
+    /// Space that it takes.
     pub used_bytes: u64,
     /// When it was last used, in seconds since 1970.
     pub last_used: u64,
@@ -86,7 +86,7 @@ impl ImageStore {
         self.cap
     }
 
-    /// Copies an image into the store under `key`, after making room. An image larger than the cap is refused.
+    /// Copies an image into the store under `key`, after making space. An image larger than the cap is refused.
     ///
     /// # Errors
     /// [`TargetError::Missing`] when the image is larger than the cap; [`TargetError::Usage`] when the key is not of letters
@@ -96,7 +96,7 @@ impl ImageStore {
         let file = File::open(image).map_err(TargetError::io("open the image", image))?;
         let found = file.metadata().map_err(TargetError::io("look at", image))?;
         let used_bytes = found.blocks() * 512;
-        self.make_room(used_bytes, key)?;
+        self.make_space(used_bytes, key)?;
         let (size_bytes, last_used) = (found.len(), now());
         let entry = Entry { key: key.into(), description: description.into(), size_bytes, used_bytes, last_used };
         copy_quietly(Named { file: &file, path: image }, &self.image(key)?, found.len())?;
@@ -134,7 +134,7 @@ impl ImageStore {
         Ok(true)
     }
 
-    /// The image under `key`, which stays readable when others make room in the store meanwhile.
+    /// The image under `key`, which stays readable when others make space in the store meanwhile.
     fn open_image(&self, key: &str) -> Result<Option<(File, PathBuf)>, TargetError> {
         let _lock = self.lock()?;
         let Some(path) = self.find(key)? else { return Ok(None) };
@@ -175,10 +175,10 @@ impl ImageStore {
         }
     }
 
-    fn make_room(&self, needed: u64, key: &str) -> Result<(), TargetError> {
+    fn make_space(&self, needed: u64, key: &str) -> Result<(), TargetError> {
         if needed > self.cap.0 {
             return Err(TargetError::missing(
-                format!("room in the image store: the image takes {}, the cap {}; it", Bytes(needed), self.cap),
+                format!("space in the image store: the image takes {}, the cap {}; it", Bytes(needed), self.cap),
                 format!("raise {CAP_VARIABLE}"),
             ));
         }
@@ -186,7 +186,7 @@ impl ImageStore {
         let mut used = entries.iter().map(|entry| entry.used_bytes).fold(0, u64::saturating_add);
         while used.saturating_add(needed) > self.cap.0 {
             let Some(oldest) = entries.pop() else { break };
-            tracing::info!("removing {} from the image store to make room", oldest.key);
+            tracing::info!("removing {} from the image store to make space", oldest.key);
             self.delete(&oldest.key)?;
             used = used.saturating_sub(oldest.used_bytes);
         }
@@ -255,8 +255,8 @@ fn now() -> u64 {
 mod tests {
     use super::*;
 
-    fn image(room: &Path, name: &str, byte: u8) -> PathBuf {
-        let path = room.join(name);
+    fn image(directory: &Path, name: &str, byte: u8) -> PathBuf {
+        let path = directory.join(name);
         fs::write(&path, vec![byte; 1 << 20]).unwrap();
         path
     }
@@ -269,19 +269,19 @@ mod tests {
 
     #[test]
     fn images_come_back_and_the_oldest_go_first() {
-        let room = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(&directory.path().join("store"), Bytes::mib(2)).unwrap();
         let keys: Vec<String> = ["a", "b", "c"].iter().map(|text| ImageStore::key(text)).collect();
         for (index, key) in keys.iter().enumerate().take(2) {
-            store.put(key, "test", &image(room.path(), "x.img", index as u8)).unwrap();
+            store.put(key, "test", &image(directory.path(), "x.img", index as u8)).unwrap();
         }
         age(&store, &keys[0], 50);
         age(&store, &keys[1], 100);
-        let back = room.path().join("back.img");
+        let back = directory.path().join("back.img");
         assert!(store.restore(&keys[1], &back).unwrap(), "and now it was used last");
         assert_eq!(fs::read(&back).unwrap(), vec![1; 1 << 20]);
-        store.put(&keys[2], "test", &image(room.path(), "x.img", 9)).unwrap();
-        assert_eq!(store.get(&keys[0]).unwrap(), None, "it made room");
+        store.put(&keys[2], "test", &image(directory.path(), "x.img", 9)).unwrap();
+        assert_eq!(store.get(&keys[0]).unwrap(), None, "it made space");
         assert!(store.get(&keys[1]).unwrap().is_some());
         store.remove(&keys[1][..6]).unwrap();
         assert_eq!(store.list().unwrap().len(), 1);
@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn an_image_that_is_being_copied_out_survives_its_removal() {
-        let room = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(&directory.path().join("store"), Bytes::mib(2)).unwrap();
         let key = ImageStore::key("a");
-        store.put(&key, "test", &image(room.path(), "x.img", 7)).unwrap();
+        store.put(&key, "test", &image(directory.path(), "x.img", 7)).unwrap();
         let (file, path) = store.open_image(&key).unwrap().unwrap();
         store.remove(&key).unwrap();
-        let back = room.path().join("back.img");
+        let back = directory.path().join("back.img");
         copy_quietly(Named { file: &file, path: &path }, &back, 1 << 20).unwrap();
         assert_eq!(fs::read(&back).unwrap(), vec![7; 1 << 20]);
         assert!(!store.restore(&key, &back).unwrap());
@@ -303,9 +303,9 @@ mod tests {
 
     #[test]
     fn wrong_keys_and_too_large_images_are_refused() {
-        let room = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(room.path(), Bytes::kib(4)).unwrap();
-        let large = image(room.path(), "x.img", 1);
+        let directory = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(directory.path(), Bytes::kib(4)).unwrap();
+        let large = image(directory.path(), "x.img", 1);
         assert!(matches!(store.put("abc", "", &large), Err(TargetError::Missing { .. })));
         assert!(matches!(store.get("../etc"), Err(TargetError::Usage(_))));
         assert!(matches!(store.remove("zz"), Err(TargetError::Usage(_))));
@@ -313,17 +313,17 @@ mod tests {
 
     #[test]
     fn a_planted_description_removes_nothing_outside() {
-        let room = tempfile::tempdir().unwrap();
-        let precious = room.path().join("precious.json");
+        let directory = tempfile::tempdir().unwrap();
+        let precious = directory.path().join("precious.json");
         fs::write(&precious, "{}").unwrap();
-        let store = ImageStore::open(&room.path().join("store"), Bytes::mib(2)).unwrap();
+        let store = ImageStore::open(&directory.path().join("store"), Bytes::mib(2)).unwrap();
         let key = "../precious".to_string();
         let huge = Entry { key, description: String::new(), size_bytes: 1, used_bytes: u64::MAX, last_used: 0 };
         for name in ["planted.json", "another.json"] {
             fs::write(store.folder().join(name), serde_json::to_vec(&huge).unwrap()).unwrap();
         }
         assert!(store.remove("../precious").is_err() && store.remove("").is_err());
-        store.put(&ImageStore::key("a"), "test", &image(room.path(), "x.img", 1)).unwrap();
+        store.put(&ImageStore::key("a"), "test", &image(directory.path(), "x.img", 1)).unwrap();
         assert!(precious.exists());
     }
 }

@@ -150,8 +150,8 @@ mod tests {
 
     #[test]
     fn digests_are_kept_in_a_file_that_notices_damage() {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("d");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
         let digests = Digests::of(named(&filled()), SIZE).unwrap();
         let hash = digests.save(&path).unwrap();
         assert_eq!(Digests::load(&path, SIZE, &hash).unwrap(), digests);

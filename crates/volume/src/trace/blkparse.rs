@@ -315,22 +315,22 @@ CPU3 (8,0):
     #[test]
     fn a_text_that_is_to_be_timed_is_complete_and_in_order() {
         assert_eq!(complete(TEXT).unwrap().len(), 3);
-        let words = |text: &str| complete(text).unwrap_err().to_string();
+        let message = |text: &str| complete(text).unwrap_err().to_string();
         let backwards = "8,0 3 1 0.5 697 D R 8 + 8 [a]\n8,0 3 2 0.25 697 D R 16 + 8 [a]\n";
-        assert!(words(backwards).contains("line 2: issued at 0.250000000 s"), "{}", words(backwards));
+        assert!(message(backwards).contains("line 2: issued at 0.250000000 s"), "{}", message(backwards));
         assert!(parse(backwards, Path::new("t"), None).is_ok());
         let halved = "8,0 3 1 0.5 697 C R 8 + 8 [a]\n8,0 3 2 0.75 697 D R 16 + 8 [a]\n";
-        assert!(words(halved).contains("1 requests are completed that were never issued"), "{}", words(halved));
+        assert!(message(halved).contains("1 requests are completed that were never issued"), "{}", message(halved));
     }
 
     #[test]
     fn foreign_text_names_the_line() {
-        let words = |text: &str| parse(text, Path::new("t"), None).unwrap_err().to_string();
-        assert!(words("hello world\n").contains("line 1"));
-        assert!(words("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("no place"));
-        assert!(words("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("no time"));
-        assert!(words("8,0 3 1\n").contains("cut off"));
-        assert!(words("").contains("no issued"));
+        let message = |text: &str| parse(text, Path::new("t"), None).unwrap_err().to_string();
+        assert!(message("hello world\n").contains("line 1"));
+        assert!(message("8,0 3 1 0.1 697 D W x + 8 [a]\n").contains("no place"));
+        assert!(message("8,0 3 1 abc 697 D W 1 + 8 [a]\n").contains("no time"));
+        assert!(message("8,0 3 1\n").contains("cut off"));
+        assert!(message("").contains("no issued"));
     }
 
     proptest! {

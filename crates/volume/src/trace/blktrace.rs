@@ -233,24 +233,24 @@ mod tests {
         record
     }
 
-    fn two_cpus(room: &Path) {
+    fn two_cpus(directory: &Path) {
         let device = 8 << 20;
         let mut first = record(1000, 64, 4096, ISSUE | READ << 16, device);
         first.extend(record(3000, 64, 4096, COMPLETE | READ << 16, device));
-        fs::write(room.join("sda.blktrace.0"), first).unwrap();
+        fs::write(directory.join("sda.blktrace.0"), first).unwrap();
         let mut second = record(2000, 640, 8192, ISSUE | (WRITE | SYNC | FUA | FLUSH) << 16, device);
         let mut note = record(0, 0, 0, NOTIFY << 16, 0);
         note[46] = 4;
         note.extend(b"bash");
         second.extend(note);
-        fs::write(room.join("sda.blktrace.1"), second).unwrap();
+        fs::write(directory.join("sda.blktrace.1"), second).unwrap();
     }
 
     #[test]
     fn the_files_of_all_cpus_are_one_trace() {
-        let room = tempfile::tempdir().unwrap();
-        two_cpus(room.path());
-        for path in [room.path().to_path_buf(), room.path().join("sda")] {
+        let directory = tempfile::tempdir().unwrap();
+        two_cpus(directory.path());
+        for path in [directory.path().to_path_buf(), directory.path().join("sda")] {
             let trace = import(&path, None).unwrap();
             let requests: Vec<_> = trace.iter().collect();
             assert_eq!(trace.device(), "8,0");
@@ -267,8 +267,8 @@ mod tests {
     }
 
     fn imported(records: &[Vec<u8>]) -> Result<BlockTrace, TargetError> {
-        let room = tempfile::tempdir().unwrap();
-        let path = room.path().join("x.blktrace.0");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.blktrace.0");
         fs::write(&path, records.concat()).unwrap();
         import(&path, None)
     }
@@ -297,10 +297,10 @@ mod tests {
 
     #[test]
     fn several_devices_need_a_choice() {
-        let room = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let mut bytes = record(1, 0, 512, ISSUE | READ << 16, 8 << 20);
         bytes.extend(record(2, 8, 512, ISSUE | READ << 16, 7 << 20 | 3));
-        let path = room.path().join("x.blktrace.0");
+        let path = directory.path().join("x.blktrace.0");
         fs::write(&path, bytes).unwrap();
         assert!(matches!(import(&path, None), Err(TargetError::Usage(_))));
         assert_eq!(import(&path, Some((7, 3))).unwrap().len(), 1);
@@ -309,16 +309,16 @@ mod tests {
 
     #[test]
     fn other_byte_order_foreign_and_cut_files_are_told_apart() {
-        let words = |bytes: &[u8]| parse(bytes, Path::new("t"), &mut BTreeMap::new()).unwrap_err().to_string();
+        let message = |bytes: &[u8]| parse(bytes, Path::new("t"), &mut BTreeMap::new()).unwrap_err().to_string();
         let good = record(1, 0, 512, ISSUE | READ << 16, 8 << 20);
         let mut big_endian = good.clone();
         big_endian[..4].copy_from_slice(&(MAGIC | 7).to_be_bytes());
-        assert!(words(&big_endian).contains("other byte order"));
-        assert!(words(&[0u8; 60]).contains("no blktrace file"));
-        assert!(words(&good[..40]).contains("cut off"));
+        assert!(message(&big_endian).contains("other byte order"));
+        assert!(message(&[0u8; 60]).contains("no blktrace file"));
+        assert!(message(&good[..40]).contains("cut off"));
         let mut short_payload = good;
         short_payload[46] = 9;
-        assert!(words(&short_payload).contains("cut off"));
+        assert!(message(&short_payload).contains("cut off"));
     }
 
     proptest! {

@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn a_link_in_its_place_is_replaced_and_not_written_through() {
-        let room = tempfile::tempdir().unwrap();
-        let (path, precious) = (room.path().join("trace-1.blocks"), room.path().join("precious"));
+        let directory = tempfile::tempdir().unwrap();
+        let (path, precious) = (directory.path().join("trace-1.blocks"), directory.path().join("precious"));
         std::fs::write(&precious, "precious").unwrap();
         std::os::unix::fs::symlink(&precious, &path).unwrap();
         BlockTrace::new("sdx", 1 << 30).save(&path).unwrap();

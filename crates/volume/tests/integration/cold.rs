@@ -105,9 +105,9 @@ fn a_file_system_in_use_elsewhere_is_refused_with_who_uses_it() {
     let elsewhere = Elsewhere::begin("--mount", target.mount_point());
     let error = target.remount().unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Refused);
-    let words = error.to_string();
+    let message = error.to_string();
     let process = format!("process {} (sh -c", elsewhere.child.id());
-    assert!(words.contains(&process) && words.contains("mount namespace"), "{words}");
+    assert!(message.contains(&process) && message.contains("mount namespace"), "{message}");
     elsewhere.end();
     drop(target);
 }
@@ -115,8 +115,8 @@ fn a_file_system_in_use_elsewhere_is_refused_with_who_uses_it() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_memory_is_kept_although_its_file_system_lives_on() {
-    let room = crate::common::room();
-    let path = room.path().join("a.img");
+    let directory = crate::common::temporary_directory();
+    let path = directory.path().join("a.img");
     let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
     let target = open(&crate::common::image(&path, "64M"), &options).unwrap();
     write(&target);
@@ -133,8 +133,8 @@ fn an_image_in_memory_is_kept_although_its_file_system_lives_on() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_memory_is_whole_after_a_remount_that_was_refused() {
-    let room = crate::common::room();
-    let path = room.path().join("a.img");
+    let directory = crate::common::temporary_directory();
+    let path = directory.path().join("a.img");
     let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
     let mut target = open(&crate::common::image(&path, "64M"), &options).unwrap();
     write(&target);
@@ -155,9 +155,9 @@ fn a_copy_that_may_not_be_unmounted_is_refused_with_who_has_it() {
     let mut target = in_memory(FileSystem::Ext4).unwrap();
     write(&target);
     let elsewhere = Elsewhere::begin("-Urm", Path::new("/"));
-    let words = target.remount().unwrap_err().to_string();
+    let message = target.remount().unwrap_err().to_string();
     let process = format!("process {} (sh -c", elsewhere.child.id());
-    assert!(words.contains(&process) && words.contains("/run/senesce/mnt/"), "{words}");
+    assert!(message.contains(&process) && message.contains("/run/senesce/mnt/"), "{message}");
     elsewhere.end();
 }
 
@@ -171,8 +171,8 @@ fn an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run() {
         crate::common::until_killed();
         unreachable!("it is killed before");
     }
-    let room = crate::common::room();
-    let path = room.path().join("a.img");
+    let directory = crate::common::temporary_directory();
+    let path = directory.path().join("a.img");
     let mut child = crate::common::child("cold::an_image_that_a_copy_keeps_attached_is_freed_by_the_next_run", &path)
         .stdout(Stdio::piped())
         .spawn()

@@ -15,18 +15,18 @@ struct Loop {
     device: BlockDevice,
     direct: fs::File,
     _attached: LoopDevice,
-    _room: tempfile::TempDir,
+    _directory: tempfile::TempDir,
 }
 
 impl Loop {
     fn new() -> Self {
-        let room = room();
-        let mut file = tempfile::tempfile_in(room.path()).unwrap();
+        let directory = temporary_directory();
+        let mut file = tempfile::tempfile_in(directory.path()).unwrap();
         file.write_all(&vec![7; 16 << 20]).unwrap();
         let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
         let direct = fs::File::options().read(true).write(true).custom_flags(libc::O_DIRECT).open(attached.path());
         let device = BlockDevice::open(attached.path()).unwrap();
-        Self { device, direct: direct.unwrap(), _attached: attached, _room: room }
+        Self { device, direct: direct.unwrap(), _attached: attached, _directory: directory }
     }
 
     /// Reads blocks, one by one, from offsets of which the second byte is no text.
@@ -155,8 +155,8 @@ fn all_kinds_of_requests(mount_point: &Path) {
 
 /// Every kind of request, thrice.
 fn agrees_with_the_counters_of_its_device(file_system: FileSystem, size: &str) {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let mut target = open(&image(&path, size), &OpenOptions::fresh(file_system)).unwrap();
     for round in 0..3 {
         let session = TraceSession::start(&target.block_device_info().unwrap()).unwrap();
@@ -195,12 +195,12 @@ fn zeroing_discards_and_flushes_of_a_device_agree() {
     let target = Loop::new();
     let path = target.device.path();
     let session = TraceSession::start(&target.device).unwrap();
-    for (program, words) in [
+    for (program, arguments) in [
         ("blkdiscard", &["-o", "1M", "-l", "1M"][..]),
         ("blkdiscard", &["-z", "-o", "4M", "-l", "2M"]),
         ("blkdiscard", &["-z", "-o", "0", "-l", "4096"]),
     ] {
-        assert!(Command::new(program).args(words).arg(path).status().unwrap().success(), "{program}");
+        assert!(Command::new(program).args(arguments).arg(path).status().unwrap().success(), "{program}");
     }
     for _ in 0..5 {
         target.direct.sync_all().unwrap();
@@ -229,8 +229,8 @@ fn many_requests_at_the_same_places_agree() {
 #[test]
 #[ignore = "needs loop devices, partitions"]
 fn a_partition_agrees_with_its_own_counters() {
-    let room = room();
-    let file = tempfile::tempfile_in(room.path()).unwrap();
+    let directory = temporary_directory();
+    let file = tempfile::tempfile_in(directory.path()).unwrap();
     file.set_len(64 << 20).unwrap();
     let attached = LoopDevice::attach(&file, "trace test", false).unwrap();
     let sfdisk = Command::new("sfdisk").arg("-q").arg(attached.path()).stdin(std::process::Stdio::piped()).spawn();
@@ -239,7 +239,7 @@ fn a_partition_agrees_with_its_own_counters() {
     assert!(sfdisk.wait().unwrap().success());
     assert!(Command::new("partx").arg("-u").arg(attached.path()).status().unwrap().success());
     let partition = |number: u8| PathBuf::from(format!("{}p{number}", attached.path().display()));
-    let mounts = [room.path().join("1"), room.path().join("2")];
+    let mounts = [directory.path().join("1"), directory.path().join("2")];
     for (number, mount) in mounts.iter().enumerate() {
         fs::create_dir(mount).unwrap();
         let part = partition(number as u8 + 1);

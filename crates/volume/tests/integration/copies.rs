@@ -11,19 +11,19 @@ use std::path::Path;
 const MIB: u64 = 1 << 20;
 
 /// An image of 8 MiB with two ranges of data, and a loop device of 9 MiB full of old bytes. The second begin of data is odd.
-fn scene(room: &Path) -> (File, LoopDevice) {
-    let image = File::create(room.join("image")).unwrap();
+fn scene(directory: &Path) -> (File, LoopDevice) {
+    let image = File::create(directory.join("image")).unwrap();
     image.set_len(8 * MIB).unwrap();
     image.write_all_at(b"superblock", 1024).unwrap();
     image.write_all_at(&[5; 9000], 5 * MIB + 4096).unwrap();
-    fs::write(room.join("disk"), vec![0xAA; 9 * MIB as usize]).unwrap();
-    let disk = File::options().read(true).write(true).open(room.join("disk")).unwrap();
+    fs::write(directory.join("disk"), vec![0xAA; 9 * MIB as usize]).unwrap();
+    let disk = File::options().read(true).write(true).open(directory.join("disk")).unwrap();
     let device = LoopDevice::attach(&disk, "test", false).unwrap();
     (disk, device)
 }
 
-fn is_the_image(room: &Path) {
-    let (image, disk) = (fs::read(room.join("image")).unwrap(), fs::read(room.join("disk")).unwrap());
+fn is_the_image(directory: &Path) {
+    let (image, disk) = (fs::read(directory.join("image")).unwrap(), fs::read(directory.join("disk")).unwrap());
     let differs = image.iter().zip(&disk).position(|(ours, theirs)| ours != theirs);
     assert_eq!(differs, None, "the first byte that differs");
     assert!(disk[image.len()..].iter().all(|byte| *byte == 0xAA), "what is behind it stays");
@@ -32,24 +32,25 @@ fn is_the_image(room: &Path) {
 #[test]
 #[ignore = "needs loop devices"]
 fn holes_of_an_image_are_zeroes_on_a_device() {
-    let room = room();
-    let (disk, device) = scene(room.path());
+    let directory = temporary_directory();
+    let (disk, device) = scene(directory.path());
     let erase = device.path().to_str();
-    let report = copy(&room.path().join("image"), device.path(), Extent::Used, erase).unwrap();
+    let report = copy(&directory.path().join("image"), device.path(), Extent::Used, erase).unwrap();
     assert!(report.verified && report.zeroed_bytes > 7 * MIB, "{report:?}");
     assert_eq!(report.zeroed_bytes + report.copied_bytes, 8 * MIB);
     drop((device, disk));
-    is_the_image(room.path());
+    is_the_image(directory.path());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn holes_are_zeroes_also_where_the_order_of_writes_is_given() {
-    let room = room();
-    let (disk, device) = scene(room.path());
+    let directory = temporary_directory();
+    let (disk, device) = scene(directory.path());
     let backwards = |ranges: &[Range], _| Ok(ranges.iter().rev().copied().collect());
-    let report = copy_in_order(&room.path().join("image"), device.path(), device.path().to_str(), backwards).unwrap();
+    let report =
+        copy_in_order(&directory.path().join("image"), device.path(), device.path().to_str(), backwards).unwrap();
     assert!(report.zeroed_bytes > 7 * MIB, "{report:?}");
     drop((device, disk));
-    is_the_image(room.path());
+    is_the_image(directory.path());
 }

@@ -1,7 +1,7 @@
 //! Snapshots and packed images that somebody damaged or made to do harm: nothing is written but what was named, nothing waits,
 //! and nothing crashes.
 
-use crate::common::room;
+use crate::common::temporary_directory;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use senesce_volume::TargetSpec;
@@ -75,9 +75,9 @@ fn change_number(bytes: &mut Vec<u8>, random: &mut Pcg64) {
 }
 
 #[test]
-fn a_pack_that_says_more_than_there_is_room_for_is_refused_at_once() {
-    let room = room();
-    let (from, packed) = (room.path().join("a.img"), room.path().join("a.pack"));
+fn a_pack_that_says_more_than_there_is_space_for_is_refused_at_once() {
+    let directory = temporary_directory();
+    let (from, packed) = (directory.path().join("a.img"), directory.path().join("a.pack"));
     image(&from);
     pack(&from, &packed).unwrap();
     let whole = fs::read(&packed).unwrap();
@@ -87,26 +87,26 @@ fn a_pack_that_says_more_than_there_is_room_for_is_refused_at_once() {
     let huge = huge.replace("\"ranges\":[[4096,", "\"ranges\":[[0,4611686018427383000],[4611686018427383001,");
     let huge = huge.split("],[1048576").next().unwrap().to_string() + "]]}";
     fs::write(&packed, [huge.as_bytes(), &whole[end..]].concat()).unwrap();
-    let error = unpack(&packed, &room.path().join("b.img")).unwrap_err();
-    assert!(error.to_string().contains("room for"), "{error}");
-    assert_eq!(fs::read_dir(room.path()).unwrap().count(), 2);
+    let error = unpack(&packed, &directory.path().join("b.img")).unwrap_err();
+    assert!(error.to_string().contains("space for"), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
 }
 
 #[test]
 fn a_pipe_in_the_place_of_a_pack_or_of_a_snapshot_is_not_waited_for() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     image(&path);
     let pipe = |path: &Path| {
         let _ = fs::remove_file(path);
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };
-    pipe(&room.path().join("pipe"));
-    assert!(unpack(&room.path().join("pipe"), &room.path().join("b.img")).is_err());
+    pipe(&directory.path().join("pipe"));
+    assert!(unpack(&directory.path().join("pipe"), &directory.path().join("b.img")).is_err());
     let spec = TargetSpec::Image { path, size: None };
     Snapshots::of(&spec, None).unwrap().create("one", Method::Copy).unwrap();
     for name in ["one.blake3", "one.img", "one.json", "journal"] {
-        pipe(&room.path().join("a.img.snapshots").join(name));
+        pipe(&directory.path().join("a.img.snapshots").join(name));
         let result = Snapshots::of(&spec, None).and_then(|mut snapshots| snapshots.rollback("one", false));
         assert!(result.is_err(), "{name}: {result:?}");
     }
@@ -114,10 +114,10 @@ fn a_pipe_in_the_place_of_a_pack_or_of_a_snapshot_is_not_waited_for() {
 
 #[test]
 fn damaged_snapshots_alter_nothing_but_their_image() {
-    let room = room();
-    let path = room.path().join("a.img");
-    let folder = room.path().join("a.img.snapshots");
-    let outside = room.path().join("outside");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
+    let folder = directory.path().join("a.img.snapshots");
+    let outside = directory.path().join("outside");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("precious"), "precious").unwrap();
     image(&path);
@@ -146,15 +146,15 @@ fn damaged_snapshots_alter_nothing_but_their_image() {
         let _ = fs::remove_file(folder.join("journal"));
         fs::write(&path, &original).unwrap();
     }
-    let names: Vec<_> = fs::read_dir(room.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    let names: Vec<_> = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
 }
 
 /// A folder of snapshots may be one of the user's, with images in it.
 #[test]
 fn a_snapshot_takes_no_name_that_a_file_has() {
-    let room = room();
-    let (path, folder) = (room.path().join("a.img"), room.path().join("images"));
+    let directory = temporary_directory();
+    let (path, folder) = (directory.path().join("a.img"), directory.path().join("images"));
     image(&path);
     fs::create_dir(&folder).unwrap();
     let spec = TargetSpec::Image { path, size: None };
@@ -174,8 +174,8 @@ fn a_snapshot_takes_no_name_that_a_file_has() {
 #[test]
 fn a_file_in_the_place_of_the_folder_of_snapshots_is_a_mistake_of_usage() {
     use senesce_core::failure::{Classify, ExitCode};
-    let room = room();
-    let (path, file) = (room.path().join("a.img"), room.path().join("letter"));
+    let directory = temporary_directory();
+    let (path, file) = (directory.path().join("a.img"), directory.path().join("letter"));
     image(&path);
     fs::write(&file, "precious").unwrap();
     let spec = TargetSpec::Image { path, size: None };
@@ -191,9 +191,9 @@ fn a_file_in_the_place_of_the_folder_of_snapshots_is_a_mistake_of_usage() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_link_of_an_image_that_leads_nowhere_stays() {
-    let room = room();
-    let link = room.path().join("a.img");
-    std::os::unix::fs::symlink(room.path().join("unmounted/a.img"), &link).unwrap();
+    let directory = temporary_directory();
+    let link = directory.path().join("a.img");
+    std::os::unix::fs::symlink(directory.path().join("unmounted/a.img"), &link).unwrap();
     let spec = TargetSpec::Image { path: link.clone(), size: Some(senesce_core::Bytes(64 << 20)) };
     let error = senesce_volume::open(&spec, &senesce_volume::OpenOptions::default()).err().unwrap();
     assert!(error.to_string().contains("leads nowhere"), "{error}");
@@ -202,12 +202,12 @@ fn a_link_of_an_image_that_leads_nowhere_stays() {
 
 #[test]
 fn a_planted_journal_shows_nothing_of_what_it_leads_to() {
-    let room = room();
-    let (path, secret) = (room.path().join("a.img"), room.path().join("secret"));
+    let directory = temporary_directory();
+    let (path, secret) = (directory.path().join("a.img"), directory.path().join("secret"));
     image(&path);
     fs::write(&secret, "root:$6$hash").unwrap();
     let spec = TargetSpec::Image { path, size: None };
-    let folder = room.path().join("a.img.snapshots");
+    let folder = directory.path().join("a.img.snapshots");
     fs::create_dir(&folder).unwrap();
     let refused = || Snapshots::of(&spec, None).err().unwrap().to_string();
     std::os::unix::fs::symlink(&secret, folder.join("journal")).unwrap();

@@ -26,13 +26,13 @@ fn is_mounted(point: &Path) -> bool {
 #[test]
 #[ignore = "needs loop devices"]
 fn what_a_lying_unmount_leaves_is_unmounted() {
-    let room = room();
-    let target = opened(&room.path().join("a.img"), "true");
+    let directory = temporary_directory();
+    let target = opened(&directory.path().join("a.img"), "true");
     let point = target.mount_point().to_path_buf();
     assert!(is_mounted(&point));
     target.close().unwrap();
     assert!(!is_mounted(&point) && !point.exists());
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 /// Not a test of its own: the process that the next test kills.
@@ -47,8 +47,8 @@ fn child_that_holds_a_custom_target() {
 #[test]
 #[ignore = "needs loop devices"]
 fn what_a_killed_process_mounted_is_unmounted_by_its_command() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let mut process = child("custom::child_that_holds_a_custom_target", &path).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let line = lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("ready ")).unwrap();
@@ -58,7 +58,7 @@ fn what_a_killed_process_mounted_is_unmounted_by_its_command() {
     assert!(is_mounted(&point));
     guardian::sweep();
     assert!(!is_mounted(&point) && !point.exists());
-    let said = fs::read_to_string(room.path().join("said")).expect("its command ran");
+    let said = fs::read_to_string(directory.path().join("said")).expect("its command ran");
     assert!(said.starts_with("/dev/loop"), "{said}");
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }

@@ -14,31 +14,31 @@ struct Saved {
     path: PathBuf,
     spec: TargetSpec,
     before: Vec<u8>,
-    room: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Saved {
     fn new() -> Self {
-        let room = room();
-        let path = room.path().join("a.img");
+        let directory = temporary_directory();
+        let path = directory.path().join("a.img");
         let before: Vec<u8> = (0..8 << 20).map(|index: u32| (index / 4096 % 251) as u8).collect();
         fs::write(&path, &before).unwrap();
-        Self::of(room, path, before)
+        Self::of(directory, path, before)
     }
 
     /// An image with a file system.
     fn mountable() -> Self {
-        let room = room();
-        let path = room.path().join("a.img");
+        let directory = temporary_directory();
+        let path = directory.path().join("a.img");
         open(&image(&path, "64M"), &OpenOptions::default()).unwrap().close().unwrap();
         let before = fs::read(&path).unwrap();
-        Self::of(room, path, before)
+        Self::of(directory, path, before)
     }
 
-    fn of(room: tempfile::TempDir, path: PathBuf, before: Vec<u8>) -> Self {
+    fn of(directory: tempfile::TempDir, path: PathBuf, before: Vec<u8>) -> Self {
         let spec = TargetSpec::Image { path: path.clone(), size: None };
         Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
-        Self { path, spec, before, room }
+        Self { path, spec, before, directory }
     }
 
     fn snapshots(&self) -> Snapshots {
@@ -46,7 +46,7 @@ impl Saved {
     }
 
     fn file(&self, suffix: &str) -> PathBuf {
-        self.room.path().join(format!("a.img.snapshots/clean.{suffix}"))
+        self.directory.path().join(format!("a.img.snapshots/clean.{suffix}"))
     }
 
     fn is_as_before(&self) -> bool {

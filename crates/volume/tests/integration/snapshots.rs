@@ -39,8 +39,8 @@ fn disturb(mount_point: &Path) {
 #[ignore = "needs loop devices"]
 fn a_traced_command_is_undone_to_the_byte() {
     for (file_system, size) in [(FileSystem::Ext4, "64M"), (FileSystem::Xfs, "300M"), (FileSystem::Btrfs, "128M")] {
-        let room = room();
-        let (path, spec) = filled(room.path(), file_system, size);
+        let directory = temporary_directory();
+        let (path, spec) = filled(directory.path(), file_system, size);
         let before = fs::read(&path).unwrap();
         let mut snapshots = Snapshots::of(&spec, None).unwrap();
         snapshots.create("clean", Method::Reflink).unwrap();
@@ -61,15 +61,15 @@ fn a_traced_command_is_undone_to_the_byte() {
         }
         assert_eq!(snapshots.rollback("clean", false).unwrap().method, "unchanged");
         drop(snapshots);
-        assert_eq!(left_over(room.path()), Vec::<String>::new());
+        assert_eq!(left_over(directory.path()), Vec::<String>::new());
     }
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_change_without_a_trace_is_noticed_and_undone_by_comparing() {
-    let room = room();
-    let (path, spec) = filled(room.path(), FileSystem::Ext4, "64M");
+    let directory = temporary_directory();
+    let (path, spec) = filled(directory.path(), FileSystem::Ext4, "64M");
     let before = fs::read(&path).unwrap();
     Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
     let target = open(&spec, &OpenOptions::existing()).unwrap();
@@ -88,8 +88,8 @@ fn a_change_without_a_trace_is_noticed_and_undone_by_comparing() {
 
 #[test]
 fn wrong_names_and_sizes_write_nothing() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     fs::write(&path, vec![1; 1 << 20]).unwrap();
     let spec = TargetSpec::Image { path: path.clone(), size: None };
     let mut snapshots = Snapshots::of(&spec, None).unwrap();
@@ -108,13 +108,13 @@ fn wrong_names_and_sizes_write_nothing() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_device_is_saved_and_restored() {
-    let room = room();
-    let file = tempfile::tempfile_in(room.path()).unwrap();
+    let directory = temporary_directory();
+    let file = tempfile::tempfile_in(directory.path()).unwrap();
     file.set_len(32 << 20).unwrap();
     let device = LoopDevice::attach(&file, "test device", false).unwrap();
     let spec = TargetSpec::Device(device.path().into());
     open(&spec, &OpenOptions::default()).unwrap().close().unwrap();
-    let mut snapshots = Snapshots::of(&spec, Some(room.path())).unwrap();
+    let mut snapshots = Snapshots::of(&spec, Some(directory.path())).unwrap();
     snapshots.create("clean", Method::Reflink).unwrap();
     let traced = snapshots
         .run_and_rollback("clean", "", Verify::Auto, |point| {
@@ -128,9 +128,9 @@ fn a_device_is_saved_and_restored() {
     let target = open(&spec, &OpenOptions::existing()).unwrap();
     fs::write(target.mount_point().join("new"), vec![5; 1 << 20]).unwrap();
     target.close().unwrap();
-    let report = Snapshots::of(&spec, Some(room.path())).unwrap().rollback("clean", true).unwrap();
+    let report = Snapshots::of(&spec, Some(directory.path())).unwrap().rollback("clean", true).unwrap();
     assert_eq!((report.method.as_str(), report.verified), ("copy", true));
-    let report = Snapshots::of(&spec, Some(room.path())).unwrap().rollback("clean", false).unwrap();
+    let report = Snapshots::of(&spec, Some(directory.path())).unwrap().rollback("clean", false).unwrap();
     assert_eq!((report.method.as_str(), report.verified), ("unchanged", true));
 }
 
@@ -151,8 +151,8 @@ fn child_that_is_killed_in_a_traced_command() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_kill_in_the_middle_is_completed_by_the_next_call() {
-    let room = room();
-    let (path, spec) = filled(room.path(), FileSystem::Ext4, "64M");
+    let directory = temporary_directory();
+    let (path, spec) = filled(directory.path(), FileSystem::Ext4, "64M");
     let before = fs::read(&path).unwrap();
     Snapshots::of(&spec, None).unwrap().create("clean", Method::Copy).unwrap();
     let mut process =
@@ -165,33 +165,33 @@ fn a_kill_in_the_middle_is_completed_by_the_next_call() {
     let report = Snapshots::of(&spec, None).unwrap().rollback("clean", false).unwrap();
     assert!(report.note.unwrap().contains("interrupted"));
     assert!(fs::read(&path).unwrap() == before);
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn an_interrupted_way_back_is_not_completed_on_another_device() {
-    let room = room();
+    let directory = temporary_directory();
     let attach = |content: u8| {
-        let file = tempfile::tempfile_in(room.path()).unwrap();
+        let file = tempfile::tempfile_in(directory.path()).unwrap();
         file.write_all_at(&vec![content; 8 << 20], 0).unwrap();
         let device = LoopDevice::attach(&file, "test device", false).unwrap();
         (TargetSpec::Device(device.path().into()), device, file)
     };
     let (spec, device, _file) = attach(1);
-    Snapshots::of(&spec, Some(room.path())).unwrap().create("clean", Method::Copy).unwrap();
+    Snapshots::of(&spec, Some(directory.path())).unwrap().create("clean", Method::Copy).unwrap();
     // What a killed rollback leaves.
-    fs::write(room.path().join("journal"), "clean").unwrap();
+    fs::write(directory.path().join("journal"), "clean").unwrap();
     drop(device);
     let (spec, device, file) = attach(2);
-    let error = Snapshots::of(&spec, Some(room.path())).unwrap_err();
+    let error = Snapshots::of(&spec, Some(directory.path())).unwrap_err();
     assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
     assert!(error.to_string().contains("without a serial number"), "{error}");
     let mut content = vec![0; 8 << 20];
     file.read_exact_at(&mut content, 0).unwrap();
     assert!(content.iter().all(|byte| *byte == 2), "it was written");
     let name = device.path().to_string_lossy().into_owned();
-    drop(Snapshots::allowing(&spec, Some(room.path()), Some(&name)).unwrap());
+    drop(Snapshots::allowing(&spec, Some(directory.path()), Some(&name)).unwrap());
     file.read_exact_at(&mut content, 0).unwrap();
     assert!(content.iter().all(|byte| *byte == 1), "it was allowed");
 }

@@ -20,8 +20,8 @@ fn minimal_size(file_system: FileSystem) -> &'static str {
 
 /// From an empty image to an empty machine.
 fn is_made_used_checked_and_undone(file_system: FileSystem) {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let spec = image(&path, minimal_size(file_system));
     let mut target = open(&spec, &OpenOptions::fresh(file_system)).unwrap();
     fs::write(target.directory().path().join("file"), vec![7; 100_000]).unwrap();
@@ -37,13 +37,13 @@ fn is_made_used_checked_and_undone(file_system: FileSystem) {
     assert!(facts.0["fs.features"].as_str().unwrap().len() > 20, "{facts:?}");
     assert!(facts.0.contains_key("queue.scheduler"));
     target.close().unwrap();
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 
     let again = open(&spec, &OpenOptions::existing()).unwrap();
     assert_eq!(again.file_system(), Some(file_system));
     assert!(again.mount_point().join("file").exists());
     drop(again);
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 #[test]
@@ -79,8 +79,8 @@ fn nilfs2_is_made_used_checked_and_undone() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_use_or_not_ours_is_refused() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let spec = image(&path, "32M");
     let target = open(&spec, &OpenOptions::default()).unwrap();
     let refused = |options: &OpenOptions| open(&spec, options).unwrap_err();
@@ -101,8 +101,8 @@ fn an_image_in_use_or_not_ours_is_refused() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_mounted_device_is_refused_whatever_is_said() {
-    let room = room();
-    let target = open_image(&room.path().join("a.img"), "32M");
+    let directory = temporary_directory();
+    let target = open_image(&directory.path().join("a.img"), "32M");
     let device = target.block_device().unwrap().to_path_buf();
     let name = device.to_string_lossy().into_owned();
     let error = ClaimedDevice::claim(&device, Some(&name)).unwrap_err();
@@ -135,8 +135,8 @@ fn a_device_is_claimed_by_path_and_mounted() {
 #[test]
 #[ignore = "needs loop devices"]
 fn inspecting_alters_nothing() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let target = open_image(&path, "32M");
     fs::write(target.mount_point().join("file"), "content").unwrap();
     target.close().unwrap();
@@ -150,8 +150,8 @@ fn inspecting_alters_nothing() {
 #[test]
 #[ignore = "needs loop devices"]
 fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
-    let room = room();
-    let path = room.path().join("foreign.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("foreign.img");
     let mut content = vec![0; 32 << 20];
     content[3..11].copy_from_slice(b"NTFS    ");
     fs::write(&path, content).unwrap();
@@ -165,8 +165,8 @@ fn what_is_kept_is_told_by_the_image_and_not_by_the_user() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let options = OpenOptions { in_memory: true, ..OpenOptions::default() };
     let target = open(&image(&path, "32M"), &options).unwrap();
     fs::write(target.mount_point().join("file"), "aged in memory").unwrap();
@@ -185,8 +185,8 @@ fn an_image_in_memory_is_kept_at_close_and_a_memory_target_leaves_nothing() {
 #[test]
 #[ignore = "needs loop devices"]
 fn queue_settings_come_back() {
-    let room = room();
-    let mut target = open_image(&room.path().join("a.img"), "32M");
+    let directory = temporary_directory();
+    let mut target = open_image(&directory.path().join("a.img"), "32M");
     let device = target.block_device_info().unwrap();
     let before = (device.queue("scheduler"), device.queue("read_ahead_kb"));
     target.set_scheduler("mq-deadline").unwrap();
@@ -216,15 +216,15 @@ fn read_ahead_is_set_in_the_queue_and_in_the_mount_of_btrfs() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_panic_leaves_nothing() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let result = std::panic::catch_unwind(|| {
         let target = open_image(&path, "32M");
         let _open_file = fs::File::create(target.mount_point().join("held")).unwrap();
         panic!("expected by this test");
     });
     assert!(result.is_err());
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 /// Not a test of its own: the process that the next test kills.
@@ -252,10 +252,10 @@ fn is_mounted(point: &Path) -> bool {
 #[test]
 #[ignore = "needs loop devices"]
 fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let (mut killed, point) = start_child(&path);
-    let (mut living, spared) = start_child(&room.path().join("b.img"));
+    let (mut living, spared) = start_child(&directory.path().join("b.img"));
     killed.kill().unwrap();
     killed.wait().unwrap();
 
@@ -271,7 +271,7 @@ fn what_kill_9_leaves_is_cleaned_by_the_next_run_and_the_living_are_spared() {
     // A claim of another test may come first; then this waits for it.
     senesce_volume::guardian::sweep();
     assert!(!spared.exists());
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 /// Runs a program that the system may lack; `false` when it cannot do it.
@@ -305,11 +305,11 @@ fn swap_space_is_refused_whatever_is_said() {
 #[test]
 #[ignore = "needs loop devices, partitions"]
 fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused() {
-    let room = room();
-    let path = room.path().join("disk.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("disk.img");
     let file = fs::File::create_new(&path).unwrap();
     file.set_len(64 << 20).unwrap();
-    let table = room.path().join("table");
+    let table = directory.path().join("table");
     fs::write(&table, "label: dos\nstart=2048, size=65536, type=83\n").unwrap();
     let made = can("sh", &["-c", &format!("sfdisk -q {} < {}", path.display(), table.display())]);
     let device =
@@ -331,19 +331,19 @@ fn a_disk_with_a_mounted_partition_and_a_partition_of_a_disk_in_use_are_refused(
 #[test]
 #[ignore = "needs loop devices"]
 fn a_missing_file_system_and_a_bad_option_leave_nothing() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let wrong = OpenOptions { mount_options: "no_such_option".into(), ..OpenOptions::default() };
     let error = open(&image(&path, "32M"), &wrong).unwrap_err();
     assert!(matches!(error, TargetError::Program { .. }), "{error}");
-    assert_eq!(left_over(room.path()), Vec::<String>::new());
+    assert_eq!(left_over(directory.path()), Vec::<String>::new());
 }
 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_file_system_of_somebody_else_is_not_altered_before_it_is_refused() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let spec = image(&path, "64M");
     let target = open(&spec, &OpenOptions::fresh(FileSystem::Ext4)).unwrap();
     fs::write(target.mount_point().join("thesis"), "precious").unwrap();
@@ -361,8 +361,8 @@ fn a_file_system_of_somebody_else_is_not_altered_before_it_is_refused() {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_mount_of_a_run_on_a_loop_device_is_not_taken_for_one_that_was_left() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let file = fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     file.set_len(64 << 20).unwrap();
     let device = LoopDevice::attach(&file, "test device", false).unwrap();

@@ -137,7 +137,7 @@ fn compare_with_blkparse(
     issued: &[(u64, String, u64, u32)],
     completed: &[(u64, String, u64, u32)],
 ) {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let mut events: Vec<_> = issued.iter().map(|event| (event, 7u32, 6)).collect();
     events.extend(completed.iter().map(|event| (event, 8, 7)));
     events.sort_by_key(|((time, ..), ..)| *time);
@@ -152,14 +152,15 @@ fn compare_with_blkparse(
             bytes.extend(word.to_le_bytes());
         }
     }
-    fs::write(room.path().join("x.blktrace.0"), bytes).unwrap();
-    let imported = blktrace::import(room.path(), None).unwrap();
+    fs::write(directory.path().join("x.blktrace.0"), bytes).unwrap();
+    let imported = blktrace::import(directory.path(), None).unwrap();
     assert_eq!(imported.len(), trace.len());
     let expected = DynamicLayout::of(trace.valid().unwrap());
     assert_eq!(DynamicLayout::of(imported.valid().unwrap()), expected);
 
     let blkparse = |options: &[&str]| {
-        let output = Command::new("blkparse").args(["-q", "-i", "x"]).args(options).current_dir(room.path()).output();
+        let output =
+            Command::new("blkparse").args(["-q", "-i", "x"]).args(options).current_dir(directory.path()).output();
         String::from_utf8(output.expect("blkparse").stdout).unwrap()
     };
     let places = blkparse(&["-a", "issue", "-f", "%d %S %n\n"]);
@@ -170,7 +171,7 @@ fn compare_with_blkparse(
         score(lines.map(|words| (words[0].to_string(), words[1].parse().unwrap(), words[2].parse().unwrap())));
     assert!((by_blkparse - expected.score.unwrap()).abs() < 1e-9, "{by_blkparse} against {expected:?}");
 
-    let text = room.path().join("text");
+    let text = directory.path().join("text");
     fs::write(&text, blkparse(&[])).unwrap();
     let parsed = senesce_volume::trace::blkparse::import(&text, None).unwrap();
     assert_eq!(DynamicLayout::of(parsed.valid().unwrap()), expected);

@@ -6,7 +6,7 @@ use super::shared::SystemCall;
 use super::worker::{FileId, Outcome, Stop, Worker};
 use crate::model::resolve_flow::MAX_SLOT;
 use rustix::io::Errno;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 
 /// Where a flowop reads or writes.
 #[derive(Clone, Copy)]
@@ -79,7 +79,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     }
 
     fn no_memory(&self, flowop: &Flowop, error: &std::io::Error) -> Stop {
-        self.mistake(flowop, &format!("thread memory: {}", errno_words(error)))
+        self.mistake(flowop, &format!("thread memory: {}", errno_message(error)))
     }
 
     fn short(&self, flowop: &Flowop, place: Access, written: usize, wanted: u64) -> Outcome {
@@ -280,7 +280,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             _ => Ok(()),
         };
         self.end(flowop, start, bytes);
-        submitted.map_err(|error| self.mistake(flowop, &format!("asynchronous write: {}", errno_words(&error))))
+        submitted.map_err(|error| self.mistake(flowop, &format!("asynchronous write: {}", errno_message(&error))))
     }
 
     /// Waits for half of the writes in flight, at least one.
@@ -298,6 +298,6 @@ impl<'a, B: Backend> Worker<'a, B> {
     }
 
     fn aio_result(&self, flowop: &Flowop, done: std::io::Result<usize>) -> Outcome {
-        done.map(drop).map_err(|error| self.mistake(flowop, &format!("asynchronous write: {}", errno_words(&error))))
+        done.map(drop).map_err(|error| self.mistake(flowop, &format!("asynchronous write: {}", errno_message(&error))))
     }
 }

@@ -311,7 +311,7 @@ impl<'a, B: Backend> Worker<'a, B> {
         errno: Errno,
     ) -> Stop {
         let full = fileset.path.join(path.to_string_lossy().as_ref());
-        let message = senesce_core::failure::errno_words(&errno.into());
+        let message = senesce_core::failure::errno_message(&errno.into());
         Stop::Failed(format!("{}: {call} {}: {message}", self.who(flowop), full.display()))
     }
 }

@@ -12,7 +12,7 @@ use crate::wml::syntax::QuitMode;
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use rustix::io::Errno;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Why a flowop does not return normally.
@@ -103,7 +103,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             slot_rotor: 0,
             rotors: shared.filesets.iter().map(|_| AtomicU32::new(0)).collect(),
             memory: Memory::new(program.memsize, number as u64).map_err(|error| {
-                Stop::Failed(format!("allocate {} bytes of thread memory: {}", program.memsize, errno_words(&error)))
+                Stop::Failed(format!("allocate {} bytes of thread memory: {}", program.memsize, errno_message(&error)))
             })?,
             generator: stream("choice"),
             variables: shared.randoms.iter().map(|variable| stream(&variable.name)).collect(),
@@ -122,7 +122,7 @@ impl<'a, B: Backend> Worker<'a, B> {
             worker.aio = Some(AioQueue::new().map_err(|error| {
                 Stop::Failed(format!(
                     "set up io_uring, which aiowrite needs: {}; allow it (sysctl kernel.io_uring_disabled=0)",
-                    errno_words(&error)
+                    errno_message(&error)
                 ))
             })?);
         }
@@ -280,7 +280,7 @@ impl<'a, B: Backend> Worker<'a, B> {
     /// A failed call, in words.
     pub fn failed(&self, flowop: &Flowop, call: &str, file: Option<FileId>, errno: Errno) -> Stop {
         let place = file.map_or_else(String::new, |file| format!(" {}", self.file_path(file)));
-        let message = errno_words(&errno.into());
+        let message = errno_message(&errno.into());
         Stop::Failed(format!("{}: {call}{place}: {message}", self.who(flowop)))
     }
 

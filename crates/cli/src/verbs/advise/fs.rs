@@ -7,7 +7,7 @@ use crate::session::Session;
 use crate::verbs::carry::show_record;
 use crate::verbs::report::output_failed;
 use clap::Args;
-use senesce_core::failure::errno_words;
+use senesce_core::failure::errno_message;
 use senesce_core::output::Format;
 use senesce_core::{Bytes, ExitCode, Failure, Seed, Span};
 use senesce_runs::run::{Conduct, Run, State, conduct};
@@ -127,7 +127,7 @@ impl Fs {
                     file.display()
                 ),
             )),
-            Err(error) => Err(Failure::usage(format!("read {}: {}", file.display(), errno_words(&error)))),
+            Err(error) => Err(Failure::usage(format!("read {}: {}", file.display(), errno_message(&error)))),
         }
     }
 }

@@ -13,7 +13,7 @@ pub fn senesce(folder: &Path) -> Command {
 }
 
 /// A folder of its own for a test, in memory where there is such a place: a busy disk makes a test wait for minutes.
-pub fn room() -> tempfile::TempDir {
+pub fn temporary_directory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("make a folder")
 }
 

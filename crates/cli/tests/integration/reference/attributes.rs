@@ -99,11 +99,11 @@ fn without_links(text: &str) -> String {
     while let Some(start) = rest.find('[') {
         out.push_str(&rest[..start]);
         let Some(end) = rest[start..].find(']').map(|end| start + end) else { break };
-        let (words, after) = (&rest[start + 1..end], &rest[end + 1..]);
+        let (label, after) = (&rest[start + 1..end], &rest[end + 1..]);
         let target = after.strip_prefix('(').and_then(|inside| inside.split_once(')'));
-        let is_link = target.is_some() || words.starts_with('`');
+        let is_link = target.is_some() || label.starts_with('`');
         match is_link {
-            true => out.push_str(words),
+            true => out.push_str(label),
             false => out.push_str(&rest[start..=end]),
         }
         rest = target.map_or(after, |(_, behind)| behind);

@@ -15,17 +15,17 @@ pub struct Defaults {
 
 impl Defaults {
     /// Notes a function whose body is one expression.
-    pub fn note(&mut self, room: &str, item: &Item) {
+    pub fn note(&mut self, package: &str, item: &Item) {
         if let Item::Fn(one) = item
             && one.sig.inputs.is_empty()
             && let [Stmt::Expr(expression, None)] = &one.block.stmts[..]
         {
-            self.functions.insert((room.into(), one.sig.ident.to_string()), expression.clone());
+            self.functions.insert((package.into(), one.sig.ident.to_string()), expression.clone());
         }
     }
 
     /// Notes the fields of an `impl Default` that is one expression.
-    pub fn note_implementation(&mut self, room: &str, block: &ItemImpl) {
+    pub fn note_implementation(&mut self, package: &str, block: &ItemImpl) {
         let Some(name) = last_name(&block.self_ty) else { return };
         let bodies = block.items.iter().filter_map(|item| match item {
             ImplItem::Fn(one) => one.block.stmts.last(),
@@ -35,21 +35,21 @@ impl Defaults {
             let Stmt::Expr(Expr::Struct(made), None) = body else { continue };
             for field in &made.fields {
                 if let syn::Member::Named(of) = &field.member {
-                    self.fields.insert((room.into(), name.clone(), of.to_string()), field.expr.clone());
+                    self.fields.insert((package.into(), name.clone(), of.to_string()), field.expr.clone());
                 }
             }
         }
     }
 
     /// What the function gives that `#[serde(default = "path")]` names.
-    pub fn of_function(&self, room: &str, path: &str) -> Option<String> {
+    pub fn of_function(&self, package: &str, path: &str) -> Option<String> {
         let name = path.rsplit("::").next().unwrap_or(path);
-        value(self.functions.get(&(room.to_string(), name.to_string()))?)
+        value(self.functions.get(&(package.to_string(), name.to_string()))?)
     }
 
     /// What `impl Default` of a type gives for a field.
-    pub fn of_field(&self, room: &str, name: &str, field: &str) -> Option<String> {
-        value(self.fields.get(&(room.to_string(), name.to_string(), field.to_string()))?)
+    pub fn of_field(&self, package: &str, name: &str, field: &str) -> Option<String> {
+        value(self.fields.get(&(package.to_string(), name.to_string(), field.to_string()))?)
     }
 }
 

@@ -60,8 +60,8 @@ fn the_reference_of_files_is_that_of_the_types() {
          program can tell it), and what it means. A key that is not here is refused, with the nearest one that is.",
         true,
     );
-    for (title, room, name, purpose) in FILES {
-        page.section(&types, title, purpose, types.find(room, name));
+    for (title, package, name, purpose) in FILES {
+        page.section(&types, title, purpose, types.find(package, name));
     }
     same("files.md", &page.text());
 }
@@ -86,8 +86,8 @@ fn the_reference_of_records_is_that_of_the_types() {
             page.events(&types, &format!("{kind}: events"), event);
         }
     }
-    for (title, room, name) in RESULTS {
-        page.section(&types, title, "", types.find(room, name));
+    for (title, package, name) in RESULTS {
+        page.section(&types, title, "", types.find(package, name));
     }
     same("records.md", &page.text());
 }

@@ -153,18 +153,18 @@ fn row<'a>(
     let missing = missing(types, source, field, serde, container);
     let name = serde.renamed(name.trim_start_matches("r#"), &container.serde);
     let name = if serde.is_flat { "(its keys)".into() } else { format!("`{name}`") };
-    Row { name, of: words(types, source, &field.ty, named), missing, meaning: documentation(&field.attrs) }
+    Row { name, of: description(types, source, &field.ty, named), missing, meaning: documentation(&field.attrs) }
 }
 
 /// What a key is when it is missing.
 fn missing(types: &Types, source: &Source, field: &Field, serde: &Serde, container: &Container) -> String {
     let is_optional = last_name(&field.ty).is_some_and(|of| of == "Option");
     let found = match (&serde.default, &container.serde.default) {
-        (Some(Some(path)), _) => types.defaults.of_function(&source.room, path),
+        (Some(Some(path)), _) => types.defaults.of_function(&source.package, path),
         (Some(None), _) => defaults::of_type(&field.ty).or_else(|| default_word(types, source, &field.ty)),
         (None, Some(_)) => {
             let name = field.ident.as_ref().map(ToString::to_string).unwrap_or_default();
-            types.defaults.of_field(&source.room, &container.name, &name)
+            types.defaults.of_field(&source.package, &container.name, &name)
         }
         (None, None) if is_optional => Some("nothing".into()),
         (None, None) => Some("must be given".into()),
@@ -197,7 +197,7 @@ fn choice<'a>(
     let of = match &variant.fields {
         Fields::Unit => "word".into(),
         Fields::Unnamed(one) => {
-            let inner: Vec<_> = one.unnamed.iter().map(|field| words(types, source, &field.ty, named)).collect();
+            let inner: Vec<_> = one.unnamed.iter().map(|field| description(types, source, &field.ty, named)).collect();
             inner.join(", ")
         }
         Fields::Named(_) => {
@@ -220,16 +220,16 @@ fn choice<'a>(
 }
 
 /// A type in words; those of the workspace that have a table are added to `named`.
-fn words<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a Found>) -> String {
+fn description<'a>(types: &'a Types, source: &Source, of: &Type, named: &mut Vec<&'a Found>) -> String {
     let inner = |named: &mut Vec<&'a Found>| {
-        arguments(of).into_iter().map(|one| words(types, source, one, named)).collect::<Vec<_>>()
+        arguments(of).into_iter().map(|one| description(types, source, one, named)).collect::<Vec<_>>()
     };
     if let Type::Tuple(tuple) = of {
-        let parts: Vec<_> = tuple.elems.iter().map(|one| words(types, source, one, named)).collect();
+        let parts: Vec<_> = tuple.elems.iter().map(|one| description(types, source, one, named)).collect();
         return format!("list of {}", parts.join(" and "));
     }
     if let Type::Array(array) = of {
-        return format!("list of {}", words(types, source, &array.elem, named));
+        return format!("list of {}", description(types, source, &array.elem, named));
     }
     let Some(name) = last_name(of) else { return "value".into() };
     match name.as_str() {
@@ -255,15 +255,15 @@ fn other<'a>(types: &'a Types, source: &Source, name: &str, named: &mut Vec<&'a 
         let about = documentation(attributes(&found.item));
         return match last_name(&from).as_deref() {
             Some("String") => format!("text: {}", about.trim_end_matches('.')),
-            _ => words(types, &found.source, &from, named),
+            _ => description(types, &found.source, &from, named),
         };
     }
     match &found.item {
-        Item::Type(alias) => words(types, &found.source, &alias.ty, named),
+        Item::Type(alias) => description(types, &found.source, &alias.ty, named),
         Item::Struct(one) if !types.is_by_hand(found, name) => match &one.fields {
             Fields::Named(_) => link(name, found, named),
             Fields::Unnamed(inner) if inner.unnamed.len() == 1 => {
-                words(types, &found.source, &inner.unnamed[0].ty, named)
+                description(types, &found.source, &inner.unnamed[0].ty, named)
             }
             _ => format!("`{name}`"),
         },

@@ -11,7 +11,7 @@ use syn::{Attribute, GenericArgument, ImplItem, Item, PathArguments, Type, TypeP
 #[derive(Debug)]
 pub struct Source {
     /// The crate's folder.
-    pub room: String,
+    pub package: String,
     path: PathBuf,
     /// Name to the path it is used by.
     uses: BTreeMap<String, Vec<String>>,
@@ -46,18 +46,18 @@ impl Types {
     /// Reads the sources of all crates below `root`.
     pub fn read(root: &Path) -> Self {
         let mut types = Self::default();
-        for room in sorted(&root.join("crates")) {
-            let name = room.file_name().unwrap().to_string_lossy().into_owned();
-            types.folder(&name, &room.join("src"));
+        for package in sorted(&root.join("crates")) {
+            let name = package.file_name().unwrap().to_string_lossy().into_owned();
+            types.folder(&name, &package.join("src"));
         }
         types.runs.sort_by(|a, b| a.kind.cmp(&b.kind));
         types
     }
 
-    fn folder(&mut self, room: &str, folder: &Path) {
+    fn folder(&mut self, package: &str, folder: &Path) {
         for path in sorted(folder) {
             if path.is_dir() {
-                self.folder(room, &path);
+                self.folder(package, &path);
             } else if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("tests.rs") {
                 let text = fs::read_to_string(&path).unwrap();
                 let file = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -67,14 +67,14 @@ impl Types {
                         note_uses(&one.tree, &mut Vec::new(), &mut uses);
                     }
                 }
-                self.items(&Rc::new(Source { room: room.to_owned(), path, uses }), file.items);
+                self.items(&Rc::new(Source { package: package.to_owned(), path, uses }), file.items);
             }
         }
     }
 
     fn items(&mut self, source: &Rc<Source>, items: Vec<Item>) {
         for item in items {
-            self.defaults.note(&source.room, &item);
+            self.defaults.note(&source.package, &item);
             let name = match &item {
                 Item::Struct(one) => one.ident.to_string(),
                 Item::Enum(one) => one.ident.to_string(),
@@ -101,11 +101,11 @@ impl Types {
             return;
         };
         match of.as_str() {
-            "Default" => self.defaults.note_implementation(&source.room, block),
+            "Default" => self.defaults.note_implementation(&source.package, block),
             // What is implemented for all types of a trait is of none.
             "Run" if block.generics.type_params().any(|one| one.ident == target) => {}
             "Run" | "ImportedRun" => self.runs.push(run_types(source, block, target)),
-            "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.room.clone(), target))),
+            "Deserialize" | "Serialize" => drop(self.by_hand.insert((source.package.clone(), target))),
             _ => {}
         }
     }
@@ -117,7 +117,7 @@ impl Types {
 
     /// Whether the type's form in files is written by hand, so that its fields say nothing about it.
     pub fn is_by_hand(&self, found: &Found, name: &str) -> bool {
-        self.by_hand.contains(&(found.source.room.clone(), name.to_owned()))
+        self.by_hand.contains(&(found.source.package.clone(), name.to_owned()))
     }
 
     /// The type that `name` means in a file: its own, one it uses, one of its crate, or the only one of all.
@@ -127,17 +127,17 @@ impl Types {
         let nearness = |one: &Found| {
             let is_used = used.map_or(0, |path| path.iter().filter(|part| one.source.has_part(part)).count());
             let shared = one.source.path.iter().zip(source.path.iter()).take_while(|(a, b)| a == b).count();
-            (one.source.path == source.path, is_used, one.source.room == source.room, shared)
+            (one.source.path == source.path, is_used, one.source.package == source.package, shared)
         };
         let best = all.iter().max_by_key(|one| nearness(one))?;
-        (all.len() == 1 || used.is_some() || best.source.room == source.room).then_some(best)
+        (all.len() == 1 || used.is_some() || best.source.package == source.package).then_some(best)
     }
 
     /// A type of a crate that must be there.
-    pub fn find(&self, room: &str, name: &str) -> &Found {
+    pub fn find(&self, package: &str, name: &str) -> &Found {
         let all = self.by_name.get(name).into_iter().flatten();
-        let mut of_room = all.filter(|one| one.source.room == room);
-        of_room.next().unwrap_or_else(|| panic!("crate {room} has no type {name}"))
+        let mut of_package = all.filter(|one| one.source.package == package);
+        of_package.next().unwrap_or_else(|| panic!("crate {package} has no type {name}"))
     }
 }
 
@@ -145,7 +145,7 @@ impl Source {
     /// Whether a word of a path (`senesce_core`, `event`) names the crate or a module of this file.
     fn has_part(&self, part: &str) -> bool {
         let crate_name = part.strip_prefix("senesce_").unwrap_or(part).replace('_', "-");
-        crate_name == self.room || self.path.with_extension("").iter().any(|folder| folder == part)
+        crate_name == self.package || self.path.with_extension("").iter().any(|folder| folder == part)
     }
 }
 

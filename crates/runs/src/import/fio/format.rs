@@ -174,8 +174,8 @@ fn last_document(text: &str) -> Result<(RawOutput, Vec<String>), String> {
         }
     }
     let many = complete > 1 || !cut.is_empty();
-    let words = format!("the file holds {complete} complete results (--status-interval): the last one counts{cut}");
-    Ok((last.ok_or("empty")?, if many { vec![words] } else { Vec::new() }))
+    let message = format!("the file holds {complete} complete results (--status-interval): the last one counts{cut}");
+    Ok((last.ok_or("empty")?, if many { vec![message] } else { Vec::new() }))
 }
 
 /// What is wrong with a document. fio writes `nan` where JSON has no word for it.

@@ -22,8 +22,8 @@ fn document(jobs: &[String]) -> String {
 
 /// Measured values by metric and direction, and the caveats.
 fn import(text: &str) -> Result<(Vec<Measurement>, Vec<String>), Failure> {
-    let room = tempfile::tempdir().unwrap();
-    let (source, out) = (room.path().join("fio.json"), room.path().join("run"));
+    let directory = tempfile::tempdir().unwrap();
+    let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
     std::fs::write(&source, text).unwrap();
     // What does not count is told after the record was written.
     Fio.import(&source, &out)
@@ -68,7 +68,7 @@ fn zone_commands_of_a_fork_are_directions() {
 
 #[test]
 fn impossible_latencies_are_refused_with_job_and_field() {
-    for (clat, words) in [
+    for (clat, message) in [
         (r#""mean":-5"#, "clat_ns.mean is -5"),
         (r#""min":9,"max":8,"mean":8.5"#, "clat_ns: min 9 is above max 8"),
         (r#""max":100,"mean":50,"percentile":{"99.000000":200}"#, "clat_ns: percentile 99 is 200, above max 100"),
@@ -78,7 +78,7 @@ fn impossible_latencies_are_refused_with_job_and_field() {
         (r#""mean":50,"percentile":{"99.0":-1}"#, "clat_ns.percentile 99 is -1"),
     ] {
         let refused = import(&document(&[job(0, "read", &part(100, clat))])).unwrap_err().to_string();
-        assert!(refused.contains("job 'a', read") && refused.contains(words), "{refused}");
+        assert!(refused.contains("job 'a', read") && refused.contains(message), "{refused}");
     }
     let not_a_number = "{\"fio version\":\"fio-3.33\",\"jobs\":[\n{\"jobname\" : \"a\",\n\"read\" : {\n\"clat_ns\" : {\n\
                         \"mean\" : -nan,\n\"N\" : 1}}}]}";
@@ -93,18 +93,21 @@ fn throughput_and_latency_must_fit_the_requests_in_flight() {
         document(&[one.replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1)])
     };
     let (values, caveats) = import(&with_depth(4000)).unwrap();
-    assert!(!values.is_empty() && caveats.iter().all(|words| !words.contains("in flight")), "{caveats:?}");
+    assert!(!values.is_empty() && caveats.iter().all(|message| !message.contains("in flight")), "{caveats:?}");
     let (values, caveats) = import(&with_depth(8000)).unwrap();
-    assert!(!values.is_empty() && caveats.iter().any(|words| words.contains("8.0 requests in flight")), "{caveats:?}");
+    assert!(
+        !values.is_empty() && caveats.iter().any(|message| message.contains("8.0 requests in flight")),
+        "{caveats:?}"
+    );
     let (values, caveats) = import(&with_depth(80_000)).unwrap();
-    assert!(values.is_empty() && caveats.iter().any(|words| words.contains("do not count")), "{caveats:?}");
+    assert!(values.is_empty() && caveats.iter().any(|message| message.contains("do not count")), "{caveats:?}");
 }
 
 #[test]
 fn a_result_of_which_nothing_counts_is_kept_and_fails() {
-    let room = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let one = job(0, "read", &part(80_000, r#""mean":1000000"#)).replacen("{", r#"{"job options":{"iodepth":"4"},"#, 1);
-    let (file, out) = (room.path().join("fio.json"), room.path().join("run"));
+    let (file, out) = (directory.path().join("fio.json"), directory.path().join("run"));
     std::fs::write(&file, document(&[one])).unwrap();
     let failed = Fio.import(&file, &out).unwrap_err();
     assert_eq!(failed.exit_code(), ExitCode::RunFailed);
@@ -125,10 +128,13 @@ fn of_several_results_the_last_complete_one_counts() {
     let of = |iops| document(&[job(0, "read", &part(iops, CLAT))]);
     let (values, caveats) = import(&format!("{}fio: a warning\n{}", of(10), of(20))).unwrap();
     assert_eq!(operations(&values), [("read".to_string(), 20.0)]);
-    assert!(caveats.iter().any(|words| words.contains("holds 2 complete results (--status-interval)")), "{caveats:?}");
+    assert!(
+        caveats.iter().any(|message| message.contains("holds 2 complete results (--status-interval)")),
+        "{caveats:?}"
+    );
     let (values, caveats) = import(&format!("{}{}", of(10), &of(20)[..60])).unwrap();
     assert_eq!(operations(&values), [("read".to_string(), 10.0)]);
-    assert!(caveats.iter().any(|words| words.contains("cut off")), "{caveats:?}");
+    assert!(caveats.iter().any(|message| message.contains("cut off")), "{caveats:?}");
 }
 
 #[test]
@@ -136,17 +142,17 @@ fn a_job_that_failed_is_named_and_does_not_count() {
     let idle = part(0, "").replace("4096", "0");
     let (values, caveats) = import(&document(&[job(5, "read", &idle)])).unwrap();
     assert!(values.is_empty());
-    assert!(caveats.iter().any(|words| words.contains("job 'a' ended with error 5")), "{caveats:?}");
+    assert!(caveats.iter().any(|message| message.contains("job 'a' ended with error 5")), "{caveats:?}");
     let clones = [job(0, "read", &part(100, CLAT)), job(28, "read", &part(50, CLAT))];
     let (values, caveats) = import(&document(&clones)).unwrap();
     assert!(values.is_empty());
-    assert!(caveats.iter().any(|words| words.contains("job 'a' (2 clones) ended with error 28")), "{caveats:?}");
+    assert!(caveats.iter().any(|message| message.contains("job 'a' (2 clones) ended with error 28")), "{caveats:?}");
 }
 
 #[test]
 fn an_import_that_was_interrupted_is_not_imported_into() {
-    let room = tempfile::tempdir().unwrap();
-    let (source, out) = (room.path().join("fio.json"), room.path().join("run"));
+    let directory = tempfile::tempdir().unwrap();
+    let (source, out) = (directory.path().join("fio.json"), directory.path().join("run"));
     std::fs::write(&source, document(&[job(0, "read", &part(100, CLAT))])).unwrap();
     Fio.import(&source, &out).unwrap();
     Fio.import(&source, &out).unwrap();

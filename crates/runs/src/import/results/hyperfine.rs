@@ -67,8 +67,8 @@ fn add(outcome: &Outcome, found: &mut Found) {
     let under = |one: Measurement, repetition: usize| {
         let one = Measurement { repetition: repetition as u32, ..one.under("command", &outcome.command) };
         outcome.parameters.iter().fold(one, |one, (name, value)| {
-            let words = value.as_str().map_or_else(|| value.to_string(), str::to_string);
-            one.under(name, words)
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_string);
+            one.under(name, text)
         })
     };
     let has_failed = |index: usize| outcome.exit_codes.get(index).is_some_and(|code| *code != Some(0));

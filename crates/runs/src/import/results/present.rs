@@ -17,7 +17,7 @@ pub(super) fn analysis(spec: &Spec, recorded: &Recorded<Results>) -> Analysis {
     let mut metrics: BTreeMap<Metric<'_>, Conditions<'_>> = BTreeMap::new();
     for one in recorded.measurements() {
         let conditions = metrics.entry((&one.metric, &one.unit)).or_default();
-        conditions.entry(one.condition_words()).or_default().push(one);
+        conditions.entry(one.condition_text()).or_default().push(one);
     }
     let count = recorded.measurements().count();
     Analysis {

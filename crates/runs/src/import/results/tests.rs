@@ -16,7 +16,7 @@ fn hyperfine(mean: f64, codes: [i32; 3]) -> String {
 
 fn values(found: &Found, metric: &str) -> Vec<(String, f64)> {
     let of = found.measurements.iter().filter(|one| one.metric == metric);
-    of.map(|one| (one.condition_words(), one.value.get())).collect()
+    of.map(|one| (one.condition_text(), one.value.get())).collect()
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn an_import_is_a_run_and_a_foreign_file_leaves_none() {
     for (format, text) in
         [(&HYPERFINE, hyperfine(2.0, [0, 0, 0])), (&IOR, IOR_TEXT.into()), (&MDTEST, MDTEST_TEXT.into())]
     {
-        let room = tempfile::tempdir().unwrap();
-        let (source, out) = (room.path().join("file"), room.path().join("run"));
+        let directory = tempfile::tempdir().unwrap();
+        let (source, out) = (directory.path().join("file"), directory.path().join("run"));
         std::fs::write(&source, "{}").unwrap();
         let refused = format.import(&source, &out).unwrap_err();
         assert_eq!((refused.exit_code(), out.exists()), (ExitCode::Usage, false), "{refused}");

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 
 /// Signatures on a device without anything else, each at its place.
-pub fn signatures(room: &Path, list: &mut Vec<Situation>) {
+pub fn signatures(directory: &Path, list: &mut Vec<Situation>) {
     let known: &[(&'static str, u64, &[u8], &'static str)] = &[
         ("ext4", 1080, &[0x53, 0xEF], "ext4"),
         ("xfs", 0, b"XFSB", "xfs"),
@@ -28,37 +28,37 @@ pub fn signatures(room: &Path, list: &mut Vec<Situation>) {
         ("unknown data in the middle", (SIZE / 1024 * 513) & !4095, b"diary", "unknown kind at"),
     ];
     for (number, (name, at, bytes, said)) in known.iter().enumerate() {
-        let device = attach(&image(room, &format!("signature-{number}"), &[(*at, bytes)]));
+        let device = attach(&image(directory, &format!("signature-{number}"), &[(*at, bytes)]));
         let target = device.path().to_path_buf();
         list.push(Situation { name, target, answer: Holds, said, _held: vec![Box::new(device)] });
     }
 }
 
 /// Devices that somebody uses: upwards, sideways and downwards.
-pub fn devices_in_use(room: &Path, list: &mut Vec<Situation>) {
+pub fn devices_in_use(directory: &Path, list: &mut Vec<Situation>) {
     let mut push = |name, target: PathBuf, answer, said, held| {
         list.push(Situation { name, target, answer, said, _held: held });
     };
-    let empty = attach(&image(room, "empty", &[]));
+    let empty = attach(&image(directory, "empty", &[]));
     push("an empty device", empty.path().to_path_buf(), Free, "", vec![Box::new(empty)]);
 
     for (name, options) in [("mounted", "rw"), ("mounted for reading", "ro")] {
-        let device = attach(&image(room, name, &[]));
+        let device = attach(&image(directory, name, &[]));
         mkfs(device.path());
-        let mounted = mount(device.path(), room, &format!("{name}-point"), options);
+        let mounted = mount(device.path(), directory, &format!("{name}-point"), options);
         push(name, device.path().to_path_buf(), Never, "is mounted on", vec![mounted, Box::new(device)]);
     }
 
-    let lower = attach(&image(room, "lower", &[]));
+    let lower = attach(&image(directory, "lower", &[]));
     mkfs(lower.path());
     let (upper, detach) = losetup(lower.path(), 0);
     push("below another loop device", lower.path().to_path_buf(), Never, "is attached to", vec![]);
     push("over a loop device in no other use", upper.clone(), Holds, "ext4", vec![detach, Box::new(lower)]);
 
-    let device = attach(&image(room, "under-mounted-upper", &[]));
+    let device = attach(&image(directory, "under-mounted-upper", &[]));
     mkfs(device.path());
     let (upper, detach) = losetup(device.path(), 0);
-    let mounted = mount(&upper, room, "upper-point", "ro");
+    let mounted = mount(&upper, directory, "upper-point", "ro");
     push(
         "below a mounted loop device",
         device.path().to_path_buf(),
@@ -67,10 +67,10 @@ pub fn devices_in_use(room: &Path, list: &mut Vec<Situation>) {
         vec![mounted, detach, Box::new(device)],
     );
 
-    let file = image(room, "shared", &[]);
+    let file = image(directory, "shared", &[]);
     let first = attach(&file);
     mkfs(first.path());
-    let mounted = mount(first.path(), room, "shared-point", "ro");
+    let mounted = mount(first.path(), directory, "shared-point", "ro");
     let (second, detach) = losetup(&file, 0);
     let (third, detach_third) = losetup(&file, 64 * MIB);
     push("over a file that is mounted through another loop device", second.clone(), Never, "is attached to", vec![]);
@@ -82,14 +82,14 @@ pub fn devices_in_use(room: &Path, list: &mut Vec<Situation>) {
         vec![detach_third, detach, mounted, Box::new(first)],
     );
 
-    let file = image(room, "twice", &[]);
+    let file = image(directory, "twice", &[]);
     let (first, detach) = losetup(&file, 0);
     let (_, detach_second) = losetup(&file, 0);
     push("over a file that is attached twice", first.clone(), Never, "is attached to", vec![detach_second, detach]);
 
-    let mounted_below = attach(&image(room, "mounted-below", &[]));
+    let mounted_below = attach(&image(directory, "mounted-below", &[]));
     mkfs(mounted_below.path());
-    let mounted = mount(mounted_below.path(), room, "below-point", "ro");
+    let mounted = mount(mounted_below.path(), directory, "below-point", "ro");
     let (above, detach) = losetup(mounted_below.path(), 64 * MIB);
     push(
         "over a mounted device, with an offset",
@@ -99,18 +99,18 @@ pub fn devices_in_use(room: &Path, list: &mut Vec<Situation>) {
         vec![detach, mounted, Box::new(mounted_below)],
     );
 
-    let device = attach(&image(room, "swap", &[]));
+    let device = attach(&image(directory, "swap", &[]));
     assert!(run(&["mkswap", text(device.path())]));
     if run(&["swapon", text(device.path())]) {
         let off = undo(&["swapoff", text(device.path())]);
         push("swapped to", device.path().to_path_buf(), Never, "swap space", vec![off, Box::new(device)]);
     }
-    partitions(room, &mut push);
+    partitions(directory, &mut push);
 }
 
 type Push<'a> = dyn FnMut(&'static str, PathBuf, Answer, &'static str, Vec<Box<dyn Any>>) + 'a;
 
-fn partitions(room: &Path, push: &mut Push) {
+fn partitions(directory: &Path, push: &mut Push) {
     // One partition of type 0x83 from 1 MiB on (a DOS partition table).
     let mut sector = [0u8; 512];
     sector[446 + 4] = 0x83;
@@ -118,17 +118,17 @@ fn partitions(room: &Path, push: &mut Push) {
     sector[446 + 12..446 + 16].copy_from_slice(&131_072u32.to_le_bytes());
     sector[510] = 0x55;
     sector[511] = 0xAA;
-    let table = attach(&image(room, "table", &[(0, &sector)]));
+    let table = attach(&image(directory, "table", &[(0, &sector)]));
     push("a partition table", table.path().to_path_buf(), Holds, "DOS partition table", vec![Box::new(table)]);
 
-    let disk = attach(&image(room, "disk", &[(0, &sector)]));
+    let disk = attach(&image(directory, "disk", &[(0, &sector)]));
     let partition = PathBuf::from(format!("{}p1", disk.path().display()));
     if !run(&["partx", "-a", text(disk.path())]) || !partition.exists() {
         return eprintln!("not looked at: partitions of loop devices cannot be made here");
     }
     let parts = undo(&["partx", "-d", text(disk.path())]);
     mkfs(&partition);
-    let mounted = mount(&partition, room, "partition-point", "ro");
+    let mounted = mount(&partition, directory, "partition-point", "ro");
     let (above, detach) = losetup(&partition, 0);
     let (beside, detach_beside) = losetup(disk.path(), 80 * MIB);
     push("a disk with a mounted partition, below a loop device", disk.path().to_path_buf(), Never, "/dev/loop", vec![]);

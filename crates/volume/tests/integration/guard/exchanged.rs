@@ -1,7 +1,7 @@
 //! What is put in the place of a target between two looks at it.
 
 use super::{MIB, attach, hash_of_data, image, run, text};
-use crate::common::room;
+use crate::common::temporary_directory;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::{
     ClaimedDevice, ClaimedDirectory, FileSystem, LoopDevice, OpenOptions, TargetError, TargetSpec, open,
@@ -24,8 +24,8 @@ fn facts(path: &Path) -> (u64, String) {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_device_is_looked_at_again_before_the_first_write() {
-    let room = room();
-    let path = image(room.path(), "disk", &[]);
+    let directory = temporary_directory();
+    let path = image(directory.path(), "disk", &[]);
     let device = attach(&path);
     let claimed = ClaimedDevice::claim(device.path(), None).unwrap();
     claimed.check_again().unwrap();
@@ -47,14 +47,14 @@ fn a_device_is_looked_at_again_before_the_first_write() {
 #[test]
 #[ignore = "needs loop devices"]
 fn a_node_outside_of_dev_is_refused() {
-    let room = tempfile::tempdir().unwrap();
-    let device = attach(&image(room.path(), "disk", &[]));
+    let directory = tempfile::tempdir().unwrap();
+    let device = attach(&image(directory.path(), "disk", &[]));
     let number = device.path().metadata().unwrap().rdev();
     let (major, minor) = (rustix::fs::major(number).to_string(), rustix::fs::minor(number).to_string());
-    let node = room.path().join("node");
+    let node = directory.path().join("node");
     assert!(run(&["mknod", text(&node), "b", &major, &minor]));
     refusal(ClaimedDevice::claim(&node, Some(text(&node))), &format!("by its node in /dev: {}", text(device.path())));
-    let link = room.path().join("link");
+    let link = directory.path().join("link");
     symlink(device.path(), &link).unwrap();
     let claimed = ClaimedDevice::claim(&link, None).unwrap();
     assert_eq!(claimed.path(), device.path(), "a link is followed once");
@@ -70,10 +70,10 @@ fn in_memory(path: &Path) -> Result<senesce_volume::MountedTarget, TargetError> 
 #[test]
 #[ignore = "needs loop devices"]
 fn a_file_that_took_the_name_of_an_image_in_memory_is_kept() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let target = in_memory(&path).unwrap();
-    fs::rename(&path, room.path().join("moved")).unwrap();
+    fs::rename(&path, directory.path().join("moved")).unwrap();
     fs::write(&path, "diary").unwrap();
     let before = facts(&path);
     refusal(target.close(), "another file took its name");
@@ -86,8 +86,8 @@ fn a_file_that_took_the_name_of_an_image_in_memory_is_kept() {
 #[test]
 #[ignore = "needs loop devices"]
 fn the_result_of_a_run_in_memory_follows_a_link() {
-    let room = room();
-    let (file, link) = (room.path().join("file"), room.path().join("link"));
+    let directory = temporary_directory();
+    let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     File::create(&file).unwrap();
     symlink(&file, &link).unwrap();
     in_memory(&link).unwrap().close().unwrap();
@@ -99,11 +99,11 @@ fn the_result_of_a_run_in_memory_follows_a_link() {
 #[test]
 #[ignore = "needs loop devices"]
 fn an_image_is_used_by_its_descriptor() {
-    let room = room();
-    let path = room.path().join("a.img");
+    let directory = temporary_directory();
+    let path = directory.path().join("a.img");
     let spec = TargetSpec::Image { path: path.clone(), size: Some(senesce_core::Bytes::mib(16)) };
     let target = open(&spec, &OpenOptions::default()).unwrap();
-    let moved = room.path().join("moved");
+    let moved = directory.path().join("moved");
     fs::rename(&path, &moved).unwrap();
     fs::write(&path, "diary").unwrap();
     fs::write(target.mount_point().join("file"), vec![7; 1 << 20]).unwrap();
@@ -116,8 +116,8 @@ fn an_image_is_used_by_its_descriptor() {
 /// A directory is listed and marked by its descriptor.
 #[test]
 fn a_link_in_the_place_of_a_directory_gets_no_marker_where_files_are() {
-    let room = room();
-    let (full, link) = (room.path().join("full"), room.path().join("link"));
+    let directory = temporary_directory();
+    let (full, link) = (directory.path().join("full"), directory.path().join("link"));
     fs::create_dir(&full).unwrap();
     fs::write(full.join("thesis"), "precious").unwrap();
     symlink(&full, &link).unwrap();

@@ -1,7 +1,7 @@
 //! File systems as their own mkfs makes them, whose first and last MiB were zeroed as `wipefs` and `dd` leave them.
 
 use super::{Holds, MIB, Situation, claim_device, hash_of_data, judge, losetup, run, text};
-use crate::common::room;
+use crate::common::temporary_directory;
 use senesce_volume::LoopDevice;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -28,9 +28,9 @@ fn zero_ends(disk: &Path, start: u64, behind: u64) {
 }
 
 fn are_refused(words: &[&str], name: &'static str, said: &'static str) {
-    let room = room();
+    let directory = temporary_directory();
     for (start, behind) in [(0, 0), (MIB, 0), (MIB, MIB)] {
-        let disk = room.path().join(format!("disk-{start}-{behind}"));
+        let disk = directory.path().join(format!("disk-{start}-{behind}"));
         make(&disk, words, start, behind);
         zero_ends(&disk, start, behind);
         let before = (disk.metadata().unwrap().ino(), hash_of_data(&disk));

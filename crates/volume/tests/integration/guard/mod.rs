@@ -1,7 +1,7 @@
 //! The guard in more than forty situations, in images and on loop devices alone. Whatever it refuses keeps its bytes and its
 //! inode, and what is in use is refused with `--erase` too.
 
-use crate::common::room;
+use crate::common::temporary_directory;
 use senesce_core::failure::{Classify, ExitCode};
 use senesce_volume::{ClaimedDevice, ClaimedDirectory, LoopDevice, OpenOptions, TargetError, TargetSpec, open};
 use std::any::Any;
@@ -66,8 +66,8 @@ fn text(path: &Path) -> &str {
 }
 
 /// An image with bytes at places.
-fn image(room: &Path, name: &str, content: &[(u64, &[u8])]) -> PathBuf {
-    let path = room.join(name);
+fn image(directory: &Path, name: &str, content: &[(u64, &[u8])]) -> PathBuf {
+    let path = directory.join(name);
     let file = File::create(&path).unwrap();
     file.set_len(SIZE).unwrap();
     content.iter().for_each(|(at, bytes)| file.write_all_at(bytes, *at).unwrap());
@@ -87,8 +87,8 @@ fn losetup(path: &Path, offset: u64) -> (PathBuf, Box<dyn Any>) {
     (name.into(), undo)
 }
 
-fn mount(device: &Path, room: &Path, name: &str, options: &str) -> Box<dyn Any> {
-    let point = room.join(name);
+fn mount(device: &Path, directory: &Path, name: &str, options: &str) -> Box<dyn Any> {
+    let point = directory.join(name);
     fs::create_dir(&point).unwrap();
     assert!(run(&["mount", "-o", options, text(device), text(&point)]), "mount {}", device.display());
     undo(&["umount", text(&point)])
@@ -120,8 +120,8 @@ fn hash_of_data(path: &Path) -> String {
 }
 
 /// Inode and bytes of all images.
-fn state(room: &Path) -> Vec<(PathBuf, u64, String)> {
-    let mut found: Vec<_> = fs::read_dir(room)
+fn state(directory: &Path) -> Vec<(PathBuf, u64, String)> {
+    let mut found: Vec<_> = fs::read_dir(directory)
         .unwrap()
         .flatten()
         // The kernel writes to its swap space when it likes.
@@ -152,14 +152,15 @@ fn judge(situation: &Situation, claim: impl Fn(&Path, Option<&str>) -> Result<()
 #[test]
 #[ignore = "needs loop devices"]
 fn devices() {
-    let room = room();
+    let directory = temporary_directory();
     let mut list = Vec::new();
-    devices::signatures(room.path(), &mut list);
-    devices::devices_in_use(room.path(), &mut list);
+    devices::signatures(directory.path(), &mut list);
+    devices::devices_in_use(directory.path(), &mut list);
     rustix::fs::sync();
-    let before = state(room.path());
+    let before = state(directory.path());
     list.iter().for_each(|situation| judge(situation, claim_device));
-    let changed: Vec<_> = state(room.path()).into_iter().filter(|one| !before.contains(one)).map(|one| one.0).collect();
+    let changed: Vec<_> =
+        state(directory.path()).into_iter().filter(|one| !before.contains(one)).map(|one| one.0).collect();
     assert_eq!(changed, Vec::<PathBuf>::new(), "a claim writes nothing");
     println!("{} situations of devices", list.len());
     assert!(list.len() >= 30, "{}", list.len());
@@ -175,47 +176,47 @@ fn claim_image(path: &Path, erase: Option<&str>) -> Result<(), TargetError> {
 #[test]
 #[ignore = "needs loop devices"]
 fn images() {
-    let room = room();
-    let room = room.path();
+    let directory = temporary_directory();
+    let directory = directory.path();
     let mut list = Vec::new();
     let mut push = |name, target: PathBuf, answer, said, held| {
         list.push(Situation { name, target, answer, said, _held: held });
     };
-    push("an image with data", image(room, "data", &[(100 * MIB, b"diary")]), Holds, "it holds data", vec![]);
-    push("an image with a file system", image(room, "fs", &[(1080, &[0x53, 0xEF])]), Holds, "ext4", vec![]);
-    let hard = room.join("hard");
-    fs::hard_link(image(room, "linked", &[(0, b"diary")]), &hard).unwrap();
+    push("an image with data", image(directory, "data", &[(100 * MIB, b"diary")]), Holds, "it holds data", vec![]);
+    push("an image with a file system", image(directory, "fs", &[(1080, &[0x53, 0xEF])]), Holds, "ext4", vec![]);
+    let hard = directory.join("hard");
+    fs::hard_link(image(directory, "linked", &[(0, b"diary")]), &hard).unwrap();
     push("a second name of an image with data", hard, Holds, "unknown kind", vec![]);
-    let link = room.join("link");
-    symlink(image(room, "linked-to", &[(0, b"diary")]), &link).unwrap();
+    let link = directory.join("link");
+    symlink(image(directory, "linked-to", &[(0, b"diary")]), &link).unwrap();
     push("a link to an image with data", link, Holds, "unknown kind", vec![]);
-    symlink("nowhere", room.join("dangling")).unwrap();
-    push("a link that leads nowhere", room.join("dangling"), Never, "", vec![]);
-    fs::create_dir(room.join("folder")).unwrap();
-    push("a directory", room.join("folder"), Never, "", vec![]);
+    symlink("nowhere", directory.join("dangling")).unwrap();
+    push("a link that leads nowhere", directory.join("dangling"), Never, "", vec![]);
+    fs::create_dir(directory.join("folder")).unwrap();
+    push("a directory", directory.join("folder"), Never, "", vec![]);
     push("a device node", "/dev/null".into(), Never, "regular file", vec![]);
-    push("an image that is not there, without a size", room.join("missing"), Never, "does not exist", vec![]);
+    push("an image that is not there, without a size", directory.join("missing"), Never, "does not exist", vec![]);
 
-    let attached = image(room, "attached", &[]);
+    let attached = image(directory, "attached", &[]);
     let (_, detach) = losetup(&attached, 0);
     push("an empty image that is attached", attached, Never, "is attached to", vec![detach]);
-    let mounted = image(room, "mounted", &[]);
+    let mounted = image(directory, "mounted", &[]);
     let device = attach(&mounted);
     mkfs(device.path());
-    let point = mount(device.path(), room, "mounted-point", "ro");
+    let point = mount(device.path(), directory, "mounted-point", "ro");
     push("a mounted image", mounted, Never, "is attached to", vec![point, Box::new(device)]);
-    let part = image(room, "part", &[]);
+    let part = image(directory, "part", &[]);
     let (device, detach) = losetup(&part, 64 * MIB);
     mkfs(&device);
-    let point = mount(&device, room, "part-point", "ro");
+    let point = mount(&device, directory, "part-point", "ro");
     push("an image of which a part is mounted", part, Never, "is attached to", vec![point, detach]);
-    let locked = image(room, "locked", &[]);
+    let locked = image(directory, "locked", &[]);
     let lock = File::open(&locked).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     push("an image that another run has", locked, Never, "is using it", vec![Box::new(lock)]);
 
     rustix::fs::sync();
-    let before = state(room);
+    let before = state(directory);
     let images: Vec<_> = list.iter().filter(|one| one.answer == Never).collect();
     images.iter().for_each(|situation| judge(situation, claim_image));
     let refused = |one: &&Situation| one.answer == Holds;
@@ -226,9 +227,9 @@ fn images() {
             assert_eq!(error.exit_code(), ExitCode::Refused);
         }
     }
-    assert_eq!(state(room), before);
+    assert_eq!(state(directory), before);
     list.iter().filter(refused).for_each(|situation| judge(situation, claim_image));
-    assert!(!room.join("nowhere").exists());
+    assert!(!directory.join("nowhere").exists());
     println!("{} situations of images", list.len());
 }
 
@@ -236,8 +237,8 @@ fn images() {
 #[ignore = "needs swap files"]
 fn a_swap_file_is_refused_whatever_is_said() {
     // Swap files cannot lie in memory.
-    let room = tempfile::tempdir().unwrap();
-    let path = room.path().join("swap file");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("swap file");
     fs::write(&path, vec![0; 8 << 20]).unwrap();
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     assert!(run(&["mkswap", text(&path)]) && run(&["swapon", text(&path)]));
@@ -258,24 +259,24 @@ fn a_swap_file_is_refused_whatever_is_said() {
 
 #[test]
 fn directories() {
-    let room = room();
-    let room = room.path();
+    let directory = temporary_directory();
+    let directory = directory.path();
     let take = |path: &Path, erase: Option<&str>| {
         let spec = TargetSpec::Directory(path.into());
         open(&spec, &OpenOptions { erase: erase.map(str::to_string), ..OpenOptions::default() })?.close()
     };
     let made = |name: &str, file: Option<&str>| {
-        fs::create_dir(room.join(name)).unwrap();
-        file.iter().for_each(|file| fs::write(room.join(name).join(file), "precious").unwrap());
-        room.join(name)
+        fs::create_dir(directory.join(name)).unwrap();
+        file.iter().for_each(|file| fs::write(directory.join(name).join(file), "precious").unwrap());
+        directory.join(name)
     };
-    let file = room.join("file");
+    let file = directory.join("file");
     fs::write(&file, "precious").unwrap();
     let held = made("held", None);
     let lock = File::open(&held).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     let situations: Vec<(&str, PathBuf, Answer, &str)> = vec![
-        ("missing", room.join("not/there"), Never, "no such directory"),
+        ("missing", directory.join("not/there"), Never, "no such directory"),
         ("empty", made("empty", None), Free, ""),
         ("with files of others", made("full", Some("thesis")), Holds, "is not empty"),
         ("with our marker", made("ours", Some(".senesce")), Free, ""),
@@ -287,8 +288,8 @@ fn directories() {
         let situation = Situation { name, target, answer, said, _held: vec![] };
         judge(&situation, take);
     }
-    assert_eq!(fs::read(room.join("full/thesis")).unwrap(), b"precious");
+    assert_eq!(fs::read(directory.join("full/thesis")).unwrap(), b"precious");
     assert_eq!(fs::read(&file).unwrap(), b"precious");
-    assert!(!room.join("not").exists());
-    ClaimedDirectory::claim(&room.join("empty"), None).unwrap();
+    assert!(!directory.join("not").exists());
+    ClaimedDirectory::claim(&directory.join("empty"), None).unwrap();
 }
