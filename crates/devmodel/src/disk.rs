@@ -3,9 +3,13 @@
 //! Left out: reading a track from the middle on, remapped sectors, the adaptive sizes of segments that real drives choose.
 
 mod cache;
+mod choice;
 mod layout;
 pub mod parameters;
+#[cfg(test)]
+mod plain;
 mod queue;
+mod write;
 
 pub use parameters::{Cache, Disk, Zone};
 
@@ -13,8 +17,10 @@ use crate::Device;
 use crate::hdd::per_byte;
 use crate::request::{Operation, Request, SECTOR};
 use cache::Segments;
+use choice::{Rough, Window};
 use layout::{Layout, SectorPosition};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// What the head reads on.
 #[derive(Debug, Clone, Copy)]
@@ -22,15 +28,6 @@ struct Reading {
     segment: usize,
     /// Where it stops.
     limit: u64,
-}
-
-/// A write that is not on the platter yet.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    start: u64,
-    end: u64,
-    since_ns: f64,
-    place: SectorPosition,
 }
 
 /// The head when a command is taken up.
@@ -41,7 +38,7 @@ struct Here {
     /// When the arm starts to move.
     commanded: f64,
     cylinder: u64,
-    head: u64,
+    head: u32,
     /// Whether the next place of the stream can be served without a pause.
     goes_on: bool,
 }
@@ -51,6 +48,7 @@ struct Here {
 pub struct DiskState {
     disk: Disk,
     layout: Layout,
+    rough: Rough,
     segments: Segments,
     reading: Option<Reading>,
     /// When the mechanics were done with the last request.
@@ -58,17 +56,26 @@ pub struct DiskState {
     /// When the head was at `head_ns` of the stream.
     head_at_ns: f64,
     head_ns: f64,
+    /// The sector that the mechanics were done with last.
+    last: SectorPosition,
     interface_free_ns: f64,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<write::Pending>,
+    /// Those of them among which the drive chooses.
+    pending_window: Window,
     pending_bytes: u64,
     waiting: queue::Waiting,
+    #[cfg(test)]
+    is_plain: bool,
 }
 
 impl Disk {
     /// A drive at rest above address 0; its parameters must have been checked.
     pub fn start(&self) -> DiskState {
+        let layout = Layout::of(self);
         DiskState {
-            layout: Layout::of(self),
+            rough: Rough::of(&layout),
+            last: layout.place(0),
+            layout,
             segments: Segments::new(self.cache),
             reading: None,
             free_ns: 0.0,
@@ -76,21 +83,26 @@ impl Disk {
             head_ns: 0.0,
             interface_free_ns: 0.0,
             pending: VecDeque::new(),
+            pending_window: Window::of(self.queue_depth),
             pending_bytes: 0,
-            waiting: queue::Waiting::default(),
+            waiting: queue::Waiting::of(self.queue_depth),
+            #[cfg(test)]
+            is_plain: false,
             disk: self.clone(),
         }
     }
 }
 
 impl DiskState {
-    /// Serves a request that reached the drive at `at`; gives the time of completion.
-    fn serve_at(&mut self, request: &Request, at: f64) -> f64 {
-        self.write_while_idle(at);
+    /// Serves a request that reached the drive at `at`; gives the time of completion. `place`: where it begins; `arrives`: when the
+    /// head is there if the drive takes it up now, where that is known.
+    fn serve_at(&mut self, request: &Request, place: &SectorPosition, arrives: Option<f64>, at: f64) -> f64 {
+        let arrives = if self.write_while_idle(at) { None } else { arrives };
+        let (start, end) = (request.offset(), request.end());
         match request.operation {
-            Operation::Read => self.read(request.offset(), request.end(), at),
-            Operation::Write if self.disk.write_cache_bytes > 0 => self.write_to_cache(request, at),
-            Operation::Write => self.write_through(request.offset(), request.end(), at),
+            Operation::Read => self.read(start, end, place, arrives, at),
+            Operation::Write if self.disk.write_cache_bytes > 0 => self.write_to_cache(start, end, place, at),
+            Operation::Write => self.write_through(start, end, place, arrives, at),
             Operation::Flush => {
                 self.write_all();
                 self.free_ns.max(at) + self.disk.command_us * 1e3
@@ -101,14 +113,19 @@ impl DiskState {
 
     /// Address that the head has come to.
     fn reached(&self, at: f64) -> u64 {
-        let streamed = self.layout.address(self.head_ns + (at - self.head_at_ns).max(0.0));
+        let (address, ..) = self.layout.reached(self.streamed_ns(at), &self.last);
+        self.reading.map_or(address, |reading| address.min(reading.limit))
+    }
+
+    /// Stream coordinate that the head has come to if nothing ends what it reads.
+    fn streamed_ns(&self, at: f64) -> f64 {
         match self.reading {
-            Some(reading) => streamed.min(reading.limit),
-            None => self.layout.address(self.head_ns),
+            Some(_) => self.head_ns + (at - self.head_at_ns).max(0.0),
+            None => self.head_ns,
         }
     }
 
-    fn read(&mut self, start: u64, end: u64, at: f64) -> f64 {
+    fn read(&mut self, start: u64, end: u64, place: &SectorPosition, arrives: Option<f64>, at: f64) -> f64 {
         if let Some(reading) = self.reading {
             let reached = self.reached(at);
             self.segments.extend(reading.segment, reached);
@@ -118,26 +135,28 @@ impl DiskState {
             self.interface_free_ns = from_cache;
             return from_cache;
         }
-        if let Some(segment) = self.segments.holding(start, end) {
+        // What is worth moving the arm is in no segment.
+        let held = if arrives.is_none() { self.segments.holding(start, end) } else { None };
+        if let Some(segment) = held {
             self.segments.touch(segment);
             self.read_on(segment, end, at);
             self.interface_free_ns = from_cache;
             return from_cache;
         }
-        let (target, end_ns) = (self.layout.place(start), self.layout.end_ns(end));
-        let positioned = self.arrives(&self.here(at), &target, false, f64::INFINITY);
-        let seeking = positioned + (end_ns - target.stream_ns);
+        let (last, end_ns) = self.layout.end_from(place, start, end);
+        let positioned = arrives.unwrap_or_else(|| self.arrives(&self.here(at), place, false));
+        let seeking = positioned + (end_ns - place.stream_ns);
         match self.streaming(start, end_ns, at) {
             Some((segment, passed)) if passed <= seeking => {
                 self.segments.extend(segment, end);
                 self.segments.touch(segment);
-                self.moved(end_ns, passed);
+                self.moved(last, end_ns, passed);
                 self.reading = Some(Reading { segment, limit: self.limit(end) });
                 passed.max(from_cache)
             }
             _ => {
                 let segment = self.segments.open(start, end);
-                self.moved(end_ns, seeking);
+                self.moved(last, end_ns, seeking);
                 self.reading = Some(Reading { segment, limit: self.limit(end) });
                 self.over_interface(positioned, seeking, end - start)
             }
@@ -168,23 +187,23 @@ impl DiskState {
         if self.reached(at) < reading.limit {
             self.reading = Some(Reading { segment, limit });
         } else if limit - reading.limit >= self.disk.cache.read_ahead_bytes / 2 && limit > reading.limit {
-            let stopped = self.layout.end_ns(reading.limit);
+            let (_, stopped) = self.layout.end(reading.limit);
             self.head_ns = stopped;
             self.head_at_ns = at + self.wait(stopped, at);
             self.reading = Some(Reading { segment, limit });
         }
     }
 
-    /// Whether an address lies in what is read on, or will be.
-    fn is_near(&self, start: u64) -> bool {
-        self.reading.is_some_and(|reading| start <= reading.limit && start >= self.segments.start(reading.segment))
+    /// The addresses that are read on, or will be.
+    fn near(&self) -> Range<u64> {
+        self.reading.map_or(0..0, |reading| self.segments.start(reading.segment)..reading.limit + 1)
     }
 
     /// The segment being read, and when the head has passed `end` if the stream just goes on.
     /// `end_ns` is its place in the stream.
     fn streaming(&self, start: u64, end_ns: f64, at: f64) -> Option<(usize, f64)> {
         let reading = self.reading?;
-        if !self.is_near(start) || self.reached(at) >= reading.limit {
+        if !self.near().contains(&start) || self.reached(at) >= reading.limit {
             return None;
         }
         let passed = self.head_at_ns + (end_ns - self.head_ns).max(0.0);
@@ -202,12 +221,8 @@ impl DiskState {
     }
 
     /// Cylinder and head that the drive is at: at the end of what it reads ahead where it has come so far.
-    fn above(&self, at: f64) -> (u64, u64) {
-        let streamed = match self.reading {
-            Some(_) => self.head_ns + (at - self.head_at_ns).max(0.0),
-            None => self.head_ns,
-        };
-        let (address, cylinder, head) = self.layout.reached(streamed);
+    fn above(&self, at: f64) -> (u64, u32) {
+        let (address, cylinder, head) = self.layout.reached(self.streamed_ns(at), &self.last);
         let limit = self.reading.map_or(u64::MAX, |reading| reading.limit).min(self.disk.capacity_bytes - SECTOR);
         if address <= limit {
             return (cylinder, head);
@@ -216,17 +231,13 @@ impl DiskState {
         (place.cylinder, place.head)
     }
 
-    /// When the head stands before a place; any later time than `bound` where it is later.
-    fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool, bound: f64) -> f64 {
+    /// When the head stands before a place.
+    fn arrives(&self, here: &Here, target: &SectorPosition, writes: bool) -> f64 {
         if here.goes_on && target.stream_ns == self.head_ns {
             return here.begin;
         }
         let settle = if writes { self.disk.write_settle_ms * 1e6 } else { 0.0 };
         let moved = if here.cylinder != target.cylinder {
-            let soonest = here.commanded + settle + self.layout.least_seek_ns(here.cylinder, target.cylinder);
-            if soonest >= bound {
-                return soonest;
-            }
             self.layout.seek_ns(here.cylinder, target.cylinder) + settle
         } else if here.head != target.head {
             self.disk.head_switch_ms * 1e6 + settle
@@ -234,7 +245,7 @@ impl DiskState {
             0.0
         };
         let there = here.commanded + moved;
-        if there >= bound { there } else { there + self.wait(target.stream_ns, there) }
+        there + self.wait(target.stream_ns, there)
     }
 
     /// Time from `at` until a place of the stream comes by.
@@ -249,80 +260,12 @@ impl DiskState {
         if rotation - wait < 2.0 { 0.0 } else { wait }
     }
 
-    /// The head has finished an access that ends at `end_ns` of the stream.
-    fn moved(&mut self, end_ns: f64, done: f64) {
+    /// The head has finished an access whose last sector is `last` and ends at `end_ns` of the stream.
+    fn moved(&mut self, last: SectorPosition, end_ns: f64, done: f64) {
         self.free_ns = self.free_ns.max(done);
         self.head_at_ns = done;
         self.head_ns = end_ns;
-    }
-
-    fn write_through(&mut self, start: u64, end: u64, at: f64) -> f64 {
-        if self.reading.is_some() {
-            let reached = self.reached(at);
-            if let Some(reading) = self.reading {
-                self.segments.extend(reading.segment, reached);
-            }
-        }
-        let (target, end_ns) = (self.layout.place(start), self.layout.end_ns(end));
-        let done = self.arrives(&self.here(at), &target, true, f64::INFINITY) + (end_ns - target.stream_ns);
-        self.reading = None;
-        self.segments.forget(start, end);
-        self.moved(end_ns, done);
-        done
-    }
-
-    fn write_to_cache(&mut self, request: &Request, at: f64) -> f64 {
-        let (start, end) = (request.offset(), request.end());
-        let mut at = at;
-        while self.pending_bytes > 0 && self.pending_bytes + (end - start) > self.disk.write_cache_bytes {
-            self.write_one(self.free_ns);
-            at = at.max(self.free_ns);
-        }
-        let done = self.through_cache(self.disk.write_us, end - start, at);
-        self.interface_free_ns = done;
-        self.segments.forget(start, end);
-        self.pending_bytes += end - start;
-        match self.pending.back_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => self.pending.push_back(Pending { start, end, since_ns: done, place: self.layout.place(start) }),
-        }
-        done
-    }
-
-    /// Brings one cached write to the platter: the one that the head reaches first.
-    fn write_one(&mut self, from: f64) {
-        let among = self.pending.len().min(self.disk.queue_depth.max(1) as usize);
-        let Some(first) = self.pending.front() else { return };
-        let begin = first.since_ns.max(from);
-        let here = self.here(begin);
-        let (mut best, mut soonest) = (0, f64::INFINITY);
-        let window = self.pending.iter().take(among).take_while(|write| write.since_ns <= begin);
-        for (number, write) in window.enumerate() {
-            let arrives = self.arrives(&here, &write.place, true, soonest);
-            if arrives < soonest {
-                (best, soonest) = (number, arrives);
-            }
-        }
-        let Some(write) = self.pending.remove(best) else { return };
-        self.pending_bytes -= write.end - write.start;
-        self.write_through(write.start, write.end, begin);
-    }
-
-    fn write_while_idle(&mut self, until: f64) {
-        // They are kept in the order in which they came.
-        while let Some(earliest) = self.pending.front() {
-            let begin = earliest.since_ns.max(self.free_ns);
-            if begin >= until {
-                return;
-            }
-            self.write_one(begin);
-        }
-    }
-
-    fn write_all(&mut self) {
-        while !self.pending.is_empty() {
-            self.write_one(self.free_ns);
-        }
+        self.last = last;
     }
 }
 
@@ -336,6 +279,7 @@ impl Device for DiskState {
         if request.moves_data() && request.sectors == 0 {
             return at_ns;
         }
-        self.serve_at(&request, at_ns as f64).ceil().max(at_ns as f64) as u64
+        let place = self.layout.place(request.offset().min(self.disk.capacity_bytes - 1));
+        self.serve_at(&request, &place, None, at_ns as f64).ceil().max(at_ns as f64) as u64
     }
 }

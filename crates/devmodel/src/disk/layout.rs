@@ -17,9 +17,9 @@ struct Band {
     /// Sectors and stream time of a cylinder.
     cylinder_sectors: u64,
     cylinder_ns: f64,
-    /// One over the sectors of a cylinder, and of a track.
-    per_cylinder: f64,
-    per_track: f64,
+    /// See [`divided`]; by the sectors of a cylinder, and of a track.
+    per_cylinder: u64,
+    per_track: u64,
 }
 
 /// The layout of a disk drive.
@@ -30,7 +30,7 @@ pub(crate) struct Layout {
     pub rotation_ns: f64,
     /// Stream time of a track: a rotation and the skew behind it.
     track_ns: f64,
-    cylinders: u64,
+    pub cylinders: u64,
     heads: u64,
     seek: Seek,
 }
@@ -39,8 +39,11 @@ pub(crate) struct Layout {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SectorPosition {
     pub cylinder: u64,
-    pub head: u64,
     pub stream_ns: f64,
+    pub head: u32,
+    zone: u32,
+    /// Number on the track.
+    sector: u32,
 }
 
 impl Layout {
@@ -62,8 +65,8 @@ impl Layout {
                 sector_ns: rotation_ns / sectors_per_track as f64,
                 cylinder_sectors: sectors_per_track * heads,
                 cylinder_ns,
-                per_cylinder: 1.0 / (sectors_per_track * heads) as f64,
-                per_track: 1.0 / sectors_per_track as f64,
+                per_cylinder: u64::MAX / (sectors_per_track * heads),
+                per_track: u64::MAX / sectors_per_track,
             });
             first_sector += cylinders * sectors_per_track * heads;
             first_ns += cylinders as f64 * cylinder_ns;
@@ -73,41 +76,66 @@ impl Layout {
         layout
     }
 
-    /// The zone of a sector.
-    fn band(&self, sector: u64) -> &Band {
-        &self.bands[self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1)]
-    }
-
-    fn place_in(&self, band: &Band, sector: u64) -> SectorPosition {
-        let (cylinder, rest) = divided(sector - band.first_sector, band.cylinder_sectors, band.per_cylinder);
-        let (head, sector) = divided(rest, band.sectors_per_track, band.per_track);
-        let stream_ns = band.first_ns
-            + cylinder as f64 * band.cylinder_ns
-            + head as f64 * self.track_ns
-            + sector as f64 * band.sector_ns;
-        SectorPosition { cylinder: band.first_cylinder + cylinder, head, stream_ns }
-    }
-
     /// Where the sector at a byte address is.
     pub fn place(&self, address: u64) -> SectorPosition {
         let sector = address / SECTOR;
-        self.place_in(self.band(sector), sector)
+        let zone = self.bands.partition_point(|band| band.first_sector <= sector).saturating_sub(1);
+        let band = &self.bands[zone];
+        let (cylinder, rest) = divided(sector - band.first_sector, band.cylinder_sectors, band.per_cylinder);
+        let (head, sector) = divided(rest, band.sectors_per_track, band.per_track);
+        let track_ns = band.first_ns + cylinder as i64 as f64 * band.cylinder_ns + head as i64 as f64 * self.track_ns;
+        SectorPosition {
+            cylinder: band.first_cylinder + cylinder,
+            stream_ns: track_ns + sector as i64 as f64 * band.sector_ns,
+            head: head as u32,
+            zone: zone as u32,
+            sector: sector as u32,
+        }
     }
 
-    /// Stream coordinate at which the last sector before `end` has passed.
-    pub fn end_ns(&self, end: u64) -> f64 {
-        let sector = end.saturating_sub(SECTOR) / SECTOR;
-        let band = self.band(sector);
-        self.place_in(band, sector).stream_ns + band.sector_ns
+    /// The last sector before the byte address `end`, and the stream coordinate at which it has passed.
+    pub fn end(&self, end: u64) -> (SectorPosition, f64) {
+        let last = self.place(end.saturating_sub(SECTOR));
+        (last, last.stream_ns + self.bands[last.zone as usize].sector_ns)
     }
 
-    /// The byte address that a stream has come to at a stream coordinate: the first that has not passed.
-    pub fn address(&self, stream_ns: f64) -> u64 {
-        self.reached(stream_ns).0
+    /// The same for what begins at `start`, whose place is known, and most often ends on that track.
+    pub fn end_from(&self, place: &SectorPosition, start: u64, end: u64) -> (SectorPosition, f64) {
+        let band = &self.bands[place.zone as usize];
+        let sector = u64::from(place.sector) + ((end - start) / SECTOR).saturating_sub(1);
+        if end - start < SECTOR || sector >= band.sectors_per_track {
+            return self.end(end);
+        }
+        let cylinder = (place.cylinder - band.first_cylinder) as i64 as f64;
+        let track_ns = band.first_ns + cylinder * band.cylinder_ns + f64::from(place.head) * self.track_ns;
+        let stream_ns = track_ns + sector as i64 as f64 * band.sector_ns;
+        (SectorPosition { stream_ns, sector: sector as u32, ..*place }, stream_ns + band.sector_ns)
     }
 
-    /// The same with the cylinder and head of the coordinate.
-    pub fn reached(&self, stream_ns: f64) -> (u64, u64, u64) {
+    /// The byte address that a stream has come to at a stream coordinate, the first that has not passed; with the cylinder and
+    /// head of the coordinate. `near` is a place that is likely to be on that track.
+    pub fn reached(&self, stream_ns: f64, near: &SectorPosition) -> (u64, u64, u32) {
+        self.reached_on_track(stream_ns, near).unwrap_or_else(|| self.reached_anywhere(stream_ns))
+    }
+
+    /// The same without divisions by tracks and cylinders, if the coordinate is on the track of `near` and not at its edges.
+    fn reached_on_track(&self, stream_ns: f64, near: &SectorPosition) -> Option<(u64, u64, u32)> {
+        let band = &self.bands[near.zone as usize];
+        let within = stream_ns + 1.0 - band.first_ns;
+        let cylinder = near.cylinder - band.first_cylinder;
+        let rest = within - cylinder as i64 as f64 * band.cylinder_ns - f64::from(near.head) * self.track_ns;
+        if !(rest > 1.0 && rest < self.rotation_ns - 1.0) {
+            return None;
+        }
+        let sector = (rest / band.sector_ns) as i64 as u64;
+        let number = band.first_sector
+            + cylinder * band.cylinder_sectors
+            + u64::from(near.head) * band.sectors_per_track
+            + sector;
+        (sector < band.sectors_per_track).then_some((number * SECTOR, near.cylinder, near.head))
+    }
+
+    fn reached_anywhere(&self, stream_ns: f64) -> (u64, u64, u32) {
         // Rounding must not lose a sector that has just passed.
         let stream_ns = stream_ns + 1.0;
         let band = &self.bands[self.bands.partition_point(|band| band.first_ns <= stream_ns).saturating_sub(1)];
@@ -124,7 +152,7 @@ impl Layout {
             (true, false) => (cylinder, head + 1),
             (false, _) => (cylinder, head),
         };
-        (number * SECTOR, band.first_cylinder + cylinder, head)
+        (number * SECTOR, band.first_cylinder + cylinder, head as u32)
     }
 
     /// Time to move the arm between two cylinders that are not the same.
@@ -132,54 +160,37 @@ impl Layout {
         self.seek.ns(from.abs_diff(to))
     }
 
-    /// A time that is not above it, and known sooner.
-    pub fn least_seek_ns(&self, from: u64, to: u64) -> f64 {
-        self.seek.least_ns(from.abs_diff(to))
+    /// A time that neither a seek over this distance nor one over a longer distance falls below.
+    pub fn least_seek_ns(&self, distance: u64) -> f64 {
+        self.seek.curve.as_ref().map_or(0.0, |curve| curve.least_ms(distance as f64 / self.seek.stroke) * 1e6)
     }
 }
 
-/// Quotient and rest by the divisor's inverse: a division of integers takes several times as long. Exact below 2^50.
-fn divided(value: u64, divisor: u64, inverse: f64) -> (u64, u64) {
-    let quotient = (value as f64 * inverse) as u64;
-    let product = quotient * divisor;
-    // The product of rounded numbers may be one off.
-    if product > value {
-        (quotient - 1, value + divisor - product)
-    } else if value - product >= divisor {
-        (quotient + 1, value - product - divisor)
-    } else {
-        (quotient, value - product)
-    }
+/// Quotient and rest, where `inverse` is `u64::MAX / divisor`: a division of integers takes several times as long.
+fn divided(value: u64, divisor: u64, inverse: u64) -> (u64, u64) {
+    let quotient = ((u128::from(value) * u128::from(inverse)) >> 64) as u64;
+    let rest = value - quotient * divisor;
+    // The inverse is too small by one at most, so the quotient is.
+    if rest >= divisor { (quotient + 1, rest - divisor) } else { (quotient, rest) }
 }
 
-/// Seek times by distance in cylinders: exact for short distances, which most seeks in reordered queues have, and by the curve's own
+/// Seek times by distance in cylinders: kept for short distances, which most seeks in reordered queues have, and by the curve's own
 /// formula for all others.
 #[derive(Debug, Clone, Default)]
 struct Seek {
     short_ns: Vec<f64>,
-    /// What no distance of a [`STEP`] or behind it falls below.
-    least_ns: Vec<f64>,
     curve: Option<SeekCurve>,
     stroke: f64,
 }
 
-/// Distances whose times are kept: 32 KiB of them stay in the processor's cache.
-const SHORT: u64 = 4096;
-
-/// Cylinders of a step of the lower bounds.
-const STEP: u64 = 512;
+/// Distances whose times are kept: 16 KiB of them stay in the processor's cache.
+const SHORT: u64 = 2048;
 
 impl Seek {
     fn of(curve: &SeekCurve, cylinders: u64) -> Self {
         let stroke = (cylinders.max(2) - 1) as f64;
         let short_ns = (0..SHORT.min(cylinders)).map(|distance| curve.ms(distance as f64 / stroke) * 1e6).collect();
-        let steps = 0..cylinders.div_ceil(STEP);
-        let least_ns = steps.map(|step| curve.least_ms((step * STEP) as f64 / stroke) * 1e6).collect();
-        Self { short_ns, least_ns, curve: Some(curve.clone()), stroke }
-    }
-
-    fn least_ns(&self, distance: u64) -> f64 {
-        self.least_ns.get((distance / STEP) as usize).copied().unwrap_or(0.0)
+        Self { short_ns, curve: Some(curve.clone()), stroke }
     }
 
     fn ns(&self, distance: u64) -> f64 {
@@ -196,24 +207,35 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn layouts() -> Vec<(String, Layout)> {
+        let layout = |name: &str| {
+            let model = crate::DeviceModel::load(&format!("hdd:{name}")).unwrap();
+            let crate::Parameters::Disk(disk) = model.parameters else { panic!("a disk drive") };
+            (name.to_owned(), Layout::of(&disk))
+        };
+        ["st500dm002", "atlas-10k", "cheetah-9lp"].map(layout).to_vec()
+    }
+
     proptest! {
         #[test]
-        fn dividing_by_the_inverse_is_dividing(value in 0u64..1 << 42, divisor in 1u64..1 << 16) {
-            prop_assert_eq!(divided(value, divisor, 1.0 / divisor as f64), (value / divisor, value % divisor));
-            let multiple = value / divisor * divisor;
-            prop_assert_eq!(divided(multiple, divisor, 1.0 / divisor as f64), (value / divisor, 0));
+        fn dividing_by_the_inverse_is_dividing(value in 0u64.., divisor in 1u64.., bits in 0u32..64) {
+            let divisor = (divisor >> bits).max(1);
+            let expected = (value / divisor, value % divisor);
+            prop_assert_eq!(divided(value, divisor, u64::MAX / divisor), expected);
+            prop_assert_eq!(divided(value - expected.1, divisor, u64::MAX / divisor), (expected.0, 0));
         }
 
         #[test]
-        fn a_lower_bound_of_a_seek_is_not_above_it(from in 0.0..1.0f64, to in 0.0..1.0f64) {
-            for name in ["st500dm002", "atlas-10k", "cheetah-9lp"] {
-                let model = crate::DeviceModel::load(&format!("hdd:{name}")).unwrap();
-                let crate::Parameters::Disk(disk) = model.parameters else { panic!("a disk drive") };
-                let layout = Layout::of(&disk);
-                let cylinder = |share: f64| (share * layout.cylinders as f64) as u64;
-                let (from, to) = (cylinder(from), cylinder(to));
-                prop_assert!(layout.least_seek_ns(from, to) <= layout.seek_ns(from, to));
-                prop_assert!(from.abs_diff(to) < SHORT || layout.least_seek_ns(from, to) > 0.0);
+        fn what_is_known_of_the_track_changes_nothing(address in 0.0..1.0f64, sectors in 1u64..9000, ns in 0.0..2e7f64) {
+            for (name, layout) in layouts() {
+                let capacity = layout.bands.last().map_or(0, |band| band.first_sector) * SECTOR;
+                let start = (address * capacity as f64) as u64 / SECTOR * SECTOR;
+                let (place, end) = (layout.place(start), start + sectors * SECTOR);
+                let (last, end_ns) = layout.end_from(&place, start, end);
+                prop_assert_eq!((last, end_ns), layout.end(end), "{}", name);
+                for stream_ns in [end_ns, end_ns + ns, end_ns + ns / 1e3, end_ns + ns.trunc() / 1e3] {
+                    prop_assert_eq!(layout.reached(stream_ns, &last), layout.reached_anywhere(stream_ns), "{}", name);
+                }
             }
         }
     }

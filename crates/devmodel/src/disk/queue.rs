@@ -1,5 +1,6 @@
 //! Requests before a drive that chooses which it serves next.
 
+use super::choice::Window;
 use super::layout::SectorPosition;
 use super::{DiskState, Here};
 use crate::request::{Operation, Request};
@@ -10,93 +11,153 @@ use std::collections::VecDeque;
 const PATIENCE_NS: f64 = 1e9;
 
 /// Requests that are not served yet, oldest first.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Waiting {
     requests: VecDeque<Open>,
+    /// Those among which the drive chooses.
+    window: Window,
     count: u64,
+    flushes: u64,
+    /// The first so many of the window have been compared with the cache after so many changes of its segments.
+    compared: usize,
+    changes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Open {
     request: Request,
-    issued: Finished,
+    index: u64,
+    issued_ns: u64,
     place: SectorPosition,
-    /// After so many changes of the cache's segments none held it.
-    unheld_at: u64,
+}
+
+impl Waiting {
+    /// None, of which the drive chooses among at most so many.
+    pub fn of(queue_depth: u32) -> Self {
+        let window = Window::of(queue_depth);
+        Self { requests: VecDeque::new(), window, count: 0, flushes: 0, compared: 0, changes: 0 }
+    }
+
+    /// How many can be chosen at `at`.
+    fn choosable(&self, at: f64) -> usize {
+        let mut among = self.window.len();
+        while among > 0 && self.requests[among - 1].issued_ns as f64 > at {
+            among -= 1;
+        }
+        // A flush waits for what came before it, and nothing passes it.
+        let is_flush = |open: &Open| open.request.operation == Operation::Flush;
+        match self.flushes {
+            0 => among,
+            _ => self.requests.iter().take(among).position(is_flush).unwrap_or(among),
+        }
+    }
 }
 
 impl DiskState {
     /// The moment at which the drive chooses: it is free, and something is there.
     fn choosing(&self) -> Option<f64> {
         let oldest = self.waiting.requests.front()?;
-        Some((oldest.issued.issued_ns as f64).max(self.free_ns))
+        Some((oldest.issued_ns as f64).max(self.free_ns))
     }
 
-    fn choose(&mut self, at: f64) -> usize {
+    /// The request that is served next, and when the head is there if that is known.
+    fn choose(&mut self, at: f64) -> (usize, Option<f64>) {
         let among = self.disk.queue_depth.max(1) as usize;
-        let oldest = self.waiting.requests.front().map_or(0.0, |oldest| oldest.issued.issued_ns as f64);
+        let oldest = self.waiting.requests.front().map_or(0.0, |oldest| oldest.issued_ns as f64);
         if among == 1 || at - oldest > PATIENCE_NS || self.waiting.requests.len() == 1 {
-            return 0;
+            return (0, None);
         }
+        #[cfg(test)]
+        if self.is_plain {
+            let waiting = self.waiting.requests.iter().map(|open| (&open.request, open.issued_ns));
+            return (self.choose_plainly(at, waiting), None);
+        }
+        let among = self.waiting.choosable(at);
+        if among == 0 {
+            return (0, None);
+        }
+        self.compare_with_cache(among);
         let here = self.here(at);
-        let (mut best, mut soonest) = (0, f64::INFINITY);
-        for number in 0..self.waiting.requests.len().min(among) {
-            let open = self.waiting.requests[number];
-            // A flush waits for what came before it, and nothing passes it.
-            if open.issued.issued_ns as f64 > at || open.request.operation == Operation::Flush {
-                break;
-            }
-            let arrives = if self.is_held(number) { here.begin } else { self.estimate(&open, &here, soonest) };
-            if arrives < soonest {
-                (best, soonest) = (number, arrives);
-            }
-        }
-        best
+        let near = self.near();
+        let view = self.rough.view(&here, self.head_ns, &near);
+        self.waiting.window.look(&self.rough, &view, among);
+        let (best, arrives) = self.waiting.window.first(&self.rough, &view, |number| self.estimate(number, &here));
+        let by_arm =
+            !self.waiting.window.is_exact(best) && !near.contains(&self.waiting.requests[best].request.offset());
+        (best, by_arm.then_some(arrives))
     }
 
-    /// Whether a read that waits is in the cache.
-    fn is_held(&mut self, number: usize) -> bool {
-        let open = &mut self.waiting.requests[number];
-        let is_held = open.request.operation == Operation::Read
-            && self.segments.holds_since(open.request.offset(), open.request.end(), open.unheld_at);
-        if !is_held {
-            open.unheld_at = self.segments.changes();
+    /// Marks requests that may be in the cache: all that a segment may have come to hold since they were compared last.
+    fn compare_with_cache(&mut self, among: usize) {
+        let Waiting { requests, window, compared, changes, .. } = &mut self.waiting;
+        match self.segments.changed_since(*changes) {
+            Some(changed) => changed.for_each(|range| window.may_need_none(*compared, &range)),
+            None => *compared = 0,
         }
-        is_held
+        for (number, Open { request, .. }) in requests.iter().enumerate().take(among).skip(*compared) {
+            if self.segments.holding(request.offset(), request.end()).is_some() {
+                window.needs_none(number);
+            }
+        }
+        (*compared, *changes) = (among.max(*compared), self.segments.changes());
     }
 
-    /// When a request that is not in the cache would have its first sector; any later time than `bound` where it is later.
-    fn estimate(&self, Open { request, place, .. }: &Open, here: &Here, bound: f64) -> f64 {
+    /// When a request would have its first sector.
+    fn estimate(&self, number: usize, here: &Here) -> f64 {
+        let Open { request, place, .. } = &self.waiting.requests[number];
+        let in_cache = |start, end| self.waiting.window.is_exact(number) && self.segments.holding(start, end).is_some();
         let (start, end) = (request.offset(), request.end());
         match request.operation {
+            Operation::Read if in_cache(start, end) => here.begin,
             Operation::Read => {
-                let arrives = self.arrives(here, place, false, bound);
-                if !self.is_near(start) {
+                let arrives = self.arrives(here, place, false);
+                if !self.near().contains(&start) {
                     return arrives;
                 }
-                let streamed = self.streaming(start, self.layout.end_ns(end), here.begin);
+                let (_, end_ns) = self.layout.end_from(place, start, end);
+                let streamed = self.streaming(start, end_ns, here.begin);
                 streamed.map_or(arrives, |(_, passed)| passed.min(arrives))
             }
-            Operation::Write if self.disk.write_cache_bytes == 0 => self.arrives(here, place, true, bound),
+            Operation::Write if self.disk.write_cache_bytes == 0 => self.arrives(here, place, true),
             _ => here.begin,
         }
     }
 
+    fn fill_waiting_window(&mut self) {
+        let Waiting { requests, window, .. } = &mut self.waiting;
+        while let (false, Some(Open { request, place, .. })) = (window.is_full(), requests.get(window.len())) {
+            let (settle_ms, by_arm) = match request.operation {
+                Operation::Read => (0.0, true),
+                Operation::Write => (self.disk.write_settle_ms, self.disk.write_cache_bytes == 0),
+                Operation::Flush | Operation::Discard => (0.0, false),
+            };
+            window.push(&self.rough, place, request.offset(), settle_ms * 1e6, !by_arm);
+        }
+    }
+
     fn serve_waiting(&mut self, at: f64) -> Option<Finished> {
-        let chosen = self.choose(at);
-        let Open { request, issued, .. } = self.waiting.requests.remove(chosen)?;
-        let begin = issued.issued_ns as f64;
-        let done = if request.moves_data() && request.sectors == 0 { begin } else { self.serve_at(&request, begin) };
-        Some(Finished { done_ns: done.ceil().max(begin) as u64, ..issued })
+        let (chosen, arrives) = self.choose(at);
+        let waiting = &mut self.waiting;
+        let Open { request, index, issued_ns, place } = waiting.requests.remove(chosen)?;
+        waiting.window.remove(chosen);
+        waiting.compared -= usize::from(chosen < waiting.compared);
+        waiting.flushes -= u64::from(request.operation == Operation::Flush);
+        self.fill_waiting_window();
+        let begin = issued_ns as f64;
+        let is_empty = request.moves_data() && request.sectors == 0;
+        let done = if is_empty { begin } else { self.serve_at(&request, &place, arrives, begin) };
+        Some(Finished { done_ns: done.ceil().max(begin) as u64, ..opened(&request, index, issued_ns) })
     }
 }
 
 impl Queue for DiskState {
     fn submit(&mut self, command: &Command, at_ns: u64) {
-        let issued = opened(&command.request, self.waiting.count, at_ns);
-        let place = self.layout.place(command.request.offset().min(self.disk.capacity_bytes - 1));
-        self.waiting.requests.push_back(Open { request: command.request, issued, place, unheld_at: 0 });
+        let request = command.request;
+        let place = self.layout.place(request.offset().min(self.disk.capacity_bytes - 1));
+        self.waiting.requests.push_back(Open { request, index: self.waiting.count, issued_ns: at_ns, place });
         self.waiting.count += 1;
+        self.waiting.flushes += u64::from(request.operation == Operation::Flush);
+        self.fill_waiting_window();
     }
 
     fn next(&mut self) -> Option<Finished> {

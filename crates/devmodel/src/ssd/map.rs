@@ -217,6 +217,8 @@ impl Map {
         self.counters.host_pages += 1;
         let unit = self.with_space(unit);
         let stream = self.make_space(unit, work);
+        self.invalidate(self.forward[logical as usize]);
+        self.units[unit as usize].valid += 1;
         self.append(logical as u32, unit, stream, true, work)
     }
 
@@ -233,8 +235,7 @@ impl Map {
         let first = victim * self.shape.block_pages();
         let written = self.blocks[victim as usize].written;
         let slc = self.blocks[victim as usize].slc;
-        // No longer among the full blocks, so what leaves it need not be told to them.
-        self.blocks[victim as usize].full = false;
+        // What leaves it stays in the unit and is not counted down one by one: the whole block is empty at the end.
         for program in (first..first + written).step_by(self.shape.slots as usize) {
             let pages = program..program + self.shape.slots;
             let valid = pages.clone().filter(|page| self.back[*page as usize] != 0).count() as u32;
@@ -242,9 +243,9 @@ impl Map {
                 continue;
             }
             work.read(&self.shape, program, valid, slc);
+            self.counters.moved_pages += u64::from(valid);
             for page in pages {
-                let Some(logical) = self.back[page as usize].checked_sub(1) else { continue };
-                self.counters.moved_pages += 1;
+                let Some(logical) = std::mem::take(&mut self.back[page as usize]).checked_sub(1) else { continue };
                 self.append(logical, unit, stream, false, work);
             }
         }
@@ -315,6 +316,7 @@ impl Map {
         Some(block)
     }
 
+    /// Puts a page to the end of what the stream has written; it must no longer be anywhere else.
     fn append(&mut self, logical: u32, unit: u32, stream: Stream, host: bool, work: &mut impl Work) -> u32 {
         let block = self.units[unit as usize].open[stream as usize].or_else(|| self.open(unit, stream));
         // The checks of the parameters and the blocks kept ready leave a block to every stream.
@@ -329,10 +331,8 @@ impl Map {
         let full = entry.written == rows * self.shape.dies * self.shape.slots;
         let programmed = entry.written.is_multiple_of(self.shape.slots);
         let host_pages = if programmed { std::mem::take(&mut entry.host_pages) } else { 0 };
-        let old = std::mem::replace(&mut self.forward[logical as usize], physical + 1);
-        self.invalidate(old);
+        self.forward[logical as usize] = physical + 1;
         self.back[physical as usize] = logical + 1;
-        self.units[unit as usize].valid += 1;
         if programmed {
             work.program(&self.shape, physical, slc, host_pages);
         }
