@@ -5,6 +5,7 @@
 //! keeps what is written in a scratch file of its own, and blocks of zeros nowhere: data of a twin are zeros, so they take no space,
 //! and every trial begins with the same twin.
 
+mod chain;
 mod cure;
 mod fewest;
 mod fill;
