@@ -3,13 +3,15 @@
 //! Between two files the head travels from the end of the one to the beginning of the other, so a moved file saves more where the
 //! file before it is moved too and lies beside it. What reading takes is then a sum over links of neighbours, and for a price per
 //! byte the set of files that costs least in all is found exactly (the algorithm of Viterbi over two states). A falling price gives
-//! sets that gain ever more, each the one of fewest bytes for its gain (Everett, Generalized Lagrange multiplier method, 1963).
+//! sets that gain ever more, each the one of fewest bytes for its gain (Everett, Generalized Lagrange multiplier method, 1963); between two
+//! of them files are left out one by one.
 
 use super::cure::moved_bytes_of;
 use crate::estimate::Seen;
 use crate::plan::{SHARES, Step};
 use crate::reading;
 use senesce_devmodel::DeviceModel;
+use std::collections::BTreeSet;
 
 /// Halvings of the interval of prices.
 const HALVINGS: u32 = 50;
@@ -82,21 +84,65 @@ impl Chain {
         self.chosen(self.links.iter().map(|link| link.bytes > 0))
     }
 
-    /// The fewest bytes that are expected to save this share of what moving everything saves; at most all that save anything.
+    /// Few bytes that are expected to save this share of what moving everything saves; at most all that save anything.
     pub(super) fn reaching(&self, share: f64) -> Chosen {
         let wanted = share * self.whole().gain_ns as f64;
+        let moved = self.at_highest_price(wanted);
+        self.chosen(self.without_surplus(moved, wanted).into_iter())
+    }
+
+    /// The set of the highest price that is expected to save so much.
+    fn at_highest_price(&self, wanted_ns: f64) -> Vec<bool> {
         let (mut low, mut high) = (0.0, self.dearest());
         let mut best = self.at_price(low);
         for _ in 0..HALVINGS {
             let price = (low + high) / 2.0;
             let found = self.at_price(price);
-            if found.gain_ns as f64 >= wanted {
+            if self.chosen(found.iter().copied()).gain_ns as f64 >= wanted_ns {
                 (low, best) = (price, found);
             } else {
                 high = price;
             }
         }
         best
+    }
+
+    /// Between two prices there may be much that is worth it only together. Files that save least per byte among those that are
+    /// moved are left where they lie, as long as enough is saved.
+    fn without_surplus(&self, mut moved: Vec<bool>, wanted_ns: f64) -> Vec<bool> {
+        let mut surplus = self.chosen(moved.iter().copied()).gain_ns as f64 - wanted_ns;
+        let mut queue: BTreeSet<(i64, usize)> =
+            (0..moved.len()).filter(|index| moved[*index]).map(|index| (self.density(&moved, index), index)).collect();
+        while let Some((_, index)) = queue.pop_first() {
+            let loss = self.loss_ns(&moved, index) as f64;
+            if loss > surplus {
+                continue;
+            }
+            let neighbours = [index.wrapping_sub(1), index + 1].map(|other| (other < moved.len()).then_some(other));
+            let known =
+                neighbours.into_iter().flatten().filter(|other| queue.remove(&(self.density(&moved, *other), *other)));
+            let known: Vec<usize> = known.collect();
+            moved[index] = false;
+            surplus -= loss;
+            queue.extend(known.into_iter().map(|other| (self.density(&moved, other), other)));
+        }
+        moved
+    }
+
+    /// Nanoseconds that a full read takes more when this moved file is left where it lies.
+    fn loss_ns(&self, moved: &[bool], index: usize) -> i64 {
+        let before = usize::from(index > 0 && moved[index - 1]);
+        let own = self.links[index].ns[before];
+        let next = self.links.get(index + 1).map_or(0, |next| {
+            let state = usize::from(moved[index + 1]);
+            next.ns[0][state] as i64 - next.ns[1][state] as i64
+        });
+        own[0] as i64 - own[1] as i64 + next
+    }
+
+    /// That per byte, in units that keep their order as whole numbers.
+    fn density(&self, moved: &[bool], index: usize) -> i64 {
+        (self.loss_ns(moved, index) as f64 / self.links[index].bytes as f64 * 1e6) as i64
     }
 
     /// Steps on the way to the whole gain.
@@ -123,7 +169,7 @@ impl Chain {
     }
 
     /// The files that cost least where a byte costs this many ns beside the reading.
-    fn at_price(&self, price: f64) -> Chosen {
+    fn at_price(&self, price: f64) -> Vec<bool> {
         let mut least = [0.0, f64::INFINITY];
         // For each file and state the better state of the file before it.
         let mut came_from = Vec::with_capacity(self.links.len());
@@ -143,7 +189,7 @@ impl Chain {
             states[index] = state == 1;
             state = from[usize::from(state)];
         }
-        self.chosen(states.into_iter())
+        states
     }
 
     fn chosen(&self, moved: impl Iterator<Item = bool>) -> Chosen {
@@ -183,6 +229,16 @@ mod tests {
         assert_eq!((chain.whole().bytes, chain.whole().gain_ns), (500, 99));
     }
 
+    /// Ten files in a row, of which each saves much behind one that is moved: for no price it is worth it to move some of them.
+    #[test]
+    fn a_part_is_moved_of_what_is_worth_it_only_together() {
+        let row = (0..10).map(|file| link(file, 10, [[50, 50], [50, 20]])).collect();
+        let chain = Chain::new(row);
+        assert_eq!(chain.whole().gain_ns, 270);
+        let half = chain.reaching(0.5);
+        assert_eq!((half.files.len(), half.bytes, half.gain_ns), (6, 60, 150), "{half:?}");
+    }
+
     #[test]
     fn what_the_tool_leaves_stays_and_what_saves_nothing_is_not_moved() {
         let links = vec![
@@ -207,12 +263,16 @@ mod tests {
                 link(file as u32, one.0 * 10, [[one.1, one.2], [one.3, one.4]])
             });
             let chain = Chain::new(links.collect());
-            let found = chain.reaching(share);
+            let wanted = share * chain.whole().gain_ns as f64;
+            let found = chain.chosen(chain.at_highest_price(wanted).into_iter());
             for set in 0..1u32 << given.len() {
                 let moved = |file: usize| set >> file & 1 == 1 && given[file].0 > 0;
                 let other = chain.chosen((0..given.len()).map(moved));
                 prop_assert!(other.bytes >= found.bytes || other.gain_ns <= found.gain_ns, "{found:?} {other:?}");
             }
+            let fewer = chain.reaching(share);
+            prop_assert!(fewer.bytes <= found.bytes, "{found:?} {fewer:?}");
+            prop_assert!(fewer.gain_ns as f64 >= wanted.min(found.gain_ns as f64), "{wanted} {found:?} {fewer:?}");
         }
     }
 }
