@@ -18,8 +18,7 @@ pub const SIZES: [u64; 4] = [0, 4 << 10, 64 << 10, 1 << 20];
 /// Bytes of a name of the probe.
 pub const NAME_BYTES: u64 = 8;
 
-/// What ends the creation of files. xfs makes inodes at once and places data when they are written back, so that a sync may make
-/// room for inodes that the first failure had not.
+/// What ends the creation of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndsBy {

@@ -87,18 +87,38 @@ impl Chain {
     /// Few bytes that are expected to save this share of what moving everything saves; at most all that save anything.
     pub(super) fn reaching(&self, share: f64) -> Chosen {
         let wanted = share * self.whole().gain_ns as f64;
-        let moved = self.at_highest_price(wanted);
-        self.chosen(self.without_surplus(moved, wanted).into_iter())
+        let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).gain_ns as f64 >= wanted;
+        let moved = self.at_highest_price(0.0, enough);
+        let mut surplus = self.chosen(moved.iter().copied()).gain_ns as f64 - wanted;
+        let moved = self.without(moved, |loss_ns, _| {
+            let spared = loss_ns <= surplus;
+            surplus -= if spared { loss_ns } else { 0.0 };
+            spared
+        });
+        self.chosen(moved.into_iter())
     }
 
-    /// The set of the highest price that is expected to save so much.
-    fn at_highest_price(&self, wanted_ns: f64) -> Vec<bool> {
-        let (mut low, mut high) = (0.0, self.dearest());
+    /// What is expected to save most of at most so many bytes, also when the last of them save nothing any more.
+    pub(super) fn within(&self, bytes: u64) -> Chosen {
+        let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).bytes >= bytes;
+        let moved = self.at_highest_price(-self.dearest(), enough);
+        let mut excess = self.chosen(moved.iter().copied()).bytes.saturating_sub(bytes);
+        let moved = self.without(moved, |_, bytes| {
+            let spared = excess > 0;
+            excess = excess.saturating_sub(bytes);
+            spared
+        });
+        self.chosen(moved.into_iter())
+    }
+
+    /// The set of the highest price from `low` on that is enough.
+    fn at_highest_price(&self, mut low: f64, is_enough: impl Fn(&[bool]) -> bool) -> Vec<bool> {
+        let mut high = self.dearest();
         let mut best = self.at_price(low);
         for _ in 0..HALVINGS {
             let price = (low + high) / 2.0;
             let found = self.at_price(price);
-            if self.chosen(found.iter().copied()).gain_ns as f64 >= wanted_ns {
+            if is_enough(&found) {
                 (low, best) = (price, found);
             } else {
                 high = price;
@@ -107,24 +127,20 @@ impl Chain {
         best
     }
 
-    /// Between two prices there may be much that is worth it only together. Files that save least per byte among those that are
-    /// moved are left where they lie, as long as enough is saved.
-    fn without_surplus(&self, mut moved: Vec<bool>, wanted_ns: f64) -> Vec<bool> {
-        let mut surplus = self.chosen(moved.iter().copied()).gain_ns as f64 - wanted_ns;
+    /// Between two prices there may be much that is worth it only together. Files that save least per byte (loss in ns, bytes) among
+    /// those that are moved are left where they lie, where that is allowed.
+    fn without(&self, mut moved: Vec<bool>, mut may_leave: impl FnMut(f64, u64) -> bool) -> Vec<bool> {
+        let key = |moved: &[bool], index: usize| (self.density(moved, index), index);
         let mut queue: BTreeSet<(i64, usize)> =
-            (0..moved.len()).filter(|index| moved[*index]).map(|index| (self.density(&moved, index), index)).collect();
+            (0..moved.len()).filter(|index| moved[*index]).map(|index| key(&moved, index)).collect();
         while let Some((_, index)) = queue.pop_first() {
-            let loss = self.loss_ns(&moved, index) as f64;
-            if loss > surplus {
+            if !may_leave(self.loss_ns(&moved, index) as f64, self.links[index].bytes) {
                 continue;
             }
-            let neighbours = [index.wrapping_sub(1), index + 1].map(|other| (other < moved.len()).then_some(other));
-            let known =
-                neighbours.into_iter().flatten().filter(|other| queue.remove(&(self.density(&moved, *other), *other)));
-            let known: Vec<usize> = known.collect();
+            let beside = [index.wrapping_sub(1), index + 1].into_iter().filter(|other| *other < moved.len());
+            let waiting: Vec<usize> = beside.filter(|other| queue.remove(&key(&moved, *other))).collect();
             moved[index] = false;
-            surplus -= loss;
-            queue.extend(known.into_iter().map(|other| (self.density(&moved, other), other)));
+            queue.extend(waiting.into_iter().map(|other| key(&moved, other)));
         }
         moved
     }
@@ -250,6 +266,7 @@ mod tests {
         let best = chain.reaching(1.0);
         assert_eq!((best.files, best.gain_ns), (vec![7], 60), "the way to the file behind it grows by 10");
         assert_eq!((chain.whole().gain_ns, chain.steps()[5].bytes), (55, 10));
+        assert_eq!([19, 20].map(|bytes| chain.within(bytes).files.len()), [1, 2]);
         assert!(Chain::new(vec![link(0, 10, [[5, 9], [5, 9]])]).steps().is_empty());
     }
 
@@ -264,12 +281,16 @@ mod tests {
             });
             let chain = Chain::new(links.collect());
             let wanted = share * chain.whole().gain_ns as f64;
-            let found = chain.chosen(chain.at_highest_price(wanted).into_iter());
+            let enough = |moved: &[bool]| chain.chosen(moved.iter().copied()).gain_ns as f64 >= wanted;
+            let found = chain.chosen(chain.at_highest_price(0.0, enough).into_iter());
             for set in 0..1u32 << given.len() {
                 let moved = |file: usize| set >> file & 1 == 1 && given[file].0 > 0;
                 let other = chain.chosen((0..given.len()).map(moved));
                 prop_assert!(other.bytes >= found.bytes || other.gain_ns <= found.gain_ns, "{found:?} {other:?}");
             }
+            let most = (share * chain.whole().bytes as f64) as u64;
+            let limited = chain.within(most);
+            prop_assert!(limited.bytes <= most, "{limited:?}");
             let fewer = chain.reaching(share);
             prop_assert!(fewer.bytes <= found.bytes, "{found:?} {fewer:?}");
             prop_assert!(fewer.gain_ns as f64 >= wanted.min(found.gain_ns as f64), "{wanted} {found:?} {fewer:?}");

@@ -22,8 +22,6 @@ const HALVINGS: u32 = 5;
 pub(super) const TRIALS: u32 = 6;
 /// Bounds this near to one another, as a share of the bytes of the whole, are not halved further.
 const NEAR: f64 = 0.01;
-/// Steps down to a set that is smaller than the upper bound.
-const STEPS: u32 = 16;
 
 /// One pass of the tool over everything.
 pub(super) struct Whole {
@@ -35,11 +33,10 @@ pub(super) struct Whole {
     enough: f64,
 }
 
-/// Some files: bytes, the share of the gain that was expected of them, and the one that they brought.
+/// Some files: their bytes, and the share of the gain that they brought.
 #[derive(Clone, Copy)]
 struct Bound {
     bytes: u64,
-    expected: f64,
     share: f64,
 }
 
@@ -74,13 +71,13 @@ impl Whole {
         &self,
         mut execute: impl FnMut(&[u32]) -> Result<(f64, u64), PrognosisError>,
     ) -> Result<(Executed, Vec<u32>), PrognosisError> {
-        let mut few = Bound { bytes: 0, expected: 0.0, share: 0.0 };
-        let mut many = Bound { bytes: self.all.bytes, expected: 1.0, share: 1.0 };
+        let mut few = Bound { bytes: 0, share: 0.0 };
+        let mut many = Bound { bytes: self.all.bytes, share: 1.0 };
         let mut best: Option<(Executed, Vec<u32>)> = None;
         for _ in 0..TRIALS {
             let Some(chosen) = self.between(few, many) else { break };
             let found = self.executed(&chosen, execute(&chosen.files)?);
-            let bound = Bound { bytes: chosen.bytes, expected: found.aimed_share, share: found.share_of_gain };
+            let bound = Bound { bytes: chosen.bytes, share: found.share_of_gain };
             if found.share_of_gain >= self.enough && found.share_of_bytes <= 1.0 {
                 many = bound;
                 let fewer = best.as_ref().is_none_or(|(best, _)| found.bytes_written < best.bytes_written);
@@ -95,17 +92,20 @@ impl Whole {
         }
     }
 
-    /// What is expected to bring enough, on a line between the bounds.
+    /// At first what is expected to bring enough, then what lies on a line between the bounds.
     fn between(&self, few: Bound, many: Bound) -> Option<Chosen> {
-        let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
-        let mut upper = many.expected;
-        let is_near = many.bytes.saturating_sub(few.bytes) as f64 <= NEAR * self.all.bytes as f64;
-        let mut steps = 0..if is_near { 0 } else { STEPS };
-        steps.find_map(|_| {
-            upper = few.expected + slope * (upper - few.expected);
-            let chosen = self.chain.reaching(upper);
-            (few.bytes < chosen.bytes && chosen.bytes < many.bytes).then_some(chosen)
-        })
+        let width = many.bytes.saturating_sub(few.bytes) as f64;
+        if width <= NEAR * self.all.bytes as f64 {
+            return None;
+        }
+        let chosen = match few.bytes == 0 && many.bytes == self.all.bytes {
+            true => self.chain.reaching(self.enough),
+            false => {
+                let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
+                self.chain.within(few.bytes + (slope * width) as u64)
+            }
+        };
+        (few.bytes < chosen.bytes && chosen.bytes < many.bytes).then_some(chosen)
     }
 
     fn executed(&self, chosen: &Chosen, (seconds_after, bytes_written): (f64, u64)) -> Executed {
@@ -182,6 +182,18 @@ mod tests {
         let (found, _) = found.unwrap();
         // Their sum has to be 93.3 % for that: 75 files.
         assert!((75..=76).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
+    }
+
+    /// Where what is expected to gain nothing is wanted after all, it is moved too before everything is.
+    #[test]
+    fn it_moves_what_was_expected_to_gain_nothing() {
+        let gain = |file: u32| if file < 50 { 10_000_000 } else { 0 };
+        let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
+        let whole = Whole::new(10.0, 9.5, Chain::new((0..100).map(link).collect()));
+        let found =
+            whole.fewest(|files| Ok((10.0 - 0.5 * (files.len() as f64 / 80.0).min(1.0), (files.len() as u64) << 20)));
+        let (found, _) = found.unwrap();
+        assert!((70..=76).contains(&found.files), "{found:?}");
     }
 
     #[test]
