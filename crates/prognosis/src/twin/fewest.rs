@@ -98,14 +98,14 @@ impl Whole {
         if width <= NEAR * self.all.bytes as f64 {
             return None;
         }
-        let chosen = match few.bytes == 0 && many.bytes == self.all.bytes {
-            true => self.chain.reaching(self.enough),
-            false => {
-                let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
-                self.chain.within(few.bytes + (slope * width) as u64)
-            }
-        };
-        (few.bytes < chosen.bytes && chosen.bytes < many.bytes).then_some(chosen)
+        let is_new = |chosen: &Chosen| few.bytes < chosen.bytes && chosen.bytes < many.bytes;
+        if few.bytes == 0 && many.bytes == self.all.bytes {
+            return Some(self.chain.reaching(self.enough)).filter(is_new);
+        }
+        let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
+        // A large file may not fit in so few bytes more.
+        let parts = [1.0, 2.0, 4.0, 8.0].map(|times| (slope * times).min(0.95));
+        parts.into_iter().map(|part| self.chain.within(few.bytes + (part * width) as u64)).find(is_new)
     }
 
     fn executed(&self, chosen: &Chosen, (seconds_after, bytes_written): (f64, u64)) -> Executed {
