@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plan of `senesce prognosis --try`, carried out on the original: benches/prognosis_plan.py SENESCE FOLDER [FS ...]
+"""The plan of `senesce prognosis --try`, carried out on the original: benches/prognosis_plan.py SENESCE FOLDER [SEED ...]
 
 Ages images of ext4, xfs and btrfs (the ones that FOLDER does not hold already) and has a plan made of each. Copies of the image are then
 mounted: on one the whole tool runs once, on the other the tool runs on the files of the plan, in the order in which it lists them. A full
@@ -7,6 +7,7 @@ read is modelled before and after each; bytes are those that the loop device was
 Markdown table.
 """
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -26,22 +27,25 @@ STATES = [
     ("douceur", "384M", "50%", 150),
     ("grundman", "1G", "70%", 0),
 ]
+# Added to the seeds of the profile and of the logs.
+SEEDS = [0, 1]
 PIECE = 16 << 10
 TOOLS = {"ext4": ["e4defrag"], "xfs": ["xfs_fsr", "-v"], "btrfs": ["btrfs", "filesystem", "defragment"]}
 RECURSIVE = {"btrfs": ["-r"]}
 BATCH = 256
 
 
-def aged(program, folder, file_system, state, room):
+def aged(program, folder, file_system, state, seed, room):
     profile, size, fullness, appended = state
-    image = folder / f"{file_system}-{profile}-{size}-{fullness.strip('%')}.img"
+    image = folder / f"{file_system}-{profile}-{size}-{fullness.strip('%')}-{seed}.img"
     if not image.exists():
         new = room / "image"
         command = [program, "-q", "age", f"image:{new},size={size}", "--fs", file_system, "--profile", profile]
         command += ["--fullness", fullness, "--truncate-sizes", "drop", "--data", "write", "--max-overwrites", "8"]
+        command += ["--seed", str(42 + seed)]
         subprocess.run(command + ["--in-memory", "--out", room / "run"], stdout=subprocess.DEVNULL, check=True)
         with mounted(new, room) as point:
-            append_in_turns(point / "logs", appended)
+            append_in_turns(point / "logs", appended, seed)
         shutil.move(new, image)
         shutil.rmtree(room / "run")
     return image
@@ -58,10 +62,10 @@ def mounted(image, room):
         subprocess.run(["umount", point], check=True)
 
 
-def append_in_turns(folder, files):
+def append_in_turns(folder, files, seed):
     """Logs, some of which grow much faster than others; each piece is made durable before the next file has its turn."""
     folder.mkdir()
-    numbers = random.Random(files)
+    numbers = random.Random(files + seed)
     pieces = [min(int(numbers.paretovariate(0.7)), 40) for _ in range(files)]
     for turn in range(max(pieces, default=0)):
         for file in (file for file in range(files) if pieces[file] > turn):
@@ -99,9 +103,9 @@ def carried_out(program, image, room, command, targets):
     return seconds, bytes_written
 
 
-def words(state):
+def words(state, seed):
     profile, size, fullness, appended = state
-    return f"{profile}, {size}, {fullness}" + (f", {appended} logs" if appended else "")
+    return f"{profile}, {size}, {fullness}" + (f", {appended} logs" if appended else "") + f", seed {seed}"
 
 
 def row(program, image, file_system, state, room):
@@ -109,7 +113,7 @@ def row(program, image, file_system, state, room):
     said = prognosis(program, image, "--try", "--only", "cures", "--passes", "1")
     twin, now = said["twin"], said["now_seconds"]
     tool_seconds, tool_bytes = carried_out(program, image, room, tool + RECURSIVE.get(file_system, []), [""])
-    cells = [file_system, words(state), f"{now:.2f}", f"{tool_seconds:.2f}"]
+    cells = [file_system, state, f"{now:.2f}", f"{tool_seconds:.2f}"]
     print("|", " | ".join(cells), end=" | ")
     plan = twin.get("executed")
     if plan is None:
@@ -132,10 +136,10 @@ def main():
     print("|" + "---|" * len(heads))
     rows = []
     with tempfile.TemporaryDirectory(dir="/dev/shm") as room:
-        for state in STATES:
-            for file_system in sys.argv[3:] or TOOLS:
-                image = aged(program, folder, file_system, state, Path(room))
-                rows.append(row(program, image, file_system, state, Path(room)))
+        for seed in [int(seed) for seed in sys.argv[3:]] or SEEDS:
+            for state, file_system in itertools.product(STATES, TOOLS):
+                image = aged(program, folder, file_system, state, seed, Path(room))
+                rows.append(row(program, image, file_system, words(state, seed), Path(room)))
     rows = [row for row in rows if row]
     if rows:
         promises, gains, moved, told = zip(*rows)

@@ -108,9 +108,9 @@ fn creatable(found: &Prognosis) -> Table {
             json!(one.files),
             json!(one.low),
             json!(one.high),
-            json!(one.ends_by.text()),
+            json!(one.ends_text()),
             json!(found.suggested_by_df(one.size, one.user)),
-            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_by.text()))),
+            json!(tried.map(|tried| format!("{}, {}", tried.files, tried.ends_text()))),
         ]);
     }
     table

@@ -135,6 +135,20 @@ pub fn cost(model: &DeviceModel, files: &FileRuns, order: &[u32], placed: Placed
     Cost { seconds: ended as f64 * 1e-9, file_ns }
 }
 
+/// The same of files that lie in the runs given for each: of `files` files those in `order` are read.
+pub fn cost_where<'a>(model: &DeviceModel, files: usize, order: &[u32], runs: impl Fn(usize) -> &'a [Run]) -> Cost {
+    let mut reader = Reader::new(model);
+    let mut file_ns = vec![0; files];
+    let mut ended = 0;
+    for &index in order {
+        runs(index as usize).iter().for_each(|run| reader.run(*run));
+        let end = reader.end_of_file();
+        file_ns[index as usize] = end - ended;
+        ended = end;
+    }
+    Cost { seconds: ended as f64 * 1e-9, file_ns }
+}
+
 fn lowest(files: &FileRuns) -> u64 {
     (0..files.len())
         .into_par_iter()

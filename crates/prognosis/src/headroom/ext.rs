@@ -52,7 +52,8 @@ pub(super) fn estimate(space: &FileSystemSpace, ext: &Ext, size: u64, user: User
     let index = index_limit(space.block_size);
     let ends = if reserve_binds { EndsBy::RootReserve } else { EndsBy::Bytes };
     let share = if space.free.is_some() { 0.01 } else { 0.08 };
-    let inodes = Estimate { files: by_inodes, low: by_inodes, high: by_inodes, ends_by: EndsBy::Inodes };
+    let inodes = Estimate::within(by_inodes, 0.0, EndsBy::Inodes);
+    let inodes = Estimate { low: by_inodes, high: by_inodes, ..inodes };
     let index = Estimate::within(index, 0.1, EndsBy::DirectoryIndex);
     Estimate::within(by_blocks, share, ends).first_of(inodes).first_of(index)
 }

@@ -71,11 +71,24 @@ pub struct Creatable {
     pub low: u64,
     /// At most so many.
     pub high: u64,
-    /// What ends it.
+    /// What ends it, at the first failure.
     pub ends_by: EndsBy,
+    /// What ends it once everything has been written back and it was tried again, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_by_after_sync: Option<EndsBy>,
     /// Who creates them.
     #[serde(rename = "as")]
     pub user: User,
+}
+
+impl Creatable {
+    /// What ends it, in words.
+    pub fn ends_text(&self) -> String {
+        match self.ends_by_after_sync {
+            Some(after) => format!("{}; after a sync {}", self.ends_by.text(), after.text()),
+            None => self.ends_by.text().into(),
+        }
+    }
 }
 
 /// A number with what the rule may be wrong by.
@@ -85,13 +98,16 @@ struct Estimate {
     low: f64,
     high: f64,
     ends_by: EndsBy,
+    /// What ends it after a sync, if something else.
+    after_sync: Option<EndsBy>,
 }
 
 impl Estimate {
     /// `share` to both sides, and a file.
     fn within(files: f64, share: f64, ends_by: EndsBy) -> Self {
         let files = files.max(0.0);
-        Self { files, low: (files * (1.0 - share) - 1.0).max(0.0), high: files * (1.0 + share) + 1.0, ends_by }
+        let (low, high) = ((files * (1.0 - share) - 1.0).max(0.0), files * (1.0 + share) + 1.0);
+        Self { files, low, high, ends_by, after_sync: None }
     }
 
     /// Whichever ends first.
@@ -133,9 +149,10 @@ pub fn one(space: &FileSystemSpace, size: u64, user: User) -> Option<Creatable> 
         Particulars::Btrfs(btrfs) => btrfs::estimate(btrfs, size)?,
         Particulars::Other => return None,
     };
-    let Estimate { files, low, high, ends_by } = estimate;
+    let Estimate { files, low, high, ends_by, after_sync } = estimate;
     let (files, low, high) = (files.floor() as u64, low.floor() as u64, high.ceil() as u64);
-    Some(Creatable { size, files, low: low.min(files), high: high.max(files), ends_by, user })
+    let (low, high) = (low.min(files), high.max(files));
+    Some(Creatable { size, files, low, high, ends_by, ends_by_after_sync: after_sync, user })
 }
 
 /// Free blocks that a mount for writing would not show.

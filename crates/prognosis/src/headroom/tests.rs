@@ -75,6 +75,33 @@ fn xfs_without_places_for_chunks_ends_at_the_made_inodes() {
     assert_eq!(one(&space, 4096, User::Root).unwrap().ends_by, EndsBy::Bytes);
 }
 
+/// Punched images of 600 MiB: extents of six blocks hold no chunk wherever it has to begin, those of seven only as long as their
+/// group's list is full.
+#[test]
+fn xfs_in_pieces_is_as_measured_fills() {
+    let space = |length, every| {
+        let mut free = pieces(length, every, 16_046);
+        free.extend([120, 186, 249, 7984].map(|blocks| FreeExtent { start: 1 << 30, blocks }));
+        xfs(free, true)
+    };
+    let sixes = space(6, 8);
+    for (size, files) in [(4096, 28_507), (65_536, 4571)] {
+        let found = one(&sixes, size, User::Root).unwrap();
+        assert_eq!((found.ends_by, found.ends_by_after_sync), (EndsBy::InodeChunks, None), "{size}: {found:?}");
+        assert!(found.low <= files && files <= found.high, "{size}: {found:?}");
+    }
+    let sevens = space(7, 8);
+    for (size, files, ends_by, after_sync) in [
+        (4096, 99_085, EndsBy::Bytes, None),
+        (65_536, 5595, EndsBy::InodeChunks, Some(EndsBy::Bytes)),
+        (1 << 20, 437, EndsBy::Bytes, None),
+    ] {
+        let found = one(&sevens, size, User::Root).unwrap();
+        assert_eq!((found.ends_by, found.ends_by_after_sync), (ends_by, after_sync), "{size}: {found:?}");
+        assert!(found.low <= files && files <= found.high, "{size}: {found:?}");
+    }
+}
+
 /// Fills of btrfs of 600 MiB: fresh, half and four fifths full, and with all data chunks full. In the half full one the last chunk of
 /// data takes the range behind all others and leaves one for metadata before them, which ends it.
 #[test]

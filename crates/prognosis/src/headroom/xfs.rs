@@ -31,24 +31,58 @@ pub(super) struct Sites {
     pub sparse: u64,
 }
 
-/// Blocks of a whole and of a sparse chunk.
-fn chunk_blocks(space: &FileSystemSpace, xfs: &Xfs) -> (u64, u64) {
-    let whole = (CHUNK * xfs.inode_size / space.block_size).max(1);
-    let sparse = (CLUSTER_BYTES * (xfs.inode_size / 512).max(1) / space.block_size).clamp(1, whole);
-    (whole, sparse)
+impl Sites {
+    fn inodes(self, chunk: Chunk) -> f64 {
+        (self.whole * CHUNK) as f64 + (self.sparse * CHUNK * chunk.sparse / chunk.whole) as f64
+    }
+
+    fn blocks(self, chunk: Chunk) -> f64 {
+        (self.whole * chunk.whole + self.sparse * chunk.sparse) as f64
+    }
 }
 
-/// Counts aligned places in free extents; alignment counts from the beginning of the allocation group.
-pub(super) fn sites(free: &[FreeExtent], group_blocks: u64, whole: u64, sparse: Option<u64>) -> Sites {
+/// Blocks of chunks of inodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Chunk {
+    pub whole: u64,
+    /// What whole ones are aligned to.
+    pub align: u64,
+    /// Of the least sparse chunk; as many as of a whole one where there are none.
+    pub sparse: u64,
+}
+
+impl Chunk {
+    fn of(space: &FileSystemSpace, xfs: &Xfs) -> Self {
+        let whole = (CHUNK * xfs.inode_size / space.block_size).max(1);
+        let cluster = (CLUSTER_BYTES * (xfs.inode_size / 512).max(1) / space.block_size).clamp(1, whole);
+        match xfs.sparse_inodes {
+            true => Self { whole, align: whole, sparse: cluster },
+            false => Self { whole, align: cluster, sparse: whole },
+        }
+    }
+
+    /// Blocks that the longest extent of a group must have before the kernel looks for a place in it: wherever it begins, an aligned
+    /// chunk must fit (xfs_alloc_space_available in fs/xfs/libxfs/xfs_alloc.c).
+    fn least_extent(self) -> u64 {
+        match self.sparse < self.whole {
+            true => 2 * self.sparse - 1,
+            false => self.whole + self.align - 1,
+        }
+    }
+}
+
+/// Counts aligned places in free extents of at least so many blocks; alignment counts from the beginning of the allocation group.
+pub(super) fn sites(free: &[FreeExtent], group_blocks: u64, chunk: Chunk, least: u64) -> Sites {
     let mut found = Sites::default();
-    for extent in free {
+    for extent in free.iter().filter(|extent| extent.blocks >= least) {
         let start = extent.start % group_blocks.max(1);
         let end = start + extent.blocks;
-        let aligned = |unit: u64| (end / unit).saturating_sub(start.div_ceil(unit));
-        let wholes = aligned(whole);
+        let aligned = |unit: u64, align: u64| end.saturating_sub(start.next_multiple_of(align)) / unit;
+        let wholes = aligned(chunk.whole, chunk.align);
         found.whole += wholes;
-        if let Some(unit) = sparse {
-            found.sparse += aligned(unit).saturating_sub(wholes * (whole / unit));
+        if chunk.sparse < chunk.whole {
+            let sparse = aligned(chunk.sparse, chunk.sparse);
+            found.sparse += sparse.saturating_sub(wholes * (chunk.whole / chunk.sparse));
         }
     }
     found
@@ -56,10 +90,10 @@ pub(super) fn sites(free: &[FreeExtent], group_blocks: u64, whole: u64, sparse: 
 
 pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, size: u64) -> Estimate {
     let free = (space.free_blocks.saturating_sub(xfs.to_set_aside) as f64 - TRANSACTION).max(0.0);
-    let (whole, sparse) = chunk_blocks(space, xfs);
+    let chunk = Chunk::of(space, xfs);
     let data = size.div_ceil(space.block_size);
     let made = xfs.free_made_inodes as f64;
-    let inode_share = whole as f64 / CHUNK as f64;
+    let inode_share = chunk.whole as f64 / CHUNK as f64;
     let map = |pieces: f64| if pieces > IN_INODE { (pieces / IN_BLOCK).ceil() } else { 0.0 };
     let by_blocks = match data {
         0 => (free + made * inode_share) / (inode_share + LARGE_DIRECTORY),
@@ -81,59 +115,86 @@ pub(super) fn estimate(space: &FileSystemSpace, xfs: &Xfs, size: u64) -> Estimat
         // The limit is compared with counters that every processor keeps for itself.
         high: by_limit * 1.001 + CHUNK as f64,
         ends_by: EndsBy::Inodes,
+        after_sync: None,
     };
     let blocks = blocks.first_of(limit);
-    match &space.free {
-        Some(extents) => {
-            let unit = xfs.sparse_inodes.then_some(sparse);
-            let sites = sites(extents, xfs.group_blocks, whole, unit);
-            by_chunks(sites, (whole, sparse), made, free, data as f64 + DIRECTORY, blocks)
+    let Some(extents) = &space.free else { return Estimate { low: made.min(blocks.low), ..blocks } };
+    let places = |least: u64| sites(extents, xfs.group_blocks, chunk, least);
+    let least = chunk.least_extent();
+    let wanted = Wanted { made, free, data: data as f64, chunk };
+    by_chunks([places(0), places(least), places(least + REFILL)], &wanted, blocks)
+}
+
+/// What is there for files, and what each takes.
+struct Wanted {
+    made: f64,
+    free: f64,
+    /// Blocks of data of a file.
+    data: f64,
+    chunk: Chunk,
+}
+
+impl Wanted {
+    fn blocks_per_file(&self) -> f64 {
+        self.data + DIRECTORY
+    }
+
+    /// Inodes that have been made and those that the sites hold, where data take sites only for want of others.
+    fn at_best(&self, sites: Sites) -> f64 {
+        let elsewhere = (self.free - sites.blocks(self.chunk)).max(0.0);
+        let alone = self.made + sites.inodes(self.chunk);
+        match alone * self.blocks_per_file() <= elsewhere {
+            true => alone,
+            false => self.shared(sites, elsewhere).max(self.made).min(alone),
         }
-        None => Estimate { low: made.min(blocks.low), ..blocks },
+    }
+
+    /// The same where data take the sites first. The directory of the files takes an inode too.
+    fn at_worst(&self, sites: Sites) -> f64 {
+        let by_data = self.free / self.blocks_per_file();
+        self.shared(sites, 0.0).max((self.made - 2.0).max(0.0).min(by_data))
+    }
+
+    /// So many files take inodes and data from the sites and from blocks elsewhere.
+    fn shared(&self, sites: Sites, elsewhere: f64) -> f64 {
+        let (blocks, inodes) = (sites.blocks(self.chunk), sites.inodes(self.chunk));
+        let per_inode = if inodes > 0.0 { blocks / inodes } else { 0.0 };
+        (blocks + elsewhere + self.made * per_inode) / (per_inode + self.blocks_per_file())
+    }
+
+    /// Whether data, so many files of them, soon take these sites. A few chunks are made before.
+    fn soon_taken(&self, sites: Sites, files: f64) -> bool {
+        sites.blocks(self.chunk) < FEW_SITES * self.free && files - self.made > FEW_CHUNKS * CHUNK as f64
     }
 }
 
-/// Data take free blocks too. At best they take none that a chunk could have, at worst those first.
-fn by_chunks(
-    sites: Sites,
-    (whole, sparse): (u64, u64),
-    made: f64,
-    free: f64,
-    blocks_per_file: f64,
-    blocks: Estimate,
-) -> Estimate {
-    let inodes = (sites.whole * CHUNK) as f64 + (sites.sparse * CHUNK * sparse / whole) as f64;
-    let in_sites = (sites.whole * whole + sites.sparse * sparse) as f64;
-    let elsewhere = (free - in_sites).max(0.0);
-    let per_inode = if inodes > 0.0 { in_sites / inodes } else { 0.0 };
-    // f files take (f - made) inodes from the sites and what of their data finds no space elsewhere.
-    let best = {
-        let alone = made + inodes;
-        let shared = (in_sites + elsewhere + made * per_inode) / (per_inode + blocks_per_file);
-        if alone * blocks_per_file <= elsewhere { alone } else { shared.max(made).min(alone) }
-    };
-    let worst = (in_sites + made * per_inode) / (per_inode + blocks_per_file);
-    // The directory of the files takes an inode too.
-    let worst = worst.max((made - 2.0).max(0.0).min(free / blocks_per_file)).min(best);
+/// Data take free blocks too. At best they take none that a chunk could have, at worst those first: `lasting` sites lie in extents
+/// that are long enough for a chunk by themselves, `safe` ones also while the group has to refill its list of free blocks.
+fn by_chunks([all, lasting, safe]: [Sites; 3], wanted: &Wanted, blocks: Estimate) -> Estimate {
+    let best = wanted.at_best(all);
+    let worst = wanted.at_worst(lasting).min(best);
     let within = |files: f64| Estimate {
         files,
         low: (worst * 0.95 - 1.0).max(0.0),
         high: best * 1.05 + CHUNK as f64,
         ends_by: EndsBy::InodeChunks,
+        after_sync: None,
     };
-    if blocks_per_file < 1.0 && best < blocks.low {
+    if wanted.data < 1.0 && best < blocks.low {
         return within(best);
     }
-    if best < blocks.low {
-        return within((worst * best).sqrt());
+    let middle = within((worst * best).sqrt());
+    if best < blocks.low || worst < blocks.low && wanted.soon_taken(lasting, blocks.files) {
+        return middle;
     }
-    // Few places among much that is free are soon taken by data, unless a few chunks are all that is wanted.
-    let few = in_sites < FEW_SITES * free && blocks.files - made > FEW_CHUNKS * CHUNK as f64;
-    if worst < blocks.low && few {
-        return within((worst * best).sqrt());
+    // Where extents just hold a chunk, none is made while a list is to be refilled, which the next data to be written do. Data of one
+    // block take from the end of an extent and leave the lists as they are (measured).
+    if wanted.data > 1.0 && worst < blocks.low && wanted.soon_taken(safe, blocks.files) {
+        return Estimate { high: middle.high.max(blocks.high), after_sync: Some(blocks.ends_by), ..middle };
     }
     // Data may still take the last places before the next chunk is wanted.
-    let low = if in_sites < FEW_SITES * free { worst.min((made - 2.0).max(0.0)) } else { worst };
+    let few = lasting.blocks(wanted.chunk) < FEW_SITES * wanted.free;
+    let low = if few { worst.min((wanted.made - 2.0).max(0.0)) } else { worst };
     Estimate { low: low.min(blocks.low), ..blocks }
 }
 
@@ -142,6 +203,9 @@ fn by_chunks(
 const FEW_SITES: f64 = 0.45;
 /// So few chunks are made before their places are taken.
 const FEW_CHUNKS: f64 = 8.0;
+/// Blocks that the list which a group keeps for its trees may lack (xfs_alloc_min_freelist, trees of two levels); they come off the
+/// longest extent.
+const REFILL: u64 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -150,10 +214,15 @@ mod tests {
     #[test]
     fn sites_are_aligned_within_their_group() {
         let free = |start, blocks| FreeExtent { start, blocks };
-        assert_eq!(sites(&[free(1000, 16)], 1000, 8, Some(4)), Sites { whole: 2, sparse: 0 });
-        assert_eq!(sites(&[free(1001, 7)], 1000, 8, Some(4)), Sites { whole: 0, sparse: 1 });
-        assert_eq!(sites(&[free(1001, 7)], 1000, 8, None), Sites::default());
-        assert_eq!(sites(&[free(3, 14)], 1000, 8, Some(4)), Sites { whole: 1, sparse: 1 });
-        assert_eq!(sites(&[free(5, 2)], 1000, 8, Some(4)), Sites::default());
+        let (sparse, whole) = (Chunk { whole: 8, align: 8, sparse: 4 }, Chunk { whole: 8, align: 4, sparse: 8 });
+        let of = |extent, chunk| sites(&[extent], 1000, chunk, 0);
+        assert_eq!(of(free(1000, 16), sparse), Sites { whole: 2, sparse: 0 });
+        assert_eq!(of(free(1001, 7), sparse), Sites { whole: 0, sparse: 1 });
+        assert_eq!(of(free(1001, 7), whole), Sites::default());
+        assert_eq!(of(free(3, 14), sparse), Sites { whole: 1, sparse: 1 });
+        assert_eq!(of(free(3, 9), whole), Sites { whole: 1, sparse: 0 });
+        assert_eq!(of(free(5, 2), sparse), Sites::default());
+        assert_eq!((sparse.least_extent(), whole.least_extent()), (7, 11));
+        assert_eq!(sites(&[free(1000, 6), free(1008, 7)], 1000, sparse, 7), Sites { whole: 0, sparse: 1 });
     }
 }

@@ -5,7 +5,6 @@ use super::trial::Trial;
 use super::{Laboratory, Tried};
 use crate::error::PrognosisError;
 use crate::estimate::{Cure, Seen, pays, place_of_commands, sequential_rate};
-use crate::plan::{self, Move};
 use crate::sentence;
 use senesce_layout::FileRuns;
 use senesce_volume::TargetError;
@@ -58,8 +57,8 @@ pub(super) fn try_tool(
         }
         tried.cures.push(cure);
         if pass == 1 {
-            let first = Whole::of(before, &after);
-            tried.plan = plan::steps(first.moves());
+            let first = Whole::of(laboratory.model, before, &after);
+            tried.plan = first.steps();
             whole = Some(first);
         }
         last = Some(after);
@@ -86,27 +85,17 @@ fn carry_out(
 ) -> Result<(), PrognosisError> {
     laboratory.progress.phase("carry out plans on the twin", u64::from(fewest::TRIALS), "plans");
     let mut done = 0;
-    let found = whole.fewest(|moves| {
-        let files = in_order_of_moving(before, moves);
-        let after = move_files(laboratory, before, &files)?;
+    let (found, files) = whole.fewest(|files| {
+        let after = move_files(laboratory, before, files)?;
         done += 1;
         laboratory.progress.position(done, "");
         Ok((after.costs[0].seconds, moved_bytes(&before.files, &after.files)))
     })?;
+    // As they are read: each finds its new place behind the one before it, where the reader wants it.
     let path = |file: &u32| before.files.path(*file as usize).to_string_lossy().into_owned();
-    let chosen = &whole.moves()[..found.files as usize];
-    tried.plan_files = in_order_of_moving(before, chosen).iter().map(path).collect();
+    tried.plan_files = files.iter().map(path).collect();
     tried.executed = Some(found);
     Ok(())
-}
-
-/// As they are read: each finds its new place behind the one before it, where the reader wants it.
-fn in_order_of_moving(before: &Seen, moves: &[Move]) -> Vec<u32> {
-    let mut rank = vec![0; before.files.len()];
-    before.order.iter().enumerate().for_each(|(place, file)| rank[*file as usize] = place);
-    let mut files: Vec<u32> = moves.iter().map(|one| one.file).collect();
-    files.sort_unstable_by_key(|file| rank[*file as usize]);
-    files
 }
 
 /// Runs the tool on these files alone.

@@ -1,53 +1,59 @@
 //! How few files bring most of what the whole tool gains, found by trial.
 //!
-//! What one file gains when all are moved it does not always gain with some: free space differs, and so do its neighbours. So the
-//! sums over files only say where to look; what counts is what came of moving them.
+//! What one file gains when all are moved it does not always gain with some: free space differs. So what the chain of files
+//! ([`super::chain`]) expects only says where to look; what counts is what came of moving them.
 
 use super::Executed;
-use super::cure::moved_bytes_of;
+use super::chain::{Chain, Chosen};
 use crate::error::PrognosisError;
 use crate::estimate::Seen;
-use crate::plan::{self, Move};
+use crate::plan::Step;
+use senesce_devmodel::DeviceModel;
 
 /// The share of the tool's gain that is enough.
-const ENOUGH: f64 = 0.88;
+const ENOUGH: f64 = 0.87;
+/// What the tool brings differs a little between runs, so more than enough is taken where it is cheap: up to this share of the gain
+/// for at most this share of the bytes.
+const AMPLE: f64 = 0.95;
+const CHEAP: f64 = 0.5;
+/// Halvings of the interval between the two.
+const HALVINGS: u32 = 5;
 /// Trials at most, but for the last resort.
-pub(super) const TRIALS: u32 = 5;
+pub(super) const TRIALS: u32 = 6;
 /// Bounds this near to one another, as a share of the bytes of the whole, are not halved further.
-const NEAR: f64 = 0.02;
+const NEAR: f64 = 0.01;
 
 /// One pass of the tool over everything.
 pub(super) struct Whole {
     before_seconds: f64,
     after_seconds: f64,
-    bytes: u64,
-    /// What it moved, best first.
-    moves: Vec<Move>,
+    chain: Chain,
+    all: Chosen,
+    /// The share of the gain that is looked for.
+    enough: f64,
 }
 
-/// So many of the first moves, and the share of the gain that they bring.
+/// Some files: their bytes, and the share of the gain that they brought.
 #[derive(Clone, Copy)]
 struct Bound {
-    files: usize,
-    sum_share: f64,
+    bytes: u64,
     share: f64,
 }
 
 impl Whole {
-    pub(super) fn of(before: &Seen, after: &Seen) -> Self {
-        let files = 0..before.files.len().min(after.files.len());
-        let one = |file| Move {
-            file: file as u32,
-            bytes: moved_bytes_of(&before.files, &after.files, file),
-            gain_ns: before.gain_ns(&after.costs[0], file),
-        };
-        let moves: Vec<Move> = files.map(one).filter(|one| one.bytes > 0).collect();
-        Self {
-            before_seconds: before.costs[0].seconds,
-            after_seconds: after.costs[0].seconds,
-            bytes: moves.iter().map(|one| one.bytes).sum(),
-            moves: plan::best_first(moves),
+    pub(super) fn of(model: &DeviceModel, before: &Seen, after: &Seen) -> Self {
+        Self::new(before.costs[0].seconds, after.costs[0].seconds, Chain::of(model, before, after))
+    }
+
+    fn new(before_seconds: f64, after_seconds: f64, chain: Chain) -> Self {
+        let all = chain.whole();
+        let cheap = |share: f64| chain.reaching(share).bytes as f64 <= CHEAP * all.bytes as f64;
+        let (mut enough, mut high) = (ENOUGH, AMPLE);
+        for _ in 0..HALVINGS {
+            let share = (enough + high) / 2.0;
+            *(if cheap(share) { &mut enough } else { &mut high }) = share;
         }
+        Self { before_seconds, after_seconds, chain, all, enough }
     }
 
     /// Seconds of a full read.
@@ -55,114 +61,152 @@ impl Whole {
         self.before_seconds - self.after_seconds
     }
 
-    pub(super) fn moves(&self) -> &[Move] {
-        &self.moves
+    pub(super) fn steps(&self) -> Vec<Step> {
+        self.chain.steps()
     }
 
-    /// Tries more and fewer of the moves. `execute` carries them out on a new trial and gives the seconds of a full read then and the
-    /// bytes that were written.
+    /// Tries more and fewer files. `execute` moves them, in this order, on a new trial and gives the seconds of a full read then and
+    /// the bytes that were written.
     pub(super) fn fewest(
         &self,
-        mut execute: impl FnMut(&[Move]) -> Result<(f64, u64), PrognosisError>,
-    ) -> Result<Executed, PrognosisError> {
-        let mut few = Bound { files: 0, sum_share: 0.0, share: 0.0 };
-        let mut many = Bound { files: self.moves.len(), sum_share: 1.0, share: 1.0 };
-        let mut best: Option<Executed> = None;
+        mut execute: impl FnMut(&[u32]) -> Result<(f64, u64), PrognosisError>,
+    ) -> Result<(Executed, Vec<u32>), PrognosisError> {
+        let mut few = Bound { bytes: 0, share: 0.0 };
+        let mut many = Bound { bytes: self.all.bytes, share: 1.0 };
+        let mut best: Option<(Executed, Vec<u32>)> = None;
         for _ in 0..TRIALS {
-            let Some((files, sum_share)) = self.between(few, many) else { break };
-            let found = self.executed(files, sum_share, execute(&self.moves[..files])?);
-            let bound = Bound { files, sum_share, share: found.share_of_gain };
-            if is_enough(&found) {
+            let Some(chosen) = self.between(few, many) else { break };
+            let found = self.executed(&chosen, execute(&chosen.files)?);
+            let bound = Bound { bytes: chosen.bytes, share: found.share_of_gain };
+            if found.share_of_gain >= self.enough && found.share_of_bytes <= 1.0 {
                 many = bound;
-                best = Some(found).into_iter().chain(best).min_by_key(|one| one.bytes_written);
+                let fewer = best.as_ref().is_none_or(|(best, _)| found.bytes_written < best.bytes_written);
+                best = if fewer { Some((found, chosen.files)) } else { best };
             } else {
                 few = bound;
             }
         }
         match best {
             Some(best) => Ok(best),
-            None => Ok(self.executed(self.moves.len(), 1.0, execute(&self.moves)?)),
+            None => Ok((self.executed(&self.all, execute(&self.all.files)?), self.all.files.clone())),
         }
     }
 
-    /// Where the share is expected on a line between the bounds.
-    fn between(&self, few: Bound, many: Bound) -> Option<(usize, f64)> {
-        let slope = (ENOUGH - few.share) / (many.share - few.share).max(1e-9);
-        let share = few.sum_share + slope.clamp(0.05, 0.95) * (many.sum_share - few.sum_share);
-        let files = plan::enough(&self.moves, share).clamp(few.files + 1, many.files.max(few.files + 2) - 1);
-        let bytes: u64 = self.moves[few.files..many.files].iter().map(|one| one.bytes).sum();
-        let worth = files < many.files && bytes as f64 > NEAR * self.bytes as f64;
-        worth.then_some((files, share))
+    /// At first what is expected to bring enough, then what lies on a line between the bounds.
+    fn between(&self, few: Bound, many: Bound) -> Option<Chosen> {
+        let width = many.bytes.saturating_sub(few.bytes) as f64;
+        if width <= NEAR * self.all.bytes as f64 {
+            return None;
+        }
+        let is_new = |chosen: &Chosen| few.bytes < chosen.bytes && chosen.bytes < many.bytes;
+        if few.bytes == 0 && many.bytes == self.all.bytes {
+            return Some(self.chain.reaching(self.enough)).filter(is_new);
+        }
+        let slope = ((self.enough - few.share) / (many.share - few.share).max(1e-9)).clamp(0.05, 0.95);
+        // A large file may not fit in so few bytes more.
+        let parts = [1.0, 2.0, 4.0, 8.0].map(|times| (slope * times).min(0.95));
+        parts.into_iter().map(|part| self.chain.within(few.bytes + (part * width) as u64)).find(is_new)
     }
 
-    fn executed(&self, files: usize, aimed_share: f64, (seconds_after, bytes_written): (f64, u64)) -> Executed {
+    fn executed(&self, chosen: &Chosen, (seconds_after, bytes_written): (f64, u64)) -> Executed {
         Executed {
-            aimed_share,
-            files: files as u64,
+            aimed_share: chosen.gain_ns as f64 / (self.all.gain_ns as f64).max(1.0),
+            files: chosen.files.len() as u64,
             bytes_written,
             seconds_after,
             share_of_gain: (self.before_seconds - seconds_after) / self.gain(),
-            share_of_bytes: bytes_written as f64 / self.bytes.max(1) as f64,
+            share_of_bytes: bytes_written as f64 / self.all.bytes.max(1) as f64,
         }
     }
-}
-
-fn is_enough(found: &Executed) -> bool {
-    found.share_of_gain >= ENOUGH && found.share_of_bytes <= 1.0
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::chain::Link;
     use super::*;
 
     /// Hundred files of 1 MiB; the first gain most. All together gain 5.05 s of 10 s.
     fn whole() -> Whole {
-        let moves =
-            (0..100).map(|file| Move { file, bytes: 1 << 20, gain_ns: i64::from(100 - file) * 1_000_000 }).collect();
-        Whole { before_seconds: 10.0, after_seconds: 10.0 - 5.05, bytes: 100 << 20, moves }
+        let link = |file: u32| {
+            let moved = 100_000_000 - gain_ns(file);
+            Link { file, bytes: 1 << 20, ns: [[100_000_000, moved]; 2] }
+        };
+        Whole::new(10.0, 10.0 - 5.05, Chain::new((0..100).map(link).collect()))
     }
 
-    fn sums(moves: &[Move]) -> (f64, u64) {
-        let gain = moves.iter().map(|one| one.gain_ns).sum::<i64>() as f64 * 1e-9;
-        (gain, moves.iter().map(|one| one.bytes).sum())
+    fn gain_ns(file: u32) -> u64 {
+        u64::from(100 - file) * 1_000_000
+    }
+
+    fn sums(files: &[u32]) -> (f64, u64) {
+        let gain = files.iter().map(|file| gain_ns(*file)).sum::<u64>() as f64 * 1e-9;
+        (gain, (files.len() as u64) << 20)
     }
 
     #[test]
     fn it_moves_no_more_than_is_needed() {
         let mut trials = 0;
-        let found = whole().fewest(|moves| {
+        let found = whole().fewest(|files| {
             trials += 1;
-            let (gain, bytes) = sums(moves);
+            let (gain, bytes) = sums(files);
             Ok((10.0 - gain, bytes))
         });
-        let found = found.unwrap();
-        // 66 files save 88 %.
-        assert!((66..=68).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
+        let (found, files) = found.unwrap();
+        // 65 files save 87 %.
+        assert!((65..=66).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
         assert!(trials <= TRIALS, "{trials}");
+        assert_eq!(files, (0..found.files as u32).collect::<Vec<_>>());
+    }
+
+    /// The first ten of them gain nearly all.
+    #[test]
+    fn more_than_enough_is_taken_where_it_is_cheap() {
+        let gain = |file: u32| if file < 10 { 9_000_000 } else { 111_111 };
+        let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
+        let cheap = Whole::new(10.0, 9.9, Chain::new((0..100).map(link).collect()));
+        let found = cheap.fewest(|files| {
+            let gained = files.iter().map(|file| gain(*file)).sum::<u64>() as f64 * 1e-9;
+            Ok((10.0 - gained, (files.len() as u64) << 20))
+        });
+        let (found, _) = found.unwrap();
+        assert!(found.share_of_gain > 0.94 && found.share_of_bytes <= CHEAP, "{found:?}");
+        assert_eq!(whole().enough, ENOUGH);
     }
 
     #[test]
-    fn it_moves_more_where_the_sum_promised_too_much() {
-        let found = whole().fewest(|moves| {
-            let (gain, bytes) = sums(moves);
+    fn it_moves_more_where_less_came_than_was_expected() {
+        let found = whole().fewest(|files| {
+            let (gain, bytes) = sums(files);
             Ok((10.0 - gain * gain / 5.05, bytes))
         });
-        let found = found.unwrap();
-        // Their sum has to be 93.8 % for that: 76 files.
-        assert!((76..=80).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
+        let (found, _) = found.unwrap();
+        // Their sum has to be 93.3 % for that: 75 files.
+        assert!((75..=76).contains(&found.files) && found.share_of_gain >= ENOUGH, "{found:?}");
+    }
+
+    /// Where what is expected to gain nothing is wanted after all, it is moved too before everything is.
+    #[test]
+    fn it_moves_what_was_expected_to_gain_nothing() {
+        let gain = |file: u32| if file < 50 { 10_000_000 } else { 0 };
+        let link = |file: u32| Link { file, bytes: 1 << 20, ns: [[100_000_000, 100_000_000 - gain(file)]; 2] };
+        let whole = Whole::new(10.0, 9.5, Chain::new((0..100).map(link).collect()));
+        let found =
+            whole.fewest(|files| Ok((10.0 - 0.5 * (files.len() as f64 / 80.0).min(1.0), (files.len() as u64) << 20)));
+        let (found, _) = found.unwrap();
+        assert!((70..=76).contains(&found.files), "{found:?}");
     }
 
     #[test]
     fn it_falls_back_to_all_that_the_tool_moved_and_never_writes_more_than_it() {
-        let some_gain_nothing = |moves: &[Move]| {
-            let (gain, bytes) = sums(moves);
-            Ok((if moves.len() < 100 { 10.0 } else { 10.0 - gain }, bytes))
+        let some_gain_nothing = |files: &[u32]| {
+            let (gain, bytes) = sums(files);
+            Ok((if files.len() < 100 { 10.0 } else { 10.0 - gain }, bytes))
         };
-        assert_eq!(whole().fewest(some_gain_nothing).unwrap().files, 100);
-        let some_write_more = |moves: &[Move]| {
-            let (gain, bytes) = sums(moves);
-            Ok((10.0 - gain, if moves.len() < 100 { 101 << 20 } else { bytes }))
+        assert_eq!(whole().fewest(some_gain_nothing).unwrap().0.files, 100);
+        let some_write_more = |files: &[u32]| {
+            let (gain, bytes) = sums(files);
+            Ok((10.0 - gain, if files.len() < 100 { 101 << 20 } else { bytes }))
         };
-        assert_eq!(whole().fewest(some_write_more).unwrap().files, 100);
+        assert_eq!(whole().fewest(some_write_more).unwrap().0.files, 100);
     }
 }

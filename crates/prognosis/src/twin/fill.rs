@@ -79,9 +79,11 @@ pub struct Filled {
     pub files_after_sync: u64,
     /// The call that failed first.
     pub ended: Ended,
-    /// What ended it.
+    /// What ended it then.
     pub ends_by: EndsBy,
-    /// Bytes that statvfs(2) called free then.
+    /// What ended it after that was written back.
+    pub ends_by_after_sync: EndsBy,
+    /// Bytes that statvfs(2) called free at the first failure.
     pub free_bytes: u64,
     /// Inodes that were free then.
     pub free_inodes: u64,
@@ -101,41 +103,36 @@ pub(super) fn fill(directory: &Path, size: u64, user: User) -> Result<Filled, Pr
         Err(errno) => return Err(failed(errno)),
     };
     let Some(probe) = probe else {
-        return Ok(filled(&before, &before, size, user, (0, Ended::Mkdir), 0));
+        let (ended, space) = (Ended::Mkdir, &before);
+        let ends_by = ends_by(&before, space, size, user, ended);
+        return Ok(filled(space, (size, user), (0, ended, ends_by), (0, ends_by)));
     };
     let (files, ended) = as_user(user, || create(probe.as_fd(), size, 0, u64::MAX)).map_err(failed)?;
     let ended = ended.unwrap_or(Ended::Write);
     let space = FileSystemSpace::of(directory)?;
-    let mut after = files;
+    let (mut after, mut ended_after) = (files, ended);
     for _ in 0..ROUNDS {
         rustix::fs::syncfs(&probe).map_err(failed)?;
-        let (more, _) = as_user(user, || create(probe.as_fd(), size, after, u64::MAX)).map_err(failed)?;
+        let (more, call) = as_user(user, || create(probe.as_fd(), size, after, u64::MAX)).map_err(failed)?;
+        ended_after = call.unwrap_or(ended_after);
         if more == after {
             break;
         }
         after = more;
     }
-    Ok(filled(&before, &space, size, user, (files, ended), after))
+    let first = (files, ended, ends_by(&before, &space, size, user, ended));
+    let left = FileSystemSpace::of(directory)?;
+    Ok(filled(&space, (size, user), first, (after, ends_by(&before, &left, size, user, ended_after))))
 }
 
 fn filled(
-    before: &FileSystemSpace,
-    after: &FileSystemSpace,
-    size: u64,
-    user: User,
-    (files, ended): (u64, Ended),
-    more: u64,
+    space: &FileSystemSpace,
+    (size, user): (u64, User),
+    (files, ended, ends_by): (u64, Ended, EndsBy),
+    (files_after_sync, ends_by_after_sync): (u64, EndsBy),
 ) -> Filled {
-    Filled {
-        size,
-        user,
-        files,
-        files_after_sync: more,
-        ended,
-        ends_by: ends_by(before, after, size, user, ended),
-        free_bytes: after.free_blocks * after.block_size,
-        free_inodes: after.free_inodes,
-    }
+    let (free_bytes, free_inodes) = (space.free_blocks * space.block_size, space.free_inodes);
+    Filled { size, user, files, files_after_sync, ended, ends_by, ends_by_after_sync, free_bytes, free_inodes }
 }
 
 /// Names what ran out, from what was left.

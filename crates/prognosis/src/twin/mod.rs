@@ -5,6 +5,7 @@
 //! keeps what is written in a scratch file of its own, and blocks of zeros nowhere: data of a twin are zeros, so they take no space,
 //! and every trial begins with the same twin.
 
+mod chain;
 mod cure;
 mod fewest;
 mod fill;
@@ -48,7 +49,7 @@ impl Default for Wanted {
 /// The plan, carried out on a twin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Executed {
-    /// The share of the gain that the sum over its files promised.
+    /// The share of the gain that was expected of its files before it was tried.
     pub aimed_share: f64,
     /// Files that were moved.
     pub files: u64,
@@ -167,6 +168,7 @@ impl Laboratory<'_> {
                 low: filled.files,
                 high: filled.files,
                 ends_by: filled.ends_by,
+                ends_by_after_sync: (filled.ends_by_after_sync != filled.ends_by).then_some(filled.ends_by_after_sync),
                 user,
             };
             if users.len() == 1 {

@@ -1,0 +1,299 @@
+//! Which files to move when what moving one brings depends on the file that is read before it.
+//!
+//! Between two files the head travels from the end of the one to the beginning of the other, so a moved file saves more where the
+//! file before it is moved too and lies beside it. What reading takes is then a sum over links of neighbours, and for a price per
+//! byte the set of files that costs least in all is found exactly (the algorithm of Viterbi over two states). A falling price gives
+//! sets that gain ever more, each the one of fewest bytes for its gain (Everett, Generalized Lagrange multiplier method, 1963); between two
+//! of them files are left out one by one.
+
+use super::cure::moved_bytes_of;
+use crate::estimate::Seen;
+use crate::plan::{SHARES, Step};
+use crate::reading;
+use senesce_devmodel::DeviceModel;
+use std::collections::BTreeSet;
+
+/// Halvings of the interval of prices.
+const HALVINGS: u32 = 50;
+
+/// A file that is read, between the one before it and the one behind it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Link {
+    /// Index of the file.
+    pub file: u32,
+    /// Bytes that the tool moves of it; 0 where it leaves it.
+    pub bytes: u64,
+    /// Nanoseconds to read it, by whether the file before it and itself have been moved.
+    pub ns: [[u64; 2]; 2],
+}
+
+/// The files in the order of reading.
+pub(super) struct Chain {
+    links: Vec<Link>,
+}
+
+/// Files to move, in the order of reading.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Chosen {
+    /// Indices of the files.
+    pub files: Vec<u32>,
+    /// Bytes that are moved.
+    pub bytes: u64,
+    /// Nanoseconds of a full read that they are expected to save.
+    pub gain_ns: i64,
+}
+
+impl Chain {
+    pub(super) fn new(links: Vec<Link>) -> Self {
+        Self { links }
+    }
+
+    /// What the tool did to files and to what lies between them.
+    pub(super) fn of(model: &DeviceModel, before: &Seen, after: &Seen) -> Self {
+        let order: Vec<u32> = before
+            .order
+            .iter()
+            .copied()
+            .filter(|file| (*file as usize) < after.files.len() && !before.files.of(*file as usize).is_empty())
+            .collect();
+        let mut is_odd = vec![false; before.files.len()];
+        order.iter().skip(1).step_by(2).for_each(|file| is_odd[*file as usize] = true);
+        // With every other file moved each file is seen moved behind one that is not, and the other way round.
+        let every_other = |odd: bool| {
+            let runs = |file: usize| if is_odd[file] == odd { after.files.of(file) } else { before.files.of(file) };
+            reading::cost_where(model, before.files.len(), &order, runs).file_ns
+        };
+        let (even_moved, odd_moved) = rayon::join(|| every_other(false), || every_other(true));
+        let link = |file: &u32| {
+            let index = *file as usize;
+            let (alone, behind_moved) = match is_odd[index] {
+                true => (odd_moved[index], even_moved[index]),
+                false => (even_moved[index], odd_moved[index]),
+            };
+            Link {
+                file: *file,
+                bytes: moved_bytes_of(&before.files, &after.files, index),
+                ns: [[before.costs[0].file_ns[index], alone], [behind_moved, after.costs[0].file_ns[index]]],
+            }
+        };
+        Self::new(order.iter().map(link).collect())
+    }
+
+    /// Everything that the tool moved.
+    pub(super) fn whole(&self) -> Chosen {
+        self.chosen(self.links.iter().map(|link| link.bytes > 0))
+    }
+
+    /// Few bytes that are expected to save this share of what moving everything saves; at most all that save anything.
+    pub(super) fn reaching(&self, share: f64) -> Chosen {
+        let wanted = share * self.whole().gain_ns as f64;
+        let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).gain_ns as f64 >= wanted;
+        let moved = self.at_highest_price(0.0, enough);
+        let mut surplus = self.chosen(moved.iter().copied()).gain_ns as f64 - wanted;
+        let moved = self.without(moved, |loss_ns, _| {
+            let spared = loss_ns <= surplus;
+            surplus -= if spared { loss_ns } else { 0.0 };
+            spared
+        });
+        self.chosen(moved.into_iter())
+    }
+
+    /// What is expected to save most of at most so many bytes, also when the last of them save nothing any more.
+    pub(super) fn within(&self, bytes: u64) -> Chosen {
+        let enough = |moved: &[bool]| self.chosen(moved.iter().copied()).bytes >= bytes;
+        let moved = self.at_highest_price(-self.dearest(), enough);
+        let mut excess = self.chosen(moved.iter().copied()).bytes.saturating_sub(bytes);
+        let moved = self.without(moved, |_, bytes| {
+            let spared = excess > 0;
+            excess = excess.saturating_sub(bytes);
+            spared
+        });
+        self.chosen(moved.into_iter())
+    }
+
+    /// The set of the highest price from `low` on that is enough.
+    fn at_highest_price(&self, mut low: f64, is_enough: impl Fn(&[bool]) -> bool) -> Vec<bool> {
+        let mut high = self.dearest();
+        let mut best = self.at_price(low);
+        for _ in 0..HALVINGS {
+            let price = (low + high) / 2.0;
+            let found = self.at_price(price);
+            if is_enough(&found) {
+                (low, best) = (price, found);
+            } else {
+                high = price;
+            }
+        }
+        best
+    }
+
+    /// Between two prices there may be much that is worth it only together. Files that save least per byte (loss in ns, bytes) among
+    /// those that are moved are left where they lie, where that is allowed.
+    fn without(&self, mut moved: Vec<bool>, mut may_leave: impl FnMut(f64, u64) -> bool) -> Vec<bool> {
+        let key = |moved: &[bool], index: usize| (self.density(moved, index), index);
+        let mut queue: BTreeSet<(i64, usize)> =
+            (0..moved.len()).filter(|index| moved[*index]).map(|index| key(&moved, index)).collect();
+        while let Some((_, index)) = queue.pop_first() {
+            if !may_leave(self.loss_ns(&moved, index) as f64, self.links[index].bytes) {
+                continue;
+            }
+            let beside = [index.wrapping_sub(1), index + 1].into_iter().filter(|other| *other < moved.len());
+            let waiting: Vec<usize> = beside.filter(|other| queue.remove(&key(&moved, *other))).collect();
+            moved[index] = false;
+            queue.extend(waiting.into_iter().map(|other| key(&moved, other)));
+        }
+        moved
+    }
+
+    /// Nanoseconds that a full read takes more when this moved file is left where it lies.
+    fn loss_ns(&self, moved: &[bool], index: usize) -> i64 {
+        let before = usize::from(index > 0 && moved[index - 1]);
+        let own = self.links[index].ns[before];
+        let next = self.links.get(index + 1).map_or(0, |next| {
+            let state = usize::from(moved[index + 1]);
+            next.ns[0][state] as i64 - next.ns[1][state] as i64
+        });
+        own[0] as i64 - own[1] as i64 + next
+    }
+
+    /// That per byte, in units that keep their order as whole numbers.
+    fn density(&self, moved: &[bool], index: usize) -> i64 {
+        (self.loss_ns(moved, index) as f64 / self.links[index].bytes as f64 * 1e6) as i64
+    }
+
+    /// Steps on the way to the whole gain.
+    pub(super) fn steps(&self) -> Vec<Step> {
+        if self.whole().gain_ns <= 0 {
+            return Vec::new();
+        }
+        let step = |share_of_gain: f64| {
+            let chosen = self.reaching(share_of_gain);
+            let (files, seconds) = (chosen.files.len() as u64, chosen.gain_ns as f64 * 1e-9);
+            Step { share_of_gain, bytes: chosen.bytes, files, seconds }
+        };
+        SHARES.map(step).to_vec()
+    }
+
+    /// A price, ns per byte, at which nothing is worth moving.
+    fn dearest(&self) -> f64 {
+        let most = |link: &Link| link.ns.as_flattened().iter().max().copied().unwrap_or(0) as f64;
+        // What a file saves it saves of its own time and of that of the file behind it.
+        let pairs = self.links.windows(2).map(|pair| (pair[0].bytes, most(&pair[0]) + most(&pair[1])));
+        let last = self.links.last().map(|link| (link.bytes, most(link)));
+        let moved = pairs.chain(last).filter(|(bytes, _)| *bytes > 0);
+        moved.map(|(bytes, saved)| saved / bytes as f64).fold(0.0, f64::max) * 2.0
+    }
+
+    /// The files that cost least where a byte costs this many ns beside the reading.
+    fn at_price(&self, price: f64) -> Vec<bool> {
+        let mut least = [0.0, f64::INFINITY];
+        // For each file and state the better state of the file before it.
+        let mut came_from = Vec::with_capacity(self.links.len());
+        for link in &self.links {
+            let moving = if link.bytes > 0 { price * link.bytes as f64 } else { f64::INFINITY };
+            let by = |state: usize, extra: f64| {
+                let [kept, moved] = [0, 1].map(|before: usize| least[before] + link.ns[before][state] as f64);
+                if moved < kept { (1u8, moved + extra) } else { (0u8, kept + extra) }
+            };
+            let [kept, moved] = [by(0, 0.0), by(1, moving)];
+            came_from.push([kept.0, moved.0]);
+            least = [kept.1, moved.1];
+        }
+        let mut state = u8::from(least[1] < least[0]);
+        let mut states = vec![false; self.links.len()];
+        for (index, from) in came_from.iter().enumerate().rev() {
+            states[index] = state == 1;
+            state = from[usize::from(state)];
+        }
+        states
+    }
+
+    fn chosen(&self, moved: impl Iterator<Item = bool>) -> Chosen {
+        let mut found = Chosen::default();
+        let mut before = 0;
+        for (link, is_moved) in self.links.iter().zip(moved) {
+            let state = usize::from(is_moved);
+            found.gain_ns += link.ns[0][0] as i64 - link.ns[before][state] as i64;
+            if is_moved {
+                found.files.push(link.file);
+                found.bytes += link.bytes;
+            }
+            before = state;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn link(file: u32, bytes: u64, ns: [[u64; 2]; 2]) -> Link {
+        Link { file, bytes, ns }
+    }
+
+    /// A file alone saves little, both together save the way between them.
+    #[test]
+    fn neighbours_that_save_together_are_moved_together() {
+        let pair = |first| [link(first, 100, [[50, 48], [50, 48]]), link(first + 1, 100, [[50, 48], [50, 10]])];
+        let alone = link(2, 100, [[50, 35], [50, 35]]);
+        let chain = Chain::new([pair(0).as_slice(), &[alone], &pair(3)].concat());
+        // The pairs save 21 per file, the single one 15.
+        assert_eq!(chain.reaching(0.8).files, [0, 1, 3, 4]);
+        assert_eq!(chain.reaching(1.0), chain.whole());
+        assert_eq!((chain.whole().bytes, chain.whole().gain_ns), (500, 99));
+    }
+
+    /// Ten files in a row, of which each saves much behind one that is moved: for no price it is worth it to move some of them.
+    #[test]
+    fn a_part_is_moved_of_what_is_worth_it_only_together() {
+        let row = (0..10).map(|file| link(file, 10, [[50, 50], [50, 20]])).collect();
+        let chain = Chain::new(row);
+        assert_eq!(chain.whole().gain_ns, 270);
+        let half = chain.reaching(0.5);
+        assert_eq!((half.files.len(), half.bytes, half.gain_ns), (6, 60, 150), "{half:?}");
+    }
+
+    #[test]
+    fn what_the_tool_leaves_stays_and_what_saves_nothing_is_not_moved() {
+        let links = vec![
+            link(7, 10, [[90, 20], [90, 20]]),
+            link(5, 0, [[50, 50], [60, 60]]),
+            link(6, 10, [[40, 45], [40, 45]]),
+        ];
+        let chain = Chain::new(links);
+        let best = chain.reaching(1.0);
+        assert_eq!((best.files, best.gain_ns), (vec![7], 60), "the way to the file behind it grows by 10");
+        assert_eq!((chain.whole().gain_ns, chain.steps()[5].bytes), (55, 10));
+        assert_eq!([19, 20].map(|bytes| chain.within(bytes).files.len()), [1, 2]);
+        assert!(Chain::new(vec![link(0, 10, [[5, 9], [5, 9]])]).steps().is_empty());
+    }
+
+    proptest! {
+        /// Against all sets of files.
+        #[test]
+        fn no_set_that_costs_less_saves_more(
+            given in prop::collection::vec((0u64..4, 0u64..100, 0u64..100, 0u64..100, 0u64..100), 1..9), share in 0.0f64..1.0
+        ) {
+            let links = given.iter().enumerate().map(|(file, one)| {
+                link(file as u32, one.0 * 10, [[one.1, one.2], [one.3, one.4]])
+            });
+            let chain = Chain::new(links.collect());
+            let wanted = share * chain.whole().gain_ns as f64;
+            let enough = |moved: &[bool]| chain.chosen(moved.iter().copied()).gain_ns as f64 >= wanted;
+            let found = chain.chosen(chain.at_highest_price(0.0, enough).into_iter());
+            for set in 0..1u32 << given.len() {
+                let moved = |file: usize| set >> file & 1 == 1 && given[file].0 > 0;
+                let other = chain.chosen((0..given.len()).map(moved));
+                prop_assert!(other.bytes >= found.bytes || other.gain_ns <= found.gain_ns, "{found:?} {other:?}");
+            }
+            let most = (share * chain.whole().bytes as f64) as u64;
+            let limited = chain.within(most);
+            prop_assert!(limited.bytes <= most, "{limited:?}");
+            let fewer = chain.reaching(share);
+            prop_assert!(fewer.bytes <= found.bytes, "{found:?} {fewer:?}");
+            prop_assert!(fewer.gain_ns as f64 >= wanted.min(found.gain_ns as f64), "{wanted} {found:?} {fewer:?}");
+        }
+    }
+}
