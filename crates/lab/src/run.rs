@@ -18,6 +18,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Folder of the programs that a guest finds first.
+const PROGRAMS: &str = "programs";
+
 /// What is to be run and on what.
 #[derive(Debug, Clone)]
 pub struct LabRun {
@@ -191,13 +194,12 @@ impl LabRun {
     }
 
     fn job(&self, accelerator: Accelerator) -> Job {
-        let own = std::env::current_exe().ok().and_then(|path| path.parent().map(|p| p.display().to_string()));
         let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/sbin:/usr/bin:/sbin:/bin".into());
         let mut environment: Vec<(String, String)> = ["HOME", "LANG", "USER", "XDG_CACHE_HOME", "RUST_BACKTRACE"]
             .iter()
             .filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value)))
             .collect();
-        environment.push(("PATH".into(), own.map_or(path.clone(), |own| format!("{own}:{path}"))));
+        environment.push(("PATH".into(), format!("{CONTROL}/{PROGRAMS}:{path}")));
         environment.push((machine::LAB.into(), accelerator.word().into()));
         let shares = self.shares.iter().enumerate().map(|(number, path)| (format!("share{number}"), path.clone()));
         Job {
@@ -218,6 +220,10 @@ impl LabRun {
         };
         let program = std::env::current_exe().map_err(io_error("find", "/proc/self/exe"))?;
         link(&program, "modprobe")?;
+        // By this name whatever the file is called here.
+        let programs = control.join(PROGRAMS);
+        fs::create_dir(&programs).map_err(io_error("make folder", &programs))?;
+        link(&program, &format!("{PROGRAMS}/senesce"))?;
         link(&self.kernel.modules(), "modules")?;
         link(&self.kernel.folder.join("modules.json"), "modules.json")
     }

@@ -44,6 +44,23 @@ fn exit_status_output_and_record_come_back() {
 
 #[test]
 #[ignore = "needs the lab"]
+fn the_program_is_found_in_the_guest_whatever_its_file_is_called() {
+    let directory = tempfile::tempdir().expect("temporary folder");
+    let renamed = directory.path().join("senesce-static");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_senesce"), &renamed)
+        .or_else(|_| std::fs::copy(env!("CARGO_BIN_EXE_senesce"), &renamed).map(drop))
+        .expect("the program by another name");
+    let output = std::process::Command::new(&renamed)
+        .current_dir(directory.path())
+        .args(["lab", "run", "--", "senesce", "--version"])
+        .output()
+        .expect("run it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.starts_with(b"senesce "));
+}
+
+#[test]
+#[ignore = "needs the lab"]
 fn a_share_carries_results_to_the_host() {
     let directory = tempfile::tempdir().expect("temporary folder");
     let share = directory.path().join("results");
