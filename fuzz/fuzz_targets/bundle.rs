@@ -7,6 +7,8 @@ use tempfile::TempDir;
 
 #[path = "../shared/bundle.rs"]
 mod bundle;
+// What only the pages need is not used here.
+#[allow(dead_code)]
 #[path = "../shared/page.rs"]
 mod page;
 

@@ -88,7 +88,7 @@ fn read(text: &str, path: &Path, device: Option<(u32, u32)>) -> Result<Found, Ta
     for (index, line) in text.lines().enumerate() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if in_summary {
-            skipped += skipped_events(line);
+            skipped = skipped_events(line).saturating_add(skipped);
             if words.first().is_some_and(|first| parse_device(first).is_some()) {
                 let problem =
                     "an event behind the summary: texts of several recordings were joined; import each by itself";
@@ -297,6 +297,8 @@ CPU3 (8,0):
         let trace = parse(&format!("{TEXT}Skips: 2 forward (57 -   0.3%)\n"), Path::new("t"), None).unwrap();
         assert_eq!(trace.problems(), [Problem::Lost { events: 57 }]);
         assert!(parse(&format!("{TEXT}Skips: 0 forward (0 -   0.0%)\n"), Path::new("t"), None).unwrap().is_valid());
+        let more_than_fit = format!("{TEXT}Skips: 1 forward ({} -   0.1%)\nSkips: 1 forward (1 -   0.1%)\n", u64::MAX);
+        assert!(!parse(&more_than_fit, Path::new("t"), None).unwrap().is_valid());
     }
 
     #[test]
