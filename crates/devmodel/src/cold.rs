@@ -4,6 +4,8 @@ use crate::Device;
 use crate::hdd::per_byte;
 use crate::request::Request;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// Parameters of a cold store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,23 +24,77 @@ pub struct ColdStore {
 impl ColdStore {
     /// An idle store.
     pub fn start(&self) -> ColdStoreState {
-        ColdStoreState { store: self.clone(), connections: vec![0; self.connections.max(1) as usize] }
+        ColdStoreState { store: self.clone(), opened: BinaryHeap::new() }
     }
 }
 
-/// A cold store in some state: when each connection is free, ns.
+/// A cold store in some state: when each connection that was opened is free, ns, the first one first.
 #[derive(Debug, Clone)]
 pub struct ColdStoreState {
     store: ColdStore,
-    connections: Vec<u64>,
+    opened: BinaryHeap<Reverse<u64>>,
+}
+
+impl ColdStoreState {
+    /// When a connection can begin with a request of this time: one that is free, a new one, or the first to become free.
+    fn begin(&mut self, at_ns: u64) -> u64 {
+        let may_open = self.opened.len() < self.store.connections.max(1) as usize;
+        match self.opened.peek() {
+            Some(Reverse(free_ns)) if *free_ns <= at_ns || !may_open => {
+                self.opened.pop().map_or(at_ns, |first| first.0.max(at_ns))
+            }
+            _ => at_ns,
+        }
+    }
 }
 
 impl Device for ColdStoreState {
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let bytes = if request.moves_data() { request.bytes() } else { 0 };
         let service = self.store.first_byte_ms * 1e6 + per_byte(bytes, self.store.mb_per_s);
-        let Some(connection) = self.connections.iter_mut().min() else { return at_ns };
-        *connection = (*connection).max(at_ns) + service.ceil() as u64;
-        *connection
+        let end = self.begin(at_ns) + service.ceil() as u64;
+        self.opened.push(Reverse(end));
+        end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Operation;
+    use proptest::prelude::*;
+
+    fn store(connections: u32) -> ColdStore {
+        ColdStore { capacity_bytes: 1 << 40, first_byte_ms: 150.0, mb_per_s: 87.0, connections }
+    }
+
+    fn read(sectors: u32) -> Request {
+        Request::new(Operation::Read, 0, sectors)
+    }
+
+    proptest! {
+        /// Against a table of when each connection is free.
+        #[test]
+        fn connections_serve_as_many_at_once_as_there_are(
+            connections in 1u32..6, requests in prop::collection::vec((1u32..2000, 0u64..200_000_000), 0..40)
+        ) {
+            let (mut state, mut free, mut now) = (store(connections).start(), vec![0; connections as usize], 0);
+            for (sectors, pause) in requests {
+                now += pause;
+                let request = read(sectors);
+                let service = (150e6 + per_byte(request.bytes(), 87.0)).ceil() as u64;
+                let first = free.iter_mut().min().unwrap();
+                *first = (*first).max(now) + service;
+                prop_assert_eq!(state.serve(&request, now), *first);
+            }
+        }
+    }
+
+    #[test]
+    fn connections_that_nobody_opens_take_no_memory() {
+        let mut state = store(u32::MAX).start();
+        let ends: Vec<u64> = (0..100).map(|_| state.serve(&read(8), 7)).collect();
+        assert!(ends.iter().all(|end| *end == ends[0]));
+        assert_eq!(state.opened.len(), 100);
     }
 }
