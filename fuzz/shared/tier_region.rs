@@ -62,8 +62,9 @@ unsafe impl Nvm for &'static Buffer {
 
 /// A file in memory and in the cold store, a directory with many names, links, an attribute.
 fn sound() -> &'static [u8] {
-    static IMAGE: OnceLock<&'static [u8]> = OnceLock::new();
-    IMAGE.get_or_init(|| {
+    // The buffer itself is kept, so that a search for leaks finds it.
+    static IMAGE: OnceLock<&'static Buffer> = OnceLock::new();
+    let image = IMAGE.get_or_init(|| {
         let mut room = AlignedBuffer::new(BLOCKS as usize);
         let base = room.as_mut_ptr();
         let buffer: &'static Buffer = Box::leak(Box::new(Buffer(base, room)));
@@ -85,9 +86,10 @@ fn sound() -> &'static [u8] {
         fs.link(file, folder, b"link").expect("link");
         fs.set_xattr(file, b"user.name", b"value", false, false).expect("setxattr");
         fs.close();
-        // SAFETY: the file system is closed; the buffer lives for ever.
-        unsafe { std::slice::from_raw_parts(base, BLOCKS as usize * BLOCK) }
-    })
+        buffer
+    });
+    // SAFETY: the file system is closed; the buffer lives for ever.
+    unsafe { std::slice::from_raw_parts(image.0, BLOCKS as usize * BLOCK) }
 }
 
 /// Applies `patches` to the sound image and judges the result; says whether `check` called it sound.

@@ -113,7 +113,7 @@ fn integer(number: i64, random: &mut Random) -> i64 {
     let step = 1i64 << random.below(63);
     match random.below(8) {
         0 => 0,
-        1 => -number,
+        1 => number.wrapping_neg(),
         2 => i64::MAX,
         3 => number.wrapping_add(step),
         4 => number ^ step,
