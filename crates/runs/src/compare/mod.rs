@@ -3,8 +3,10 @@
 mod comparable;
 mod drift;
 mod present;
+mod share;
 mod until_decided;
 
+pub use share::parse_share;
 pub use until_decided::compare_until_decided;
 
 use crate::decided::direction;
@@ -164,6 +166,7 @@ pub fn compare(
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
     }
+    caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
         sample: sample.iter().map(|record| record.path.clone()).collect(),
         reference: reference.iter().map(|record| record.path.clone()).collect(),
@@ -301,15 +304,4 @@ fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
     };
     let means: Vec<f64> = several.iter().filter_map(|run| senesce_stats::mean(run)).collect();
     Ok(ratio.with_floor(Floor::of_runs(&means)?.at_least(options.between_runs)))
-}
-
-/// Reads `5%` or `0.05` as a fraction.
-///
-/// # Errors
-/// A usage error for what is no number, and for one outside of 0 to 10.
-pub fn parse_share(text: &str) -> Result<f64, Failure> {
-    let wrong = || Failure::usage(format!("'{text}' is not a share: write 5% or 0.05"));
-    let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
-    let share = number.parse::<f64>().map_err(|_| wrong())? / divisor;
-    if (0.0..=10.0).contains(&share) { Ok(share) } else { Err(wrong()) }
 }

@@ -1,7 +1,7 @@
 //! A comparison that is measured here until it is decided: round by round one run of each side, in random order, so that what
 //! the machine does meanwhile meets both alike. Every look at the rounds is paid for ([`Sequential`]).
 
-use super::{Comparison, Options, Row, comparable, groups_of, rows, with_gate};
+use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
@@ -58,12 +58,14 @@ pub fn compare_until_decided(
     let Some([base, first]) = last else { return Err(Failure::usage("--max-time leaves no time for a single round")) };
     let mut caveats = comparable(&[&first, &base], options)?;
     caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
+    let rows = course.rows(options);
+    caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
         sample: runs_in(directory, "sample", course.rounds()),
         reference: runs_in(directory, "reference", course.rounds()),
         environment: base.environment.differences(&first.environment),
         settings: base.plan.differences(&first.plan),
-        rows: course.rows(options),
+        rows,
         caveats,
         options: options.clone(),
     })

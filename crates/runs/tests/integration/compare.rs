@@ -285,3 +285,17 @@ fn a_drift_over_images_is_none_over_runs() {
     assert!(found.contains("throughput over the images of the sample drifts by -1"), "{found}");
     assert!(!found.contains("over the runs"), "{found}");
 }
+
+#[test]
+fn a_gate_that_throughput_cannot_fail_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let none = run(directory.path(), "none", &BASE.map(|value| value / 1000.0), "6.1", "memory:1G");
+    let caveats = |limit: f64| {
+        let options = Options { fail_on_regression: Some(limit), ..Options::default() };
+        compare(&REGISTRY, std::slice::from_ref(&none), std::slice::from_ref(&base), &options).unwrap().caveats.join("\n")
+    };
+    assert!(caveats(2.0).contains("the gate of 200 % can never fail what loses 100 % at most: "), "{}", caveats(2.0));
+    assert!(caveats(2.0).contains("throughput [fs=ext4]"), "{}", caveats(2.0));
+    assert!(!caveats(0.99).contains("can never fail"), "{}", caveats(0.99));
+}
