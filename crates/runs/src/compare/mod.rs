@@ -2,6 +2,7 @@
 
 mod comparable;
 mod drift;
+mod kept;
 mod present;
 mod share;
 mod until_decided;
