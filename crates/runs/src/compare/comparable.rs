@@ -3,6 +3,7 @@
 use super::Options;
 use senesce_core::{Failure, Record};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What makes runs incomparable: refused, or a caveat where the user insists.
 pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<String>, Failure> {
@@ -30,6 +31,20 @@ pub(super) fn comparable(records: &[&Record], options: &Options) -> Result<Vec<S
         "the runs are not comparable: {}; to compare them anyway say --even-if-different",
         differences.join("; ")
     )))
+}
+
+/// Refuses a run that is named twice on a side: with itself it agrees exactly, and would count as two.
+pub(super) fn each_once(side: &[Record]) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for record in side {
+        // What was read just now is there; if not, its name has to do.
+        let place = record.path.canonicalize().unwrap_or_else(|_| record.path.clone());
+        if !seen.insert(place) {
+            let name = record.path.display();
+            return Err(Failure::usage(format!("run {name} is named twice on one side; name it once")));
+        }
+    }
+    Ok(())
 }
 
 fn kind(record: &Record) -> String {

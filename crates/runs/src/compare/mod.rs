@@ -13,7 +13,7 @@ pub use until_decided::compare_until_decided;
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
-use comparable::comparable;
+use comparable::{comparable, each_once};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
@@ -131,7 +131,7 @@ impl Comparison {
 /// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
 ///
 /// # Errors
-/// A usage error without a run on each side, for runs that are not comparable, with what differs, and for those without a
+/// A usage error without a run on each side, for one that is named twice on a side, for runs that are not comparable, with what differs, and for those without a
 /// metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
@@ -142,6 +142,8 @@ pub fn compare(
     let (Some(first), Some(base)) = (sample.first(), reference.first()) else {
         return Err(Failure::usage("a comparison needs two runs at least: senesce compare REFERENCE RUN"));
     };
+    each_once(sample)?;
+    each_once(reference)?;
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
     caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {

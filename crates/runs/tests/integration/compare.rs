@@ -299,3 +299,21 @@ fn a_gate_that_throughput_cannot_fail_says_so() {
     assert!(caveats(2.0).contains("throughput [fs=ext4]"), "{}", caveats(2.0));
     assert!(!caveats(0.99).contains("can never fail"), "{}", caveats(0.99));
 }
+
+#[test]
+fn a_run_counts_once_on_a_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let other = run(directory.path(), "other", &SLOW, "6.1", "memory:1G");
+    std::os::unix::fs::symlink(directory.path().join("base"), directory.path().join("link")).unwrap();
+    let again = Record::open(&directory.path().join("link")).unwrap();
+    let both = [base.clone(), again];
+    let found = |sample: &[Record], reference: &[Record]| {
+        compare(&REGISTRY, sample, reference, &Options::default()).map_err(|failure| failure.to_string())
+    };
+    for refused in [found(std::slice::from_ref(&other), &both), found(&both, std::slice::from_ref(&other))] {
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("link is named twice on one side"), "{refused}");
+    }
+    assert!(found(&[base.clone()], &[base]).is_ok(), "against itself nothing differs");
+}
