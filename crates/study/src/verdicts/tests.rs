@@ -239,3 +239,27 @@ fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<S
     let here = answers.filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 });
     here.map(|answer| answer.decision.text()).collect()
 }
+
+#[test]
+fn a_difference_on_modelled_drives_alone_is_told_as_one() {
+    let text = "name = 't'\nsize = '1G'\nmodels = ['850-evo']\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
+                [[state]]\nkind = 'aged'\nprofile = 'agrawal'\nfullness = 0.5\n[[workload]]\npersonality = 'webserver'\n\
+                scale = 0.1\n";
+    let spec = StudySpec::parse("t", text).unwrap();
+    let mut rng = Seed(9).stream("noise");
+    let events = runs(&spec).into_iter().map(|id| {
+        let mut one = event(id, 100.0 * (0.2 * normal(&mut rng)).exp(), None);
+        let modelled = if id.on.state == 1 { 20.0 } else { 40.0 } * (0.01 * normal(&mut rng)).exp();
+        let metric = format!("throughput{}850-evo", senesce_runs::measurements::MODELLED);
+        one.metrics.push(Measurement::new(&metric, "operations/s", Better::Higher, modelled).unwrap());
+        one
+    });
+    let past: Vec<Past> = events.map(Past::Run).collect();
+    let results = Results::gather(spec.clone(), &past, Vec::new(), Vec::new());
+    let words: Vec<&str> = results.answers.iter().map(|answer| answer.decision.verdict.word()).collect();
+    assert_eq!(words, ["undecided", "worse"]);
+    let analysis = crate::analysis_of(&results);
+    let answer = analysis.result["answer"].as_str().unwrap();
+    assert!(answer.starts_with("as it was measured, no difference was told: 1 of 1 comparisons are undecided"), "{answer}");
+    assert!(answer.contains("; on modelled drives there are differences"), "{answer}");
+}
