@@ -59,6 +59,7 @@ pub fn compare_until_decided(
     let Some([base, first]) = last else { return Err(Failure::usage("--max-time leaves no time for a single round")) };
     let mut caveats = comparable(&[&first, &base], options)?;
     caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
+    caveats.extend(same_images([reference, sample]));
     let rows = course.rows(options);
     caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
@@ -70,6 +71,12 @@ pub fn compare_until_decided(
         caveats,
         options: options.clone(),
     })
+}
+
+/// What to say of plans with a seed of their own, which the seed of a round does not reach.
+fn same_images(plans: [&Plan; 2]) -> Option<String> {
+    let kind = &plans.into_iter().find(|plan| plan.spec.contains_key("seed"))?.kind;
+    Some(format!("{kind} draws from the seed in its plan: all rounds repeat its images, and what is told speaks for these alone"))
 }
 
 /// The name of the directory of a run.
@@ -282,6 +289,17 @@ mod tests {
         });
         let alarms = alarms.count();
         assert!(alarms <= 5, "{alarms} of 60");
+    }
+
+    #[test]
+    fn rounds_that_repeat_the_images_of_a_seed_say_so() {
+        let plan = Plan::default_of("study", Seed(1));
+        let mut seeded = plan.clone();
+        seeded.spec.insert("seed".into(), toml::Value::Integer(42));
+        assert_eq!(same_images([&plan, &plan]), None);
+        for plans in [[&plan, &seeded], [&seeded, &plan]] {
+            assert!(same_images(plans).is_some_and(|message| message.starts_with("study draws from the seed in its plan")));
+        }
     }
 
     #[test]
