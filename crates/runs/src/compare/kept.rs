@@ -39,7 +39,9 @@ impl Asked {
             Ok(text) => text,
             Err(error) => {
                 let why = errno_message(&error);
-                return refuse(format!("{why}; it says what the looks at these rounds were planned for: put it back, or {anew}"));
+                return refuse(format!(
+                    "{why}; it says what the looks at these rounds were planned for: put it back, or {anew}"
+                ));
             }
         };
         match serde_json::from_slice::<Self>(&text) {
@@ -183,7 +185,10 @@ mod tests {
         }
         assert_eq!(refused(&asked), "");
         let longer = refused(&Asked::of(2 * hour, Some(0.1 + 0.2)));
-        assert!(longer.contains("go on with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"), "{longer}");
+        assert!(
+            longer.contains("go on with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"),
+            "{longer}"
+        );
         assert!(refused(&Asked::of(hour, None)).contains("planned for --max-time '1h' without a gate could"));
         std::fs::write(directory.path().join(Asked::FILE), "{").unwrap();
         assert!(refused(&asked).contains("damaged"), "{}", refused(&asked));

@@ -34,11 +34,7 @@ pub(super) fn caveat(rows: &[Row], limit: Option<f64>) -> Option<String> {
     let held = rows.iter().filter(|row| row.described.is_none() && row.what.better == Better::Higher);
     let names: Vec<String> = held.map(Row::name).collect();
     (!names.is_empty()).then(|| {
-        format!(
-            "the gate of {} % can never fail what loses 100 % at most: {}",
-            percent(limit),
-            names.join(", ")
-        )
+        format!("the gate of {} % can never fail what loses 100 % at most: {}", percent(limit), names.join(", "))
     })
 }
 
@@ -49,7 +45,8 @@ mod tests {
     #[test]
     fn a_share_is_a_fraction_or_a_percentage() {
         let read = |text: &str| parse_share(text).map_err(|failure| failure.to_string());
-        for (text, share) in [("5%", 0.05), ("0.05", 0.05), (" 2 % ", 0.02), ("0", 0.0), ("500%", 5.0), ("1000%", 10.0)] {
+        for (text, share) in [("5%", 0.05), ("0.05", 0.05), (" 2 % ", 0.02), ("0", 0.0), ("500%", 5.0), ("1000%", 10.0)]
+        {
             assert_eq!(read(text), Ok(share), "{text}");
         }
         assert_eq!(read("5").unwrap_err(), "'5' would be 500 %: write 5%");

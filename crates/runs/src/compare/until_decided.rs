@@ -76,7 +76,9 @@ pub fn compare_until_decided(
 /// What to say of plans with a seed of their own, which the seed of a round does not reach.
 fn same_images(plans: [&Plan; 2]) -> Option<String> {
     let kind = &plans.into_iter().find(|plan| plan.spec.contains_key("seed"))?.kind;
-    Some(format!("{kind} draws from the seed in its plan: all rounds repeat its images, and what is told speaks for these alone"))
+    Some(format!(
+        "{kind} draws from the seed in its plan: all rounds repeat its images, and what is told speaks for these alone"
+    ))
 }
 
 /// The name of the directory of a run.
@@ -298,7 +300,9 @@ mod tests {
         seeded.spec.insert("seed".into(), toml::Value::Integer(42));
         assert_eq!(same_images([&plan, &plan]), None);
         for plans in [[&plan, &seeded], [&seeded, &plan]] {
-            assert!(same_images(plans).is_some_and(|message| message.starts_with("study draws from the seed in its plan")));
+            assert!(
+                same_images(plans).is_some_and(|message| message.starts_with("study draws from the seed in its plan"))
+            );
         }
     }
 

@@ -278,9 +278,8 @@ fn of_several_runs_with_several_images_runs_are_counted() {
 fn a_drift_over_images_is_none_over_runs() {
     let directory = tempfile::tempdir().unwrap();
     let falling: Vec<[f64; 1]> = (0..12).map(|step| [100.0 - f64::from(step)]).collect();
-    let of = |name: &str| {
-        run_of_images(directory.path(), name, &falling.iter().map(|one| &one[..]).collect::<Vec<_>>())
-    };
+    let of =
+        |name: &str| run_of_images(directory.path(), name, &falling.iter().map(|one| &one[..]).collect::<Vec<_>>());
     let found = compare(&REGISTRY, &[of("one")], &[of("other")], &Options::default()).unwrap().caveats.join("\n");
     assert!(found.contains("throughput over the images of the sample drifts by -1"), "{found}");
     assert!(!found.contains("over the runs"), "{found}");
@@ -293,7 +292,10 @@ fn a_gate_that_throughput_cannot_fail_says_so() {
     let none = run(directory.path(), "none", &BASE.map(|value| value / 1000.0), "6.1", "memory:1G");
     let caveats = |limit: f64| {
         let options = Options { fail_on_regression: Some(limit), ..Options::default() };
-        compare(&REGISTRY, std::slice::from_ref(&none), std::slice::from_ref(&base), &options).unwrap().caveats.join("\n")
+        compare(&REGISTRY, std::slice::from_ref(&none), std::slice::from_ref(&base), &options)
+            .unwrap()
+            .caveats
+            .join("\n")
     };
     assert!(caveats(2.0).contains("the gate of 200 % can never fail what loses 100 % at most: "), "{}", caveats(2.0));
     assert!(caveats(2.0).contains("throughput [fs=ext4]"), "{}", caveats(2.0));

@@ -223,7 +223,10 @@ fn a_cell_whose_slow_runs_did_not_end_is_not_judged() {
     let said = of_the_cell(&spec, &whole, &[slow(0), slow(1)]);
     assert_eq!(said.len(), 4, "its age and its three pairs");
     for message in &said {
-        assert!(message.starts_with("not testable here: 2 runs of a cell did not end within their timeout"), "{message}");
+        assert!(
+            message.starts_with("not testable here: 2 runs of a cell did not end within their timeout"),
+            "{message}"
+        );
         assert!(message.contains("the faster ones are left: raise the timeout"), "{message}");
     }
     let full = FailedRun { id: id(2), reason: "write /x: No space left on device (ENOSPC)".into() };
@@ -260,6 +263,9 @@ fn a_difference_on_modelled_drives_alone_is_told_as_one() {
     assert_eq!(words, ["undecided", "worse"]);
     let analysis = crate::analysis_of(&results);
     let answer = analysis.result["answer"].as_str().unwrap();
-    assert!(answer.starts_with("as it was measured, no difference was told: 1 of 1 comparisons are undecided"), "{answer}");
+    assert!(
+        answer.starts_with("as it was measured, no difference was told: 1 of 1 comparisons are undecided"),
+        "{answer}"
+    );
     assert!(answer.contains("; on modelled drives there are differences"), "{answer}");
 }
