@@ -52,7 +52,7 @@ impl Device for ColdStoreState {
     fn serve(&mut self, request: &Request, at_ns: u64) -> u64 {
         let bytes = if request.moves_data() { request.bytes() } else { 0 };
         let service = self.store.first_byte_ms * 1e6 + per_byte(bytes, self.store.mb_per_s);
-        let end = self.begin(at_ns) + service.ceil() as u64;
+        let end = self.begin(at_ns).saturating_add(service.ceil() as u64);
         self.opened.push(Reverse(end));
         end
     }

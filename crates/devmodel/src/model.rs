@@ -24,6 +24,13 @@ pub struct DeviceModel {
     pub measurement: Option<Measurement>,
 }
 
+/// Least and most of what must be above zero: with less or more the times of single requests leave 64 bits of nanoseconds.
+const LEAST: f64 = 1e-3;
+const MOST: f64 = 1e12;
+
+/// The most of times, in ms or us, that may be zero.
+const MOST_OR_NONE: f64 = 1e9;
+
 /// Parameters by kind of device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -189,13 +196,13 @@ impl DeviceModel {
         }
         let (above_zero, zero_or_above) = self.numbers();
         for (parameter, value) in above_zero {
-            if !(value.is_finite() && value > 0.0) {
-                return wrong(parameter, value, "above zero");
+            if !(LEAST..=MOST).contains(&value) {
+                return wrong(parameter, value, "from 0.001 to 1e12");
             }
         }
         for (parameter, value) in zero_or_above {
-            if !(value.is_finite() && value >= 0.0) {
-                return wrong(parameter, value, "zero or above");
+            if !(0.0..=MOST_OR_NONE).contains(&value) {
+                return wrong(parameter, value, "from 0 to 1e9");
             }
         }
         match &self.parameters {

@@ -3,6 +3,7 @@
 mod comparable;
 mod drift;
 mod kept;
+mod others;
 mod present;
 mod share;
 mod until_decided;
@@ -64,6 +65,8 @@ pub struct Row {
     pub reference: Vec<Vec<f64>>,
     /// Runs of sample and of reference that measured it.
     pub runs: [usize; 2],
+    /// By how much (fraction) two single runs of the same are taken to differ.
+    pub between_runs: f64,
     /// How it is judged, or the interval that describes it. `None`: no direction is better.
     pub decision: Option<Decision>,
     /// Why it is described and not judged. `None`: it is judged.
@@ -131,8 +134,8 @@ impl Comparison {
 /// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
 ///
 /// # Errors
-/// A usage error without a run on each side, for one that is named twice on a side, for runs that are not comparable, with what differs, and for those without a
-/// metric in common; as [`measurements::of`].
+/// A usage error without a run on each side, for one that is named twice on a side, for runs that are not comparable, with what
+/// differs, and for those without a metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
     sample: &[Record],
@@ -164,7 +167,9 @@ pub fn compare(
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
     let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
     let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
-    let rows = judged_rows(&sides[0], &sides[1], emulation, options);
+    let others = others::share(&all);
+    let rows = judged_rows(&sides[0], &sides[1], emulation, options, others);
+    caveats.extend(others::caveat(&rows, options, others));
     caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
@@ -235,10 +240,16 @@ fn is_emulators(what: &Measurement, other: Option<&Group>) -> bool {
 }
 
 fn rows(sample: &Groups, reference: &Groups, options: &Options) -> Vec<Row> {
-    judged_rows(sample, reference, Emulation::Nowhere, options)
+    judged_rows(sample, reference, Emulation::Nowhere, options, 0.0)
 }
 
-fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, options: &Options) -> Vec<Row> {
+fn judged_rows(
+    sample: &Groups,
+    reference: &Groups,
+    emulation: Emulation,
+    options: &Options,
+    others: f64,
+) -> Vec<Row> {
     let has_primary = reference.values().any(|(what, _)| what.primary);
     let mut rows: Vec<Row> = Vec::new();
     for (key, (what, groups)) in reference {
@@ -259,7 +270,8 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
         }
         let ((our_runs, sample), (runs, reference)) = (ours.map(units).unwrap_or_default(), units(groups));
         let (what, runs) = (what.clone(), [our_runs, runs]);
-        rows.push(Row { what, sample, reference, runs, decision: None, described, gate: None });
+        let between_runs = if what.is_timing() { options.between_runs.max(others) } else { options.between_runs };
+        rows.push(Row { what, sample, reference, runs, between_runs, decision: None, described, gate: None });
     }
     let is_judged = |row: &&mut Row| row.described.is_none();
     judge(rows.iter_mut().filter(is_judged).collect(), options, FAMILY_ERROR);
@@ -277,7 +289,7 @@ fn judge(mut rows: Vec<&mut Row>, options: &Options, error: f64) {
     for (index, row) in rows.iter().enumerate() {
         let Some(direction) = direction(row.what.better) else { continue };
         judged.push(index);
-        family.push((ratio(row, options), Rule::new(direction)));
+        family.push((ratio(row), Rule::new(direction)));
     }
     for (index, decision) in judged.into_iter().zip(decide_all(&family, error)) {
         let row = &mut *rows[index];
@@ -296,15 +308,15 @@ fn with_gate(row: &mut Row, options: &Options) {
 
 /// The sample over the reference. A single run differs from others of the same program by more than its repetitions tell: by what
 /// the runs of the other side differ where there are several, and by what is assumed at least.
-fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
+fn ratio(row: &Row) -> Result<Ratio, Untestable> {
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);
     let several = match row.runs {
-        [1, 1] => return Ok(ratio.with_floor(Floor::assumed(options.between_runs))),
+        [1, 1] => return Ok(ratio.with_floor(Floor::assumed(row.between_runs))),
         [1, _] => &row.reference,
         [_, 1] => &row.sample,
         _ => return Ok(ratio),
     };
     let means: Vec<f64> = several.iter().filter_map(|run| senesce_stats::mean(run)).collect();
-    Ok(ratio.with_floor(Floor::of_runs(&means)?.at_least(options.between_runs)))
+    Ok(ratio.with_floor(Floor::of_runs(&means)?.at_least(row.between_runs)))
 }

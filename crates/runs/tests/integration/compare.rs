@@ -319,3 +319,29 @@ fn a_run_counts_once_on_a_side() {
     }
     assert!(found(&[base.clone()], &[base]).is_ok(), "against itself nothing differs");
 }
+
+#[test]
+fn what_others_took_of_the_processors_is_no_difference_of_single_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = |name: &str, factor: f64, others: f64| {
+        let record = run(directory.path(), name, &BASE.map(|value| factor * value), "6.1", "memory:1G");
+        let path = record.path.join("env.json");
+        let mut facts: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        facts["run.during.others_percent"] = others.into();
+        std::fs::write(&path, facts.to_string()).unwrap();
+        Record::open(&record.path).unwrap()
+    };
+    let found = |sample: &[Record], base: &[Record]| {
+        let found = compare(&REGISTRY, sample, base, &Options { between_runs: 0.02, ..Options::default() }).unwrap();
+        let of = |metric: &str| found.rows.iter().find(|row| row.what.metric == metric).unwrap();
+        let is_said = found.caveats.iter().any(|caveat| caveat.contains("other programs took up to 40 %"));
+        assert_eq!(of("layout score").between_runs, 0.02, "a layout does not hang on it");
+        (of("throughput").judged().unwrap().verdict.word(), is_said)
+    };
+    let quiet = [run("base", 1.0, 1.5), run("slower", 0.8, 1.5)];
+    assert_eq!(found(&quiet[1..], &quiet[..1]), ("worse", false));
+    let busy = [run("busy", 0.8, 40.0), run("busy2", 0.801, 40.0), run("busy3", 0.799, 40.0)];
+    assert_eq!(found(&busy[..1], &quiet[..1]), ("undecided", true));
+    let several = [run("base1", 1.0, 1.5), run("base2", 1.001, 1.5), run("base3", 0.999, 1.5)];
+    assert_eq!(found(&busy, &several), ("worse", false), "runs tell it themselves");
+}
