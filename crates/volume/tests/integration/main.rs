@@ -7,6 +7,7 @@ mod copies;
 mod crafted;
 mod custom;
 mod guard;
+mod other_targets;
 mod proven_rollback;
 mod snapshots;
 mod targets;
