@@ -4,7 +4,7 @@ use super::manifest::Stamp;
 use crate::claim::ClaimedDevice;
 use crate::error::TargetError;
 use crate::sparse::Named;
-use crate::{TargetSpec, cold, lock, open};
+use crate::{TargetSpec, cold, guard, lock, open};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,11 +19,9 @@ impl Medium {
     pub(super) fn open(spec: &TargetSpec) -> Result<Self, TargetError> {
         match spec {
             TargetSpec::Image { path, .. } => {
-                let file = File::options().read(true).write(true).open(path);
-                let file = file.map_err(TargetError::io("open the image", path))?;
+                let (file, size) = guard::open_image(path, true)?;
                 lock::lock(&file, path)?;
                 open::release_stale_loops(&file, path)?;
-                let size = file.metadata().map_err(TargetError::io("look at", path))?.len();
                 let path = path.canonicalize().map_err(TargetError::io("resolve", path))?;
                 Ok(Self::Image { file, path, size })
             }

@@ -8,6 +8,7 @@ mod crafted;
 mod custom;
 mod guard;
 mod other_targets;
+mod private_files;
 mod proven_rollback;
 mod snapshots;
 mod targets;
