@@ -3,7 +3,7 @@
 use crate::error::TargetError;
 use crate::sparse::{self, CopyBy, Named};
 use crate::{guard, guardian, lock};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{FileType, MemfdFlags};
 use senesce_core::Bytes;
 use senesce_core::output::NewFile;
 use std::fs::{self, File};
@@ -180,19 +180,25 @@ pub(crate) fn write_beside(from: Named, path: &Path, size: u64, by: CopyBy) -> R
     replace(path, |to| sparse::copy(from, to, size, by))
 }
 
-/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file.
+/// Makes a file by `fill`, without its name until it is complete and synced, and puts it in the place of a regular file, of
+/// which it keeps mode and owner. A new one is its owner's alone, as what it holds may be.
 pub(crate) fn replace<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_other_kinds(path)?;
-    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
+    if let Ok(old) = rustix::fs::lstat(path)
+        && FileType::from_raw_mode(old.st_mode) == FileType::RegularFile
+    {
+        new.take_after(&old).map_err(TargetError::io("give its mode and owner to", path))?;
+    }
     let result = fill(Named { file: new.file(), path })?;
     new.replace().map_err(TargetError::io("rename into place", path))?;
     Ok(result)
 }
 
-/// The same where nothing has the name yet.
+/// The same where nothing has the name yet, for its owner alone.
 pub(crate) fn make_new<T>(path: &Path, fill: impl FnOnce(Named) -> Result<T, TargetError>) -> Result<T, TargetError> {
     refuse_existing(path)?;
-    let new = NewFile::beside(path).map_err(TargetError::io("make", path))?;
+    let new = NewFile::private(path).map_err(TargetError::io("make", path))?;
     let result = fill(Named { file: new.file(), path })?;
     new.put().map_err(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => exists(path),

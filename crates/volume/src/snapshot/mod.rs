@@ -31,6 +31,7 @@ use proof::Proof;
 use senesce_core::input;
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -143,7 +144,9 @@ impl Snapshots {
             // Somebody else's file, or what a killed run left: nobody can tell.
             refuse_existing(&path)?;
         }
-        fs::create_dir_all(&self.folder).map_err(TargetError::io("make directory", &self.folder))?;
+        let mut maker = fs::DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(TargetError::io("make directory", &self.folder))?;
         let identity = self.medium.identity(&self.folder);
         let stamp = self.medium.stamp()?;
         let (from, path, size) = (self.medium.named(), self.image_path(name), self.medium.size());
