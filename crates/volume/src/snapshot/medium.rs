@@ -21,6 +21,7 @@ impl Medium {
             TargetSpec::Image { path, .. } => {
                 let (file, size) = guard::open_image(path, true)?;
                 lock::lock(&file, path)?;
+                guard::check_no_writer(&file, path)?;
                 open::release_stale_loops(&file, path)?;
                 let path = path.canonicalize().map_err(TargetError::io("resolve", path))?;
                 Ok(Self::Image { file, path, size })
@@ -131,7 +132,10 @@ impl Medium {
     /// Refuses while anybody uses it, as a file system that outlived its unmount does: it would write on what is restored.
     pub(super) fn check_unused(&self) -> Result<(), TargetError> {
         match self {
-            Self::Image { file, path, .. } => open::release_stale_loops(file, path),
+            Self::Image { file, path, .. } => {
+                open::release_stale_loops(file, path)?;
+                guard::check_no_writer(file, path)
+            }
             Self::Device(claimed) => {
                 claimed.check_unused_again()?;
                 match cold::has_ended(claimed.path())? {
