@@ -83,6 +83,14 @@ impl NewFile {
         }
     }
 
+    /// The same under another name in its folder.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn put_as(self, path: &Path) -> io::Result<()> {
+        Self { path: path.into(), ..self }.put()
+    }
+
     /// The same, in the place of what has that name: the file or link itself, never what a link leads to.
     ///
     /// # Errors

@@ -206,8 +206,8 @@ fn read_data(input: &mut impl BufRead, manifest: &PackManifest, from: &Path, par
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
     use proptest::prelude::*;
+    use std::fs::File;
 
     fn image(directory: &Path) -> std::path::PathBuf {
         let path = directory.join("a.img");
