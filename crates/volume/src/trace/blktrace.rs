@@ -5,6 +5,7 @@ use super::pairing::{Event, Pairing};
 use super::request::{Operation, Request};
 use super::validity::Problem;
 use crate::error::TargetError;
+use senesce_core::input;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ const MINOR_BITS: u32 = 20;
 pub fn import(path: &Path, device: Option<(u32, u32)>) -> Result<BlockTrace, TargetError> {
     let mut devices: BTreeMap<u32, Found> = BTreeMap::new();
     for file in files(path)? {
-        let bytes = fs::read(&file).map_err(TargetError::io("read", &file))?;
+        let bytes = input::regular(&file).map_err(TargetError::io("read", &file))?;
         parse(&bytes, &file, &mut devices)?;
     }
     let numbers: Vec<(u32, u32)> =
