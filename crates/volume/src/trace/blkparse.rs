@@ -183,7 +183,7 @@ fn parse_line(words: &[&str]) -> Line {
             Line::Wrong("it is cut off".into())
         };
     };
-    if !matches!(*action, "D" | "C") {
+    if !matches!(*action, "D" | "C" | "R") {
         return Line::Other;
     }
     let Some(time_ns) = parse_time(time) else { return Line::Wrong(format!("'{time}' is no time in seconds")) };
@@ -201,9 +201,11 @@ fn parse_line(words: &[&str]) -> Line {
     if request.is_nowhere() {
         return Line::Wrong(format!("no device has sector {sector}"));
     }
+    let request = Request { issue_ns: time_ns, ..request };
     let event = match *action {
-        "D" => Event::Issue(Request { issue_ns: time_ns, ..request }),
-        _ => Event::completion(&Request { issue_ns: time_ns, ..request }),
+        "D" => Event::Issue(request),
+        "R" => Event::requeue(&request),
+        _ => Event::completion(&request),
     };
     Line::Event(device, event)
 }
