@@ -51,6 +51,15 @@ impl Drop for ChangedSetting {
     }
 }
 
+/// Whether this process's ledger names a file.
+#[cfg(test)]
+pub(crate) fn is_owed(file: &Path) -> bool {
+    let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
+    let entries = std::fs::read_dir(&own).into_iter().flatten().flatten();
+    let mut texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
+    texts.any(|text| text.contains(&*file.to_string_lossy()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,12 +69,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("scheduler");
         std::fs::write(&file, "none [bfq]\n").unwrap();
-        let own = crate::runtime::subfolder("owners").unwrap().join(crate::guardian::Owner::current().to_string());
-        let owed = || {
-            let entries = std::fs::read_dir(&own).into_iter().flatten().flatten();
-            let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.path()).ok());
-            texts.into_iter().any(|text| text.contains(&*file.to_string_lossy()))
-        };
+        let owed = || is_owed(&file);
         let setting = ChangedSetting::set(file.clone(), "none").unwrap();
         assert!(owed(), "a killed process would leave it");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "none");
