@@ -3,6 +3,7 @@
 use crate::environment::Environment;
 use senesce_sys::clock;
 use senesce_sys::pressure::{self, Resource};
+use senesce_sys::processes;
 use std::fs;
 use std::sync::OnceLock;
 use std::time::SystemTime;
@@ -20,6 +21,9 @@ const BUSY_PERCENT: f64 = 10.0;
 
 /// Share of time (percent) taken by other guests of the same host, from which on it is said.
 const STOLEN_PERCENT: f64 = 1.0;
+
+/// Share of the processors' time (percent) that other programs take, from which on it is said.
+const OTHERS_PERCENT: f64 = 5.0;
 
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
 static LABEL: OnceLock<String> = OnceLock::new();
@@ -85,7 +89,18 @@ pub fn caveats(facts: &Environment) -> Vec<String> {
     if stolen > STOLEN_PERCENT {
         caveats.push(format!("other guests of the host took {stolen:.1} % of the processors' time during the run"));
     }
+    let others = value("run.during.others_percent");
+    if others > OTHERS_PERCENT {
+        caveats.push(format!("other programs took {others:.0} % of the processors' time during the run"));
+    }
     caveats
+}
+
+/// Share (fraction) of the processors' time that other programs and other guests of the host took during a run; 0 where it was not
+/// told.
+pub fn share_of_others(facts: &Environment) -> f64 {
+    let value = |name: &str| facts.0.get(name).and_then(serde_json::Value::as_f64).unwrap_or(0.0);
+    ((value("run.during.others_percent") + value("run.during.stolen_percent")) / 100.0).clamp(0.0, 1.0)
 }
 
 /// Counts what happens between its beginning and its end.
@@ -101,6 +116,8 @@ struct Counters {
     waited_us: [Option<f64>; 3],
     /// Ticks of all processors, ticks stolen by the hypervisor, and ticks idle.
     ticks: Option<[f64; 3]>,
+    /// Ticks of this process, what it started, and the kernel's threads.
+    our_ticks: Option<f64>,
     /// Microseconds on the clock.
     now_us: f64,
 }
@@ -123,6 +140,7 @@ impl Counters {
         Self {
             waited_us: Resource::ALL.map(waited),
             ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
+            our_ticks: processes::ticks_of_ours_and_the_kernel().map(|ticks| ticks as f64),
             now_us: clock::monotonic().as_nanos() as f64 / 1e3,
         }
     }
@@ -143,6 +161,10 @@ impl Counters {
             if all > 0.0 {
                 put(&mut facts, "run.during.stolen_percent", 100.0 * stolen / all);
                 put(&mut facts, "run.during.busy_percent", 100.0 * (all - idle) / all);
+                if let (Some(before), Some(after)) = (self.our_ticks, later.our_ticks) {
+                    let others = (all - idle - stolen - (after - before)).clamp(0.0, all);
+                    put(&mut facts, "run.during.others_percent", 100.0 * others / all);
+                }
             }
         }
         facts
@@ -181,15 +203,18 @@ mod tests {
         let at = |now_us: f64, waited: f64, ticks: [f64; 3]| Counters {
             waited_us: [Some(waited), None, Some(0.0)],
             ticks: Some(ticks),
+            our_ticks: Some(ticks[0] / 4.0),
             now_us,
         };
         let facts = at(0.0, 100.0, [0.0; 3]).facts_until(&at(1000.0, 350.0, [200.0, 10.0, 50.0]));
+        assert_eq!(facts.0["run.during.others_percent"], 45.0, "of 150 busy ticks 10 stolen and 50 ours");
+        assert_eq!(share_of_others(&facts), 0.5);
         assert_eq!(facts.0["run.during.cpu_pressure_percent"], 25.0);
         assert_eq!(
             (&facts.0["run.during.stolen_percent"], &facts.0["run.during.busy_percent"]),
             (&5.0.into(), &75.0.into())
         );
         assert!(!facts.0.contains_key("run.during.memory_pressure_percent"), "what is not told is not there");
-        assert_eq!(caveats(&facts).len(), 1);
+        assert_eq!(caveats(&facts).len(), 2);
     }
 }

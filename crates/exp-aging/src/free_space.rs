@@ -288,10 +288,16 @@ fn shares(free: &FreeSpace) -> [(&'static str, f64); RANGES.len()] {
     shares
 }
 
-/// Share of free space in extents of at least [`LARGE`] of the volume; buckets are counted from the one that begins there.
+/// From which size on a free extent is large (bytes): sizes are told by powers of two, and what [`LARGE`] of the volume lies
+/// within counts whole.
+fn large_from(spec: &StudySpec) -> u64 {
+    1 << ((spec.size.0 as f64 * LARGE) as u64).max(1).ilog2()
+}
+
+/// Share of free space in large extents.
 fn large_share(spec: &StudySpec, free: &FreeSpace) -> f64 {
-    let least = spec.size.0 as f64 * LARGE;
-    let large: u64 = free.buckets.iter().filter(|one| one.to_bytes as f64 > least).map(|one| one.blocks).sum();
+    let least = large_from(spec);
+    let large: u64 = free.buckets.iter().filter(|one| one.from_bytes >= least).map(|one| one.blocks).sum();
     large as f64 / free.free_blocks.max(1) as f64
 }
 
@@ -310,10 +316,33 @@ mod tests {
         assert_eq!((short.until().as_str(), aged(&short)), ("5", Some(5.0)));
     }
 
+    fn bucket(from: u64, blocks: u64) -> Bucket {
+        Bucket { from_bytes: from, to_bytes: 2 * from, extents: 1, blocks, percent: 0.0 }
+    }
+
+    #[test]
+    fn what_counts_as_large_is_what_the_table_says() {
+        let of = |size: Bytes| {
+            let defaults = FreeSpaceExperiment::defaults(Level::Quick);
+            study(&Spec { size: Size(size), fs: vec![FileSystem::Ext4], ..defaults }, Seed(1))
+        };
+        let buckets = vec![bucket(4 << 20, 10), bucket(8 << 20, 20), bucket(16 << 20, 70)];
+        let free = FreeSpace { free_blocks: 100, buckets, ..FreeSpace::default() };
+        for (size, from, percent, column) in [
+            (Bytes::mib(512), 8 << 20, 90.0, "in extents from 8 MiB (%)"),
+            (Bytes::gib(1), 16 << 20, 70.0, "in extents from 16 MiB (%)"),
+            (Bytes::gib(80), 1 << 30, 0.0, "in extents from 1 GiB (%)"),
+        ] {
+            let spec = of(size);
+            assert_eq!((large_from(&spec), 100.0 * large_share(&spec, &free)), (from, percent), "{size}");
+            assert_eq!(table(&spec, &[], &[]).columns.last().map(String::as_str), Some(column), "{size}");
+        }
+        let header = FreeSpaceExperiment::CLAIMS;
+        assert!(header.contains("8 MiB of 512 MiB, 1 GiB of 80 GiB"), "the claims say it as well");
+    }
+
     #[test]
     fn every_free_block_is_in_one_range() {
-        let bucket =
-            |from: u64, blocks: u64| Bucket { from_bytes: from, to_bytes: 2 * from, extents: 1, blocks, percent: 0.0 };
         let buckets = vec![
             bucket(4096, 10),
             bucket(32 << 10, 10),

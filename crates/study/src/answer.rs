@@ -26,8 +26,16 @@ pub(crate) fn sentence(results: &Results) -> String {
     let changed =
         parts(changes.filter(|one| one.change == OrderChange::Changes).map(|one| change_of_order(results, one)));
     let mut all: Vec<String> = [orders, told, changed].into_iter().flatten().collect();
-    if results.answers.iter().all(|answer| !answer.decision.verdict.is_difference()) {
-        all.push(nothing_found(results));
+    let (measured, modelled): (Vec<&Answer>, Vec<&Answer>) =
+        results.answers.iter().partition(|answer| is_measured(&answer.what.metric));
+    let differs = |answers: &[&Answer]| answers.iter().any(|answer| answer.decision.verdict.is_difference());
+    match (differs(&measured), differs(&modelled)) {
+        (true, _) => {}
+        (false, false) => all.push(nothing_found(&results.answers.iter().collect::<Vec<_>>())),
+        (false, true) => {
+            all.push(format!("as it was measured, {}", nothing_found(&measured)));
+            all.push("on modelled drives there are differences, which the tables tell".into());
+        }
     }
     let alone = results.answers.iter().any(|answer| answer.one_image && answer.decision.verdict.is_difference());
     if alone {
@@ -88,10 +96,10 @@ fn systems<'a>(results: &'a Results, change: &Change) -> (&'a str, &'a str) {
 }
 
 /// Why no difference is told: all are equivalent, or how much could have been found.
-fn nothing_found(results: &Results) -> String {
-    let decisions = || results.answers.iter().map(|answer| &answer.decision);
+fn nothing_found(answers: &[&Answer]) -> String {
+    let decisions = || answers.iter().map(|answer| &answer.decision);
     let verdicts = || decisions().map(|decision| &decision.verdict);
-    if results.answers.is_empty() {
+    if answers.is_empty() {
         return "one cell was measured, and there is nothing to compare it with".into();
     }
     if verdicts().all(|verdict| *verdict == Verdict::Equivalent) {
@@ -109,14 +117,14 @@ fn nothing_found(results: &Results) -> String {
     if open.is_empty() {
         return format!(
             "no difference was told: {tested} of {} comparisons are equivalent, and the others cannot be tested",
-            results.answers.len()
+            answers.len()
         );
     }
     let reach = open.iter().map(|(detectable, _)| *detectable).fold(1.0, f64::max);
     format!(
         "no difference was told: {} of {} comparisons are undecided, changes of {:.1} % would have been found, {}",
         open.len(),
-        results.answers.len(),
+        answers.len(),
         (reach - 1.0) * 100.0,
         needed_text(open.iter().map(|(_, needed)| *needed))
     )

@@ -43,17 +43,25 @@ impl StudySpec {
             self.check_cell(one)?;
         }
         self.check_changed_workloads()?;
-        if let Some(one) = self.workload.iter().find(|one| !one.launcher.is_empty() && !self.models.is_empty()) {
-            return Err(format!(
-                "workload '{}': the trace of a run by a launcher would hold the writing of its file sets: leave out models",
-                one.name
-            ));
-        }
+        self.check_traces()?;
         for name in &self.models {
             senesce_devmodel::DeviceModel::builtin(name).map_err(|error| error.to_string())?;
         }
         self.check_until_decided()?;
         self.check_cold_reads()
+    }
+
+    /// What is modelled is the whole trace of a run, so that it may hold nothing but what is measured.
+    fn check_traces(&self) -> Result<(), String> {
+        for one in self.workload.iter().filter(|_| !self.models.is_empty()) {
+            let more = match (one.launcher.as_str(), one.microbenchmark.as_str()) {
+                ("", "") => continue,
+                ("", _) => "a microbenchmark would hold what prepares and removes its files",
+                _ => "a run by a launcher would hold the writing of its file sets",
+            };
+            return Err(format!("workload '{}': the trace of {more}: leave out models", one.name));
+        }
+        Ok(())
     }
 
     /// What goes on until it is decided is decided by measured values, one run after the other on this machine.
@@ -302,90 +310,4 @@ pub(crate) fn with_suggestion(message: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const GOOD: &str = r#"
-name = "does age matter"
-size = "256M"
-[[file_system]]
-kind = "ext4"
-[[file_system]]
-kind = "xfs"
-name = "xfs small log"
-mkfs = "-l size=16m"
-[[state]]
-kind = "fresh"
-[[state]]
-kind = "aged"
-profile = "agrawal"
-fullness = 0.7
-data = "write"
-[[workload]]
-personality = "webserver"
-scale = 0.1
-seconds = 5
-[[workload]]
-cold_read = true
-[[cell]]
-state = "fresh"
-workload = "cold-read"
-skip = true
-"#;
-
-    fn problem(from: &str, to: &str) -> String {
-        let text = GOOD.replacen(from, to, 1);
-        assert_ne!(text, GOOD);
-        StudySpec::parse("s.toml", &text).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_good_study_is_read_and_names_are_filled_in() {
-        let spec = StudySpec::parse("s.toml", GOOD).unwrap();
-        let names: Vec<&str> = spec.workload.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(names, ["webserver", "cold-read"]);
-        assert!(spec.exception(1, 0, "cold-read").skip);
-        assert!(!spec.exception(1, 1, "cold-read").skip);
-    }
-
-    #[test]
-    fn unknown_names_get_the_nearest() {
-        assert!(problem("fullness", "fulness").contains("did you mean `fullness`"));
-        assert!(problem("\"xfs\"", "\"xsf\"").contains("did you mean 'xfs'"));
-        assert!(problem("\"agrawal\"", "\"agraval\"").contains("did you mean 'agrawal'"));
-        assert!(problem("\"webserver\"", "\"webservr\"").contains("did you mean 'webserver'"));
-        assert!(problem("workload = \"cold-read\"", "workload = \"cold-raed\"").contains("did you mean 'cold-read'"));
-    }
-
-    #[test]
-    fn a_cold_read_of_files_that_were_never_written_is_refused() {
-        assert!(problem("data = \"write\"", "").contains("never written"));
-        assert!(problem("skip = true", "").contains("holds no files"));
-    }
-
-    #[test]
-    fn what_is_too_small_or_too_many_is_refused() {
-        assert!(problem("256M", "4M").contains("at least 8 MiB"));
-        assert!(problem("256M\"", "256M\"\nrepetitions = 4000000000").contains("at most 10000"));
-        assert!(problem("256M\"", "256M\"\nimages = 0").contains("at least 1"));
-    }
-
-    #[test]
-    fn what_goes_on_until_it_is_decided_has_an_end() {
-        let with = |keys: &str| problem("size = \"256M\"", &format!("size = \"256M\"\n{keys}"));
-        assert!(with("until_decided = true").contains("max_time"));
-        assert!(with("max_time = \"1h\"").contains("until_decided"));
-        assert!(with("until_decided = true\nmax_time = \"1h\"\nmodels = [\"850-evo\"]").contains("models"));
-        let text = GOOD.replacen("size", "until_decided = true\nmax_time = \"1h\"\nsize", 1);
-        assert!(StudySpec::parse("s.toml", &text).is_ok());
-        let in_lab = format!("{text}\n[[cell]]\nfile_system = \"ext4\"\nlab = true\n");
-        assert!(StudySpec::parse("s.toml", &in_lab).unwrap_err().to_string().contains("runs in the lab"));
-    }
-
-    #[test]
-    fn contradictions_are_refused() {
-        assert!(problem("kind = \"fresh\"", "kind = \"fresh\"\nprofile = \"agrawal\"").contains("mean nothing"));
-        assert!(problem("cold_read = true", "cold_read = true\nfile = \"x.f\"").contains("exactly one"));
-        assert!(problem("name = \"xfs small log\"", "name = \"ext4\"").contains("two [[file_system]]"));
-    }
-}
+mod tests;

@@ -48,7 +48,7 @@ pub fn restricted(spec: &StudySpec, wanted: &[RunId]) -> StudySpec {
     part
 }
 
-/// Measures these runs of one kernel in a guest.
+/// Measures these runs of one kernel in a guest; those that failed there, and why.
 ///
 /// # Errors
 /// When the guest cannot be had; runs that it did not do are not done.
@@ -57,10 +57,32 @@ pub fn measure<R: Run<Event = Event, Step = RunId>>(
     name: &str,
     wanted: &[RunId],
     context: &mut Context<'_, R>,
-) -> Result<(), Failure> {
+) -> Result<Vec<(RunId, String)>, Failure> {
     let part = restricted(spec, wanted);
     let guest = guest(spec, &part, name, wanted)?;
-    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context).map(|_| ())
+    run_in_guest::<Study, R>(&guest, &part, Some(wanted), context)
+}
+
+/// Why runs of the lab are not done.
+pub struct NotDone {
+    /// The failures in the guest.
+    each: BTreeMap<RunId, String>,
+    others: String,
+}
+
+impl NotDone {
+    /// Of the runs that failed in a guest, or of a guest that could not be had.
+    pub fn of(outcome: Result<Vec<(RunId, String)>, Failure>) -> Self {
+        match outcome {
+            Ok(failed) => Self { each: failed.into_iter().collect(), others: "the guest did not run it".into() },
+            Err(failure) => Self { each: BTreeMap::new(), others: format!("in the lab: {failure}") },
+        }
+    }
+
+    /// Why this run is not done.
+    pub fn reason(&self, id: RunId) -> String {
+        self.each.get(&id).map_or_else(|| self.others.clone(), |reason| format!("in the guest: {reason}"))
+    }
 }
 
 /// The guest for these runs. What this machine cannot do itself is no matter: the guest has its own kernel and programs.
@@ -106,10 +128,22 @@ pub fn check(spec: &StudySpec) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::FailedRun;
 
     /// A kind that few kernels have.
     const STRANGE: &str = "name = 't'\nsize = '256M'\n[[file_system]]\nkind = 'nilfs2'\n[[state]]\nkind = 'fresh'\n\
         [[workload]]\npersonality = 'webserver'\n[[cell]]\nlab = true\n";
+
+    #[test]
+    fn a_run_that_failed_in_the_guest_keeps_its_reason() {
+        let spec = StudySpec::parse("t", STRANGE).unwrap();
+        let ids = runs(&spec);
+        let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
+        let not_done = NotDone::of(Ok(vec![(ids[0], reason.into())]));
+        assert_eq!(not_done.reason(ids[1]), "the guest did not run it");
+        let failed = [FailedRun { id: ids[0], reason: not_done.reason(ids[0]) }];
+        assert_eq!(crate::verdicts::censored(&failed).len(), 1, "{}", failed[0].reason);
+    }
 
     #[test]
     fn a_guest_is_asked_for_what_this_machine_cannot_do() {

@@ -62,7 +62,7 @@ pub struct Matrix {
     estimated: f64,
     begun: Instant,
     /// Kernels of the lab whose runs were tried in this execution, and why what is not done of them is not.
-    tried: BTreeMap<String, String>,
+    tried: BTreeMap<String, lab::NotDone>,
 }
 
 impl Matrix {
@@ -136,15 +136,11 @@ impl Matrix {
             context.progress.phase(&format!("{} runs in the lab", left.len()), 0, "runs");
             let outcome = lab::measure(&self.spec, kernel, &left, context);
             context.check_interrupt()?;
-            let reason = match outcome {
-                Ok(()) => "the guest did not run it".to_string(),
-                Err(failure) => format!("in the lab: {failure}"),
-            };
-            self.tried.insert(kernel.into(), reason);
+            self.tried.insert(kernel.into(), lab::NotDone::of(outcome));
         }
         match context.is_done_or_pending(&id) {
             true => Ok(()),
-            false => Err(Failure::new(ExitCode::RunFailed, self.tried[kernel].clone())),
+            false => Err(Failure::new(ExitCode::RunFailed, self.tried[kernel].reason(id))),
         }
     }
 

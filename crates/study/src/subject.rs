@@ -202,8 +202,7 @@ impl Subject {
             }
             Self::FileOperation(name, time) => {
                 ready(target)?;
-                let asked =
-                    FileOpsOptions { operations: vec![name.clone()], time: *time, seed, ..FileOpsOptions::default() };
+                let asked = file_operation(name, *time, seed);
                 let result = file_ops(target.directory(), &asked, progress, interrupt)?;
                 let Some(one) = result.operations.first() else {
                     return Err(Failure::new(ExitCode::RunFailed, format!("'{name}' gave no result")));
@@ -271,6 +270,11 @@ fn throughput(finished: Repetition) -> Result<Measured, Failure> {
     Ok(Measured::of(metrics, finished.ops as f64, finished.seconds))
 }
 
+/// One operation without fsync: one with it would be a metric of its own.
+fn file_operation(name: &str, time: Duration, seed: Seed) -> FileOpsOptions {
+    FileOpsOptions { operations: vec![name.into()], sync: vec![false], time, seed, ..FileOpsOptions::default() }
+}
+
 fn options(seed: Seed, time: Duration) -> Options {
     Options { seed, length: Some(Length::Time(time)), ..Options::default() }
 }
@@ -278,6 +282,16 @@ fn options(seed: Seed, time: Duration) -> Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_operation_is_done_as_often_as_its_result_tells() {
+        let temporary = tempfile::tempdir().unwrap();
+        let claimed = senesce_volume::ClaimedDirectory::claim(temporary.path(), None).unwrap();
+        let asked = file_operation("create", Duration::from_millis(1), Seed(1));
+        let result = file_ops(&claimed, &asked, &senesce_core::progress::Silent, &Interrupt::new()).unwrap();
+        let passes: Vec<(&str, bool)> = result.operations.iter().map(|one| (one.name.as_str(), one.fsync)).collect();
+        assert_eq!(passes, [("create", false)]);
+    }
 
     #[test]
     fn what_the_account_of_a_cold_read_leaves_open_is_its_caveat() {

@@ -1,6 +1,7 @@
 //! The answers of a study: every question under every judged metric, from intervals that hold together.
 
 use crate::command::SAID;
+use crate::command::process::NO_END;
 use crate::questions::{CellId, Question, error_each, questions};
 use crate::results::{Cell, FailedRun};
 use crate::spec::{StateKind, StudySpec};
@@ -55,17 +56,57 @@ pub struct Change {
     pub probability: Option<f64>,
 }
 
-/// Cells of which runs found no space, and how many.
-pub type Censored = BTreeMap<CellId, usize>;
+/// Cells that lack runs because of how fast these were.
+pub type Censored = BTreeMap<CellId, Lost>;
 
-/// What grows while it runs fills a volume the sooner the faster it is: of a cell with such runs the slower ones are left. What a
-/// program of the user's said itself may be of another device.
+/// Runs of a cell whose values would be at one end of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// Found no space: what grows while it runs fills a volume the sooner the faster it is.
+    no_space: usize,
+    /// Did not end in time.
+    no_end: usize,
+}
+
+impl Lost {
+    /// Of which kind a failed run is, by our words alone: what a program of the user's said itself may be of another device.
+    fn counter(&mut self, reason: &str) -> Option<&mut usize> {
+        match reason.split(SAID).next()? {
+            ours if ours.contains("(ENOSPC)") => Some(&mut self.no_space),
+            ours if ours.contains(NO_END) => Some(&mut self.no_end),
+            _ => None,
+        }
+    }
+
+    /// Why the values that are left are not judged.
+    fn text(self) -> String {
+        let no_space = format!(
+            "{} runs of a cell found no space, so that the slower ones are left: make the images larger or the workload smaller",
+            self.no_space
+        );
+        let no_end = format!(
+            "{} runs of a cell did not end within their timeout, so that the faster ones are left: raise the timeout or make the \
+             workload smaller",
+            self.no_end
+        );
+        match (self.no_space, self.no_end) {
+            (_, 0) => no_space,
+            (0, _) => no_end,
+            _ => format!("{no_space}; {no_end}"),
+        }
+    }
+}
+
+/// The cells of which failed runs left the slower or the faster ones.
 pub fn censored(failed: &[FailedRun]) -> Censored {
     let mut found = Censored::new();
-    let found_no_space = |reason: &str| reason.split(SAID).next().is_some_and(|ours| ours.contains("(ENOSPC)"));
-    for one in failed.iter().filter(|one| found_no_space(&one.reason)) {
+    for one in failed {
         let id = CellId { workload: one.id.workload, fs: one.id.on.fs, state: one.id.on.state };
-        *found.entry(id).or_default() += 1;
+        let mut lost = found.get(&id).copied().unwrap_or_default();
+        if let Some(count) = lost.counter(&one.reason) {
+            *count += 1;
+            found.insert(id, lost);
+        }
     }
     found
 }
@@ -105,11 +146,8 @@ pub fn ratio(
     question: Question,
     metric: &str,
 ) -> Result<Ratio, Untestable> {
-    if let Some(count) = [question.sample, question.reference].iter().find_map(|id| censored.get(id)) {
-        return Err(Untestable::Other(format!(
-            "{count} runs of a cell found no space, so that the slower ones are left: make the images larger or the workload \
-             smaller"
-        )));
+    if let Some(lost) = [question.sample, question.reference].iter().find_map(|id| censored.get(id)) {
+        return Err(Untestable::Other(lost.text()));
     }
     let find = |id: CellId| find(cells, id, metric);
     let missing = |id: CellId| {

@@ -18,6 +18,7 @@ pub mod mounted;
 pub mod nvme;
 pub mod pressure;
 pub mod priority;
+pub mod processes;
 pub mod usage;
 pub mod xfs;
 pub mod zones;

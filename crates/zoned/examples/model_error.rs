@@ -61,7 +61,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Metric::Mean => "mean latency",
                 Metric::P95 => "p95 latency",
             };
-            for group in point.groups(value) {
+            let part = if value.is_marked { "all values, marked" } else { "all values, not marked" };
+            for group in point.groups(value).into_iter().chain([part.into()]) {
                 groups.entry((format!("{group}: {what}"), point.held_out())).or_default().push(value.error());
             }
             if detail.is_some() {

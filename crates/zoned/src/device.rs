@@ -60,6 +60,12 @@ pub trait ZonedDevice {
         Ok(false)
     }
 
+    /// Whether the way to the drive keeps write pointers of its own, which do not follow what went to the drive by another way: the
+    /// kernel's block layer does from Linux 6.10 on (zone write plugging). Only a command by this way puts them right.
+    fn host_keeps_pointers(&self) -> bool {
+        false
+    }
+
     /// Runs one command alone and waits for it. Must not be mixed with commands in flight.
     ///
     /// # Errors

@@ -172,7 +172,9 @@ impl AgeSpec {
                 .map(|found| Bytes(found.len()))
                 .map_err(|_| needs(&format!("{} does not exist yet", path.display()))),
             TargetSpec::Device(path) => Ok(BlockDevice::open(&path)?.size()),
-            TargetSpec::Directory(path) => Err(needs(&format!("{} is a directory", path.display()))),
+            TargetSpec::Directory(path) => {
+                Err(needs(&format!("{} as a directory has no size of its own", path.display())))
+            }
         }
     }
 

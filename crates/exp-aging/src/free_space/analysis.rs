@@ -1,6 +1,6 @@
 //! Figures and table of free space.
 
-use super::{LARGE, Natural, large_share};
+use super::{Natural, large_from, large_share};
 use senesce_core::analysis::*;
 use senesce_layout::FreeSpace;
 use senesce_study::images::ImageFacts;
@@ -97,7 +97,7 @@ pub(super) fn counts(spec: &StudySpec, images: &[ImageFacts]) -> Option<Figure> 
 }
 
 pub(super) fn table(spec: &StudySpec, images: &[ImageFacts], natural: &[Natural]) -> Table {
-    let large = senesce_core::Bytes((spec.size.0 as f64 * LARGE) as u64);
+    let large = senesce_core::Bytes(large_from(spec));
     let share = format!("in extents from {large} (%)");
     let columns = [
         "file system",

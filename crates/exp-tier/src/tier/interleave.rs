@@ -88,20 +88,7 @@ impl Turns<'_> {
         let subjects =
             self.kinds.iter().map(|kind| Subject::start(*kind, self.setup)).collect::<Result<Vec<_>, _>>()?;
         context.progress.phase(&format!("round {}", round + 1), self.conditions.len() as u64, "conditions");
-        for (index, (condition, word)) in self.conditions.iter().enumerate() {
-            context.progress.position(index as u64, condition);
-            let mut order = turns(self.kinds);
-            shuffle(&mut order, context.seed, &format!("tier/order/{round}/{condition}"));
-            for (place, name) in order {
-                context.check_interrupt()?;
-                for reading in measure(&subjects[place], index)? {
-                    let one = Measurement::new(reading.metric, reading.unit, Better::Lower, reading.value)?;
-                    let one = Measurement { repetition: round as u32, ..one };
-                    let one = one.under("subject", name).under(self.key, word);
-                    context.measure(reading.under.into_iter().fold(one, |one, (name, word)| one.under(name, word)));
-                }
-            }
-        }
+        self.take(round, context, |place, index| measure(&subjects[place], index))?;
         for subject in subjects {
             if let Some(fs) = subject.tier() {
                 let stats = fs.stats();
@@ -111,11 +98,90 @@ impl Turns<'_> {
         }
         Ok(())
     }
+
+    /// All turns of a round: calls `measure` with the places of a subject and of a condition.
+    fn take<R: Run>(
+        &self,
+        round: u64,
+        context: &mut Context<'_, R>,
+        measure: impl Fn(usize, usize) -> Result<Vec<Reading>, Failure>,
+    ) -> Result<(), Failure> {
+        for (index, (condition, word)) in self.conditions.iter().enumerate() {
+            context.progress.position(index as u64, condition);
+            let mut order = turns(self.kinds);
+            shuffle(&mut order, context.seed, &format!("tier/order/{round}/{condition}"));
+            for (place, name) in order {
+                context.check_interrupt()?;
+                let readings = measure(place, index)?;
+                // What is interrupted ends early, and tells of the calls so far as if they were all.
+                context.check_interrupt()?;
+                for reading in readings {
+                    let one = Measurement::new(reading.metric, reading.unit, Better::Lower, reading.value)?;
+                    let one = Measurement { repetition: round as u32, ..one };
+                    let one = one.under("subject", name).under(self.key, word);
+                    context.measure(reading.under.into_iter().fold(one, |one, (name, word)| one.under(name, word)));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::disk::Disk;
+    use super::super::setup;
     use super::*;
+    use senesce_core::interrupt::Interrupt;
+    use senesce_core::{Analysis, Bytes, Record, Seed, Size, Span};
+    use senesce_runs::run::{Conduct, NoEvent, Planned, Recorded, State, conduct};
+    use senesce_tierfs::cold::Latency;
+
+    /// A round of one turn, in which the user asks to stop.
+    struct Stopped;
+
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Spec {}
+
+    impl Run for Stopped {
+        const KIND: &'static str = "stopped";
+        type Spec = Spec;
+        type Event = NoEvent;
+        type Step = u64;
+
+        fn steps(_spec: &Spec, _seed: Seed) -> Result<Vec<Planned<u64>>, Failure> {
+            Ok(vec![Planned::new(0, "take turns", "-")])
+        }
+
+        fn begin(_spec: &Spec, _context: &mut Context<'_, Self>) -> Result<Self, Failure> {
+            Ok(Self)
+        }
+
+        fn step(&mut self, _spec: &Spec, round: &u64, context: &mut Context<'_, Self>) -> Result<(), Failure> {
+            let (size, disk, interrupt) = (Size(Bytes::mib(1)), Disk::default(), context.interrupt);
+            let setup = setup(size, size, Span::from_millis(1), 1, (Latency::HDD, &disk));
+            let conditions = [("4K".to_string(), "4096".to_string())];
+            let turns = Turns { kinds: &[SubjectKind::Bpfs], setup: &setup, key: "size", conditions: &conditions };
+            turns.take(*round, context, |_, _| {
+                interrupt.request();
+                Ok(vec![Reading::new("latency", "us", 1.0)])
+            })
+        }
+
+        fn analyse(_spec: &Spec, _recorded: &Recorded<Self>) -> Result<Analysis, Failure> {
+            Ok(Analysis { result: serde_json::json!({}), ..Analysis::default() })
+        }
+    }
+
+    #[test]
+    fn the_last_turn_of_a_round_does_not_count_when_it_was_cut_short() {
+        let (directory, interrupt) = (tempfile::tempdir().unwrap(), Interrupt::new());
+        let path = directory.path().join("run");
+        let how = Conduct { interrupt: &interrupt, ..Conduct::quietly(&path) };
+        assert_eq!(conduct::<Stopped>(&Spec {}, Seed(1), &how).unwrap().state, State::Interrupted);
+        let record = Record::open(&path).unwrap();
+        assert!(Recorded::<Stopped>::of(&record).unwrap().measurements().next().is_none());
+    }
 
     #[test]
     fn bpfs_mode_takes_a_second_turn_beside_anticache() {

@@ -1,10 +1,11 @@
 //! What drifted while the runs of a comparison were made. It is named and nothing is corrected: a ratio between two sides that were
 //! measured one after the other holds the drift too.
 
-use super::Row;
+use super::{Groups, Row, Values, key, units};
 use senesce_core::Record;
 use senesce_stats::{mean, trend};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// A drift is named that is significant at this level over all series of the comparison (Bonferroni) ...
 const ERROR: f64 = 0.05;
@@ -24,13 +25,15 @@ pub(super) fn by_date(records: &[Record]) -> Vec<&Record> {
     sorted
 }
 
-/// What to say of two sides, each by date, and of what was judged of them.
-pub(super) fn caveats(sample: &[&Record], reference: &[&Record], rows: &[Row]) -> Vec<String> {
-    let judged = || rows.iter().filter(|row| row.described.is_none());
-    let series: Vec<Series> = judged()
-        .flat_map(|row| [("sample", &row.sample), ("reference", &row.reference)].map(|side| series(row, side)))
-        .flatten()
-        .collect();
+/// What to say of the sample and the reference, both by date, of their values and of what was judged of them.
+pub(super) fn caveats([sample, reference]: [&[&Record]; 2], values: &[Groups; 2], rows: &[Row]) -> Vec<String> {
+    let of_side = |row: &Row, side: usize| {
+        let (_, values) = values[side].get(&key(&row.what))?;
+        Some(series(&row.name(), ["sample", "reference"][side], values))
+    };
+    let judged = rows.iter().filter(|row| row.described.is_none());
+    let series: Vec<Series> =
+        judged.flat_map(|row| [0, 1].map(|side| of_side(row, side))).flatten().flatten().collect();
     let tested: Vec<_> = series.iter().filter_map(|one| Some((one, trend(&one.values)?))).collect();
     let error = ERROR / tested.len().max(1) as f64;
     let drifts = tested.into_iter().filter_map(|(one, trend)| {
@@ -47,14 +50,22 @@ struct Series {
     values: Vec<f64>,
 }
 
-/// The repetitions of each run of a side, and its runs.
-fn series(row: &Row, (side, runs): (&str, &Vec<Vec<f64>>)) -> Vec<Series> {
-    let of = |over: String, values: Vec<f64>| Series { name: row.name(), over, values };
-    let within = runs.iter().enumerate().map(|(number, values)| {
-        let which = if runs.len() == 1 { String::new() } else { format!(" (run {})", number + 1) };
-        of(format!("within the {side}{which}"), values.clone())
+/// The repetitions of each run and image of a side, and its runs; of the only run its images.
+fn series(name: &str, side: &str, values: &Values) -> Vec<Series> {
+    let of = |over: String, values: Vec<f64>| Series { name: name.into(), over, values };
+    let images: BTreeSet<u32> = values.keys().map(|(_, image)| *image).collect();
+    let (runs, counted) = units(values);
+    let within = values.iter().map(|((run, image), of_image)| {
+        let which = match (runs > 1, images.len() > 1) {
+            (false, false) => String::new(),
+            (true, false) => format!(" (run {})", run + 1),
+            (false, true) => format!(" (image {image})"),
+            (true, true) => format!(" (run {}, image {image})", run + 1),
+        };
+        of(format!("within the {side}{which}"), of_image.clone())
     });
-    let between = of(format!("over the runs of the {side}"), runs.iter().filter_map(|run| mean(run)).collect());
+    let what = if runs > 1 { "runs" } else { "images" };
+    let between = of(format!("over the {what} of the {side}"), counted.iter().filter_map(|one| mean(one)).collect());
     within.chain([between]).collect()
 }
 

@@ -1,14 +1,19 @@
 //! Comparison of runs: first what differs in their environments, then every metric under every condition, in words.
 
+mod comparable;
 mod drift;
+mod kept;
 mod present;
+mod share;
 mod until_decided;
 
+pub use share::parse_share;
 pub use until_decided::compare_until_decided;
 
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
+use comparable::{comparable, each_once};
 use senesce_core::analysis::{Analysis, Better};
 use senesce_core::failure::ExitCode;
 use senesce_core::measurement::Seconds;
@@ -53,10 +58,12 @@ pub enum WhenUndecided {
 pub struct Row {
     /// Its first measurement: metric, unit, direction, condition.
     pub what: Measurement,
-    /// Values of the runs in question, one group per run and image.
+    /// Values of the runs in question, one group for each thing that is counted: each run, or each image of the only run.
     pub sample: Vec<Vec<f64>>,
     /// Values of the reference.
     pub reference: Vec<Vec<f64>>,
+    /// Runs of sample and of reference that measured it.
+    pub runs: [usize; 2],
     /// How it is judged, or the interval that describes it. `None`: no direction is better.
     pub decision: Option<Decision>,
     /// Why it is described and not judged. `None`: it is judged.
@@ -124,7 +131,7 @@ impl Comparison {
 /// Compares the runs in `sample` with those in `reference`; each run counts as one more image.
 ///
 /// # Errors
-/// A usage error without a run on each side, for runs that are not comparable, with what differs, and for those without a
+/// A usage error without a run on each side, for one that is named twice on a side, for runs that are not comparable, with what differs, and for those without a
 /// metric in common; as [`measurements::of`].
 pub fn compare(
     registry: &Registry,
@@ -135,6 +142,8 @@ pub fn compare(
     let (Some(first), Some(base)) = (sample.first(), reference.first()) else {
         return Err(Failure::usage("a comparison needs two runs at least: senesce compare REFERENCE RUN"));
     };
+    each_once(sample)?;
+    each_once(reference)?;
     let all: Vec<&Record> = sample.iter().chain(reference).collect();
     let mut caveats = comparable(&all, options)?;
     caveats.extend(all.iter().filter(|record| record.is_partial()).map(|record| {
@@ -154,11 +163,13 @@ pub fn compare(
     }
     let emulation = if emulated { Emulation::Somewhere } else { Emulation::Nowhere };
     let (ours, theirs) = (drift::by_date(sample), drift::by_date(reference));
-    let rows = judged_rows(&groups(registry, &ours)?, &groups(registry, &theirs)?, emulation, options);
-    caveats.extend(drift::caveats(&ours, &theirs, &rows));
+    let sides = [groups(registry, &ours)?, groups(registry, &theirs)?];
+    let rows = judged_rows(&sides[0], &sides[1], emulation, options);
+    caveats.extend(drift::caveats([&ours, &theirs], &sides, &rows));
     if rows.is_empty() {
         return Err(Failure::usage("the runs have no metric under the same condition in common; nothing to compare"));
     }
+    caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
         sample: sample.iter().map(|record| record.path.clone()).collect(),
         reference: reference.iter().map(|record| record.path.clone()).collect(),
@@ -170,62 +181,15 @@ pub fn compare(
     })
 }
 
-/// What makes runs incomparable: refused, or a caveat where the user insists.
-fn comparable(records: &[&Record], options: &Options) -> Result<Vec<String>, Failure> {
-    let base = records[records.len() - 1];
-    let mut differences = Vec::new();
-    for record in records {
-        for (what, of) in [("kind", kind as fn(&Record) -> String), ("target class", target_class), ("engine", engine)]
-        {
-            let (ours, theirs) = (of(record), of(base));
-            if ours != theirs {
-                differences.push(format!(
-                    "{what}: {ours} ({}) against {theirs} ({})",
-                    record.path.display(),
-                    base.path.display()
-                ));
-            }
-        }
-    }
-    differences.sort();
-    differences.dedup();
-    if differences.is_empty() || options.allow_different {
-        return Ok(differences.into_iter().map(|text| format!("compared although they differ in {text}")).collect());
-    }
-    Err(Failure::usage(format!(
-        "the runs are not comparable: {}; to compare them anyway say --even-if-different",
-        differences.join("; ")
-    )))
-}
-
-fn kind(record: &Record) -> String {
-    record.plan.kind.clone()
-}
-
-/// Whether a benchmark executed its system calls: `bench --null` measures the engine itself.
-fn engine(record: &Record) -> String {
-    let null = record.plan.spec.get("how").and_then(|how| how.get("null")).and_then(toml::Value::as_bool);
-    let null = null.unwrap_or(false);
-    if null { "no system calls".into() } else { "system calls".into() }
-}
-
-/// Memory, image, device or directory, from the name of the target.
-fn target_class(record: &Record) -> String {
-    let fact = |name: &str| record.environment.0.get(name).and_then(Value::as_str).unwrap_or_default();
-    let name = fact("target.name");
-    let in_memory = fact("image.in_memory") == "true";
-    match name {
-        "" => "-".into(),
-        name if name.starts_with("memory:") || in_memory => "image in memory".into(),
-        name if name.starts_with("image:") => "image file".into(),
-        name if name.starts_with("/dev/") => "device".into(),
-        _ => "directory".into(),
-    }
-}
-
 type Key = (String, String, BTreeMap<String, String>);
-type Group = (Measurement, BTreeMap<(usize, u32), Vec<f64>>);
+/// Values by run and image.
+type Values = BTreeMap<(usize, u32), Vec<f64>>;
+type Group = (Measurement, Values);
 type Groups = BTreeMap<Key, Group>;
+
+fn key(one: &Measurement) -> Key {
+    (one.metric.clone(), one.unit.clone(), one.condition.clone())
+}
 
 fn groups(registry: &Registry, records: &[&Record]) -> Result<Groups, Failure> {
     let measured = records.iter().map(|record| measurements::of(registry, record));
@@ -237,9 +201,8 @@ fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
     let mut all = Groups::new();
     for (run, measured) in runs.into_iter().enumerate() {
         for one in measured {
-            let key = (one.metric.clone(), one.unit.clone(), one.condition.clone());
             let (image, value, seconds) = (one.image, one.value.get(), one.seconds);
-            let entry = all.entry(key).or_insert_with(|| (one, BTreeMap::new()));
+            let entry = all.entry(key(&one)).or_insert_with(|| (one, BTreeMap::new()));
             if seconds == Seconds::Emulator {
                 entry.0.seconds = seconds;
             }
@@ -247,6 +210,16 @@ fn groups_of(runs: Vec<Vec<Measurement>>) -> Groups {
         }
     }
     all
+}
+
+/// How many runs there are, and what is counted of them: runs where there are several, else the images of the only one.
+fn units(values: &Values) -> (usize, Vec<Vec<f64>>) {
+    let mut runs: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for ((run, _), of_image) in values {
+        runs.entry(*run).or_default().extend(of_image);
+    }
+    let groups = if runs.len() > 1 { runs.values().cloned().collect() } else { values.values().cloned().collect() };
+    (runs.len(), groups)
 }
 
 /// Whether any of the runs was emulated.
@@ -284,9 +257,9 @@ fn judged_rows(sample: &Groups, reference: &Groups, emulation: Emulation, option
         if ours.is_none() && described.is_some() {
             continue;
         }
-        let sample = ours.into_iter().flat_map(BTreeMap::values).cloned().collect();
-        let reference = groups.values().cloned().collect();
-        rows.push(Row { what: what.clone(), sample, reference, decision: None, described, gate: None });
+        let ((our_runs, sample), (runs, reference)) = (ours.map(units).unwrap_or_default(), units(groups));
+        let (what, runs) = (what.clone(), [our_runs, runs]);
+        rows.push(Row { what, sample, reference, runs, decision: None, described, gate: None });
     }
     let is_judged = |row: &&mut Row| row.described.is_none();
     judge(rows.iter_mut().filter(is_judged).collect(), options, FAMILY_ERROR);
@@ -326,23 +299,12 @@ fn with_gate(row: &mut Row, options: &Options) {
 fn ratio(row: &Row, options: &Options) -> Result<Ratio, Untestable> {
     let (sample, reference) = (Arm::of(&row.sample, Mean::Geometric)?, Arm::of(&row.reference, Mean::Geometric)?);
     let ratio = Ratio::of(&sample, &reference);
-    let several = match (row.sample.len(), row.reference.len()) {
-        (1, 1) => return Ok(ratio.with_floor(Floor::assumed(options.between_runs))),
-        (1, _) => &row.reference,
-        (_, 1) => &row.sample,
+    let several = match row.runs {
+        [1, 1] => return Ok(ratio.with_floor(Floor::assumed(options.between_runs))),
+        [1, _] => &row.reference,
+        [_, 1] => &row.sample,
         _ => return Ok(ratio),
     };
     let means: Vec<f64> = several.iter().filter_map(|run| senesce_stats::mean(run)).collect();
     Ok(ratio.with_floor(Floor::of_runs(&means)?.at_least(options.between_runs)))
-}
-
-/// Reads `5%` or `0.05` as a fraction.
-///
-/// # Errors
-/// A usage error for what is no number, and for one outside of 0 to 10.
-pub fn parse_share(text: &str) -> Result<f64, Failure> {
-    let wrong = || Failure::usage(format!("'{text}' is not a share: write 5% or 0.05"));
-    let (number, divisor) = text.trim().strip_suffix('%').map_or((text.trim(), 1.0), |number| (number.trim(), 100.0));
-    let share = number.parse::<f64>().map_err(|_| wrong())? / divisor;
-    if (0.0..=10.0).contains(&share) { Ok(share) } else { Err(wrong()) }
 }

@@ -1,20 +1,18 @@
 //! A comparison that is measured here until it is decided: round by round one run of each side, in random order, so that what
 //! the machine does meanwhile meets both alike. Every look at the rounds is paid for ([`Sequential`]).
 
-use super::{Comparison, Options, Row, comparable, groups_of, rows, with_gate};
+use super::kept::{Asked, RoundTimes};
+use super::{Comparison, Options, Row, comparable, groups_of, rows, share, with_gate};
 use crate::decided::direction;
 use crate::measurements;
 use crate::registry::Registry;
 use crate::run::{Conduct, State, interrupted};
 use rand::Rng;
-use senesce_core::failure::errno_message;
 use senesce_core::{ExitCode, Failure, Measurement, Plan, Record, Seed};
 use senesce_stats::arm::LEAST_VALUES;
 use senesce_stats::sequential::{Goal, Sequential, Step};
 use senesce_stats::verdict::FAMILY_ERROR;
 use senesce_stats::{Mean, Ratio, Rule, Unit, Untestable};
-use serde_json::json;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,6 +33,8 @@ pub fn compare_until_decided(
     how: &Conduct<'_>,
 ) -> Result<Comparison, Failure> {
     let mut times = RoundTimes::read(directory)?;
+    let asked = Asked::of(max_time, options.fail_on_regression);
+    asked.check(directory, &times)?;
     let goal = options.fail_on_regression.map_or(Goal::Verdict, Goal::Gate);
     let mut course = Course::new(goal);
     let mut last: Option<[Record; 2]> = None;
@@ -51,6 +51,7 @@ pub fn compare_until_decided(
             both[side] = Some(run_once(registry, plan, seed, &out, how)?);
         }
         let [Some(reference), Some(sample)] = both else { break };
+        asked.keep(directory)?;
         times.add(number, begun.elapsed(), directory)?;
         course.add(measurements::of(registry, &reference)?, measurements::of(registry, &sample)?);
         last = Some([reference, sample]);
@@ -58,81 +59,35 @@ pub fn compare_until_decided(
     let Some([base, first]) = last else { return Err(Failure::usage("--max-time leaves no time for a single round")) };
     let mut caveats = comparable(&[&first, &base], options)?;
     caveats.push(format!("{} rounds were measured here, one run of each side in turn", course.rounds()));
+    caveats.extend(same_images([reference, sample]));
+    let rows = course.rows(options);
+    caveats.extend(share::caveat(&rows, options.fail_on_regression));
     Ok(Comparison {
         sample: runs_in(directory, "sample", course.rounds()),
         reference: runs_in(directory, "reference", course.rounds()),
         environment: base.environment.differences(&first.environment),
         settings: base.plan.differences(&first.plan),
-        rows: course.rows(options),
+        rows,
         caveats,
         options: options.clone(),
     })
 }
 
+/// What to say of plans with a seed of their own, which the seed of a round does not reach.
+fn same_images(plans: [&Plan; 2]) -> Option<String> {
+    let kind = &plans.into_iter().find(|plan| plan.spec.contains_key("seed"))?.kind;
+    Some(format!(
+        "{kind} draws from the seed in its plan: all rounds repeat its images, and what is told speaks for these alone"
+    ))
+}
+
 /// The name of the directory of a run.
-fn run_name(side: &str, round: usize) -> String {
+pub(super) fn run_name(side: &str, round: usize) -> String {
     format!("{side}-{round:04}")
 }
 
 fn runs_in(directory: &Path, side: &str, rounds: usize) -> Vec<PathBuf> {
     (0..rounds).map(|round| directory.join(run_name(side, round))).collect()
-}
-
-/// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
-/// they would be paid for with other shares than those that were taken.
-struct RoundTimes {
-    seconds: Vec<f64>,
-}
-
-impl RoundTimes {
-    const FILE: &str = "round-seconds.json";
-
-    /// Longer than any round (seconds).
-    const LONGEST: f64 = 1e8;
-
-    fn read(directory: &Path) -> Result<Self, Failure> {
-        let file = directory.join(Self::FILE);
-        let refuse = |problem: &str| {
-            Err(Failure::usage(format!(
-                "{}: {problem}; without it the looks at these rounds would not be those that were paid for: put it back, or name \
-                 another --out and measure anew",
-                file.display()
-            )))
-        };
-        // A round is begun when the time of the one before is written: a last one that was cut off has none.
-        let is_begun =
-            |round| ["reference", "sample"].iter().any(|side| directory.join(run_name(side, round)).exists());
-        let text = match senesce_core::input::regular(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound && !is_begun(1) => {
-                return Ok(Self { seconds: Vec::new() });
-            }
-            Err(error) => return refuse(&errno_message(&error)),
-        };
-        match serde_json::from_slice::<Vec<f64>>(&text) {
-            Ok(seconds) if is_begun(seconds.len() + 1) => refuse("it has fewer times than there are rounds"),
-            Ok(seconds) if seconds.iter().all(|one| (0.0..=Self::LONGEST).contains(one)) => Ok(Self { seconds }),
-            Ok(_) => refuse("it holds what is no time of a round"),
-            Err(error) => refuse(&format!("it is damaged ({error})")),
-        }
-    }
-
-    /// Time of the first `rounds` rounds.
-    fn of(&self, rounds: usize) -> Duration {
-        Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
-    }
-
-    /// A round that was found measured keeps its time.
-    fn add(&mut self, number: usize, time: Duration, directory: &Path) -> Result<(), Failure> {
-        if number < self.seconds.len() {
-            return Ok(());
-        }
-        self.seconds.push(time.as_secs_f64());
-        Ok(senesce_core::record::write_atomically(
-            &directory.join(Self::FILE),
-            json!(self.seconds).to_string().as_bytes(),
-        )?)
-    }
 }
 
 /// One run of a plan. Rounds repeat it, so that a benchmark in it repeats nothing itself.
@@ -339,35 +294,16 @@ mod tests {
     }
 
     #[test]
-    fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut times = RoundTimes::read(directory.path()).unwrap();
-        times.add(0, Duration::from_secs(3), directory.path()).unwrap();
-        times.add(1, Duration::from_secs(4), directory.path()).unwrap();
-        let mut again = RoundTimes::read(directory.path()).unwrap();
-        again.add(0, Duration::from_millis(1), directory.path()).unwrap();
-        assert_eq!([0, 1, 2].map(|rounds| again.of(rounds).as_secs()), [0, 3, 7]);
-    }
-
-    #[test]
-    fn times_that_are_damaged_or_gone_are_no_reason_to_look_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let refused =
-            || RoundTimes::read(directory.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
-        for text in ["[1.0, -2.0]", "[1e300]", "[3.0, ", "{}"] {
-            std::fs::write(directory.path().join(RoundTimes::FILE), text).unwrap();
-            assert!(refused().contains("another --out"), "{text}: {}", refused());
+    fn rounds_that_repeat_the_images_of_a_seed_say_so() {
+        let plan = Plan::default_of("study", Seed(1));
+        let mut seeded = plan.clone();
+        seeded.spec.insert("seed".into(), toml::Value::Integer(42));
+        assert_eq!(same_images([&plan, &plan]), None);
+        for plans in [[&plan, &seeded], [&seeded, &plan]] {
+            assert!(
+                same_images(plans).is_some_and(|message| message.starts_with("study draws from the seed in its plan"))
+            );
         }
-        std::fs::write(directory.path().join(RoundTimes::FILE), "[1.0]").unwrap();
-        std::fs::create_dir(directory.path().join("sample-0001")).unwrap();
-        assert_eq!(refused(), "", "the second round was cut off");
-        std::fs::create_dir(directory.path().join("sample-0002")).unwrap();
-        assert!(refused().contains("fewer times"), "{}", refused());
-        std::fs::remove_dir(directory.path().join("sample-0001")).unwrap();
-        std::fs::remove_file(directory.path().join(RoundTimes::FILE)).unwrap();
-        assert_eq!(refused(), "", "nothing was measured yet");
-        std::fs::create_dir(directory.path().join("reference-0001")).unwrap();
-        assert!(refused().contains("another --out"), "{}", refused());
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod format;
 use super::{ImportedFile, Importer, read_text};
 use crate::run::{Imported, ImportedRun, Recorded, import_with};
 use clones::Joined;
+pub use clones::sum;
 use concurrency::Concurrency;
 use format::{Direction, Output};
 use hdrhistogram::Histogram;

@@ -25,7 +25,7 @@ pub struct Guest {
 }
 
 /// Does `steps` (none: all) of the run of kind `G` that `spec` asks for in a guest. What they record there is recorded here,
-/// with the guest's environment under `guest.`; steps that are done there are done here.
+/// with the guest's environment under `guest.`; steps that are done there are done here. Returns those that failed there, and why.
 ///
 /// # Errors
 /// When the guest does not boot, or a step in it fails and the kind does not go on after that; nothing is recorded then.
@@ -34,7 +34,7 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     spec: &G::Spec,
     steps: Option<&[G::Step]>,
     context: &mut Context<'_, R>,
-) -> Result<GuestBooted, Failure> {
+) -> Result<Vec<(G::Step, String)>, Failure> {
     let share = fresh_share(context.path())?;
     // Not what this machine would plan: the guest has a kernel and programs of its own.
     let plan = new_plan::<G>(spec, context.seed)?;
@@ -71,8 +71,10 @@ pub fn run_in_guest<G: Run, R: Run<Event = G::Event>>(
     }
     let recorded = Recorded::<G>::of(&Record::open(&inside)?)?;
     let booted = GuestBooted { steps: recorded.done.len(), ..GuestBooted::of(&outcome) };
-    take_over::<G, R>(recorded, booted.clone(), context)?;
-    Ok(booted)
+    let failures = recorded.failures().into_iter();
+    let failed = failures.filter_map(|(step, reason)| Some((step?, reason.to_string()))).collect();
+    take_over::<G, R>(recorded, booted, context)?;
+    Ok(failed)
 }
 
 /// A folder that the guest may write. What a guest left there that was cut off is gone with its drives: it starts anew.

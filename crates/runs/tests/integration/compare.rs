@@ -18,12 +18,6 @@ fn run(directory: &Path, name: &str, values: &[f64], kernel: &str, target: &str)
 }
 
 fn dated_run(directory: &Path, name: &str, values: &[f64], [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
-    let mut environment = Environment::default();
-    if let Some(date) = date {
-        environment.put("run.date", date);
-    }
-    environment.put("kernel.release", kernel);
-    environment.put("target.name", target);
     let mut measurements = Vec::new();
     for (repetition, value) in (0u32..).zip(values) {
         let one = Measurement::new("throughput", "1/s", Better::Higher, *value).unwrap().under("fs", "ext4");
@@ -32,10 +26,32 @@ fn dated_run(directory: &Path, name: &str, values: &[f64], [kernel, target]: [&s
             Measurement::new("layout score", "", Better::Higher, 0.9 + value * 1e-4).unwrap().under("fs", "ext4");
         measurements.push(Measurement { repetition, ..score });
     }
+    recorded(&directory.join(name), measurements, [kernel, target], date)
+}
+
+fn recorded(path: &Path, measurements: Vec<Measurement>, [kernel, target]: [&str; 2], date: Option<&str>) -> Record {
+    let mut environment = Environment::default();
+    if let Some(date) = date {
+        environment.put("run.date", date);
+    }
+    environment.put("kernel.release", kernel);
+    environment.put("target.name", target);
     let spec = ImportedFile { source: "fio.json".into(), crc32: "00000000".into() };
     let imported = Imported { spec, environment, events: Vec::new(), measurements, caveats: Vec::new() };
-    import::<Fio>(&directory.join(name), imported).unwrap();
-    Record::open(&directory.join(name)).unwrap()
+    import::<Fio>(path, imported).unwrap();
+    Record::open(path).unwrap()
+}
+
+/// A run with the throughput of several images, one group of repetitions each.
+fn run_of_images(directory: &Path, name: &str, images: &[&[f64]]) -> Record {
+    let mut measurements = Vec::new();
+    for (image, values) in (0u32..).zip(images) {
+        for (repetition, value) in (0u32..).zip(*values) {
+            let one = Measurement::new("throughput", "1/s", Better::Higher, *value).unwrap();
+            measurements.push(Measurement { image, repetition, ..one });
+        }
+    }
+    recorded(&directory.join(name), measurements, ["6.1", "memory:1G"], None)
 }
 
 const BASE: [f64; 5] = [100.0, 101.0, 99.0, 100.5, 99.5];
@@ -219,4 +235,87 @@ fn what_drifts_is_named_and_so_are_sides_measured_one_after_the_other() {
     let runs: Vec<Record> = [3, 0, 5, 1, 6, 2, 7, 4].map(falling).into();
     let found = caveats(&runs, &base);
     assert!(found.contains("over the runs of the sample drifts by -2"), "{found}");
+}
+
+#[test]
+fn one_run_of_several_images_against_one_is_as_unsure_as_any_single_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let images = |name: &str, factor: f64| {
+        let values = BASE.map(|value| [factor * (100.0 + (value - 100.0) / 10.0)]);
+        run_of_images(directory.path(), name, &values.each_ref().map(|one| &one[..]))
+    };
+    let (base, other) = (images("base", 1.0), images("other", 0.97));
+    let verdict = |between_runs: f64| {
+        let options = Options { between_runs, ..Options::default() };
+        let found = compare(&REGISTRY, std::slice::from_ref(&other), std::slice::from_ref(&base), &options).unwrap();
+        (found.rows[0].runs, found.rows[0].judged().unwrap().verdict.word())
+    };
+    assert_eq!(verdict(0.0), ([1, 1], "worse"));
+    assert_eq!(verdict(0.05), ([1, 1], "undecided"), "runs of the same are said to differ by more");
+}
+
+#[test]
+fn of_several_runs_with_several_images_runs_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    // The runs of a side differ by 20 %, their images by nothing.
+    let side = |name: &str, factor: f64| {
+        [100.0, 120.0].map(|level| {
+            let images = BASE.map(|value| [factor * level * value / 100.0]);
+            run_of_images(directory.path(), &format!("{name}{level}"), &images.each_ref().map(|one| &one[..]))
+        })
+    };
+    let (base, other) = (side("base", 1.0), side("other", 0.85));
+    let row = &compare(&REGISTRY, &other, &base, &Options::default()).unwrap().rows[0];
+    assert_eq!((row.sample.len(), row.reference.len(), row.runs), (2, 2, [2, 2]));
+    assert_eq!(row.judged().unwrap().verdict.word(), "undecided", "two runs a side");
+    // A run of images against several runs is widened by what these differ.
+    let row = &compare(&REGISTRY, &other[..1], &base, &Options::default()).unwrap().rows[0];
+    assert_eq!((row.sample.len(), row.reference.len(), row.runs), (5, 2, [1, 2]));
+    assert_eq!(row.judged().unwrap().verdict.word(), "undecided");
+}
+
+#[test]
+fn a_drift_over_images_is_none_over_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let falling: Vec<[f64; 1]> = (0..12).map(|step| [100.0 - f64::from(step)]).collect();
+    let of =
+        |name: &str| run_of_images(directory.path(), name, &falling.iter().map(|one| &one[..]).collect::<Vec<_>>());
+    let found = compare(&REGISTRY, &[of("one")], &[of("other")], &Options::default()).unwrap().caveats.join("\n");
+    assert!(found.contains("throughput over the images of the sample drifts by -1"), "{found}");
+    assert!(!found.contains("over the runs"), "{found}");
+}
+
+#[test]
+fn a_gate_that_throughput_cannot_fail_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let none = run(directory.path(), "none", &BASE.map(|value| value / 1000.0), "6.1", "memory:1G");
+    let caveats = |limit: f64| {
+        let options = Options { fail_on_regression: Some(limit), ..Options::default() };
+        compare(&REGISTRY, std::slice::from_ref(&none), std::slice::from_ref(&base), &options)
+            .unwrap()
+            .caveats
+            .join("\n")
+    };
+    assert!(caveats(2.0).contains("the gate of 200 % can never fail what loses 100 % at most: "), "{}", caveats(2.0));
+    assert!(caveats(2.0).contains("throughput [fs=ext4]"), "{}", caveats(2.0));
+    assert!(!caveats(0.99).contains("can never fail"), "{}", caveats(0.99));
+}
+
+#[test]
+fn a_run_counts_once_on_a_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = run(directory.path(), "base", &BASE, "6.1", "memory:1G");
+    let other = run(directory.path(), "other", &SLOW, "6.1", "memory:1G");
+    std::os::unix::fs::symlink(directory.path().join("base"), directory.path().join("link")).unwrap();
+    let again = Record::open(&directory.path().join("link")).unwrap();
+    let both = [base.clone(), again];
+    let found = |sample: &[Record], reference: &[Record]| {
+        compare(&REGISTRY, sample, reference, &Options::default()).map_err(|failure| failure.to_string())
+    };
+    for refused in [found(std::slice::from_ref(&other), &both), found(&both, std::slice::from_ref(&other))] {
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("link is named twice on one side"), "{refused}");
+    }
+    assert!(found(&[base.clone()], &[base]).is_ok(), "against itself nothing differs");
 }

@@ -41,7 +41,7 @@ fn done(id: RunId, value: f64, seconds: f64) -> Past {
 }
 
 fn failed(id: RunId, seconds: f64) -> Past {
-    Past::Failed(FailedRun { id, reason: "it did not end within its timeout".into() }, seconds)
+    Past::Failed(FailedRun { id, reason: "sh job: it failed with exit code 1".into() }, seconds)
 }
 
 /// One execution of the study: the looks that are due, and every run that is asked for, once.
@@ -165,6 +165,23 @@ fn with_a_dead_cell(seed: u64) -> (Vec<Past>, impl FnMut(RunId) -> Past) {
     let mut value = move |id: RunId| [100.0, 50.0, 96.0][id.on.fs] * (0.04 * normal(&mut rng)).exp();
     execute(&spec(), &mut past, |id| if id.on.fs == 1 { failed(id, 100.0) } else { done(id, value(id), 1.0) });
     (past, move |id| done(id, value(id), 1.0))
+}
+
+#[test]
+fn a_cell_whose_slow_runs_did_not_end_is_not_judged_by_its_fast_ones() {
+    let (spec, mut past) = (spec(), Vec::new());
+    // Every fourth run of the second file system hangs; the others are twice as fast as anything else.
+    execute(&spec, &mut past, |id| match (id.on.fs, id.repetition % 4) {
+        (1, 3) => {
+            let reason = "sh job: it did not end within 60 s and was ended; raise its timeout if it needs longer";
+            Past::Failed(FailedRun { id, reason: reason.into() }, 60.0)
+        }
+        (fs, repetition) => done(id, [100.0, 200.0, 50.0][fs] + f64::from(repetition % 3), 1.0),
+    });
+    let said = answers(&spec, &past);
+    assert_eq!([word(&said, 0, 1), word(&said, 1, 2), word(&said, 0, 2)], ["not-testable", "not-testable", "better"]);
+    let message = answer(&said, 0, 1).decision.text();
+    assert!(message.contains("did not end within their timeout"), "{message}");
 }
 
 #[test]

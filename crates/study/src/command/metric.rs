@@ -3,9 +3,11 @@
 use regex::Regex;
 use senesce_core::analysis::Better;
 use senesce_core::{Measurement, NoValue};
-use senesce_runs::import::fio::format;
+use senesce_runs::import::fio::format::{self, Direction, Job};
+use senesce_runs::import::fio::sum;
 use senesce_runs::measurements::MODELLED;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// How a command is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -182,27 +184,38 @@ fn plausible(name: &str, unit: &str, value: f64, seconds: f64) -> Result<(), Str
     }
 }
 
-/// Operations a second over all jobs and directions, with bandwidth and latency beside it.
+/// Operations a second over all jobs and directions, over the longest runtime, with bandwidth and latency beside it.
 fn fio(out: &str, seconds: f64) -> Result<Vec<Measurement>, String> {
     let output = format::parse(out)?;
     if let Some(job) = output.jobs.iter().find(|job| job.error != 0) {
         return Err(format!("fio: job '{}' ended with error {}", job.name, job.error));
     }
-    let all = || output.jobs.iter().flat_map(|job| &job.directions);
-    let operations: f64 = all().map(|one| one.operations).sum();
-    if operations == 0.0 {
+    at_once(&output.jobs)?;
+    let all: Vec<&Direction> = output.jobs.iter().flat_map(|job| &job.directions).collect();
+    let Some(whole) = sum(&all).filter(|whole| whole.operations > 0.0) else {
         return Err("fio did no operation".into());
-    }
-    all().try_for_each(|one| plausible("runtime of fio", "ms", one.runtime_ms, seconds))?;
-    let latency = all().map(|one| one.total_mean_ns * one.operations).sum::<f64>() / operations;
+    };
+    plausible("runtime of fio", "ms", whole.runtime_ms, seconds)?;
     let values = [
-        ("fio operations", "operations/s", Better::Higher, all().map(|one| one.iops).sum()),
-        ("fio bandwidth", "MiB/s", Better::Higher, all().map(|one| one.bandwidth).sum::<f64>() / f64::from(1 << 20)),
-        ("fio mean latency", "us", Better::Lower, latency / 1000.0),
+        ("fio operations", "operations/s", Better::Higher, whole.iops),
+        ("fio bandwidth", "MiB/s", Better::Higher, whole.bandwidth / f64::from(1 << 20)),
+        ("fio mean latency", "us", Better::Lower, whole.total_mean_ns / 1000.0),
     ];
     let made =
         |(name, unit, better, value)| Measurement::new(name, unit, better, value).map_err(|error| error.to_string());
     values.into_iter().map(made).collect()
+}
+
+/// Rates of jobs that ran one after the other have no sum.
+fn at_once(jobs: &[Job]) -> Result<(), String> {
+    let waits = jobs.iter().find(|job| job.options.contains_key("wait_for"));
+    let groups = jobs.iter().filter_map(|job| job.group).collect::<BTreeSet<_>>().len();
+    let why = match waits {
+        Some(job) => format!("job '{}' waits for another (wait_for)", job.name),
+        None if groups > 1 => format!("its jobs are of {groups} groups (stonewall, new_group)"),
+        None => return Ok(()),
+    };
+    Err(format!("fio: {why}, so that their rates did not hold at the same time: give each group a workload of its own"))
 }
 
 #[cfg(test)]
@@ -294,5 +307,39 @@ mod tests {
         assert_eq!(values, [150.0, 2.0, 2.0, 2.1]);
         assert!(spec("metric = 'fio'").read(1.0, &text(2000.0), "").unwrap_err().contains("one of the two"));
         assert!(spec("metric = 'fio'").read(1.0, "fio: cannot open", "").is_err());
+    }
+
+    /// What fio prints of jobs that each read: name, group, operations a second, seconds, and what else is said of it.
+    fn fio_of(jobs: &[(&str, u32, f64, f64, &str)]) -> Result<Vec<f64>, String> {
+        let job = |(name, group, iops, seconds, more): &(&str, u32, f64, f64, &str)| {
+            format!(
+                "{{\"jobname\": \"{name}\", \"groupid\": {group}, \"error\": 0{more}, \"read\": {{\"total_ios\": {}, \
+                 \"io_bytes\": 1048576, \"bw_bytes\": 1048576, \"iops\": {iops}, \"runtime\": {}, \"clat_ns\": \
+                 {{\"mean\": 2000.0}}}}}}",
+                iops * seconds,
+                seconds * 1000.0
+            )
+        };
+        let all: Vec<String> = jobs.iter().map(job).collect();
+        let text = format!("{{\"fio version\": \"fio-3.33\", \"jobs\": [{}]}}", all.join(", "));
+        let found = spec("metric = 'fio'").read(100.0, &text, "")?;
+        Ok(found.iter().map(|one| one.value.get()).collect())
+    }
+
+    #[test]
+    fn jobs_that_did_not_run_at_the_same_time_have_no_sum() {
+        let (one, other) = (("a", 0, 100.0, 10.0, ""), ("b", 1, 300.0, 10.0, ""));
+        let groups = fio_of(&[one, other]).unwrap_err();
+        assert!(groups.contains("of 2 groups") && groups.contains("workload of its own"), "{groups}");
+        let waiting = ("b", 0, 300.0, 10.0, ", \"job options\": {\"wait_for\": \"a\"}");
+        assert!(fio_of(&[one, waiting]).unwrap_err().contains("job 'b' waits for another"));
+        assert_eq!(fio_of(&[one, ("b", 0, 300.0, 10.0, "")]).unwrap()[0], 400.0);
+    }
+
+    #[test]
+    fn a_job_that_ends_early_counts_over_the_time_of_the_longest() {
+        // 1000 and 3000 operations in 10 s: 400 a second, whatever the second one's own rate was.
+        let found = fio_of(&[("a", 0, 100.0, 10.0, ""), ("b", 0, 3000.0, 1.0, "")]).unwrap();
+        assert!((found[0] - 400.0).abs() < 1e-9 && (found[1] - 1.1).abs() < 1e-9, "{found:?}");
     }
 }

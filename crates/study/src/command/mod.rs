@@ -6,7 +6,7 @@ pub mod process;
 
 use crate::spec::WorkloadSpec;
 use metric::{MetricSpec, Named};
-use process::{Ended, How};
+use process::{Ended, How, NO_END};
 use senesce_core::analysis::Better;
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
@@ -197,7 +197,7 @@ impl Program {
         let trouble = match ended.how {
             How::TimedOut => {
                 let seconds = self.timeout.as_secs_f64();
-                Some(format!("it did not end within {seconds} s and was ended; raise its timeout if it needs longer"))
+                Some(format!("it {NO_END} {seconds} s and was ended; raise its timeout if it needs longer"))
             }
             _ => ended.trouble(),
         };

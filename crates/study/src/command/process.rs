@@ -19,6 +19,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// In the reason of every run whose program was ended at its time limit.
+pub const NO_END: &str = "did not end within";
+
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {

@@ -8,7 +8,7 @@ mod objects;
 mod pgbench;
 
 use crate::command::is_installed;
-use crate::command::process::{self, How};
+use crate::command::process::{self, How, NO_END};
 use crate::spec::WorkloadSpec;
 use senesce_core::failure::errno_message;
 use senesce_core::interrupt::Interrupt;
@@ -168,7 +168,7 @@ impl Place<'_> {
             .map_err(|error| wrong(format!("start {name}: {}", errno_message(&error))))?;
         match (ended.how, ended.trouble()) {
             (How::Interrupted, _) => Err(Failure::new(ExitCode::Interrupted, "interrupted")),
-            (How::TimedOut, _) => Err(wrong(format!("{name} did not end within {} s", LIMIT.as_secs()))),
+            (How::TimedOut, _) => Err(wrong(format!("{name} {NO_END} {} s", LIMIT.as_secs()))),
             (_, Some(trouble)) => Err(wrong(format!("{name}: {trouble}; it said: {}", ended.last_lines()))),
             (_, None) => Ok(ended.out),
         }

@@ -202,14 +202,70 @@ fn a_cell_whose_fast_runs_found_no_space_is_not_judged() {
     let reason =
         senesce_core::failure::failed("write", std::path::Path::new("/x"))(std::io::Error::from_raw_os_error(28));
     assert_eq!(reason.exit_code(), ExitCode::RunFailed);
-    let failed = [FailedRun { id, reason: reason.to_string() }];
-    let answers = judge_all(&spec, &whole.judged, &censored(&failed));
-    let words: Vec<&str> = answers
-        .iter()
-        .filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 })
-        .map(|answer| answer.decision.verdict.word())
-        .collect();
-    assert_eq!(words, ["not-testable"; 4], "its age and its three pairs");
+    let said = of_the_cell(&spec, &whole, &[FailedRun { id, reason: reason.to_string() }]);
+    assert_eq!(said.len(), 4, "its age and its three pairs");
+    for message in said {
+        assert!(message.contains("1 runs of a cell found no space, so that the slower ones are left"), "{message}");
+    }
     let reason = format!("sh job: it failed with exit code 1{SAID}write /elsewhere: No space left on device (ENOSPC)");
     assert!(censored(&[FailedRun { id, reason }]).is_empty(), "another device was full");
+}
+
+#[test]
+fn a_cell_whose_slow_runs_did_not_end_is_not_judged() {
+    let spec = spec("", "");
+    let whole = measured(&spec, |_| 100.0, |_| None, 8);
+    let id = |repetition| RunId { on: ImageId { fs: 0, state: 1, image: 0 }, workload: 0, repetition, twin: false };
+    let slow = |repetition| {
+        let reason = "sh job: it did not end within 600 s and was ended; raise its timeout if it needs longer".into();
+        FailedRun { id: id(repetition), reason }
+    };
+    let said = of_the_cell(&spec, &whole, &[slow(0), slow(1)]);
+    assert_eq!(said.len(), 4, "its age and its three pairs");
+    for message in &said {
+        assert!(
+            message.starts_with("not testable here: 2 runs of a cell did not end within their timeout"),
+            "{message}"
+        );
+        assert!(message.contains("the faster ones are left: raise the timeout"), "{message}");
+    }
+    let full = FailedRun { id: id(2), reason: "write /x: No space left on device (ENOSPC)".into() };
+    let both = of_the_cell(&spec, &whole, &[slow(0), full]);
+    assert!(both[0].contains("found no space") && both[0].contains("did not end"), "{}", both[0]);
+    let told = FailedRun { id: id(0), reason: format!("sh job: exit code 1{SAID}fetch: did not end within 3 s") };
+    assert!(censored(&[told]).is_empty(), "a time limit of the program's own");
+}
+
+/// The words of all answers about the first workload on the first file system in the second state, with these runs failed.
+fn of_the_cell(spec: &StudySpec, whole: &Results, failed: &[FailedRun]) -> Vec<String> {
+    let answers = judge_all(spec, &whole.judged, &censored(failed)).into_iter();
+    let here = answers.filter(|answer| answer.question.sample == CellId { workload: 0, fs: 0, state: 1 });
+    here.map(|answer| answer.decision.text()).collect()
+}
+
+#[test]
+fn a_difference_on_modelled_drives_alone_is_told_as_one() {
+    let text = "name = 't'\nsize = '1G'\nmodels = ['850-evo']\n[[file_system]]\nkind = 'ext4'\n[[state]]\nkind = 'fresh'\n\
+                [[state]]\nkind = 'aged'\nprofile = 'agrawal'\nfullness = 0.5\n[[workload]]\npersonality = 'webserver'\n\
+                scale = 0.1\n";
+    let spec = StudySpec::parse("t", text).unwrap();
+    let mut rng = Seed(9).stream("noise");
+    let events = runs(&spec).into_iter().map(|id| {
+        let mut one = event(id, 100.0 * (0.2 * normal(&mut rng)).exp(), None);
+        let modelled = if id.on.state == 1 { 20.0 } else { 40.0 } * (0.01 * normal(&mut rng)).exp();
+        let metric = format!("throughput{}850-evo", senesce_runs::measurements::MODELLED);
+        one.metrics.push(Measurement::new(&metric, "operations/s", Better::Higher, modelled).unwrap());
+        one
+    });
+    let past: Vec<Past> = events.map(Past::Run).collect();
+    let results = Results::gather(spec.clone(), &past, Vec::new(), Vec::new());
+    let words: Vec<&str> = results.answers.iter().map(|answer| answer.decision.verdict.word()).collect();
+    assert_eq!(words, ["undecided", "worse"]);
+    let analysis = crate::analysis_of(&results);
+    let answer = analysis.result["answer"].as_str().unwrap();
+    assert!(
+        answer.starts_with("as it was measured, no difference was told: 1 of 1 comparisons are undecided"),
+        "{answer}"
+    );
+    assert!(answer.contains("; on modelled drives there are differences"), "{answer}");
 }

@@ -201,7 +201,7 @@ impl FileOps<'_> {
             fsync: sync,
             iterations: (batches.len() * instances) as u64,
             batches: batches.len() as u64,
-            mean_us: each[each.len() / 2],
+            mean_us: median(&each),
             min_us: each[0],
             max_us: each[each.len() - 1],
             overhead_percent: 100.0 * overhead * batches.len() as f64 / timed.max(1.0),
@@ -235,11 +235,22 @@ impl FileOps<'_> {
     }
 }
 
+/// The middle of sorted values; of an even number of them the mean of the two in the middle.
+fn median(sorted: &[f64]) -> f64 {
+    let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
+    (sorted[low] + sorted[high]) / 2.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use senesce_core::progress::Silent;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        assert_eq!([median(&[1.0, 2.0, 9.0]), median(&[1.0, 2.0, 4.0, 9.0]), median(&[5.0])], [2.0, 3.0, 5.0]);
+    }
 
     #[test]
     fn every_operation_of_the_table_is_there() {

@@ -2,7 +2,7 @@
 
 use super::points::{Metric, Point, duration};
 use crate::error::ZonedError;
-use crate::job::{Job, Span};
+use crate::job::{ActorResult, Job, Span};
 use crate::run::{RunOptions, run_sim};
 use crate::sim::model::Model;
 use senesce_core::interrupt::Interrupt;
@@ -19,6 +19,8 @@ pub struct Compared {
     pub measured: f64,
     /// As the model has it.
     pub modelled: f64,
+    /// Whether the model says that it cannot answer for this value.
+    pub is_marked: bool,
 }
 
 impl Compared {
@@ -55,9 +57,20 @@ pub fn compare(model: &Model, point: &Point, seed: Seed) -> Result<Vec<Compared>
             Metric::Mean => actor.latency().mean_us(),
             Metric::P95 => actor.latency().quantile_us(0.95),
         };
-        Compared { actor: value.actor, metric: value.metric, measured: value.value, modelled }
+        let is_marked = is_marked(actor, value.metric);
+        Compared { actor: value.actor, metric: value.metric, measured: value.value, modelled, is_marked }
     });
     Ok(compared.collect())
+}
+
+fn is_marked(actor: &ActorResult, metric: Metric) -> bool {
+    let (rates, latencies) = (&actor.rates_outside_model, &actor.latencies_outside_model);
+    let marks = match metric {
+        Metric::Iops => [None, rates.as_ref()],
+        Metric::Mean => [latencies.as_ref(), rates.as_ref()],
+        Metric::P95 => [latencies.as_ref(), None],
+    };
+    actor.outside_model.is_some() || marks.iter().any(Option::is_some)
 }
 
 /// Median, 90th percentile and worst of absolute relative errors.

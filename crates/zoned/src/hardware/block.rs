@@ -181,6 +181,10 @@ impl ZonedDevice for ZonedBlockDevice {
         self.epoch.elapsed().as_nanos() as u64
     }
 
+    fn host_keeps_pointers(&self) -> bool {
+        self.geometry.zoned
+    }
+
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
         self.ring = Some(Ring::new(commands, &self.path, self.options)?);
         self.buffers = Some(Buffers::new(commands, transfer_bytes)?);

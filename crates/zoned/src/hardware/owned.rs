@@ -32,6 +32,10 @@ impl ZonedDevice for Owned {
         self.device.now_ns()
     }
 
+    fn host_keeps_pointers(&self) -> bool {
+        self.device.host_keeps_pointers()
+    }
+
     fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
         self.device.reserve(commands, transfer_bytes)
     }

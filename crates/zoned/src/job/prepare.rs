@@ -50,7 +50,7 @@ fn apply<D: ZonedDevice + ?Sized>(device: &mut D, step: &CheckedStep, info: &Zon
     }
     match step.step {
         PrepareStep::Wear => Ok(true),
-        PrepareStep::Reset if info.state == ZoneState::Empty => Ok(true),
+        PrepareStep::Reset if needs_no_reset(device, info) => Ok(true),
         PrepareStep::Reset if device.preset(info.zone, None)? => Ok(true),
         PrepareStep::Reset => zone_command(device, Operation::Reset, info),
         PrepareStep::Fill => fill(device, info, step.blocks),
@@ -58,6 +58,11 @@ fn apply<D: ZonedDevice + ?Sized>(device: &mut D, step: &CheckedStep, info: &Zon
         PrepareStep::Open => zone_command(device, Operation::Open, info),
         PrepareStep::Close => zone_command(device, Operation::Close, info),
     }
+}
+
+/// An empty zone that another way emptied may still be written in the eyes of the host.
+fn needs_no_reset<D: ZonedDevice + ?Sized>(device: &D, info: &ZoneInfo) -> bool {
+    info.state == ZoneState::Empty && !device.host_keeps_pointers()
 }
 
 fn fill<D: ZonedDevice + ?Sized>(device: &mut D, info: &ZoneInfo, blocks: u64) -> Result<bool, ZonedError> {
@@ -68,7 +73,7 @@ fn fill<D: ZonedDevice + ?Sized>(device: &mut D, info: &ZoneInfo, blocks: u64) -
     if device.preset(info.zone, Some(blocks))? {
         return Ok(true);
     }
-    if info.state != ZoneState::Empty && !zone_command(device, Operation::Reset, info)? {
+    if !needs_no_reset(device, info) && !zone_command(device, Operation::Reset, info)? {
         return Ok(false);
     }
     let block_bytes = device.geometry().block_bytes;
@@ -110,5 +115,88 @@ fn run<D: ZonedDevice + ?Sized>(device: &mut D, command: Command) -> Result<bool
             fault,
             remedy: "preparation cannot go on; look at the zones with `senesce zones DEVICE list`",
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::Completion;
+    use crate::device::Clock;
+    use crate::geometry::Geometry;
+    use crate::job::{Activity, ActorSpec, Job, Preparation, Span, Zones};
+    use crate::run::{check_on, open_sim};
+    use crate::sim::SimDevice;
+    use crate::sim::model::Model;
+    use senesce_core::{Seed, Silent};
+    use std::collections::BTreeMap;
+
+    /// A block layer that lets writes through only where it believes the pointer to be.
+    struct Plugged {
+        drive: SimDevice,
+        believed: BTreeMap<u32, u64>,
+        refused: u32,
+    }
+
+    impl ZonedDevice for Plugged {
+        fn geometry(&self) -> &Geometry {
+            self.drive.geometry()
+        }
+
+        fn clock(&self) -> Clock {
+            self.drive.clock()
+        }
+
+        fn now_ns(&mut self) -> u64 {
+            self.drive.now_ns()
+        }
+
+        fn host_keeps_pointers(&self) -> bool {
+            true
+        }
+
+        fn reserve(&mut self, commands: u32, transfer_bytes: u32) -> Result<(), ZonedError> {
+            self.drive.reserve(commands, transfer_bytes)
+        }
+
+        fn submit(&mut self, command: Command) -> Result<(), ZonedError> {
+            let pointer = self.believed.entry(command.zone).or_insert(command.block);
+            match command.operation {
+                Operation::Reset => *pointer = command.block,
+                Operation::Write if *pointer == command.block => *pointer += u64::from(command.blocks),
+                Operation::Write => self.refused += 1,
+                _ => {}
+            }
+            self.drive.submit(command)
+        }
+
+        fn next(&mut self, until_ns: u64) -> Result<Option<Completion>, ZonedError> {
+            self.drive.next(until_ns)
+        }
+
+        fn report(&mut self, first: u32, count: u32) -> Result<Vec<ZoneInfo>, ZonedError> {
+            self.drive.report(first, count)
+        }
+    }
+
+    #[test]
+    fn a_zone_that_was_emptied_by_another_way_is_reset_by_this_one() {
+        let fill = Preparation { step: PrepareStep::Fill, zones: Zones::Count(1), to: 0.01 };
+        let job = Job {
+            prepare: Some(vec![fill]),
+            ..Job::of(vec![ActorSpec { time: Some(Span::seconds(1.0)), ..ActorSpec::new(Activity::Write) }])
+        };
+        let drive = open_sim(&Model::load("zn540").unwrap(), &job, Seed(1)).unwrap();
+        let mut plugged = Plugged { drive, believed: BTreeMap::new(), refused: 0 };
+        let checked = check_on(&mut plugged, &job).unwrap();
+        let interrupt = Interrupt::new();
+        let mut once = |plugged: &mut Plugged| prepare(plugged, &checked, &Silent, &interrupt).unwrap();
+        once(&mut plugged);
+        assert!(plugged.believed[&0] > 0);
+        // By passthrough: the block layer does not hear of it.
+        let zone = plugged.drive.report(0, 1).unwrap()[0];
+        assert!(zone_command(&mut plugged.drive, Operation::Reset, &zone).unwrap());
+        once(&mut plugged);
+        assert_eq!(plugged.refused, 0);
     }
 }

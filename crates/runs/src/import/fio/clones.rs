@@ -53,8 +53,9 @@ fn joined(group: &[&Job], caveats: &mut Vec<String>) -> Option<Joined> {
     Some(Joined { job, clones: group.len() })
 }
 
-/// Operations and bytes add up over the longest runtime (fio, stat.c, `sum_thread_stats`), means are weighted by operations.
-fn sum(parts: &[&Direction]) -> Option<Direction> {
+/// What ran at the same time, as one; of nothing, none. Operations and bytes add up over the longest runtime (fio, stat.c,
+/// `sum_thread_stats`), means are weighted by operations.
+pub fn sum(parts: &[&Direction]) -> Option<Direction> {
     let [first, others @ ..] = parts else { return None };
     if others.is_empty() {
         return Some((*first).clone());

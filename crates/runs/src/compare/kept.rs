@@ -1,0 +1,198 @@
+//! What `compare --until-decided` keeps beside its rounds: without it the looks at them would not be those that were paid for.
+
+use super::until_decided::run_name;
+use senesce_core::failure::errno_message;
+use senesce_core::{Failure, Span};
+use senesce_stats::arm::LEAST_VALUES;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// What the looks are planned for: other looks at the same rounds would have the whole error to spend once more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    max_time: Span,
+    /// The limit of the gate, in full.
+    gate: Option<String>,
+}
+
+impl Asked {
+    const FILE: &str = "asked.json";
+
+    /// The time after which it ends, and the limit of its gate (a fraction).
+    pub(super) fn of(max_time: Duration, gate: Option<f64>) -> Self {
+        Self { max_time: Span(max_time), gate: gate.map(|limit| limit.to_string()) }
+    }
+
+    /// Refuses to go on with rounds that were looked at for something else. Before the first look anything may be asked.
+    pub(super) fn check(&self, directory: &Path, times: &RoundTimes) -> Result<(), Failure> {
+        if times.seconds.len() < LEAST_VALUES {
+            return Ok(());
+        }
+        let file = directory.join(Self::FILE);
+        let refuse = |problem: String| Err(Failure::usage(format!("{}: {problem}", file.display())));
+        let anew = "name another --out and measure anew";
+        let text = match senesce_core::input::regular(&file) {
+            Ok(text) => text,
+            Err(error) => {
+                let why = errno_message(&error);
+                return refuse(format!(
+                    "{why}; it says what the looks at these rounds were planned for: put it back, or {anew}"
+                ));
+            }
+        };
+        match serde_json::from_slice::<Self>(&text) {
+            Ok(kept) if kept == *self => Ok(()),
+            Ok(kept) => refuse(format!(
+                "the looks at these rounds were planned for {kept}, and looks planned for {self} could raise false alarms as \
+                 often again: go on with {kept}, or {anew}"
+            )),
+            Err(error) => refuse(format!("it is damaged ({error}): put it back, or {anew}")),
+        }
+    }
+
+    /// Writes it beside the rounds.
+    pub(super) fn keep(&self, directory: &Path) -> Result<(), Failure> {
+        let text = json!(self).to_string();
+        Ok(senesce_core::record::write_atomically(&directory.join(Self::FILE), text.as_bytes())?)
+    }
+}
+
+impl fmt::Display for Asked {
+    /// As it is asked for on the command line.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "--max-time '{}'", self.max_time)?;
+        match &self.gate {
+            Some(limit) => match limit.parse::<f64>() {
+                Ok(large) if large >= 1.0 => write!(formatter, " --fail-on-regression {}%", large * 100.0),
+                _ => write!(formatter, " --fail-on-regression {limit}"),
+            },
+            None => write!(formatter, " without a gate"),
+        }
+    }
+}
+
+/// How long each round took, kept beside the rounds: looks are planned by it, and the same call must plan the same looks, else
+/// they would be paid for with other shares than those that were taken.
+pub(super) struct RoundTimes {
+    seconds: Vec<f64>,
+}
+
+impl RoundTimes {
+    const FILE: &str = "round-seconds.json";
+
+    /// Longer than any round (seconds).
+    const LONGEST: f64 = 1e8;
+
+    pub(super) fn read(directory: &Path) -> Result<Self, Failure> {
+        let file = directory.join(Self::FILE);
+        let refuse = |problem: &str| {
+            Err(Failure::usage(format!(
+                "{}: {problem}; without it the looks at these rounds would not be those that were paid for: put it back, or name \
+                 another --out and measure anew",
+                file.display()
+            )))
+        };
+        // A round is begun when the time of the one before is written: a last one that was cut off has none.
+        let is_begun =
+            |round| ["reference", "sample"].iter().any(|side| directory.join(run_name(side, round)).exists());
+        let text = match senesce_core::input::regular(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound && !is_begun(1) => {
+                return Ok(Self { seconds: Vec::new() });
+            }
+            Err(error) => return refuse(&errno_message(&error)),
+        };
+        match serde_json::from_slice::<Vec<f64>>(&text) {
+            Ok(seconds) if is_begun(seconds.len() + 1) => refuse("it has fewer times than there are rounds"),
+            Ok(seconds) if seconds.iter().all(|one| (0.0..=Self::LONGEST).contains(one)) => Ok(Self { seconds }),
+            Ok(_) => refuse("it holds what is no time of a round"),
+            Err(error) => refuse(&format!("it is damaged ({error})")),
+        }
+    }
+
+    /// Time of the first `rounds` rounds.
+    pub(super) fn of(&self, rounds: usize) -> Duration {
+        Duration::from_secs_f64(self.seconds.iter().take(rounds).sum())
+    }
+
+    /// A round that was found measured keeps its time.
+    pub(super) fn add(&mut self, number: usize, time: Duration, directory: &Path) -> Result<(), Failure> {
+        if number < self.seconds.len() {
+            return Ok(());
+        }
+        self.seconds.push(time.as_secs_f64());
+        Ok(senesce_core::record::write_atomically(
+            &directory.join(Self::FILE),
+            json!(self.seconds).to_string().as_bytes(),
+        )?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_times_of_rounds_are_found_again_and_not_measured_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut times = RoundTimes::read(directory.path()).unwrap();
+        times.add(0, Duration::from_secs(3), directory.path()).unwrap();
+        times.add(1, Duration::from_secs(4), directory.path()).unwrap();
+        let mut again = RoundTimes::read(directory.path()).unwrap();
+        again.add(0, Duration::from_millis(1), directory.path()).unwrap();
+        assert_eq!([0, 1, 2].map(|rounds| again.of(rounds).as_secs()), [0, 3, 7]);
+    }
+
+    #[test]
+    fn times_that_are_damaged_or_gone_are_no_reason_to_look_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let refused =
+            || RoundTimes::read(directory.path()).err().map(|failure| failure.to_string()).unwrap_or_default();
+        for text in ["[1.0, -2.0]", "[1e300]", "[3.0, ", "{}"] {
+            std::fs::write(directory.path().join(RoundTimes::FILE), text).unwrap();
+            assert!(refused().contains("another --out"), "{text}: {}", refused());
+        }
+        std::fs::write(directory.path().join(RoundTimes::FILE), "[1.0]").unwrap();
+        std::fs::create_dir(directory.path().join("sample-0001")).unwrap();
+        assert_eq!(refused(), "", "the second round was cut off");
+        std::fs::create_dir(directory.path().join("sample-0002")).unwrap();
+        assert!(refused().contains("fewer times"), "{}", refused());
+        std::fs::remove_dir(directory.path().join("sample-0001")).unwrap();
+        std::fs::remove_file(directory.path().join(RoundTimes::FILE)).unwrap();
+        assert_eq!(refused(), "", "nothing was measured yet");
+        std::fs::create_dir(directory.path().join("reference-0001")).unwrap();
+        assert!(refused().contains("another --out"), "{}", refused());
+    }
+
+    #[test]
+    fn rounds_that_were_looked_at_are_not_looked_at_for_something_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3600);
+        let asked = Asked::of(hour, Some(0.1 + 0.2));
+        let refused = |asked: &Asked| {
+            let times = RoundTimes::read(directory.path()).unwrap();
+            asked.check(directory.path(), &times).err().map(|failure| failure.to_string()).unwrap_or_default()
+        };
+        let mut times = RoundTimes::read(directory.path()).unwrap();
+        for round in 0..LEAST_VALUES {
+            assert_eq!(refused(&Asked::of(2 * hour, None)), "", "nothing was looked at after {round} rounds");
+            asked.keep(directory.path()).unwrap();
+            times.add(round, Duration::from_secs(1), directory.path()).unwrap();
+        }
+        assert_eq!(refused(&asked), "");
+        let longer = refused(&Asked::of(2 * hour, Some(0.1 + 0.2)));
+        assert!(
+            longer.contains("go on with --max-time '1h' --fail-on-regression 0.3") && longer.contains("--out"),
+            "{longer}"
+        );
+        assert!(refused(&Asked::of(hour, None)).contains("planned for --max-time '1h' without a gate could"));
+        std::fs::write(directory.path().join(Asked::FILE), "{").unwrap();
+        assert!(refused(&asked).contains("damaged"), "{}", refused(&asked));
+        std::fs::remove_file(directory.path().join(Asked::FILE)).unwrap();
+        assert!(refused(&asked).contains("put it back"), "{}", refused(&asked));
+    }
+}

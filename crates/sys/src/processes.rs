@@ -1,0 +1,82 @@
+//! Who takes the processors' time (proc_pid_stat(5)).
+
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A thread of the kernel (PF_KTHREAD of include/linux/sched.h).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// Of a process: its parent, whether it is the kernel's, and clock ticks, its own and of the children that it has waited for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Process {
+    parent: u32,
+    is_kernels: bool,
+    own_ticks: u64,
+    children_ticks: u64,
+}
+
+/// Clock ticks that this process, all that it started, and the threads of the kernel have taken since they began; `None` where
+/// /proc tells nothing. Threads of the kernel come and go with what they took, so that differences may be a little too small.
+pub fn ticks_of_ours_and_the_kernel() -> Option<u64> {
+    let names = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    // One that has ended meanwhile has no file any more.
+    let read = |pid: u32| Some((pid, of_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
+    let all: BTreeMap<u32, Process> = names.filter_map(read).collect();
+    Some(ticks_in(&all, std::process::id()))
+}
+
+fn ticks_in(all: &BTreeMap<u32, Process>, root: u32) -> u64 {
+    let below_root = |pid: u32| {
+        let parents = std::iter::successors(Some(pid), |pid| all.get(pid).map(|process| process.parent));
+        // A circle is not to be had, but the table is no snapshot.
+        parents.take(all.len() + 1).any(|pid| pid == root)
+    };
+    let taken = all.iter().map(|(pid, process)| match process.is_kernels {
+        true => process.own_ticks,
+        false if below_root(*pid) => process.own_ticks + process.children_ticks,
+        false => 0,
+    });
+    taken.sum()
+}
+
+/// The fields 4, 9 and 14 to 17; the name of the program, field 2, is in brackets and may hold any character.
+fn of_stat(stat: &str) -> Option<Process> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().take(15).collect();
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Process {
+        parent: number(4)? as u32,
+        is_kernels: number(9)? & KERNEL_THREAD != 0,
+        own_ticks: number(14)? + number(15)?,
+        children_ticks: number(16)? + number(17)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) S 3 7 7 0 -1 69238880 100 0 0 0 123 45 6 7 20 0 1 0 99 0 0";
+        let process = Process { parent: 3, is_kernels: true, own_ticks: 168, children_ticks: 13 };
+        assert_eq!(of_stat(stat), Some(process));
+        assert_eq!((of_stat("7 (a"), of_stat("7 (a) S 1 2")), (None, None));
+    }
+
+    #[test]
+    fn what_is_below_the_root_counts_and_what_is_the_kernels() {
+        let user = |parent, own_ticks, children_ticks| Process { parent, is_kernels: false, own_ticks, children_ticks };
+        let all = BTreeMap::from([
+            (1, user(0, 1000, 5000)),
+            (2, Process { is_kernels: true, ..user(0, 7, 0) }),
+            (10, user(1, 100, 20)),
+            (11, user(10, 3, 0)),
+            (12, user(11, 2, 1)),
+            (20, user(1, 500, 0)),
+            (30, user(31, 900, 0)),
+            (31, user(30, 900, 0)),
+        ]);
+        assert_eq!(ticks_in(&all, 10), 7 + 120 + 3 + 3);
+        assert!(ticks_of_ours_and_the_kernel().is_some());
+    }
+}
