@@ -317,7 +317,7 @@ mod tests {
         let header = [RECORD.as_slice(), &length.to_le_bytes(), id.padded()].concat();
         file.write_all_at(&[MAGIC.as_slice(), &header].concat(), 0).unwrap();
         let index = encode_index(&[Entry { id, offset: start, length }]);
-        let trailer = [&1u64.to_le_bytes(), blake3::hash(&index).as_bytes().as_slice(), END].concat();
+        let trailer = [1u64.to_le_bytes().as_slice(), blake3::hash(&index).as_bytes().as_slice(), END].concat();
         file.write_all_at(&[index, trailer].concat(), start + u64::from(length)).unwrap();
     }
 

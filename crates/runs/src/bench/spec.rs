@@ -67,7 +67,7 @@ impl std::str::FromStr for ReadAhead {
             "off" => Ok(Self { kib: 0 }),
             number => match number.parse::<u64>() {
                 // The kernel counts it in pages, and rounds down (block/blk-sysfs.c, `queue_ra_store`).
-                Ok(kib) if kib % PAGE_KIB == 0 => Ok(Self { kib }),
+                Ok(kib) if kib.is_multiple_of(PAGE_KIB) => Ok(Self { kib }),
                 Ok(kib) => Err(format!("it is set in pages of {PAGE_KIB} KiB: write {}", kib - kib % PAGE_KIB)),
                 Err(_) => Err("write off or a number of KiB".to_string()),
             },
@@ -330,8 +330,8 @@ mod tests {
 
     #[test]
     fn read_ahead_is_what_the_kernel_can_set() {
-        assert_eq!("off".parse(), Ok(ReadAhead { kib: 0 }));
-        assert_eq!("128".parse(), Ok(ReadAhead { kib: 128 }));
+        assert_eq!("off".parse::<ReadAhead>(), Ok(ReadAhead { kib: 0 }));
+        assert_eq!("128".parse::<ReadAhead>(), Ok(ReadAhead { kib: 128 }));
         let refused = "6".parse::<ReadAhead>().unwrap_err();
         assert!(refused.ends_with("write 4"), "{refused}");
         assert!("-4".parse::<ReadAhead>().is_err() && "4k".parse::<ReadAhead>().is_err());
